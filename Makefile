@@ -1,0 +1,29 @@
+# Everything here works offline once `make setup` has run, in a path with spaces, and any number of times.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+PY := .venv/bin/python
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check clean
+
+help: ## what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: ## Python environment in .venv, Java and Maven (installed where that is allowed, named where not)
+	@bash scripts/setup.sh
+
+demo: setup ## the whole service on this machine: local stack, workers, nine tasks, a report
+	@$(PY) -m fairlane demo
+
+test: setup ## every test, real Pulsar and Redis included
+	@$(PY) -m pytest
+
+check: setup ## lint, format, strict types, import rule, unit tests: under a minute, offline
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+	@$(PY) -m pytest -q tests/unit
+
+clean: ## caches and build leftovers; leaves .venv and the local stack alone
+	@rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Puts tasks into lanes: the public Python API, cutting into envelopes, publishing."""

@@ -1,0 +1,1 @@
+"""Who may send now: the ledger in Redis, one Lua file per operation and a typed function per script."""

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Makes .venv and sees to Python >= 3.11, Java >= 17 and Maven. Run again it does nothing and takes no time.
+# Console scripts are never called: their first line breaks in a path with spaces. `.venv/bin/python -m NAME` always works.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+
+readonly ROOT="$PWD"
+readonly VENV=".venv"
+readonly STAMP="$VENV/.fairlane-setup"
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+good_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+
+find_python() {
+    local name
+    for name in python3.13 python3.12 python3.11 python3; do
+        if command -v "$name" >/dev/null 2>&1 && good_python "$name"; then
+            printf '%s\n' "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+# Debian ships Python without ensurepip unless python3-venv is there.
+can_make_venv() { "$1" -c 'import ensurepip, venv' >/dev/null 2>&1; }
+
+java_major() {
+    command -v java >/dev/null 2>&1 || { echo 0; return; }
+    java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
+}
+
+# Prints the Debian packages this machine lacks.
+missing_packages() {
+    local python major
+    if ! python="$(find_python)"; then
+        echo python3 python3-venv
+    elif ! [ -x "$VENV/bin/python" ] && ! can_make_venv "$python"; then
+        echo "$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
+    fi
+    major="$(java_major)"
+    [ "${major:-0}" -ge 17 ] || echo openjdk-17-jre-headless
+    command -v mvn >/dev/null 2>&1 || echo maven
+}
+
+# How to become root without being asked for a password; empty when root already.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        echo env
+    elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+        echo "sudo -n env"
+    else
+        return 1
+    fi
+}
+
+install_packages() {
+    local root
+    if ! command -v apt-get >/dev/null 2>&1; then
+        say "this machine lacks: $*. Install Python 3.11 or newer with venv, Java 17 or newer and Maven, then run this again."
+        exit 1
+    fi
+    if ! root="$(as_root)"; then
+        say "this machine lacks: $*. Run this one command, then try again:"
+        printf '  sudo apt-get update && sudo apt-get install -y --no-install-recommends %s\n' "$*" >&2
+        exit 1
+    fi
+    say "installing with apt-get: $*"
+    # shellcheck disable=SC2086  # `root` is words on purpose
+    $root DEBIAN_FRONTEND=noninteractive apt-get -q update >/dev/null
+    # shellcheck disable=SC2086
+    $root DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@" >/dev/null
+}
+
+stamp_text() { printf '%s\n' "$ROOT"; cat pyproject.toml requirements.lock; }
+
+venv_works() { [ -x "$VENV/bin/python" ] && good_python "$VENV/bin/python"; }
+
+pip_install() {
+    "$VENV/bin/python" -m pip install -qq --disable-pip-version-check --constraint requirements.lock "$@"
+}
+
+make_venv() {
+    local python
+    python="$(find_python)" || { say "no Python 3.11 or newer even after installing; install one and run this again"; exit 1; }
+    rm -rf -- "$VENV"
+    say "making $VENV with $("$python" --version)"
+    "$python" -m venv "$VENV"
+}
+
+# A checkout that was moved or copied keeps its packages; only the link to the sources has to be made again, offline.
+relink_only() {
+    [ -f "$STAMP" ] && [ "$(tail -n +2 "$STAMP")" = "$(cat pyproject.toml requirements.lock)" ] &&
+        pip_install --no-deps --no-build-isolation --editable .
+}
+
+main() {
+    local missing
+    if venv_works && [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(stamp_text)" ] &&
+        [ "$(java_major)" -ge 17 ] && command -v mvn >/dev/null 2>&1; then
+        return
+    fi
+    missing="$(missing_packages)"
+    if [ -n "$missing" ]; then
+        # shellcheck disable=SC2086  # package names have no spaces
+        install_packages $missing
+    fi
+    if venv_works && relink_only; then
+        say "linked $VENV to $ROOT"
+    else
+        venv_works || make_venv
+        say "installing the Python packages (a minute or so)"
+        pip_install --upgrade pip setuptools
+        pip_install --editable '.[dev]'
+    fi
+    stamp_text >"$STAMP"
+    say "ready"
+}
+
+main "$@"
