@@ -1,0 +1,110 @@
+"""Records of the control topic: the truth about tasks, their controls and the settings shared by all workers."""
+
+import msgspec
+
+from dispatcher.outcome import EpochMark
+from dispatcher.tier import Tier
+
+FORMAT = 1
+MAIN_WRITER = "0"
+"""The writer of every submission whose cut can be repeated (API, HTTP, CLI)."""
+
+
+class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t"):
+    """A task as accepted: frozen. Controls (tier, weight, cap) are the initial ones.
+
+    lane: the full topic name its envelopes go to; shared: whether others' do too. chunk: targets an envelope.
+    expected_targets -1 if unknown. *_ms are wall times, 0 for none. weight in thousandths; cap in targets/s, 0 for none.
+    digest: of everything that must not differ when the id is submitted again.
+    """
+
+    format: int
+    task: str
+    app: str
+    tier: Tier
+    channel: str
+    message: msgspec.Raw
+    lane: str
+    shared: bool
+    chunk: int
+    expected_targets: int
+    weight: int
+    cap: int
+    start_ms: int
+    expires_ms: int
+    hold_until_sealed: bool
+    max_attempts: int
+    created_ms: int
+    digest: str
+
+
+class Checkpoint(msgspec.Struct, array_like=True, frozen=True, tag="k"):
+    """All envelopes of `writer` below `sequence` are confirmed; they carry `targets`; `digest` is of those targets.
+    consumed: items taken from the audience so far (accepted and refused)."""
+
+    format: int
+    task: str
+    writer: str
+    sequence: int
+    targets: int
+    refused: int
+    consumed: int
+    digest: str
+
+
+class Sealed(msgspec.Struct, array_like=True, frozen=True, tag="s"):
+    """The audience is complete: `targets` in all, of the writers named; envelopes of others are dropped."""
+
+    format: int
+    task: str
+    targets: int
+    refused: int
+    digest: str
+    writers: list[str]
+
+
+class ControlChange(msgspec.Struct, array_like=True, frozen=True, tag="x"):
+    """A live control of one task. field -> value: weight (thousandths), cap (targets/s), tier (name),
+    paused ("1"/"0"), cancelled ("1"). Values are strings on the wire."""
+
+    format: int
+    task: str
+    field: str
+    value: str
+    at_ms: int
+
+
+class GlobalChange(msgspec.Struct, array_like=True, frozen=True, tag="g"):
+    """A setting of the whole service. field: capacity (targets/s, "0" = unlimited) or tiers
+    (thousandths, "6000:3000:1000", high:medium:low)."""
+
+    format: int
+    field: str
+    value: str
+    at_ms: int
+
+
+class Finished(msgspec.Struct, array_like=True, frozen=True, tag="f"):
+    """All targets have an outcome; counts by Outcome value. The durable tombstone."""
+
+    format: int
+    task: str
+    state: str
+    counts: list[int]
+    at_ms: int
+
+
+class EpochStarted(msgspec.Struct, array_like=True, frozen=True, tag="b"):
+    """A view in Redis was begun. The first ever has no claims before it, so it need not wait for any to end."""
+
+    format: int
+    epoch: str
+    at_ms: int
+
+
+ControlRecord = TaskRecord | Checkpoint | Sealed | ControlChange | GlobalChange | Finished | EpochStarted | EpochMark
+
+encode_control = msgspec.msgpack.Encoder().encode
+"""ControlRecord -> bytes."""
+decode_control = msgspec.msgpack.Decoder(ControlRecord).decode
+"""bytes -> ControlRecord."""

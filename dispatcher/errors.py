@@ -1,0 +1,62 @@
+"""What can go wrong, in Fairlane's own words: whose fault it is, what to do next, whether trying again helps."""
+
+
+class FairlaneError(Exception):
+    """Base of every error Fairlane raises on purpose.
+
+    cause: one sentence, what happened. next_step: one sentence, what mends it (may be empty).
+    retryable: whether the same call may succeed later without anything being mended.
+    exit_code: what the command line exits with.
+    """
+
+    exit_code = 1
+    retryable = False
+
+    def __init__(self, cause: str, next_step: str = "") -> None:
+        super().__init__(f"{cause} {next_step}".strip())
+        self.cause = cause
+        self.next_step = next_step
+
+
+class InvalidInput(FairlaneError):
+    """The caller's input breaks a documented limit; the cause names the field."""
+
+    exit_code = 2
+
+
+class NotFound(FairlaneError):
+    """A task (or another named thing) does not exist, or its tombstone has expired."""
+
+    exit_code = 3
+
+
+class Unreachable(FairlaneError):
+    """Pulsar or Redis cannot be reached, or does not answer in time."""
+
+    exit_code = 4
+    retryable = True
+
+
+class Refused(FairlaneError):
+    """The request is understood and refused: a conflict, a limit, or a state that does not allow it."""
+
+    exit_code = 5
+
+
+class AudienceMismatch(Refused):
+    """A task id was submitted again with another task or another audience."""
+
+
+class TaskEnded(Refused):
+    """The task has ended (completed, cancelled, expired or failed) and takes neither targets nor controls."""
+
+
+class NotReady(FairlaneError):
+    """The view in Redis is empty or being rebuilt; grants and exact progress come back by themselves."""
+
+    exit_code = 4
+    retryable = True
+
+
+class Malformed(FairlaneError):
+    """Stored bytes are not what their format says."""

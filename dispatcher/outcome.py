@@ -1,0 +1,114 @@
+"""What became of targets: verdicts of a channel, and the outcome records that are the one commit point."""
+
+from enum import IntEnum
+
+import msgspec
+
+FORMAT = 1
+
+
+class Outcome(IntEnum):
+    """Final outcomes. The values are on the wire: never renumber."""
+
+    SENT = 0
+    INVALID = 1
+    FAILED = 2
+    EXPIRED = 3
+    CANCELLED = 4
+
+
+RETRY = 9
+"""In an outcome record's `codes`: not final, to be tried again."""
+OUTCOME_NAMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """A channel's word on one target. code: an Outcome value, or RETRY. retry_after_s: the provider's wish, if any."""
+
+    code: int
+    reason: str = ""
+    retry_after_s: float | None = None
+
+
+SENT = Verdict(int(Outcome.SENT))
+
+
+class Report(msgspec.Struct, frozen=True, gc=False):
+    """A channel's word on one envelope: a verdict for all its targets, and exceptions by index in envelope.targets."""
+
+    verdict: Verdict = SENT
+    exceptions: dict[int, Verdict] | None = None
+
+
+ALL_SENT = Report()
+
+
+class Run(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """`count` envelopes of consecutive sequences, `size` targets each, all of whose targets have outcome `code`."""
+
+    writer: str
+    attempt: int
+    first: int
+    count: int
+    size: int
+    code: int
+
+
+class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One envelope whose targets have different results, or fewer targets than the first envelope of its sequence.
+
+    size: targets in the first envelope. positions: places in it that this attempt had (None: all).
+    codes: one byte a target of this attempt, an Outcome value or RETRY. delay_s: of the next attempt (0: none).
+    """
+
+    writer: str
+    attempt: int
+    sequence: int
+    size: int
+    positions: list[int] | None
+    codes: bytes
+    delay_s: int = 0
+
+
+class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o"):
+    """The outcome record of a drain of envelopes of one task, under one claim."""
+
+    format: int
+    task: str
+    claim: str
+    at_ms: int
+    channel: str
+    runs: list[Run]
+    mixed: list[Mixed]
+
+
+class CloseTask(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="c"):
+    """All targets of a task that are still open get `code` (CANCELLED or EXPIRED). Written once its claims have ended."""
+
+    format: int
+    task: str
+    code: int
+    at_ms: int
+
+
+class ClaimsEnded(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="e"):
+    """These claims passed their end time. Reading this, the fold has read all that stood before: identities that are
+    still unrecorded may be granted again."""
+
+    format: int
+    claims: list[str]
+
+
+class EpochMark(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="m"):
+    """Marks how far a topic must be read before a rebuilt view (named by its epoch) may grant."""
+
+    format: int
+    epoch: str
+
+
+OutcomeRecord = Outcomes | CloseTask | ClaimsEnded | EpochMark
+
+encode_record = msgspec.msgpack.Encoder().encode
+"""OutcomeRecord -> bytes. Arrays led by the tag, so that the ledger's scripts can read them as they are."""
+decode_record = msgspec.msgpack.Decoder(OutcomeRecord).decode
+"""bytes -> OutcomeRecord."""

@@ -1,0 +1,170 @@
+"""The engine's view of the outside: small Protocols. In-memory implementations are in dispatcher/memory, the real ones
+in backends, quotas and consumers."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from dispatcher.control import ControlRecord
+from dispatcher.envelope import Envelope
+from dispatcher.lease import LaneKind, LeaseAnswer, LeaseRequest
+from dispatcher.outcome import OutcomeRecord, Report
+
+Done = Callable[[Exception | None], None]
+"""Called once, from any thread, with None when the thing is stored, or with what went wrong. It must not raise."""
+
+
+class Delivery(msgspec.Struct, gc=False):
+    """One received envelope. handle: what the lane needs to ack it. received_s: monotonic."""
+
+    envelope: Envelope
+    handle: Any
+    received_s: float
+
+
+class LaneInfo(msgspec.Struct, frozen=True, gc=False):
+    """A lane as a worker sees it. tier, weight (thousandths) and chunk (targets an envelope) are for the local pick and
+    the prefetch; the ledger has its own, fresher ones. task: empty for shared and retry lanes."""
+
+    name: str
+    kind: LaneKind
+    tier: str
+    weight: int
+    chunk: int
+    task: str = ""
+    channel: str = ""
+
+
+class Lanes(Protocol):
+    """The lanes a worker is attached to. All calls come from the engine's thread."""
+
+    def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
+        """Attaches in the background; readiness is announced through the engine's inbox."""
+        ...
+
+    def detach(self, lane: str) -> None:
+        """Lets go: what is not acked will be delivered to others."""
+        ...
+
+    def drain(self, lane: str, max_targets: int) -> tuple[list[Delivery], bool]:
+        """What the lane has now, up to max_targets, in order; and whether it ran empty (it is then armed again and will
+        announce itself when something arrives). Never blocks."""
+        ...
+
+    def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None: ...
+
+
+class EnvelopePublisher(Protocol):
+    """Publishes envelopes to lanes (retries, moves)."""
+
+    def publish(self, lane: str, envelopes: Sequence[Envelope], done: Done) -> None: ...
+
+
+class OutcomeLog(Protocol):
+    def publish(self, task: str, record: OutcomeRecord, done: Done) -> None:
+        """Appends to the task's outcome topic."""
+        ...
+
+
+class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Targets that failed for good, with the reason, or an envelope of an unknown task (targets empty, body whole).
+
+    Written before the outcome record that makes it final, so none is lost; copies are told apart by
+    (task, writer, sequence, position).
+    """
+
+    format: int
+    task: str
+    writer: str
+    sequence: int
+    attempt: int
+    at_ms: int
+    channel: str
+    positions: list[int]
+    targets: list[str]
+    outcomes: list[int]
+    reasons: list[str]
+    body: bytes = b""
+
+
+class DeadLetters(Protocol):
+    def publish(self, letter: DeadLetter, done: Done) -> None: ...
+
+
+class Ledger(Protocol):
+    """Says who may send now. Raises Unreachable when Redis is gone; the same request may then be made again."""
+
+    def lease(self, request: LeaseRequest) -> LeaseAnswer: ...
+
+
+class FoldResult(msgspec.Struct, frozen=True):
+    """cursor: where the fold stands now. applied: False if it stood elsewhere than expected (another folder was here).
+    finished: tasks that by now have an outcome for every target."""
+
+    applied: bool
+    cursor: str
+    finished: list[str] = []
+
+
+class Fold(Protocol):
+    """The view's end of the fold: counts, final bits and cursor change together or not at all."""
+
+    def cursor(self, partition: int) -> str | None:
+        """Where partition was read up to; None: from the beginning."""
+        ...
+
+    def apply(
+        self, partition: int, expected: str | None, cursor: str, records: Sequence[bytes]
+    ) -> FoldResult: ...
+
+
+class Batch(msgspec.Struct, gc=False):
+    """Granted envelopes of one lane on their way through a channel. use_by_s: monotonic, from before the grant was
+    asked for. leased_s: when the grant came."""
+
+    lane: str
+    claim: str
+    channel: str
+    deliveries: list[Delivery]
+    use_by_s: float
+    leased_s: float
+    targets: int = 0
+
+
+class Courier(Protocol):
+    """Runs the channels. `sent` is called once per batch, from any thread: with a report for each envelope, or with None
+    for the envelopes whose call was not started before the use-by."""
+
+    def send(self, batch: Batch, sent: Callable[[Batch, Sequence[Report | None]], None]) -> None: ...
+
+    def batch_limit(self, channel: str) -> int:
+        """Most envelopes in one batch of this channel."""
+        ...
+
+
+class Channel(Protocol):
+    """Delivers to a provider. A class named as `module:Class` in the settings is constructed with its settings (a
+    mapping) and lives in an event loop of its own thread."""
+
+    name: str
+    timeout_s: float
+    """A call never outlasts this; it is then cancelled and counts as RETRY."""
+    concurrency: int
+    """Most calls under way at once in a worker."""
+    batch_limit: int
+    """Most envelopes in one call."""
+
+    async def open(self) -> None: ...
+
+    async def deliver(self, envelopes: Sequence[Envelope]) -> Sequence[Report]:
+        """One report for each envelope, in order. Raising means RETRY for all of them, with the exception as reason."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class ControlLog(Protocol):
+    def append(self, record: ControlRecord) -> str:
+        """Stores the record and returns its position (sorts as text in topic order)."""
+        ...

@@ -1,0 +1,19 @@
+"""Tiers and their weights in the sharing of capacity."""
+
+from enum import StrEnum
+
+MILLI = 1000
+"""Weights are stored in thousandths, as integers."""
+
+
+class Tier(StrEnum):
+    """A task's priority class: its weight in the sharing of capacity."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+TIERS: tuple[Tier, ...] = (Tier.HIGH, Tier.MEDIUM, Tier.LOW)
+DEFAULT_TIER_WEIGHTS: dict[Tier, int] = {Tier.HIGH: 6 * MILLI, Tier.MEDIUM: 3 * MILLI, Tier.LOW: 1 * MILLI}
+"""Weights of the tiers in thousandths; 6:3:1 unless set otherwise."""
