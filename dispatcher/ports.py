@@ -121,7 +121,7 @@ class Fold(Protocol):
 
 class Batch(msgspec.Struct, gc=False):
     """Granted envelopes of one lane on their way through a channel. use_by_s: monotonic, from before the grant was
-    asked for. leased_s: when the grant came."""
+    asked for. leased_s: when the grant came. tier: of the lane, as the channel is told."""
 
     lane: str
     claim: str
@@ -130,6 +130,7 @@ class Batch(msgspec.Struct, gc=False):
     use_by_s: float
     leased_s: float
     targets: int = 0
+    tier: str = ""
 
 
 class Courier(Protocol):
@@ -145,7 +146,7 @@ class Courier(Protocol):
 
 class Channel(Protocol):
     """Delivers to a provider. A class named as `module:Class` in the settings is constructed with its settings (a
-    mapping) and lives in an event loop of its own thread."""
+    mapping, with the channel's name as `name`) and lives in the event loop of the courier's thread."""
 
     name: str
     timeout_s: float
@@ -157,8 +158,9 @@ class Channel(Protocol):
 
     async def open(self) -> None: ...
 
-    async def deliver(self, envelopes: Sequence[Envelope]) -> Sequence[Report]:
-        """One report for each envelope, in order. Raising means RETRY for all of them, with the exception as reason."""
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        """One report for each envelope, in order; tier is that of the lane they came from. Raising means RETRY for all
+        of them, with the exception as reason."""
         ...
 
     async def close(self) -> None: ...
