@@ -1,0 +1,64 @@
+"""Every number the engine goes by."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Numbers of one worker's engine; counts are of targets unless they say else.
+
+    worker: names the worker in claims; different for every start of a process.
+
+    Buffers. budget_targets: held in all (buffered, in flight and unsettled); a lane that holds nothing may still take
+    lane_floor_targets. A lane's buffer follows what it was granted in the last half second, twice over, between
+    lane_floor_targets and lane_ceiling_targets. prefetch_targets: for the client's queue of each lane, given to `attach`.
+    held_envelopes: most envelopes of a lane that wait, unacked, for an answer other than HELD.
+
+    Leases. lease_ms: how long a grant may be used. claim_ms: how long its claims last: lease, longest channel timeout,
+    margin. demand_ms: how long announced demand is good for. period_s: between calls while credit is short;
+    spacing_s and calls_per_s bound the calls made at once for new demand. horizon_s: asked for is what can be sent in
+    this time, at least horizon_floor_targets. use_by_margin_s: credit this near its use-by is given back.
+    wants_per_lane: most runs of envelopes in one lane's ask.
+
+    Sending. quantum_targets: most targets of one pick (at least one envelope). in_flight_batches and
+    in_flight_targets: under way per channel; channel_batches overrides the former by channel name.
+    unsettled_targets: sent, their records not yet stored: above it nothing more is sent.
+
+    Settling. settle_linger_s: how long outcomes of a task are gathered into one record; settle_envelopes: at most so many.
+    """
+
+    worker: str
+    budget_targets: int = 200_000
+    lane_floor_targets: int = 100
+    lane_ceiling_targets: int = 100_000
+    prefetch_targets: int = 2_000
+    held_envelopes: int = 1_000
+    held_first_s: float = 0.25
+    held_longest_s: float = 2.0
+    parked_s: float = 2.0
+
+    lease_ms: int = 2_000
+    claim_ms: int = 13_000
+    demand_ms: int = 300
+    period_s: float = 0.1
+    spacing_s: float = 0.005
+    calls_per_s: float = 50.0
+    calls_burst: int = 10
+    horizon_s: float = 0.5
+    horizon_floor_targets: int = 1_000
+    use_by_margin_s: float = 0.1
+    wants_per_lane: int = 200
+    repeat_first_s: float = 0.05
+    repeat_longest_s: float = 2.0
+
+    quantum_targets: int = 50
+    in_flight_batches: int = 64
+    in_flight_targets: int = 50_000
+    channel_batches: Mapping[str, int] = field(default_factory=dict)
+    unsettled_targets: int = 200_000
+
+    settle_linger_s: float = 0.005
+    settle_envelopes: int = 500
+    store_again_first_s: float = 0.1
+    store_again_longest_s: float = 2.0
