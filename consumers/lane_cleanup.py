@@ -1,0 +1,133 @@
+"""Clears lanes away: those of ended tasks as soon as nobody is attached, and those that a crash left behind."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dispatcher.clock import Clock
+from dispatcher.topics import task_of_lane
+
+_log = logging.getLogger(__name__)
+
+
+class LaneTopics(Protocol):
+    """Topic administration. All raise Unreachable."""
+
+    def list_topics(self, namespace: str) -> Sequence[str]:
+        """Full names."""
+        ...
+
+    def delete_topic(self, topic: str) -> bool:
+        """False if somebody is attached; True if it is gone."""
+        ...
+
+
+class KnownTasks(Protocol):
+    """The registry, as the sweep needs it. All raise Unreachable."""
+
+    def ended_since(self, since_ms: int) -> Sequence[tuple[str, int]]:
+        """(task, finished_ms) of tasks that ended at or after since_ms, oldest first."""
+        ...
+
+    def lane_fate(self, tasks: Sequence[str]) -> Sequence[str]:
+        """For each task: "live", "ended", or "unknown" (only if the view is complete; "live" as long as it is not)."""
+        ...
+
+
+@dataclass(frozen=True)
+class CleanupSettings:
+    """sweep_s: between two orphan sweeps. grace_s: how long a topic of an unknown task is left alone.
+    retry_s: first and longest wait before a lane to which somebody is attached is tried again. batch: most per round."""
+
+    sweep_s: float = 180.0
+    grace_s: float = 600.0
+    retry_s: tuple[float, float] = (0.5, 10.0)
+    batch: int = 100
+
+
+@dataclass
+class _Waiting:
+    due_s: float
+    wait_s: float
+
+
+class LaneCleaner:
+    """Deletes the topics of ended own lanes; run by the elected housekeeper, one round each second."""
+
+    def __init__(
+        self,
+        topics: LaneTopics,
+        tasks: KnownTasks,
+        own_lane: Callable[[str], str],
+        namespaces: Sequence[str],
+        clock: Clock,
+        settings: CleanupSettings = CleanupSettings(),
+    ) -> None:
+        self._topics = topics
+        self._tasks = tasks
+        self._own_lane = own_lane
+        self._namespaces = tuple(namespaces)
+        self._clock = clock
+        self._settings = settings
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets what an earlier term knew: the first round sweeps."""
+        self._waiting: dict[str, _Waiting] = {}
+        self._unknown_since_s: dict[str, float] = {}
+        self._noted: set[str] = set()
+        self._ended_ms = self._clock.wall_ms()
+        self._next_sweep_s = self._clock.monotonic_s()
+
+    def round(self) -> None:
+        """Notes newly ended tasks, deletes what can be deleted, sweeps when it is time. Raises Unreachable."""
+        self._note_ended()
+        if self._clock.monotonic_s() >= self._next_sweep_s:
+            self._next_sweep_s = self._clock.monotonic_s() + self._settings.sweep_s
+            self.sweep()
+        self._delete_due()
+
+    def sweep(self) -> None:
+        """Looks at every topic in the task namespaces for one that nobody needs. Raises Unreachable."""
+        listed = [topic for namespace in self._namespaces for topic in self._topics.list_topics(namespace)]
+        lanes = {topic: task for topic in listed if (task := task_of_lane(topic))}
+        fates = dict(zip(lanes, self._tasks.lane_fate(list(lanes.values())), strict=True)) if lanes else {}
+        ended = [topic for topic, fate in fates.items() if fate == "ended" and topic not in self._waiting]
+        if ended:
+            _log.info("orphan sweep: %d lanes of ended tasks are left over", len(ended))
+        self._add(ended)
+        self._add(self._long_unknown([topic for topic, fate in fates.items() if fate == "unknown"]))
+
+    def _note_ended(self) -> None:
+        """A little of the past is looked at again: another worker's clock may be behind."""
+        recent = self._tasks.ended_since(self._ended_ms - 10_000)
+        self._add(self._own_lane(task) for task, _ in recent if task not in self._noted)
+        self._noted = {task for task, _ in recent}
+        self._ended_ms = max([self._ended_ms, *(at_ms for _, at_ms in recent)])
+
+    def _long_unknown(self, topics: list[str]) -> list[str]:
+        """Those that have been unknown for the grace; the registry is complete, so nothing will make them known."""
+        now_s = self._clock.monotonic_s()
+        self._unknown_since_s = {topic: self._unknown_since_s.get(topic, now_s) for topic in topics}
+        old = [topic for topic, since_s in self._unknown_since_s.items() if now_s - since_s >= self._settings.grace_s]
+        for topic in old:
+            _log.warning("orphan sweep: %s belongs to no task the control topic knows; deleting it", topic)
+        return old
+
+    def _add(self, topics: Iterable[str]) -> None:
+        now_s = self._clock.monotonic_s()
+        for topic in topics:
+            self._waiting.setdefault(topic, _Waiting(now_s, self._settings.retry_s[0]))
+
+    def _delete_due(self) -> None:
+        now_s = self._clock.monotonic_s()
+        due = [topic for topic, waiting in self._waiting.items() if waiting.due_s <= now_s]
+        for topic in due[: self._settings.batch]:
+            if self._topics.delete_topic(topic):
+                del self._waiting[topic]
+                _log.debug("deleted %s", topic)
+            else:
+                waiting = self._waiting[topic]
+                waiting.due_s = now_s + waiting.wait_s
+                waiting.wait_s = min(waiting.wait_s * 2, self._settings.retry_s[1])

@@ -1,0 +1,174 @@
+"""Begins a view in an empty Redis and says how far the topics must be read before it may grant.
+
+The state is in the epoch itself (a hash in Redis) and in the topics; each step is done again without harm, so a worker
+that dies at any point is followed by another that goes on where it was:
+
+    no epoch -> begun -> announced in the control topic -> (the longest claim has ended) -> marked -> ready
+
+`ready` is set by the folds, in the same scripts that read the last of the marks.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from consumers.folder import Held, OpenReader
+from dispatcher.clock import Clock
+from dispatcher.control import ControlRecord, EpochStarted, decode_control
+from dispatcher.control import FORMAT as CONTROL_FORMAT
+from dispatcher.errors import Unreachable
+from dispatcher.outcome import FORMAT as OUTCOME_FORMAT
+from dispatcher.outcome import EpochMark, OutcomeRecord
+from dispatcher.ports import ControlLog
+
+_log = logging.getLogger(__name__)
+
+
+class EpochState(Protocol):
+    """The epoch as stored. wait_ms: until the longest claim made before it has ended (0: it has)."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def announced(self) -> bool: ...
+    @property
+    def marked(self) -> bool: ...
+    @property
+    def wait_ms(self) -> int: ...
+
+
+class Epochs(Protocol):
+    """The epoch in Redis. The setters change nothing if the epoch is no longer `id`. All raise Unreachable."""
+
+    def epoch(self) -> EpochState | None: ...
+
+    def begin_epoch(self, id: str, wait_ms: int, partitions: int) -> bool:  # noqa: A002
+        """False if there is one already."""
+        ...
+
+    def epoch_announced(self, id: str, first: bool) -> None:  # noqa: A002
+        """first: no view was ever begun before, so there is no claim to wait for."""
+        ...
+
+    def epoch_marked(self, id: str) -> None: ...  # noqa: A002
+
+
+class OutcomeTopics(Protocol):
+    def append(self, partition: int, record: OutcomeRecord) -> None:
+        """Stores a record at the end of one outcome topic; returns when it is stored. Raises Unreachable."""
+        ...
+
+
+@dataclass(frozen=True)
+class RebuildSettings:
+    """partitions: outcome topics. claim_max_ms: the longest a claim can last. poll_s: between two looks at a ready view.
+    remark_s: marks not reached by then are written again."""
+
+    partitions: int
+    claim_max_ms: int = 13_000
+    poll_s: float = 1.0
+    remark_s: float = 30.0
+
+
+class Rebuilder:
+    """Runs in every worker; only the elected one acts."""
+
+    def __init__(
+        self,
+        epochs: Epochs,
+        control: ControlLog,
+        outcomes: OutcomeTopics,
+        open_control: OpenReader,
+        held: Held,
+        clock: Clock,
+        new_id: Callable[[], str],
+        settings: RebuildSettings,
+    ) -> None:
+        self._epochs = epochs
+        self._control = control
+        self._outcomes = outcomes
+        self._open_control = open_control
+        self._held = held
+        self._clock = clock
+        self._new_id = new_id
+        self._settings = settings
+        self._marked_s = 0.0
+
+    def run(self, stop: threading.Event) -> None:
+        """Returns when `stop` is set. A server that is gone is waited for."""
+        while not stop.is_set():
+            pause_s = self._settings.poll_s
+            if self._held():
+                try:
+                    pause_s = self.step()
+                except Unreachable as error:
+                    _log.debug("rebuild waits: %s", error)
+            stop.wait(pause_s)
+
+    def step(self) -> float:
+        """Does the next thing there is to do; seconds until the next look. Raises Unreachable."""
+        epoch = self._epochs.epoch()
+        if epoch is None:
+            return self._begin()
+        if epoch.ready:
+            return self._settings.poll_s
+        if not epoch.announced:
+            return self._announce(epoch.id)
+        if epoch.wait_ms > 0:
+            return min(epoch.wait_ms / 1000, self._settings.poll_s)
+        if not epoch.marked or self._clock.monotonic_s() - self._marked_s > self._settings.remark_s:
+            return self._mark(epoch.id)
+        return self._settings.poll_s / 5
+
+    def _begin(self) -> float:
+        """With the wait, whatever came before: only the control topic can say that there was nothing."""
+        epoch = self._new_id()
+        if self._epochs.begin_epoch(epoch, self._settings.claim_max_ms, self._settings.partitions):
+            _log.warning("Redis holds no view: rebuilding it from Pulsar as epoch %s", epoch)
+        return 0.0
+
+    def _announce(self, epoch: str) -> float:
+        position = self._control.append(EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms()))
+        first = self._is_first(epoch, position)
+        if not first:
+            _log.info("epoch %s grants nothing for %d ms: claims before it may still be in use", epoch, self._settings.claim_max_ms)
+        self._epochs.epoch_announced(epoch, first)
+        return 0.0
+
+    def _is_first(self, epoch: str, position: str) -> bool:
+        """Whether the control topic, up to our own record, knows of no other epoch. Claims are made only under an epoch
+        that is ready, and that is announced before it is ready: without another there is no claim."""
+        reader = self._open_control(None)
+        reached = ""
+        try:
+            while reached < position:
+                records = reader.read(1000, 5.0)
+                if not records:
+                    raise Unreachable("The control topic cannot be read to its end.", "Is the Pulsar broker well?")
+                if any(_other_epoch(record.body, epoch) for record in records if record.position < position):
+                    return False
+                reached = records[-1].position
+        finally:
+            reader.close()
+        return True
+
+    def _mark(self, epoch: str) -> float:
+        mark = EpochMark(OUTCOME_FORMAT, epoch)
+        self._control.append(mark)
+        for partition in range(self._settings.partitions):
+            self._outcomes.append(partition, mark)
+        self._marked_s = self._clock.monotonic_s()
+        self._epochs.epoch_marked(epoch)
+        return 0.0
+
+
+def _other_epoch(body: bytes, epoch: str) -> bool:
+    try:
+        record: ControlRecord = decode_control(body)
+    except ValueError:
+        return False
+    return isinstance(record, EpochStarted) and record.epoch != epoch
