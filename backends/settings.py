@@ -1,0 +1,80 @@
+"""Where the servers are and how to talk to them: one frozen model for Pulsar, one for Redis.
+
+They hold values only; what is read from the environment, a file or the command line is the program's business
+(`fairlane.settings`).
+"""
+
+from pathlib import Path
+from typing import Annotated, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
+
+T = TypeVar("T")
+
+PulsarUrl = Annotated[str, StringConstraints(pattern=r"^pulsar(\+ssl)?://[^/\s]+/?$")]
+"""`pulsar://host:port` or `pulsar+ssl://host:port`; several hosts are separated by commas."""
+HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
+RedisUrl = Annotated[str, StringConstraints(pattern=r"^(rediss?|unix)://[^\s]+$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+"""Letters, digits, `_ . -`; at most 64 characters."""
+
+
+class PulsarSettings(BaseModel):
+    """A Pulsar cluster and the names Fairlane uses in it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: PulsarUrl = Field("pulsar://127.0.0.1:6650", description="Pulsar's binary address, pulsar:// or pulsar+ssl://")
+    admin_url: HttpUrl = Field("http://127.0.0.1:8080", description="Pulsar's REST address, http:// or https://")
+    token: SecretStr | None = Field(None, description="token (JWT) sent to Pulsar, for both addresses")
+    tls_ca: Path | None = Field(None, description="PEM file of the authorities trusted to sign Pulsar's certificate")
+    tls_cert: Path | None = Field(None, description="PEM file of the client certificate shown to Pulsar")
+    tls_key: Path | None = Field(None, description="PEM file of the client certificate's private key")
+    tls_verify_hostname: bool = Field(
+        True, description="whether Pulsar's certificate must name the host it is reached by"
+    )
+    tenant: Name = Field("fairlane", description="Pulsar tenant that holds everything of this installation")
+    namespaces: int = Field(16, ge=1, le=1024, description="numbered namespaces that task lanes are spread over")
+    bundles: int = Field(4, ge=1, le=256, description="bundles of a namespace, set when it is made (never split later)")
+    shared_lanes: int = Field(8, ge=1, le=1024, description="shared lanes for small low tasks")
+    outcome_partitions: int = Field(
+        4, ge=1, le=256, description="outcome topics; each is folded in order by one worker"
+    )
+    operation_timeout_s: float = Field(
+        30.0, gt=0, le=600, description="seconds to wait for Pulsar to answer one request"
+    )
+    connect_timeout_s: float = Field(5.0, gt=0, le=600, description="seconds to wait for a connection to Pulsar")
+    io_threads: int = Field(1, ge=1, le=64, description="network threads of the Pulsar client in each process")
+
+    @model_validator(mode="after")
+    def _certificate_and_key_come_together(self) -> Self:
+        return _both_or_none(self, self.tls_cert, self.tls_key)
+
+
+class RedisSettings(BaseModel):
+    """One Redis (or Valkey) server, the database in it and the prefix of every key."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: RedisUrl = Field("redis://127.0.0.1:6379/0", description="Redis address, redis://, rediss:// (TLS) or unix://")
+    username: str | None = Field(None, description="Redis user (ACL); overrides one in the address")
+    password: SecretStr | None = Field(None, description="Redis password; overrides one in the address")
+    tls_ca: Path | None = Field(None, description="PEM file of the authorities trusted to sign Redis' certificate")
+    tls_cert: Path | None = Field(None, description="PEM file of the client certificate shown to Redis")
+    tls_key: Path | None = Field(None, description="PEM file of the client certificate's private key")
+    tls_verify_hostname: bool = Field(
+        True, description="whether Redis' certificate must name the host it is reached by"
+    )
+    prefix: Name = Field("fairlane", description="first part of every key, so that installations can share a server")
+    socket_timeout_s: float = Field(5.0, gt=0, le=600, description="seconds to wait for Redis to answer one call")
+    connect_timeout_s: float = Field(2.0, gt=0, le=600, description="seconds to wait for a connection to Redis")
+
+    @model_validator(mode="after")
+    def _certificate_and_key_come_together(self) -> Self:
+        return _both_or_none(self, self.tls_cert, self.tls_key)
+
+
+def _both_or_none(settings: T, cert: Path | None, key: Path | None) -> T:
+    if (cert is None) != (key is None):
+        raise ValueError("tls_cert and tls_key must be given together")
+    return settings
