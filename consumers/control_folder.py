@@ -1,4 +1,4 @@
-"""The fold of the control topic into the registry, so that a client that died half-way through a change loses nothing."""
+"""The fold of the control topic into the registry, so that a client that died half-way loses nothing."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ class ControlView(Protocol):
     def control_cursor(self) -> str | None: ...
 
     def apply(self, position: str, record: ControlRecord) -> Sequence[str]:
-        """Applies one record; says which tasks are complete by now. Idempotent; an older record never undoes a newer."""
+        """Applies one record; says which tasks are complete by now. Idempotent; older never undoes newer."""
         ...
 
     def move_control_cursor(self, expected: str | None, to: str) -> bool:
@@ -36,7 +36,7 @@ class ControlFolder:
         open_reader: OpenReader,
         held: Held,
         finished: Callable[[list[str]], None],
-        settings: FoldSettings = FoldSettings(),
+        settings: FoldSettings,
     ) -> None:
         self._view = view
         self._open_reader = open_reader
@@ -78,7 +78,8 @@ class ControlFolder:
 def _decode(record: Record) -> ControlRecord | None:
     """None for what this version cannot read: it is named in the log and passed over, or the fold would stand still."""
     try:
-        return decode_control(record.body)
+        decoded: ControlRecord = decode_control(record.body)
     except msgspec.MsgspecError as error:
-        _log.error("control record %s is not readable (%s); upgrade the workers", record.position, error)  # noqa: TRY400
+        _log.error("control record %s is not readable (%s); upgrade the workers", record.position, error)
         return None
+    return decoded

@@ -49,7 +49,7 @@ class FoldSettings:
 class OutcomeFolder:
     """Folds one outcome topic for as long as this worker is elected to do so.
 
-    Two folders at once are harmless: the view refuses a batch that does not start at its cursor. A view that was emptied
+    Two folders at once are harmless: the view refuses a batch that does not start at its cursor. An emptied view
     has no cursor, so the fold starts from the topic's beginning by itself.
     """
 
@@ -60,7 +60,7 @@ class OutcomeFolder:
         open_reader: OpenReader,
         held: Held,
         finished: Callable[[list[str]], None],
-        settings: FoldSettings = FoldSettings(),
+        settings: FoldSettings,
     ) -> None:
         self._partition = partition
         self._fold = fold

@@ -38,7 +38,7 @@ class KnownTasks(Protocol):
 @dataclass(frozen=True)
 class CleanupSettings:
     """sweep_s: between two orphan sweeps. grace_s: how long a topic of an unknown task is left alone.
-    retry_s: first and longest wait before a lane to which somebody is attached is tried again. batch: most per round."""
+    retry_s: first and longest wait before a lane with somebody attached is tried again. batch: most per round."""
 
     sweep_s: float = 180.0
     grace_s: float = 600.0

@@ -16,8 +16,8 @@ from typing import Protocol
 
 from consumers.folder import Held, OpenReader
 from dispatcher.clock import Clock
-from dispatcher.control import ControlRecord, EpochStarted, decode_control
 from dispatcher.control import FORMAT as CONTROL_FORMAT
+from dispatcher.control import ControlRecord, EpochStarted, decode_control
 from dispatcher.errors import Unreachable
 from dispatcher.outcome import FORMAT as OUTCOME_FORMAT
 from dispatcher.outcome import EpochMark, OutcomeRecord
@@ -42,19 +42,19 @@ class EpochState(Protocol):
 
 
 class Epochs(Protocol):
-    """The epoch in Redis. The setters change nothing if the epoch is no longer `id`. All raise Unreachable."""
+    """The epoch in Redis. The setters change nothing if the epoch is no longer `epoch`. All raise Unreachable."""
 
     def epoch(self) -> EpochState | None: ...
 
-    def begin_epoch(self, id: str, wait_ms: int, partitions: int) -> bool:  # noqa: A002
+    def begin_epoch(self, epoch: str, wait_ms: int, partitions: int) -> bool:
         """False if there is one already."""
         ...
 
-    def epoch_announced(self, id: str, first: bool) -> None:  # noqa: A002
+    def epoch_announced(self, epoch: str, first: bool) -> None:
         """first: no view was ever begun before, so there is no claim to wait for."""
         ...
 
-    def epoch_marked(self, id: str) -> None: ...  # noqa: A002
+    def epoch_marked(self, epoch: str) -> None: ...
 
 
 class OutcomeTopics(Protocol):
@@ -65,8 +65,8 @@ class OutcomeTopics(Protocol):
 
 @dataclass(frozen=True)
 class RebuildSettings:
-    """partitions: outcome topics. claim_max_ms: the longest a claim can last. poll_s: between two looks at a ready view.
-    remark_s: marks not reached by then are written again."""
+    """partitions: outcome topics. claim_max_ms: the longest a claim can last. poll_s: between two looks at
+    a ready view. remark_s: marks not reached by then are written again."""
 
     partitions: int
     claim_max_ms: int = 13_000
@@ -135,7 +135,11 @@ class Rebuilder:
         position = self._control.append(EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms()))
         first = self._is_first(epoch, position)
         if not first:
-            _log.info("epoch %s grants nothing for %d ms: claims before it may still be in use", epoch, self._settings.claim_max_ms)
+            _log.info(
+                "epoch %s grants nothing for %d ms: claims before it may still be in use",
+                epoch,
+                self._settings.claim_max_ms,
+            )
         self._epochs.epoch_announced(epoch, first)
         return 0.0
 

@@ -1,4 +1,4 @@
-"""Jobs that one worker does for all of them (folding a topic, rebuilding, housekeeping), shared out by elections in Redis.
+"""Jobs that one worker does for all (folding a topic, rebuilding, housekeeping), shared out by elections in Redis.
 
 A seat is a lock with an expiry. It only saves work: what makes two holders harmless is that every change they make is
 guarded (the fold's cursor, the epoch's id) or idempotent.
@@ -20,8 +20,11 @@ _log = logging.getLogger(__name__)
 class Elections(Protocol):
     """Locks with an expiry. Raises Unreachable."""
 
-    def hold(self, names: Sequence[str], owner: str, ttl_ms: int, claim: Collection[str]) -> dict[str, str]:
-        """Renews those of `names` that are owner's, takes the free ones among `claim`; owner by name, of those held."""
+    def hold(
+        self, names: Sequence[str], owner: str, ttl_ms: int, limit: int, overdue: Collection[str]
+    ) -> dict[str, str]:
+        """Renews those of `names` that are owner's; takes free ones, in order, until it holds `limit`; takes the free
+        ones among `overdue` in any case. Answers with the owner by name, of those that are held."""
         ...
 
     def release(self, names: Sequence[str], owner: str) -> None:
@@ -41,7 +44,7 @@ class SeatSettings:
 class _Held:
     names: frozenset[str] = frozenset()
     until_s: float = 0.0
-    free_before: frozenset[str] = frozenset()
+    free: frozenset[str] = frozenset()
     workers: int = 1
 
 
@@ -87,14 +90,15 @@ class Seats:
         workers = max(1, self._workers())
         fair = math.ceil(len(self._names) / workers)
         ttl_ms = round(self._settings.ttl_s * 1000)
-        owners = self._elections.hold(self._names, self._owner, ttl_ms, self._claim(before, fair))
+        names = sorted(self._names, key=lambda name: name not in before.names)
+        owners = self._elections.hold(names, self._owner, ttl_ms, fair, before.free)
         mine = [name for name in self._names if owners.get(name) == self._owner]
         if workers > before.workers:
             mine = self._share(mine, fair)
         self._held = _Held(
             names=frozenset(mine),
             until_s=asked_s + self._settings.ttl_s,
-            free_before=frozenset(name for name in self._names if name not in owners),
+            free=frozenset(name for name in self._names if name not in owners),
             workers=workers,
         )
 
@@ -105,12 +109,6 @@ class Seats:
         if surplus:
             self._elections.release(surplus, self._owner)
         return mine[:fair]
-
-    def _claim(self, before: _Held, fair: int) -> list[str]:
-        """Which seats to take if they are free: our share, and those that were free a period ago."""
-        room = max(0, fair - len(before.names))
-        fresh = [name for name in self._names if name not in before.names and name not in before.free_before]
-        return [*before.names, *before.free_before, *fresh[:room]]
 
     def _leave(self) -> None:
         held, self._held = self._held, _Held()

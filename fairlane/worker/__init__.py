@@ -1,0 +1,1 @@
+"""The worker process: one file per runtime actor."""

@@ -1,0 +1,158 @@
+"""Topics and a view in memory, for the fold's tests. Positions are numbers as text."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from consumers.folder import Record
+from dispatcher.control import ControlRecord, decode_control, encode_control
+from dispatcher.errors import Unreachable
+from dispatcher.outcome import OutcomeRecord, decode_record, encode_record
+from dispatcher.ports import FoldResult
+
+
+def position(number: int) -> str:
+    return f"{number:06d}"
+
+
+@dataclass
+class Topic:
+    """records: everything stored. broken: reading and writing raise Unreachable."""
+
+    records: list[Record] = field(default_factory=list)
+    broken: bool = False
+    opened: list[str | None] = field(default_factory=list)
+
+    def store(self, body: bytes) -> str:
+        if self.broken:
+            raise Unreachable("Pulsar is gone.")
+        self.records.append(Record(position(len(self.records)), body))
+        return self.records[-1].position
+
+    def open(self, after: str | None) -> "Reader":
+        self.opened.append(after)
+        return Reader(self, after)
+
+
+class Reader:
+    def __init__(self, topic: Topic, after: str | None) -> None:
+        self._topic = topic
+        self._after = after
+        self.closed = False
+
+    def read(self, max_records: int, timeout_s: float) -> Sequence[Record]:
+        if self._topic.broken:
+            raise Unreachable("Pulsar is gone.")
+        rest = [r for r in self._topic.records if self._after is None or r.position > self._after][:max_records]
+        if rest:
+            self._after = rest[-1].position
+        return rest
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class ControlTopic(Topic):
+    def append(self, record: ControlRecord) -> str:
+        return self.store(encode_control(record))
+
+
+@dataclass
+class OutcomeTopics:
+    topics: dict[int, Topic] = field(default_factory=dict)
+
+    def append(self, partition: int, record: OutcomeRecord) -> None:
+        self.topics.setdefault(partition, Topic()).store(encode_record(record))
+
+
+@dataclass
+class FakeFold:
+    """Keeps what was applied; `gone` makes every call raise."""
+
+    cursors: dict[int, str] = field(default_factory=dict)
+    applied: list[bytes] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
+    gone: bool = False
+
+    def cursor(self, partition: int) -> str | None:
+        self._reach()
+        return self.cursors.get(partition)
+
+    def apply(self, partition: int, expected: str | None, cursor: str, records: Sequence[bytes]) -> FoldResult:
+        self._reach()
+        if self.cursors.get(partition) != expected:
+            return FoldResult(False, self.cursors.get(partition, ""))
+        self.cursors[partition] = cursor
+        self.applied.extend(records)
+        return FoldResult(True, cursor, self.finished)
+
+    def flush(self) -> None:
+        self.cursors.clear()
+        self.applied.clear()
+
+    def _reach(self) -> None:
+        if self.gone:
+            raise Unreachable("Redis is gone.")
+
+
+@dataclass(frozen=True)
+class FakeEpoch:
+    id: str
+    wait_ms: int
+    ready: bool = False
+    announced: bool = False
+    marked: bool = False
+
+
+@dataclass
+class FakeEpochs:
+    now: FakeEpoch | None = None
+
+    def epoch(self) -> FakeEpoch | None:
+        return self.now
+
+    def begin_epoch(self, epoch: str, wait_ms: int, partitions: int) -> bool:
+        if self.now is not None:
+            return False
+        self.now = FakeEpoch(epoch, wait_ms)
+        return True
+
+    def epoch_announced(self, epoch: str, first: bool) -> None:
+        if self.now is not None and self.now.id == epoch:
+            self.now = FakeEpoch(epoch, 0 if first else self.now.wait_ms, announced=True)
+
+    def epoch_marked(self, epoch: str) -> None:
+        if self.now is not None and self.now.id == epoch:
+            self.now = FakeEpoch(epoch, 0, announced=True, marked=True)
+
+
+def outcome_records(topic: Topic) -> list[OutcomeRecord]:
+    return [decode_record(record.body) for record in topic.records]
+
+
+def control_records(topic: Topic) -> list[ControlRecord]:
+    return [decode_control(record.body) for record in topic.records]
+
+
+@contextmanager
+def running(run: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Runs an actor in a thread of its own while the block runs; it must end when told to."""
+    stop = threading.Event()
+    thread = threading.Thread(target=run, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+def eventually(condition: Callable[[], bool], within_s: float = 5.0) -> None:
+    """Waits for a condition with a deadline."""
+    deadline_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline_s, "the condition did not come true in time"
+        time.sleep(0.005)

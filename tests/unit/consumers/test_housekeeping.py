@@ -1,0 +1,254 @@
+"""Every chore reaches its end by another round, and the outage of one server stops no other chore."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from consumers.finishing import Finisher, end_state
+from consumers.housekeeping import Housekeeper
+from consumers.lane_cleanup import CleanupSettings, LaneCleaner
+from dispatcher.clock import VirtualClock
+from dispatcher.control import ControlRecord, Finished
+from dispatcher.errors import NotFound, Unreachable
+from dispatcher.outcome import ClaimsEnded, CloseTask, Outcome
+from dispatcher.view import TargetCounts, TaskView
+from tests.unit.consumers.fakes import (
+    ControlTopic,
+    OutcomeTopics,
+    control_records,
+    eventually,
+    outcome_records,
+    running,
+)
+
+
+def lane(task: str) -> str:
+    return f"persistent://t/tasks-00/{task}"
+
+
+class LaneTopics:
+    def __init__(self, *tasks: str) -> None:
+        self.lanes = [lane(task) for task in tasks]
+        self.attached: set[str] = set()
+        self.tries = 0
+
+    def list_topics(self, namespace: str) -> Sequence[str]:
+        return list(self.lanes)
+
+    def delete_topic(self, topic: str) -> bool:
+        self.tries += 1
+        if topic in self.attached:
+            return False
+        if topic in self.lanes:
+            self.lanes.remove(topic)
+        return True
+
+
+class Known:
+    def __init__(self) -> None:
+        self.ended: dict[str, int] = {}
+        self.fates: dict[str, str] = {}
+
+    def ended_since(self, since_ms: int) -> Sequence[tuple[str, int]]:
+        return [(task, at_ms) for task, at_ms in self.ended.items() if at_ms >= since_ms]
+
+    def lane_fate(self, tasks: Sequence[str]) -> Sequence[str]:
+        return [self.fates.get(task, "unknown") for task in tasks]
+
+
+class Cleanup:
+    def __init__(self, *tasks: str) -> None:
+        self.topics, self.known, self.clock = LaneTopics(*tasks), Known(), VirtualClock()
+        settings = CleanupSettings(sweep_s=60, grace_s=100, retry_s=(1.0, 4.0))
+        self.cleaner = LaneCleaner(self.topics, self.known, lane, ["t/tasks-00"], self.clock, settings)
+
+    def rounds(self, count: int) -> None:
+        for _ in range(count):
+            self.cleaner.round()
+            self.clock.advance(1)
+
+
+def test_the_lane_of_an_ended_task_goes_once_nobody_is_attached() -> None:
+    cleanup = Cleanup("a", "b")
+    cleanup.known.fates = {"a": "live", "b": "live"}
+    cleanup.rounds(1)
+    cleanup.known.ended["a"] = cleanup.clock.wall_ms()
+    cleanup.topics.attached.add(lane("a"))
+    cleanup.rounds(3)
+    assert cleanup.topics.lanes == [lane("a"), lane("b")]
+    cleanup.topics.attached.clear()
+    cleanup.rounds(5)
+    assert cleanup.topics.lanes == [lane("b")]
+
+
+def test_an_attached_lane_is_not_hammered() -> None:
+    cleanup = Cleanup("a")
+    cleanup.known.fates["a"] = "ended"
+    cleanup.topics.attached.add(lane("a"))
+    cleanup.rounds(20)
+    assert cleanup.topics.tries <= 8
+
+
+def test_the_sweep_finds_what_an_earlier_housekeeper_left() -> None:
+    cleanup = Cleanup("ended", "live")
+    cleanup.known.fates = {"ended": "ended", "live": "live"}
+    cleanup.rounds(1)
+    assert cleanup.topics.lanes == [lane("live")]
+
+
+def test_a_topic_of_an_unknown_task_goes_only_after_the_grace() -> None:
+    cleanup = Cleanup("stray")
+    cleanup.rounds(100)
+    assert cleanup.topics.lanes == [lane("stray")]
+    cleanup.rounds(100)
+    assert cleanup.topics.lanes == []
+
+
+def test_a_task_that_becomes_known_in_the_grace_keeps_its_lane() -> None:
+    cleanup = Cleanup("late")
+    cleanup.rounds(90)
+    cleanup.known.fates["late"] = "live"
+    cleanup.rounds(400)
+    assert cleanup.topics.lanes == [lane("late")]
+
+
+class Claims:
+    def __init__(self) -> None:
+        self.due: dict[int, list[str]] = {}
+        self.close: list[tuple[str, int]] = []
+        self.gone = False
+
+    def due_claims(self) -> dict[int, list[str]]:
+        if self.gone:
+            raise Unreachable("Redis is gone.")
+        return self.due
+
+    def closable(self) -> list[tuple[str, int]]:
+        return self.close
+
+
+class Chores:
+    def __init__(self) -> None:
+        self.finished: list[str] = []
+        self.pruned = 0
+
+    def finished_unended(self) -> list[str]:
+        return self.finished
+
+    def prune(self) -> None:
+        self.pruned += 1
+
+
+class House:
+    def __init__(self) -> None:
+        self.claims, self.chores, self.outcomes = Claims(), Chores(), OutcomeTopics()
+        self.cleanup = Cleanup()
+        self.told: list[str] = []
+        self.keeper = Housekeeper(
+            self.claims,
+            self.chores,
+            self.outcomes,
+            lambda task: 1,
+            self.told.extend,
+            self.cleanup.cleaner,
+            lambda: True,
+            self.cleanup.clock,
+        )
+
+    def records(self, partition: int) -> list[object]:
+        return list(outcome_records(self.outcomes.topics[partition])) if partition in self.outcomes.topics else []
+
+
+def test_ended_claims_go_into_their_partition() -> None:
+    house = House()
+    house.claims.due = {0: ["w.1|a"], 1: ["w.2|b", "w.3|c"], 2: []}
+    house.keeper.round()
+    assert house.records(0) == [ClaimsEnded(1, ["w.1|a"])]
+    assert house.records(1) == [ClaimsEnded(1, ["w.2|b", "w.3|c"])]
+    assert house.records(2) == []
+
+
+def test_a_closable_task_is_closed_and_not_at_every_round() -> None:
+    house = House()
+    house.claims.close = [("a", int(Outcome.CANCELLED))]
+    for _ in range(4):
+        house.keeper.round()
+        house.cleanup.clock.advance(1)
+    assert [type(record) for record in house.records(1)] == [CloseTask]
+    house.cleanup.clock.advance(10)
+    house.keeper.round()
+    assert len(house.records(1)) == 2
+
+
+def test_the_outage_of_one_part_stops_no_other_chore() -> None:
+    house = House()
+    house.claims.gone = True
+    house.chores.finished = ["a"]
+    house.claims.close = [("b", int(Outcome.EXPIRED))]
+    house.keeper.round()
+    assert house.told == ["a"]
+    assert house.chores.pruned == 1
+    assert len(house.records(1)) == 1
+
+
+def view(task: str = "a", sealed: bool = True, finished_ms: int = 0, **counts: int) -> TaskView:
+    targets = TargetCounts(total=sum(counts.values()), **counts)
+    return TaskView(
+        task, "app", "high", "null", "running", sealed, 1.0, 0, targets, 0.0, None, 0, lane(task), False, 100, 0, 0, 0, 0,
+        0, finished_ms,
+    )  # fmt: skip
+
+
+class Table:
+    def __init__(self, view: TaskView | None, cancel_asked: bool = False) -> None:
+        self.view = view
+        self.asked = cancel_asked
+        self.applied: list[ControlRecord] = []
+        self.gone = 0
+
+    def task(self, task: str) -> TaskView:
+        if self.gone:
+            self.gone -= 1
+            raise Unreachable("Redis is gone.")
+        if self.view is None:
+            raise NotFound("No such task.")
+        return self.view
+
+    def cancel_asked(self, task: str) -> bool:
+        return self.asked
+
+    def apply(self, position: str, record: ControlRecord) -> list[str]:
+        self.applied.append(record)
+        return []
+
+
+def test_a_complete_task_gets_its_tombstone_in_the_control_topic_and_the_view() -> None:
+    table, control = Table(view(sent=3, invalid=1)), ControlTopic()
+    assert Finisher(table, control, VirtualClock()).finish("a")
+    expected = Finished(1, "a", "completed", [3, 1, 0, 0, 0], VirtualClock().wall_ms())
+    assert control_records(control) == [expected]
+    assert table.applied == [expected]
+
+
+@pytest.mark.parametrize(
+    "open_view", [view(sent=1, pending=1), view(sealed=False, sent=1), view(sent=1, finished_ms=5), None]
+)
+def test_an_incomplete_ended_or_unknown_task_gets_none(open_view: TaskView | None) -> None:
+    control = ControlTopic()
+    assert not Finisher(Table(open_view), control, VirtualClock()).finish("a")
+    assert control.records == []
+
+
+def test_the_state_says_how_it_ended() -> None:
+    assert end_state(TargetCounts(total=2, sent=1, cancelled=1), cancel_asked=True) == "cancelled"
+    assert end_state(TargetCounts(total=2, sent=2), cancel_asked=True) == "completed"
+    assert end_state(TargetCounts(total=2, sent=1, expired=1), cancel_asked=False) == "expired"
+
+
+def test_ending_is_tried_again_when_a_server_was_gone() -> None:
+    table, control = Table(view(sent=1)), ControlTopic()
+    table.gone = 2
+    finisher = Finisher(table, control, VirtualClock(), retry_s=0.001)
+    with running(finisher.run):
+        finisher.take(["a"])
+        eventually(lambda: len(control.records) == 1)

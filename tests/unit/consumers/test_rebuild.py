@@ -1,0 +1,121 @@
+"""A rebuild can be stopped between any two steps and taken over, and never grants before claims have ended."""
+
+import pytest
+
+from consumers.rebuild import Rebuilder, RebuildSettings
+from dispatcher.clock import VirtualClock
+from dispatcher.control import EpochStarted, GlobalChange
+from dispatcher.errors import Unreachable
+from dispatcher.outcome import EpochMark
+from tests.unit.consumers.fakes import (
+    ControlTopic,
+    FakeEpoch,
+    FakeEpochs,
+    OutcomeTopics,
+    control_records,
+    outcome_records,
+)
+
+SETTINGS = RebuildSettings(partitions=2, claim_max_ms=13_000)
+
+
+class Rebuild:
+    def __init__(self) -> None:
+        self.epochs, self.control, self.outcomes = FakeEpochs(), ControlTopic(), OutcomeTopics()
+        self.clock = VirtualClock()
+        self.made = 0
+
+    def worker(self) -> Rebuilder:
+        return Rebuilder(
+            self.epochs, self.control, self.outcomes, self.control.open, lambda: True, self.clock, self.new_id, SETTINGS
+        )
+
+    def new_id(self) -> str:
+        self.made += 1
+        return f"e{self.made}"
+
+    def marked(self) -> list[str]:
+        return [record.epoch for record in control_records(self.control) if isinstance(record, EpochMark)]
+
+
+def test_the_first_epoch_ever_does_not_wait() -> None:
+    rebuild = Rebuild()
+    rebuild.control.append(GlobalChange(1, "capacity", "10", 0))
+    worker = rebuild.worker()
+    for _ in range(3):
+        worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 0, announced=True, marked=True)
+    assert rebuild.marked() == ["e1"]
+    assert [outcome_records(topic) for topic in rebuild.outcomes.topics.values()] == [[EpochMark(1, "e1")]] * 2
+
+
+def test_a_later_epoch_marks_only_after_the_longest_claim_has_ended() -> None:
+    rebuild = Rebuild()
+    rebuild.control.append(EpochStarted(1, "before", 0))
+    worker = rebuild.worker()
+    for _ in range(5):
+        worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, announced=True)
+    assert rebuild.marked() == []
+    rebuild.epochs.now = FakeEpoch("e1", 0, announced=True)
+    worker.step()
+    assert rebuild.marked() == ["e1"]
+
+
+def test_a_ready_view_is_left_alone() -> None:
+    rebuild = Rebuild()
+    rebuild.epochs.now = FakeEpoch("e0", 0, ready=True, announced=True, marked=True)
+    rebuild.worker().step()
+    assert rebuild.control.records == []
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_another_worker_takes_over_after_any_step(steps: int) -> None:
+    rebuild = Rebuild()
+    died = rebuild.worker()
+    for _ in range(steps):
+        died.step()
+    heir = rebuild.worker()
+    for _ in range(3):
+        heir.step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 0, announced=True, marked=True)
+
+
+def test_one_that_died_after_announcing_does_not_make_its_own_epoch_wait() -> None:
+    rebuild = Rebuild()
+    rebuild.epochs.begin_epoch("e1", 13_000, 2)
+    rebuild.control.append(EpochStarted(1, "e1", 0))  # and died
+    rebuild.worker().step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 0, announced=True)
+
+
+def test_redis_emptied_between_two_steps_begins_another_epoch() -> None:
+    rebuild = Rebuild()
+    worker = rebuild.worker()
+    worker.step()
+    worker.step()
+    rebuild.epochs.now = None
+    for _ in range(3):
+        worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e2", 13_000, announced=True)
+
+
+def test_an_end_of_the_control_topic_that_cannot_be_read_leaves_the_wait() -> None:
+    rebuild = Rebuild()
+    worker = rebuild.worker()
+    worker.step()
+    rebuild.control.broken = True
+    with pytest.raises(Unreachable):
+        worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 13_000)
+
+
+def test_marks_that_are_not_reached_are_written_again() -> None:
+    rebuild = Rebuild()
+    worker = rebuild.worker()
+    for _ in range(4):
+        worker.step()
+    assert rebuild.marked() == ["e1"]
+    rebuild.clock.advance(31)
+    worker.step()
+    assert rebuild.marked() == ["e1", "e1"]

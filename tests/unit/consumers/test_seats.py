@@ -1,0 +1,121 @@
+"""Seats are shared out, follow a worker that dies, and are let go of at the end."""
+
+import threading
+from collections.abc import Collection, Sequence
+
+from consumers.seats import Seats, SeatSettings
+from dispatcher.clock import VirtualClock
+from dispatcher.errors import Unreachable
+
+NAMES = [f"seat-{n}" for n in range(6)]
+
+
+class Locks:
+    """Elections by a virtual clock."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self.owners: dict[str, tuple[str, float]] = {}
+        self.gone = False
+
+    def hold(
+        self, names: Sequence[str], owner: str, ttl_ms: int, limit: int, overdue: Collection[str]
+    ) -> dict[str, str]:
+        if self.gone:
+            raise Unreachable("Redis is gone.")
+        now_s = self.clock.monotonic_s()
+        held = {name: who for name, (who, until_s) in self.owners.items() if until_s > now_s}
+        mine = sum(who == owner for who in held.values())
+        for name in names:
+            taken = name not in held and (mine < limit or name in overdue)
+            if taken or held.get(name) == owner:
+                mine += taken
+                held[name] = owner
+                self.owners[name] = (owner, now_s + ttl_ms / 1000)
+        return held
+
+    def release(self, names: Sequence[str], owner: str) -> None:
+        for name in names:
+            if self.owners.get(name, ("", 0))[0] == owner:
+                del self.owners[name]
+
+
+class Crew:
+    def __init__(self, count: int) -> None:
+        self.clock = VirtualClock()
+        self.locks = Locks(self.clock)
+        self.count = count
+        self.seats = [self.member(n) for n in range(count)]
+
+    def member(self, number: int) -> Seats:
+        return Seats(self.locks, NAMES, f"w{number}", self.clock, lambda: self.count, SeatSettings(3.5, 1.0))
+
+    def rounds(self, count: int, members: Sequence[Seats] | None = None) -> None:
+        for _ in range(count):
+            for seats in self.seats if members is None else members:
+                seats.roll()
+            self.clock.advance(1)
+
+    def holding(self) -> list[int]:
+        return [sum(seats.held(name) for name in NAMES) for seats in self.seats]
+
+
+def test_one_worker_holds_all() -> None:
+    crew = Crew(1)
+    crew.rounds(1)
+    assert crew.holding() == [6]
+
+
+def test_several_workers_share() -> None:
+    crew = Crew(3)
+    crew.rounds(2)
+    assert crew.holding() == [2, 2, 2]
+
+
+def test_a_worker_that_joins_gets_its_share() -> None:
+    crew = Crew(1)
+    crew.rounds(2)
+    crew.count = 2
+    crew.seats.append(crew.member(1))
+    crew.rounds(3)
+    assert crew.holding() == [3, 3]
+
+
+def test_a_dead_worker_is_followed_while_it_is_still_counted() -> None:
+    crew = Crew(2)
+    crew.rounds(2)
+    crew.rounds(6, members=crew.seats[:1])
+    assert crew.holding() == [6, 0]
+
+
+def test_a_seat_is_never_held_by_two() -> None:
+    crew = Crew(3)
+    for _ in range(10):
+        crew.rounds(1)
+        assert sum(crew.holding()) <= 6
+
+
+def test_without_redis_a_seat_ends_with_its_time() -> None:
+    crew = Crew(1)
+    crew.rounds(1)
+    crew.locks.gone = True
+    crew.clock.advance(3)
+    assert crew.holding() == [0]
+
+
+def test_an_emptied_redis_is_taken_again_at_once() -> None:
+    crew = Crew(2)
+    crew.rounds(2)
+    crew.locks.owners.clear()
+    crew.rounds(1)
+    assert crew.holding() == [3, 3]
+
+
+def test_at_the_end_all_are_let_go() -> None:
+    crew = Crew(1)
+    crew.rounds(1)
+    stop = threading.Event()
+    stop.set()
+    crew.seats[0].run(stop)
+    assert crew.locks.owners == {}
+    assert crew.holding() == [0]
