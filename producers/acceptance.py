@@ -1,0 +1,70 @@
+"""Turns a PushTask into the record that is frozen in the control topic, and tells whether two are the same task."""
+
+from hashlib import blake2b
+
+import msgspec
+
+from dispatcher.control import FORMAT, TaskRecord
+from dispatcher.envelope import encode_message
+from dispatcher.errors import AudienceMismatch, InvalidInput
+from dispatcher.task import MAX_START_AHEAD_S, PushTask
+from dispatcher.topics import Topics
+
+_canonical = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+def accept(task: PushTask, task_id: str, expected_targets: int | None, now_ms: int, topics: Topics) -> TaskRecord:
+    """The record of a new task. Raises InvalidInput if it would start too far ahead."""
+    if task.start_ms > now_ms + MAX_START_AHEAD_S * 1000:
+        raise InvalidInput(f"task: start_at: is more than {MAX_START_AHEAD_S // 86_400} days ahead.")
+    own = task.own_lane(expected_targets)
+    start_ms = max(task.start_ms, now_ms)
+    return TaskRecord(
+        format=FORMAT,
+        task=task_id,
+        app=task.app,
+        tier=task.tier,
+        channel=task.channel,
+        message=encode_message(task.message),
+        lane=topics.own_lane(task_id) if own else topics.shared_lane_of(task_id),
+        shared=not own,
+        chunk=task.chosen_chunk(expected_targets),
+        expected_targets=-1 if expected_targets is None else expected_targets,
+        weight=task.weight_milli,
+        cap=task.cap or 0,
+        start_ms=task.start_ms,
+        expires_ms=0 if task.ttl_s is None else start_ms + round(task.ttl_s * 1000),
+        hold_until_sealed=task.hold_until_sealed,
+        max_attempts=task.max_attempts,
+        created_ms=now_ms,
+        digest=task_digest(task),
+    )
+
+
+def task_digest(task: PushTask) -> str:
+    """Of all that must be the same when an id is submitted again: everything but the id and the expected size (a hint,
+    used once)."""
+    fields = task.model_dump(mode="json", exclude={"id", "expected_targets", "start_at"}) | {"start_ms": task.start_ms}
+    return blake2b(_canonical(fields), digest_size=16).hexdigest()
+
+
+def check_same(task: PushTask, record: TaskRecord) -> None:
+    """Raises AudienceMismatch, naming what differs, if `record` is not of this task."""
+    if task_digest(task) == record.digest:
+        return
+    pairs = {
+        "app": (task.app, record.app),
+        "tier": (task.tier, record.tier),
+        "channel": (task.channel, record.channel),
+        "message": (_canonical(task.message), _canonical(msgspec.msgpack.decode(record.message))),
+        "weight": (task.weight_milli, record.weight),
+        "cap": (task.cap or 0, record.cap),
+        "start_at": (task.start_ms, record.start_ms),
+        "hold_until_sealed": (task.hold_until_sealed, record.hold_until_sealed),
+        "max_attempts": (task.max_attempts, record.max_attempts),
+    }
+    differing = [name for name, (new, stored) in pairs.items() if new != stored] or ["chunk or ttl_s"]
+    raise AudienceMismatch(
+        f"Task {record.task} was submitted before with another {', '.join(differing)}.",
+        "Submit exactly the same task to go on with it, or choose another id.",
+    )

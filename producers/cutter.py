@@ -1,0 +1,178 @@
+"""Cuts an audience into envelopes: a stream in, blocks of whole envelopes out, the same cut whenever it is repeated."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import islice
+from typing import Protocol, runtime_checkable
+
+from dispatcher.control import MAIN_WRITER, TaskRecord
+from dispatcher.envelope import FORMAT, Envelope, encode_envelope
+from producers.validation import Accepted, Refusal, Variables, check_slab, digest_text
+
+MAX_SLAB = 4_096
+"""Most targets taken from the audience at once."""
+_FIRST_SLAB = 64
+_QUICK_S = 0.02
+_SLOW_S = 0.1
+_DIGEST_BYTES = 32
+
+
+class Slab:
+    """Some consecutive items of an audience. lines: where they come from, if not simply counted from first_line."""
+
+    __slots__ = ("first_line", "items", "lines")
+
+    def __init__(self, items: list[object], first_line: int, lines: list[int] | None = None) -> None:
+        self.items = items
+        self.first_line = first_line
+        self.lines = lines
+
+    def line_of(self, index: int) -> int:
+        """The line to report for the item at `index`."""
+        return self.first_line + index if self.lines is None else self.lines[index]
+
+
+@runtime_checkable
+class SlabSource(Protocol):
+    """An audience that hands out its own slabs, because it reads them in bulk and knows their lines."""
+
+    def slabs(self) -> Iterator[Slab]: ...
+
+
+def slabs_of(audience: Iterable[object], unit: int, clock_s: Callable[[], float] = time.monotonic) -> Iterator[Slab]:
+    """Slabs of any iterable, each a multiple of `unit` targets (but the last). They follow its speed: a slow one is not
+    waited for until a large slab is full."""
+    if isinstance(audience, SlabSource):
+        yield from audience.slabs()
+        return
+    items, units, line = iter(audience), max(_FIRST_SLAB // unit, 1), 1
+    while True:
+        began_s = clock_s()
+        slab = list(islice(items, units * unit))
+        if not slab:
+            return
+        yield Slab(slab, line)
+        line += len(slab)
+        units = _next_units(units, clock_s() - began_s, max(MAX_SLAB // unit, 1))
+
+
+def _next_units(units: int, took_s: float, most: int) -> int:
+    if took_s < _QUICK_S:
+        return min(units * 2, most)
+    return max(units // 2, 1) if took_s > _SLOW_S else units
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole envelopes (the audience's last may be shorter), from sequence `first` on."""
+
+    first: int
+    envelopes: int
+    addresses: list[str]
+    variables: list[Variables] | None
+
+
+class Cutter:
+    """Turns accepted targets into blocks and keeps the digest of all that is in them so far.
+
+    Neither cut nor digest depends on how the targets were slabbed. boundary: a block ends at this sequence, so that the
+    digest can be compared there with a checkpoint's.
+    """
+
+    def __init__(self, chunk: int, boundary: int | None = None) -> None:
+        self.chunk = chunk
+        self.sequence = 0
+        self.targets = 0
+        self._boundary = boundary
+        self._hash = blake2b(digest_size=_DIGEST_BYTES)
+        self._addresses: list[str] = []
+        self._variables: list[Variables] | None = None
+
+    def digest(self) -> str:
+        """Of the targets in the blocks so far."""
+        return self._hash.hexdigest()
+
+    def add(self, accepted: Accepted) -> Iterator[Block]:
+        """Blocks of whole envelopes. Take each before asking for the next: the digest moves along."""
+        whole = len(accepted.addresses)
+        if not self._addresses and whole % self.chunk == 0 and not self._crosses(whole // self.chunk):
+            if whole:
+                yield self._block(accepted.addresses, accepted.variables, accepted.text)
+            return
+        self._keep(accepted)
+        while count := self._whole_envelopes():
+            yield self._take(count * self.chunk)
+
+    def rest(self) -> Iterator[Block]:
+        """The last, shorter envelope, if there is one."""
+        if self._addresses:
+            yield self._take(len(self._addresses))
+
+    def _crosses(self, envelopes: int) -> bool:
+        return self._boundary is not None and self.sequence < self._boundary < self.sequence + envelopes
+
+    def _whole_envelopes(self) -> int:
+        count = len(self._addresses) // self.chunk
+        if self._boundary is not None and self._crosses(count):
+            return self._boundary - self.sequence
+        return count
+
+    def _keep(self, accepted: Accepted) -> None:
+        if accepted.variables is not None or self._variables is not None:
+            self._variables = _filled(self._variables, self._addresses) + _filled(
+                accepted.variables, accepted.addresses
+            )
+        self._addresses = self._addresses + accepted.addresses
+
+    def _take(self, count: int) -> Block:
+        addresses, self._addresses = self._addresses[:count], self._addresses[count:]
+        variables = self._variables
+        if variables is not None:
+            variables, self._variables = variables[:count], variables[count:]
+            self._variables = self._variables if any(self._variables) else None
+            variables = variables if any(variables) else None
+        return self._block(addresses, variables, digest_text(addresses, variables))
+
+    def _block(self, addresses: list[str], variables: list[Variables] | None, text: bytes) -> Block:
+        self._hash.update(text)
+        first, envelopes = self.sequence, -(-len(addresses) // self.chunk)
+        self.sequence += envelopes
+        self.targets += len(addresses)
+        return Block(first, envelopes, addresses, variables)
+
+
+def cut(audience: Iterable[object], cutter: Cutter, on_refusals: Callable[[list[Refusal]], None]) -> Iterator[Block]:
+    """Blocks of an audience of any length, in constant memory."""
+    for slab in slabs_of(audience, cutter.chunk):
+        accepted, refusals = check_slab(slab.items, slab.line_of)
+        if refusals:
+            on_refusals(refusals)
+        yield from cutter.add(accepted)
+    yield from cutter.rest()
+
+
+def bodies(record: TaskRecord, block: Block, published_ms: int) -> list[bytes]:
+    """The encoded envelopes of a block."""
+    chunk, addresses, encode = record.chunk, block.addresses, encode_envelope
+    task, app, channel = record.task, record.app, record.channel
+    expires_ms, attempts, message = record.expires_ms, record.max_attempts, record.message
+    made: list[bytes] = []
+    for number, start in enumerate(range(0, len(addresses), chunk), block.first):
+        targets = addresses[start : start + chunk]
+        variables = None if block.variables is None else _some(block.variables[start : start + chunk])
+        envelope = Envelope(
+            FORMAT, task, MAIN_WRITER, number, 0, app, channel, published_ms, 0, expires_ms,
+            len(targets), attempts, message, targets, None, variables,
+        )  # fmt: skip
+        made.append(encode(envelope))
+    return made
+
+
+def _filled(variables: list[Variables] | None, addresses: list[str]) -> list[Variables]:
+    return [None] * len(addresses) if variables is None else variables
+
+
+def _some(variables: list[Variables]) -> list[Variables] | None:
+    return variables if any(variables) else None

@@ -1,0 +1,23 @@
+"""Task ids for those who do not choose their own."""
+
+import secrets
+from collections.abc import Callable
+
+from dispatcher.clock import Clock
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_TIME_LETTERS = 10
+_RANDOM_LETTERS = 16
+
+
+def id_maker(clock: Clock, random_bits: Callable[[int], int] = secrets.randbits) -> Callable[[], str]:
+    """Makes ids of 26 letters and digits: the time in milliseconds, then 80 random bits; they sort by time."""
+
+    def new_id() -> str:
+        return _letters(clock.wall_ms(), _TIME_LETTERS) + _letters(random_bits(_RANDOM_LETTERS * 5), _RANDOM_LETTERS)
+
+    return new_id
+
+
+def _letters(number: int, count: int) -> str:
+    return "".join(_ALPHABET[(number >> 5 * place) & 31] for place in reversed(range(count)))

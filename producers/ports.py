@@ -1,0 +1,80 @@
+"""What a submission needs of Pulsar and Redis: small Protocols, so that it can be run against nothing and measured."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dispatcher.clock import Clock
+from dispatcher.control import ControlRecord, TaskRecord
+from dispatcher.ports import ControlLog
+from dispatcher.topics import Topics
+
+
+class LaneWriter(Protocol):
+    """Publishes the envelopes of one submission to its lane."""
+
+    def send_many(self, bodies: Sequence[bytes]) -> None:
+        """Queues them; waits while the bounded queue is full. Raises Unreachable once one could not be stored."""
+        ...
+
+    def confirmed(self) -> int:
+        """How many are stored without a gap, from the first on. Any thread may ask."""
+        ...
+
+    def flush(self) -> None:
+        """Returns when all are stored; raises Unreachable if that fails."""
+        ...
+
+    def close(self) -> None:
+        """Lets go; what is not stored yet may or may not be."""
+        ...
+
+
+class LaneOpener(Protocol):
+    def create(self, topic: str) -> None:
+        """Topic and subscription, if they are not there."""
+        ...
+
+    def open(self, topic: str) -> LaneWriter: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """How far a task's submission has come. sequences: below it all envelopes are stored; digest is of their targets
+    (once sealed: of the whole audience); published: targets in them (once sealed: the total)."""
+
+    record: TaskRecord
+    sequences: int = 0
+    published: int = 0
+    refused: int = 0
+    digest: str = ""
+    sealed: bool = False
+    cancelled: bool = False
+    ended: str = ""
+
+    @property
+    def stopped(self) -> str:
+        """Why no more targets are taken: cancelled, expired, ... or nothing."""
+        return self.ended or ("cancelled" if self.cancelled else "")
+
+
+class Registrar(Protocol):
+    """The registry's part in a submission. Raises Unreachable when Redis is gone."""
+
+    def apply(self, position: str, record: ControlRecord) -> object: ...
+
+    def submission(self, task: str) -> Submission | None:
+        """None: no such task."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What a submission works with."""
+
+    control: ControlLog
+    registry: Registrar
+    lanes: LaneOpener
+    topics: Topics
+    clock: Clock
+    new_id: Callable[[], str]
