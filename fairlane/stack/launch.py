@@ -1,0 +1,100 @@
+"""Starting the two servers and waiting until they are ready."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlane.stack import distribution, java, ports, processes, pulsar_server, redis_server
+from fairlane.stack.errors import NoSpace, ServerDied
+from fairlane.stack.homes import Home
+from fairlane.stack.state import ServerState
+
+POLL_S = 0.2
+NEEDED_BYTES = 500_000_000
+"""Free disk space below which nothing is started: Pulsar turns read-only on a full disk."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class StackOptions:
+    """Ports that must be these and no others (None: the usual one, or a free one after it), and how long to wait."""
+
+    pulsar_port: int | None = None
+    pulsar_web_port: int | None = None
+    redis_port: int | None = None
+    ready_timeout_s: float = 120.0
+
+
+def start_redis(home: Home, options: StackOptions, env: Mapping[str, str], progress: Progress) -> ServerState:
+    """Start Redis or Valkey; does not wait until it is ready."""
+    program = redis_server.find(env)
+    port = _port(options.redis_port, 6379, "Redis", progress)
+    conf = redis_server.write_conf(home, port)
+    progress(f"starting Redis ({program.path.name} {program.version}) on port {port}")
+    pid = processes.start_detached([str(program.path), str(conf)], home.redis, home.logs / "redis-console.log", env)
+    return _started(pid, program.path.name, program.version, {"redis": port}, home.logs / "redis-console.log")
+
+
+def start_pulsar(
+    home: Home, options: StackOptions, cache: Path, env: Mapping[str, str], progress: Progress
+) -> ServerState:
+    """Start Pulsar standalone, fetching it first if need be; does not wait until it is ready."""
+    found = java.find(env)
+    unpacked = distribution.ensure(cache, env, progress)
+    chosen = _pulsar_ports(home, options, progress)
+    progress(f"starting Pulsar {distribution.VERSION} on ports {chosen.broker} and {chosen.web} (REST)")
+    command = pulsar_server.command(found, unpacked, home, chosen)
+    console = home.logs / "pulsar-console.log"
+    pid = processes.start_detached(command, home.pulsar, console, pulsar_server.environment(env))
+    numbers = {"broker": chosen.broker, "web": chosen.web, "bookie": chosen.bookie}
+    return _started(pid, "pulsar standalone", distribution.VERSION, numbers, console)
+
+
+def _pulsar_ports(home: Home, options: StackOptions, progress: Progress) -> pulsar_server.PulsarPorts:
+    broker = _port(options.pulsar_port, 6650, "Pulsar", progress)
+    web = _port(options.pulsar_web_port, 8080, "Pulsar's REST", progress)
+    saved = pulsar_server.saved_bookie_port(home)
+    bookie = ports.choose(3181, {broker, web}) if saved is None else ports.require(saved, "Pulsar's storage")
+    pulsar_server.bookie_port_file(home).write_text(str(bookie))
+    return pulsar_server.PulsarPorts(broker, web, bookie)
+
+
+def _port(wanted: int | None, usual: int, what: str, progress: Progress) -> int:
+    if wanted is not None:
+        return ports.require(wanted, what)
+    chosen = ports.choose(usual)
+    if chosen != usual:
+        progress(f"port {usual} is taken by another program: {what} gets {chosen}")
+    return chosen
+
+
+def _started(pid: int, program: str, version: str, numbers: dict[str, int], log: Path) -> ServerState:
+    birth = processes.birth_of(pid)
+    if birth is None:
+        raise died(program, log)
+    return ServerState(pid=pid, birth=birth, program=program, version=version, ports=numbers)
+
+
+def wait_ready(server: ServerState, ready: Callable[[], bool], logs: tuple[Path, ...], timeout_s: float) -> None:
+    """Wait until `ready()`; ServerDied with the end of its log if it ends first or takes too long."""
+    end = time.monotonic() + timeout_s
+    while not ready():
+        if not server.alive:
+            raise died(server.program, *logs)
+        if time.monotonic() > end:
+            raise ServerDied(f"{server.program} was not ready after {timeout_s:.0f} s.", _see(logs))
+        time.sleep(POLL_S)
+
+
+def died(program: str, *logs: Path) -> ServerDied | NoSpace:
+    """The error for a server that ended while it was being started."""
+    said = "\n".join(part for part in map(processes.last_lines, logs) if part)
+    if "No space left on device" in said:
+        return NoSpace(f"{program} ended: the disk is full.", "Free some space and start again.")
+    return ServerDied(f"{program} ended while it was being started.", f"{_see(logs)} Its last lines:\n{said}")
+
+
+def _see(logs: tuple[Path, ...]) -> str:
+    return f"Its log is {logs[-1]}."

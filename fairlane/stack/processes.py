@@ -1,0 +1,92 @@
+"""Servers as processes: started apart from the caller, told apart from a later process with the same pid, stopped."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+POLL_S = 0.05
+
+
+def start_detached(command: Sequence[str], cwd: Path, log: Path, env: Mapping[str, str]) -> int:
+    """Start a server in a session of its own, so that it outlives the caller; its output is appended to `log`.
+
+    Returns its pid. `sh` only changes the directory and is then replaced by the server itself.
+    """
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(log), append, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    shell = ["sh", "-c", 'cd -- "$0" && exec "$@"', str(cwd), *command]
+    return os.posix_spawn("/bin/sh", shell, dict(env), file_actions=actions, setsid=True)
+
+
+def birth_of(pid: int) -> str | None:
+    """When a living process was born, as text that no other process with this pid ever has; None if there is none."""
+    if Path("/proc/self/stat").exists():
+        return _birth_linux(pid)
+    found = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return found.stdout.strip() or None
+
+
+def _birth_linux(pid: int) -> str | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    if fields[0] in "ZX":
+        return None
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}:{fields[19]}"
+
+
+def is_alive(pid: int, birth: str) -> bool:
+    """Whether the very process that was started is still there."""
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+    return birth_of(pid) == birth
+
+
+def stop(pid: int, birth: str, deadline_s: float) -> bool:
+    """SIGTERM, and SIGKILL if it is still there after `deadline_s`. Returns whether it ended by itself."""
+    if _signal_and_wait(pid, birth, signal.SIGTERM, deadline_s):
+        return True
+    _signal_and_wait(pid, birth, signal.SIGKILL, 10.0)
+    return False
+
+
+def _signal_and_wait(pid: int, birth: str, number: signal.Signals, deadline_s: float) -> bool:
+    end = time.monotonic() + deadline_s
+    if is_alive(pid, birth):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+    while is_alive(pid, birth):
+        if time.monotonic() > end:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def resident_bytes(pid: int) -> int | None:
+    """Resident memory of a process in bytes, or None if it is gone."""
+    statm = Path(f"/proc/{pid}/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    found = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return int(found.stdout) * 1024 if found.stdout.strip() else None
+
+
+def last_lines(log: Path, count: int = 15) -> str:
+    """The end of a log, for an error message."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 64_000))
+            return "\n".join(file.read().decode(errors="replace").splitlines()[-count:])
+    except OSError:
+        return ""

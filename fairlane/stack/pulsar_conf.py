@@ -1,0 +1,110 @@
+"""The broker settings of the local stack. Each differs from Pulsar's default for the reason beside it."""
+
+import socket
+from pathlib import Path
+
+from fairlane.stack.ports import HOST
+
+BROKER_SETTINGS: dict[str, str] = {
+    # Topics and subscriptions are made by REST only: a force-deleted topic must not come back by itself.
+    "allowAutoTopicCreation": "false",
+    "allowAutoSubscriptionCreation": "false",
+    # A permit counts messages, so that a batch can overrun a consumer's queue many times without this.
+    "preciseDispatcherFlowControl": "true",
+    "acknowledgmentAtBatchIndexLevelEnabled": "true",
+    # Acks below the oldest unacked message are forgotten on a restart beyond this number of ranges.
+    "managedLedgerMaxUnackedRangesToPersist": "1000000",
+    "managedLedgerMaxBatchDeletedIndexToPersist": "1000000",
+    "managedLedgerPersistIndividualAckAsLongArray": "true",
+    "managedLedgerCursorPositionFlushSeconds": "5",
+    # Lanes come and go by the thousand: bundles are set once and never split.
+    "loadBalancerAutoBundleSplitEnabled": "false",
+    "loadBalancerAutoUnloadSplitBundlesEnabled": "false",
+    # An idle lane may be a paused task: only Fairlane deletes lanes.
+    "brokerDeleteInactiveTopicsEnabled": "false",
+    # Deduplication drops new messages where batches are cut differently on a resume.
+    "brokerDeduplicationEnabled": "false",
+    "transactionCoordinatorEnabled": "false",
+    # No policies per topic are used, and their system topic costs a reader in each namespace.
+    "systemTopicEnabled": "false",
+    "topicLevelPoliciesEnabled": "false",
+    # A read that failed once (a broker short of memory) is tried again soon, not after 15 s.
+    "dispatcherReadFailureBackoffInitialTimeInMs": "100",
+    "dispatcherReadFailureBackoffMaxTimeInMs": "5000",
+    # Small memory: one developer's machine, not a broker's.
+    "webSocketServiceEnabled": "false",
+    "managedLedgerCacheSizeMB": "128",
+    "dbStorage_writeCacheMaxSizeMb": "64",
+    "dbStorage_readAheadCacheMaxSizeMb": "32",
+    "dbStorage_rocksDB_blockCacheSize": "16777216",
+    "numHttpServerThreads": "8",
+    "numExecutorThreadPoolSize": "4",
+    "numCacheExecutorThreadPoolSize": "2",
+    "numOrderedExecutorThreads": "2",
+    "topicOrderedExecutorThreadNum": "4",
+    "bookkeeperNumberOfChannelsPerBookie": "4",
+    "numWorkerThreadsForNonPersistentTopic": "1",
+    "exposeTopicLevelMetricsInPrometheus": "false",
+    # A clean stop unloads topics one by one; what is not unloaded by then is safe on disk all the same.
+    "brokerShutdownTimeoutMs": "15000",
+    # The bookie's port is part of the name under which its data is known.
+    "allowEphemeralPorts": "true",
+}
+
+LOG4J = """\
+Configuration:
+  status: ERROR
+  name: fairlane-local-stack
+  Appenders:
+    RollingFile:
+      name: File
+      fileName: "${sys:pulsar.log.dir}/pulsar.log"
+      filePattern: "${sys:pulsar.log.dir}/pulsar-%i.log"
+      PatternLayout:
+        Pattern: "%d{ISO8601_OFFSET_DATE_TIME_HHMM} [%t] %-5level %logger{36} - %msg%n"
+      Policies:
+        SizeBasedTriggeringPolicy:
+          size: 32 MB
+      DefaultRolloverStrategy:
+        max: 4
+  Loggers:
+    Root:
+      level: info
+      AppenderRef:
+        ref: File
+    Logger:
+      # A line for every REST call, topic and cursor: megabytes a minute when lanes come and go.
+      - {name: org.eclipse.jetty.server.RequestLog, level: warn}
+      - {name: org.apache.bookkeeper.mledger, level: warn}
+      - {name: org.apache.bookkeeper.client, level: warn}
+      - {name: org.apache.pulsar.broker.service, level: warn}
+"""
+
+
+def write(distribution: Path, directory: Path, broker_port: int, web_port: int) -> Path:
+    """Write `standalone.conf` and `log4j2.yaml` into `directory`; returns the path of the first."""
+    wanted = {
+        **BROKER_SETTINGS,
+        "brokerServicePort": str(broker_port),
+        "webServicePort": str(web_port),
+        "bindAddress": HOST,
+        "advertisedAddress": HOST,
+        "listeningInterface": loopback_name(),
+    }
+    shipped = (distribution / "conf" / "standalone.conf").read_text()
+    conf = directory / "standalone.conf"
+    conf.write_text(merged(shipped, wanted))
+    (directory / "log4j2.yaml").write_text(LOG4J)
+    return conf
+
+
+def merged(shipped: str, wanted: dict[str, str]) -> str:
+    """A properties file with the wanted values in place of the shipped ones, and the new ones at its end."""
+    lines = [line for line in shipped.splitlines() if line.partition("=")[0].strip() not in wanted]
+    return "\n".join([*lines, "", "# The local stack's own:", *(f"{k}={v}" for k, v in wanted.items()), ""])
+
+
+def loopback_name() -> str:
+    """The loopback network interface's name: `lo`, or `lo0` on a Mac."""
+    names = {name for _, name in socket.if_nameindex()}
+    return "lo0" if "lo0" in names and "lo" not in names else "lo"

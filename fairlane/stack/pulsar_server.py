@@ -1,0 +1,112 @@
+"""One Pulsar standalone: how it is started and when it is ready."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import urllib3
+
+from fairlane.stack import pulsar_conf
+from fairlane.stack.homes import Home
+from fairlane.stack.java import Java
+from fairlane.stack.ports import HOST
+
+HEAP = ("-Xms128m", "-Xmx768m", "-XX:MaxDirectMemorySize=768m", "-Xss512k")
+"""Enough for thousands of lanes; below 700 MB resident when idle."""
+GC = (
+    "-XX:+UseG1GC",
+    "-XX:G1PeriodicGCInterval=15000",  # gives memory back when idle
+    "-XX:MinHeapFreeRatio=10",
+    "-XX:MaxHeapFreeRatio=30",
+    "-XX:ReservedCodeCacheSize=128m",
+    "-XX:+PerfDisableSharedMem",
+)
+OPENED = (
+    "java.base/java.io",
+    "java.base/java.nio",
+    "java.base/java.util.zip",
+    "java.base/jdk.internal.misc",
+    "java.base/jdk.internal.platform",
+    "java.management/sun.management",
+    "jdk.management/com.sun.management.internal",
+)
+PROPERTIES = {
+    "bookkeeper.metadata.bookie.drivers": "org.apache.pulsar.metadata.bookkeeper.PulsarMetadataBookieDriver",
+    "bookkeeper.metadata.client.drivers": "org.apache.pulsar.metadata.bookkeeper.PulsarMetadataClientDriver",
+    "io.netty.recycler.maxCapacityPerThread": "1024",
+    "io.netty.tryReflectionSetAccessible": "true",
+    "org.apache.pulsar.shade.io.netty.tryReflectionSetAccessible": "true",
+    "java.net.preferIPv4Stack": "true",
+    "jute.maxbuffer": "10485760",
+    "log4j.configurationFile": "log4j2.yaml",
+    "log4j.shutdownHookEnabled": "false",
+    "log4j2.is.webapp": "false",
+    "pulsar.allocator.exit_on_oom": "true",
+}
+MAIN = "org.apache.pulsar.PulsarStandaloneStarter"
+
+
+@dataclass(frozen=True)
+class PulsarPorts:
+    """broker: binary protocol; web: REST; bookie: its storage, part of the name its data is known by."""
+
+    broker: int
+    web: int
+    bookie: int
+
+
+def command(java: Java, distribution: Path, home: Home, ports: PulsarPorts) -> list[str]:
+    """The whole command line. The distribution's own start script is not used: it breaks on paths with spaces."""
+    conf = pulsar_conf.write(distribution, home.pulsar, ports.broker, ports.web)
+    return [
+        str(java.program),
+        *HEAP,
+        *GC,
+        f"-XX:ErrorFile={home.logs}/pulsar-crash-%p.log",
+        *(part for name in OPENED for part in ("--add-opens", f"{name}=ALL-UNNAMED")),
+        *(("--sun-misc-unsafe-memory-access=allow",) if java.version >= 23 else ()),
+        *(f"-D{name}={value}" for name, value in PROPERTIES.items()),
+        f"-Dpulsar.log.dir={home.logs}",
+        "-cp",
+        f"{home.pulsar}:{distribution}/lib/*",
+        MAIN,
+        f"--config={conf}",
+        "--no-functions-worker",
+        "--no-stream-storage",
+        f"--advertised-address={HOST}",
+        f"--bookkeeper-dir={home.pulsar / 'bookkeeper'}",
+        f"--bookkeeper-port={ports.bookie}",
+        f"--metadata-dir={home.pulsar / 'metadata'}",
+    ]
+
+
+def environment(env: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment, with the C library's memory arenas kept few."""
+    return {**env, "MALLOC_ARENA_MAX": "2"}
+
+
+def is_ready(web_port: int) -> bool:
+    """Whether the broker serves messages (its own health check, which sends and receives one) and has its namespace."""
+    http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(connect=1, read=5))
+    base = f"http://{HOST}:{web_port}/admin/v2"
+    try:
+        namespaces = http.request("GET", f"{base}/namespaces/public")
+        if namespaces.status != 200 or b"public/default" not in namespaces.data:
+            return False
+        health = http.request("GET", f"{base}/brokers/health")
+        return health.status == 200 and health.data == b"ok"
+    except urllib3.exceptions.HTTPError:
+        return False
+    finally:
+        http.clear()
+
+
+def bookie_port_file(home: Home) -> Path:
+    """Keeps the bookie's port beside the data that is bound to it."""
+    return home.pulsar / "bookie-port"
+
+
+def saved_bookie_port(home: Home) -> int | None:
+    """The port this data is bound to, or None if there is no data yet."""
+    file = bookie_port_file(home)
+    return int(file.read_text()) if file.exists() else None

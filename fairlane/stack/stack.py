@@ -1,0 +1,219 @@
+"""The local stack as a whole: up, down, status."""
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from backends.settings import PulsarSettings
+from fairlane.stack import distribution, launch, lock, processes, pulsar_server, redis_server
+from fairlane.stack import state as states
+from fairlane.stack.homes import Home, default_cache, default_home
+from fairlane.stack.launch import Progress, StackOptions
+from fairlane.stack.ports import HOST
+from fairlane.stack.state import ServerState, StackState
+
+PULSAR_STOP_S = 40.0
+REDIS_STOP_S = 15.0
+
+
+@dataclass(frozen=True)
+class StackAddresses:
+    """Where the local stack's servers are. `changed`: what provisioning changed, one line each."""
+
+    pulsar_url: str
+    pulsar_admin_url: str
+    redis_url: str
+    already_running: bool = False
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ServerStatus:
+    """One server as `stack status` shows it; everything but the name is None where it is not running."""
+
+    name: str
+    running: bool
+    pid: int | None = None
+    program: str | None = None
+    version: str | None = None
+    ports: dict[str, int] = field(default_factory=dict)
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class StackStatus:
+    """`running`: both servers are there and `stack up` came to its end."""
+
+    running: bool
+    home: Path
+    logs: Path
+    servers: tuple[ServerStatus, ...]
+    addresses: StackAddresses | None
+
+
+def quiet(message: str) -> None:
+    """A progress callback that says nothing."""
+
+
+class LocalStack:
+    """A Pulsar and a Redis of one's own under one directory. They outlive the program that started them."""
+
+    def __init__(
+        self,
+        home: Path | None = None,
+        options: StackOptions = StackOptions(),
+        *,
+        cache: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """`home` and `cache`: default to the user's (see homes.py); `env`: the environment the servers get."""
+        self._env = dict(os.environ if env is None else env)
+        self._home = Home((home or default_home(self._env)).absolute())
+        self._cache = cache or default_cache(self._env)
+        self._options = options
+
+    @property
+    def home(self) -> Path:
+        return self._home.root
+
+    def up(self, progress: Progress = quiet, provision_as: PulsarSettings | None = None) -> StackAddresses:
+        """Start what is not running, wait until it is ready, provision it (tenant and sizes from `provision_as`).
+
+        Raises a StackError, PortTaken or Unreachable; what this call started is then stopped again.
+        """
+        self._home.make()
+        with lock.exclusive(self._home.lock_file, progress):
+            state = states.load(self._home.state_file).living()
+            already = state.ready
+            if not already:
+                state = self._start_missing(state, progress)
+            addresses = addresses_of(state)
+            changed = _provision(addresses, provision_as or PulsarSettings(), progress)
+            return StackAddresses(
+                addresses.pulsar_url, addresses.pulsar_admin_url, addresses.redis_url, already, tuple(changed)
+            )
+
+    def down(self, wipe: bool = False, progress: Progress = quiet) -> bool:
+        """Stop both servers; with `wipe`, delete their data and logs too. Returns whether anything was running."""
+        if not self._home.root.is_dir():
+            return False
+        with lock.exclusive(self._home.lock_file, progress):
+            state = states.load(self._home.state_file).living()
+            self._stop(state, progress)
+            states.save(self._home.state_file, StackState())
+            if wipe:
+                self._wipe()
+        return state.pulsar is not None or state.redis is not None
+
+    def status(self) -> StackStatus:
+        """What is running; never waits and never changes anything."""
+        state = states.load(self._home.state_file).living()
+        servers = (_server_status("pulsar", state.pulsar), _server_status("redis", state.redis))
+        addresses = addresses_of(state) if state.ready else None
+        return StackStatus(state.ready, self._home.root, self._home.logs, servers, addresses)
+
+    def _start_missing(self, state: StackState, progress: Progress) -> StackState:
+        distribution.check_space(self._home.root, launch.NEEDED_BYTES)
+        before = state
+        try:
+            if state.redis is None:
+                redis = launch.start_redis(self._home, self._options, self._env, progress)
+                state = self._note(state, redis=redis)
+            if state.pulsar is None:
+                pulsar = launch.start_pulsar(self._home, self._options, self._cache, self._env, progress)
+                state = self._note(state, pulsar=pulsar)
+            self._wait(state, progress)
+        except BaseException:
+            self._undo(before)
+            raise
+        return self._note(state, ready=True)
+
+    def _wait(self, state: StackState, progress: Progress) -> None:
+        pulsar, redis = _both(state)
+        logs = self._home.logs
+        timeout_s = self._options.ready_timeout_s
+        progress("waiting for Redis")
+        ready: Callable[[], bool] = lambda: redis_server.is_ready(redis.ports["redis"])  # noqa: E731
+        launch.wait_ready(redis, ready, (logs / "redis-console.log", logs / "redis.log"), timeout_s)
+        progress("waiting for Pulsar")
+        ready = lambda: pulsar_server.is_ready(pulsar.ports["web"])  # noqa: E731
+        launch.wait_ready(pulsar, ready, (logs / "pulsar-console.log", logs / "pulsar.log"), timeout_s)
+
+    def _note(self, state: StackState, **changes: Any) -> StackState:
+        changed = state.model_copy(update=changes)
+        states.save(self._home.state_file, changed)
+        return changed
+
+    def _undo(self, before: StackState) -> None:
+        now = states.load(self._home.state_file).living()
+        fresh = now.model_copy(
+            update={
+                "pulsar": None if before.pulsar else now.pulsar,
+                "redis": None if before.redis else now.redis,
+            }
+        )
+        self._stop(fresh, quiet)
+        states.save(self._home.state_file, before)
+
+    def _stop(self, state: StackState, progress: Progress) -> None:
+        for name, server, deadline_s in (
+            ("Pulsar", state.pulsar, PULSAR_STOP_S),
+            ("Redis", state.redis, REDIS_STOP_S),
+        ):
+            if server is None:
+                continue
+            progress(f"stopping {name}")
+            if not processes.stop(server.pid, server.birth, deadline_s):
+                progress(f"{name} did not stop within {deadline_s:.0f} s and was killed; its data is safe on disk")
+
+    def _wipe(self) -> None:
+        for part in (self._home.pulsar, self._home.redis, self._home.logs):
+            shutil.rmtree(part, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            self._home.state_file.unlink()
+
+
+def running_addresses(home: Path) -> StackAddresses | None:
+    """The addresses of the local stack in `home` if it is running; reads one file and two process entries."""
+    file = Home(home).state_file
+    if not file.is_file():
+        return None
+    state = states.load(file).living()
+    return addresses_of(state) if state.ready else None
+
+
+def addresses_of(state: StackState) -> StackAddresses:
+    """The addresses of a stack whose servers are both known."""
+    pulsar, redis = _both(state)
+    return StackAddresses(
+        pulsar_url=f"pulsar://{HOST}:{pulsar.ports['broker']}",
+        pulsar_admin_url=f"http://{HOST}:{pulsar.ports['web']}",
+        redis_url=f"redis://{HOST}:{redis.ports['redis']}/0",
+    )
+
+
+def _both(state: StackState) -> tuple[ServerState, ServerState]:
+    if state.pulsar is None or state.redis is None:
+        raise ValueError("the stack is not running")
+    return state.pulsar, state.redis
+
+
+def _server_status(name: str, server: ServerState | None) -> ServerStatus:
+    if server is None:
+        return ServerStatus(name, running=False)
+    memory = processes.resident_bytes(server.pid)
+    return ServerStatus(name, True, server.pid, server.program, server.version, server.ports, memory)
+
+
+def _provision(addresses: StackAddresses, wanted: PulsarSettings, progress: Progress) -> list[str]:
+    try:
+        from backends.provision import provision
+    except ModuleNotFoundError:
+        return []
+    progress("provisioning")
+    here = {"url": addresses.pulsar_url, "admin_url": addresses.pulsar_admin_url}
+    return provision(wanted.model_copy(update=here))

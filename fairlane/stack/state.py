@@ -1,0 +1,77 @@
+"""What is running: `state.json`, written at once or not at all."""
+
+import json
+import os
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fairlane.stack import processes
+from fairlane.stack.errors import StackError
+
+
+class ServerState(BaseModel):
+    """One server that was started. `birth` tells it from a later process that got the same pid."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pid: int
+    birth: str
+    program: str
+    version: str
+    ports: dict[str, int]
+
+    @property
+    def alive(self) -> bool:
+        """Whether that very process is still there."""
+        return processes.is_alive(self.pid, self.birth)
+
+
+class StackState(BaseModel):
+    """The servers of a local stack; None for one that was not started or was stopped."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format: int = 1
+    pulsar: ServerState | None = None
+    redis: ServerState | None = None
+    ready: bool = False
+    """Whether `stack up` came to its end since they were started."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether both servers are there."""
+        return self.pulsar is not None and self.pulsar.alive and self.redis is not None and self.redis.alive
+
+    def living(self) -> "StackState":
+        """The same without servers that have ended."""
+        return self.model_copy(
+            update={
+                "pulsar": self.pulsar if self.pulsar and self.pulsar.alive else None,
+                "redis": self.redis if self.redis and self.redis.alive else None,
+                "ready": self.ready and self.alive,
+            }
+        )
+
+
+def load(path: Path) -> StackState:
+    """Read a state file; an empty state if there is none."""
+    try:
+        return StackState.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return StackState()
+    except ValidationError as error:
+        raise StackError(
+            f"The local stack's state file {path} cannot be read ({error.error_count()} faults).",
+            "Stop its servers by hand if any are running, then delete the file.",
+        ) from error
+
+
+def save(path: Path, state: StackState) -> None:
+    """Replace the state file as a whole."""
+    fresh = path.with_suffix(".new")
+    with fresh.open("w") as file:
+        json.dump(state.model_dump(), file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
