@@ -1,0 +1,66 @@
+"""The epoch: which view Redis holds, and whether it is complete enough to grant."""
+
+from dataclasses import dataclass
+
+from backends.redis_view import RedisView
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One view, from an empty Redis on. read: topics read up to the mark (`control` and the numbers of outcome topics).
+    wait_ms: time in which nothing is granted yet, because claims made before may still be in use."""
+
+    id: str
+    started_ms: int
+    ready: bool
+    announced: bool
+    marked: bool
+    wait_ms: int
+    partitions: int
+    read: frozenset[str]
+
+    @property
+    def grants(self) -> bool:
+        """Whether leases are granted now."""
+        return self.ready and self.wait_ms == 0
+
+
+class Epochs:
+    """The epoch in Redis. All methods raise Unreachable; setters change nothing if Redis holds another by now."""
+
+    def __init__(self, view: RedisView) -> None:
+        self._view = view
+
+    def epoch(self) -> Epoch | None:
+        """None: Redis is empty."""
+        stored = self._view.command("HGETALL", self._view.keys.epoch)
+        now_ms = self._view.now_ms() if stored else 0
+        fields = {name.decode(): value.decode() for name, value in stored.items()}
+        if "id" not in fields:
+            return None
+        return Epoch(
+            id=fields["id"],
+            started_ms=int(fields["started_ms"]),
+            ready=fields["ready"] == "1",
+            announced=fields["announced"] == "1",
+            marked=fields["marked"] == "1",
+            wait_ms=max(0, int(fields["grants_after_ms"]) - now_ms),
+            partitions=int(fields["partitions"]),
+            read=frozenset(name.removeprefix("read:") for name in fields if name.startswith("read:")),
+        )
+
+    def ready(self) -> bool:
+        """Whether the view is complete: its counts are right."""
+        return bool(self._view.command("HGET", self._view.keys.epoch, "ready") == b"1")
+
+    def begin_epoch(self, id: str, wait_ms: int, partitions: int) -> bool:  # noqa: A002 (as its Protocol names it)
+        """Begins a view in which nothing is granted for wait_ms; False if there is one already."""
+        return bool(self._view.call("begin_epoch", id, wait_ms, partitions))
+
+    def epoch_announced(self, id: str, first: bool) -> None:  # noqa: A002
+        """Its EpochStarted is stored. first: no view was ever begun before, so there is no claim to wait for."""
+        self._view.call("step_epoch", id, "announced", int(first))
+
+    def epoch_marked(self, id: str) -> None:  # noqa: A002
+        """Its EpochMark is stored in every topic."""
+        self._view.call("step_epoch", id, "marked", 0)

@@ -1,0 +1,127 @@
+"""Names of all keys in Redis. Scripts get the prefix as KEYS[1] and make the same names (backends/lua/keys.lua)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Names under one prefix. One Redis may hold several Fairlanes, each under a prefix of its own."""
+
+    prefix: str = "fairlane"
+
+    @property
+    def epoch(self) -> str:
+        """Hash: id, started_ms, ready, grants_after_ms, partitions, announced, marked, read:<control or partition>."""
+        return f"{self.prefix}:epoch"
+
+    @property
+    def globals(self) -> str:
+        """Hash: capacity, tiers, and the positions that set them."""
+        return f"{self.prefix}:globals"
+
+    @property
+    def control(self) -> str:
+        """Hash: cursor of the control topic's fold."""
+        return f"{self.prefix}:control"
+
+    @property
+    def tasks(self) -> str:
+        """Sorted set of live tasks by created_ms."""
+        return f"{self.prefix}:tasks"
+
+    @property
+    def ended(self) -> str:
+        """Sorted set of ended tasks by finished_ms."""
+        return f"{self.prefix}:ended"
+
+    @property
+    def index(self) -> str:
+        """Sorted set of all tasks, live and ended, by created_ms."""
+        return f"{self.prefix}:index"
+
+    @property
+    def claims(self) -> str:
+        """Sorted set of `<claim>|<task>` by end time."""
+        return f"{self.prefix}:claims"
+
+    @property
+    def demand(self) -> str:
+        """Sorted set of lanes by the time until which their demand was announced."""
+        return f"{self.prefix}:demand"
+
+    @property
+    def demand_of(self) -> str:
+        """Hash: lane -> `tier:weight`."""
+        return f"{self.prefix}:demand_of"
+
+    @property
+    def workers(self) -> str:
+        """Sorted set of workers by the time of their last heartbeat."""
+        return f"{self.prefix}:workers"
+
+    @property
+    def feed(self) -> str:
+        """Stream of changes."""
+        return f"{self.prefix}:feed"
+
+    @property
+    def version(self) -> str:
+        """Counter of changes."""
+        return f"{self.prefix}:version"
+
+    @property
+    def stats(self) -> str:
+        """Hash of counters."""
+        return f"{self.prefix}:stats"
+
+    def task(self, task: str) -> str:
+        """Hash: everything about one task but its envelopes."""
+        return f"{self.prefix}:task:{task}"
+
+    def lane(self, topic: str) -> str:
+        """Hash of a shared lane: weight (thousandths) and number of its live tasks."""
+        return f"{self.prefix}:lane:{topic}"
+
+    def final(self, task: str, writer: str) -> str:
+        """Bitmap by sequence: all targets have an outcome."""
+        return f"{self.prefix}:final:{task}:{writer}"
+
+    def touched(self, task: str, writer: str) -> str:
+        """Bitmap by sequence: attempt 0 is claimed or recorded."""
+        return f"{self.prefix}:touched:{task}:{writer}"
+
+    def open(self, task: str) -> str:
+        """Hash `<writer>:<sequence>` -> state of an envelope that is recorded and has open targets."""
+        return f"{self.prefix}:open:{task}"
+
+    def claim(self, claim: str, task: str) -> str:
+        """What one claim holds of one task."""
+        return f"{self.prefix}:claim:{claim}|{task}"
+
+    def cap(self, task: str) -> str:
+        """Bucket of a capped task."""
+        return f"{self.prefix}:cap:{task}"
+
+    def pool(self, name: str) -> str:
+        """Hash: buckets and virtual times of a pool's tiers."""
+        return f"{self.prefix}:pool:{name}"
+
+    def virtual_times(self, pool: str) -> str:
+        """Hash: lane -> virtual time in a pool."""
+        return f"{self.prefix}:vt:{pool}"
+
+    def call(self, worker: str) -> str:
+        """Hash: number and answer of a worker's last lease call."""
+        return f"{self.prefix}:call:{worker}"
+
+    def fold(self, partition: int) -> str:
+        """Hash: cursor of one outcome topic's fold."""
+        return f"{self.prefix}:fold:{partition}"
+
+    def worker(self, worker: str) -> str:
+        """A worker's last heartbeat."""
+        return f"{self.prefix}:worker:{worker}"
+
+    def lock(self, name: str) -> str:
+        """Owner of a seat that one worker holds for all."""
+        return f"{self.prefix}:lock:{name}"

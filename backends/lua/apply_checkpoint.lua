@@ -1,0 +1,26 @@
+-- Applies a Checkpoint: the one that got furthest counts, for each writer.
+--
+-- KEYS[1] prefix
+-- ARGV[1] task, [2] position, [3] writer, [4] sequence, [5] targets, [6] refused, [7] the record
+-- Returns 0
+
+-- include: task_index.lua
+
+local task, position, writer, sequence = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local key = task_key(task)
+local at, where = 'ckpt:' .. writer, 'ckpt_pos:' .. writer
+
+local had = redis.call('HMGET', key, at, where)
+local old = { sequence = -1, targets = 0, refused = 0 }
+if had[1] then
+  local record = cmsgpack.unpack(had[1])
+  old = { sequence = record[5], targets = record[6], refused = record[7] }
+end
+if sequence < old.sequence then return 0 end
+if sequence == old.sequence and position <= had[2] then return 0 end
+
+redis.call('HSET', key, at, ARGV[7], where, position)
+redis.call('HINCRBY', key, 'published', whole(tonumber(ARGV[5]) - old.targets))
+redis.call('HINCRBY', key, 'refused', whole(tonumber(ARGV[6]) - old.refused))
+if redis.call('HEXISTS', key, 'lane') == 0 then reindex(task) end
+return 0

@@ -1,0 +1,26 @@
+-- Applies a Finished record: the tombstone. Of several the first in the topic counts; its counts are the task's. What
+-- the task needs no more goes at once, the rest after eight days, longer than the longest ttl of a task.
+--
+-- KEYS[1] prefix
+-- ARGV[1] task, [2] position, [3] state, [4] at_ms, [5] to [9] targets by outcome: sent, invalid, failed, expired, cancelled
+-- Returns 0
+
+-- include: task_index.lua
+-- include: task_end.lua
+-- include: feed.lua
+
+local task, position = ARGV[1], ARGV[2]
+local key = task_key(task)
+
+local read = redis.call('HGET', key, 'ended_pos')
+if read and read <= position then return 0 end
+
+local finals = 0
+for index = 5, 9 do finals = finals + tonumber(ARGV[index]) end
+redis.call('HSET', key, 'ended', ARGV[3], 'ended_pos', position, 'finished_ms', ARGV[4], 'sent', ARGV[5], 'invalid', ARGV[6],
+  'failed', ARGV[7], 'expired', ARGV[8], 'cancelled_n', ARGV[9], 'finals', whole(finals))
+clear(task)
+reindex(task)
+redis.call('PEXPIRE', key, TOMBSTONE_MS)
+announce('task', task)
+return 0

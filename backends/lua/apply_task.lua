@@ -1,0 +1,25 @@
+-- Applies a TaskRecord: the static part and the first values of the controls. Of several records under one id the first
+-- in the topic counts. A control that was changed since keeps its value.
+--
+-- KEYS[1] prefix
+-- ARGV[1] task, [2] position, [3] tier, [4] weight, [5] cap, then pairs of field and value: the static part
+-- Returns 1 if by now the task is complete, else 0
+
+-- include: task_index.lua
+-- include: task_end.lua
+-- include: feed.lua
+
+local task, position = ARGV[1], ARGV[2]
+local key = task_key(task)
+local controls = { tier = ARGV[3], weight = ARGV[4], cap = ARGV[5] }
+
+local read = redis.call('HGET', key, 'record_pos')
+if read and read <= position then return is_complete(task) end
+
+redis.call('HSET', key, 'record_pos', position, 'tier0', controls.tier, unpack(ARGV, 6))
+for field, value in pairs(controls) do
+  if redis.call('HEXISTS', key, field .. '_pos') == 0 then redis.call('HSET', key, field, value) end
+end
+reindex(task)
+announce('task', task)
+return is_complete(task)

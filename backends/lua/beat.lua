@@ -1,0 +1,13 @@
+-- Stores a worker's heartbeat.
+--
+-- KEYS[1] prefix
+-- ARGV[1] worker, [2] heartbeat, [3] ms it is kept
+-- Returns now_ms
+
+-- include: keys.lua
+-- include: clock.lua
+
+local now = whole(now_ms())
+redis.call('SET', P .. ':worker:' .. ARGV[1], ARGV[2], 'PX', ARGV[3])
+redis.call('ZADD', P .. ':workers', now, ARGV[1])
+return tonumber(now)

@@ -1,0 +1,6 @@
+-- library
+-- The only clock of the scripts: Redis' own.
+local function now_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end

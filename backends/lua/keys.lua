@@ -1,0 +1,16 @@
+-- library
+-- Names of keys, as in backends/keys.py. P is the prefix.
+local P = KEYS[1]
+local TOMBSTONE_MS = 8 * 24 * 3600 * 1000
+
+local function task_key(task)
+  return P .. ':task:' .. task
+end
+
+local function lane_key(topic)
+  return P .. ':lane:' .. topic
+end
+
+local function whole(number)
+  return string.format('%.0f', number)
+end

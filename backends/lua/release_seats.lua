@@ -1,0 +1,14 @@
+-- Lets go of the seats that are the owner's.
+--
+-- KEYS[1] prefix
+-- ARGV[1] owner, then names
+-- Returns how many were
+
+-- include: keys.lua
+
+local released = 0
+for index = 2, #ARGV do
+  local key = P .. ':lock:' .. ARGV[index]
+  if redis.call('GET', key) == ARGV[1] then released = released + redis.call('DEL', key) end
+end
+return released

@@ -1,0 +1,44 @@
+-- library
+-- include: keys.lua
+-- What is derived from a task's hash: where it is listed, and its weight in a shared lane. Called after every change of
+-- the static part, the weight or the end, in whatever order these came.
+
+local function share_of_lane(task, lane, weight)
+  local key = task_key(task)
+  local had = redis.call('HMGET', key, 'lane_counted', 'weight_counted')
+  local had_lane, had_weight = had[1] or '', tonumber(had[2] or 0)
+  if had_lane == lane and had_weight == weight then return end
+  if had_lane ~= '' then
+    redis.call('HINCRBY', lane_key(had_lane), 'weight', whole(-had_weight))
+    if redis.call('HINCRBY', lane_key(had_lane), 'tasks', -1) <= 0 then redis.call('DEL', lane_key(had_lane)) end
+  end
+  if lane ~= '' then
+    redis.call('HINCRBY', lane_key(lane), 'weight', whole(weight))
+    redis.call('HINCRBY', lane_key(lane), 'tasks', 1)
+    redis.call('HSET', key, 'lane_counted', lane, 'weight_counted', whole(weight))
+  else
+    redis.call('HDEL', key, 'lane_counted', 'weight_counted')
+  end
+end
+
+-- A hash without the static part (its task record has not been read yet, or never will be) does not stay for ever.
+local function reindex(task)
+  local key = task_key(task)
+  local got = redis.call('HMGET', key, 'lane', 'shared', 'weight', 'ended', 'finished_ms', 'created_ms')
+  local lane, ended = got[1], (got[4] or '') ~= ''
+  if lane then redis.call('ZADD', P .. ':index', got[6], task) end
+  if ended then
+    redis.call('ZADD', P .. ':ended', got[5], task)
+    redis.call('ZREM', P .. ':tasks', task)
+  elseif lane then
+    redis.call('ZADD', P .. ':tasks', got[6], task)
+    redis.call('PERSIST', key)
+  else
+    redis.call('PEXPIRE', key, TOMBSTONE_MS)
+  end
+  if lane and got[2] == '1' and not ended then
+    share_of_lane(task, lane, tonumber(got[3]))
+  else
+    share_of_lane(task, '', 0)
+  end
+end

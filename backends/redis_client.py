@@ -1,0 +1,249 @@
+"""The connection to Redis (or Valkey) and its Lua scripts; the vendor's exceptions are translated here."""
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+import redis
+from redis import exceptions
+from redis.backoff import NoBackoff
+from redis.connection import ConnectionPool, parse_url
+from redis.retry import Retry
+
+from backends.settings import RedisSettings
+from dispatcher.errors import FairlaneError, InvalidInput, Unreachable
+
+Observe = Callable[[str, float], None]
+"""Called with a script's name and the seconds its call took."""
+Arg = str | bytes | int
+
+
+def connect(settings: RedisSettings) -> redis.Redis:
+    """A thread-safe client with a pool of connections; nothing is sent yet. Raises InvalidInput for an unusable URL."""
+    options: dict[str, Any] = {
+        "decode_responses": False,
+        "protocol": 2,
+        "socket_connect_timeout": settings.connect_timeout_s,
+        "socket_timeout": settings.socket_timeout_s,
+        "health_check_interval": 15,
+        "retry": Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
+    }
+    return redis.Redis(connection_pool=ConnectionPool(**_address(settings), **options))
+
+
+def with_read_timeout(client: redis.Redis, seconds: float) -> redis.Redis:
+    """A client of the same server, with connections of its own, for commands that block as long as this."""
+    pool = client.connection_pool
+    options = {**pool.connection_kwargs, "socket_timeout": seconds}
+    return redis.Redis(connection_pool=ConnectionPool(connection_class=pool.connection_class, **options))
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turns the vendor's exceptions into Unreachable (or FairlaneError, for an answer that is a defect)."""
+    try:
+        yield
+    except exceptions.RedisError as error:
+        raise _translate(error) from error
+
+
+_OUT_OF_MEMORY = (
+    "Redis is out of memory (its maxmemory is reached) and refuses to write.",
+    "Raise its maxmemory, or free memory; Fairlane goes on by itself.",
+)
+_LOADING = ("Redis is still loading its data.", "Wait: Fairlane goes on by itself.")
+_REPLICA = ("This Redis is a read-only replica.", "Point the Redis URL at the primary.")
+_ANSWERS: dict[str, tuple[str, str]] = {
+    "OOM": _OUT_OF_MEMORY,
+    "LOADING": _LOADING,
+    "READONLY": _REPLICA,
+    "MISCONF": (
+        "Redis refuses to write, since it cannot save its data to disk.",
+        "Look at its log and its disk space.",
+    ),
+    "BUSY": ("Redis is busy with a script.", "Wait: Fairlane goes on by itself."),
+    "NOPERM": (
+        "The Redis user lacks a right: {text}.",
+        "Allow it all commands on the keys of the prefix (~prefix:* +@all).",
+    ),
+    "WRONGPASS": ("Redis refuses the user name or password.", "Correct the Redis user and password in the settings."),
+    "NOAUTH": ("Redis wants a password and none is set.", "Set the Redis password in the settings."),
+}
+"""By the word an answer begins with."""
+_KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
+    (exceptions.OutOfMemoryError, _OUT_OF_MEMORY),
+    (exceptions.BusyLoadingError, _LOADING),
+    (exceptions.ReadOnlyError, _REPLICA),
+    (exceptions.NoPermissionError, _ANSWERS["NOPERM"]),
+    (exceptions.AuthenticationError, ("Redis refuses the user name or password: {text}.", _ANSWERS["WRONGPASS"][1])),
+    (exceptions.TimeoutError, ("Redis did not answer in time: {text}.", "Is it overloaded, or the network slow?")),
+    (
+        exceptions.ConnectionError,
+        ("Redis cannot be reached: {text}.", "Is it running, and its URL in the settings right?"),
+    ),
+)
+
+
+def _translate(error: exceptions.RedisError) -> FairlaneError:
+    text = str(error).rstrip(".")
+    known = _ANSWERS.get(text.partition(" ")[0]) or next(
+        (said for kind, said in _KINDS if isinstance(error, kind)), None
+    )
+    if known is None:
+        return FairlaneError(
+            f"Redis answered with an error: {text}.", "This is a defect, or the prefix holds foreign keys."
+        )
+    return Unreachable(known[0].format(text=text), known[1])
+
+
+def _address(settings: RedisSettings) -> dict[str, Any]:
+    """Where to and as whom: the URL, and the settings that override it."""
+    try:
+        address: dict[str, Any] = dict(parse_url(settings.url))  # type: ignore[no-untyped-call]  # the vendor's
+    except ValueError as error:
+        raise InvalidInput(
+            f"The Redis URL is not usable: {error}.", "Write redis://host:port/db or rediss://..."
+        ) from error
+    connection = address.setdefault("connection_class", redis.Connection)
+    if settings.username:
+        address["username"] = settings.username
+    if settings.password:
+        address["password"] = settings.password.get_secret_value()
+    if connection is redis.SSLConnection:
+        address |= _tls(settings)
+    elif settings.tls_ca or settings.tls_cert:
+        raise InvalidInput("Redis has TLS files but its URL does not use TLS.", "Write rediss:// instead of redis://.")
+    if connection is not redis.UnixDomainSocketConnection:
+        address["socket_keepalive"] = True
+    return address
+
+
+def _tls(settings: RedisSettings) -> dict[str, Any]:
+    files_given = {
+        "ssl_ca_certs": settings.tls_ca,
+        "ssl_certfile": settings.tls_cert,
+        "ssl_keyfile": settings.tls_key,
+    }
+    options: dict[str, Any] = {name: str(path) for name, path in files_given.items() if path}
+    return options | {"ssl_check_hostname": settings.tls_verify_hostname}
+
+
+_INCLUDE = re.compile(r"^-- include: (\S+)$", re.MULTILINE)
+
+
+def lua_folder(package: str) -> Traversable:
+    """The folder `lua` of a package."""
+    return files(package) / "lua"
+
+
+def assemble(name: str, folders: Sequence[Traversable]) -> str:
+    """The text of one script with its `-- include: file.lua` lines replaced, each file once; looked for in `folders`
+    in turn."""
+    seen: set[str] = set()
+
+    def text_of(file_name: str) -> str:
+        if file_name in seen:
+            return ""
+        seen.add(file_name)
+        return _INCLUDE.sub(lambda match: text_of(match[1]), _read(file_name, folders))
+
+    return text_of(f"{name}.lua")
+
+
+def _read(file_name: str, folders: Sequence[Traversable]) -> str:
+    for folder in folders:
+        file = folder / file_name
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    raise FileNotFoundError(file_name)
+
+
+class Scripts:
+    """The Lua scripts of one folder, called by their hash only.
+
+    A script Redis does not know means that Redis restarted (and may have lost its last second), or was flushed: then
+    `on_restart` runs before anything is loaded, so that no script can be called without it.
+    Files that are only included by others say so by beginning with `-- library`.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        folder: Traversable,
+        *,
+        on_restart: Callable[[], None],
+        observe: Observe | None = None,
+    ) -> None:
+        folders = (folder, lua_folder("backends"))
+        names = [file.name.removesuffix(".lua") for file in folder.iterdir() if file.name.endswith(".lua")]
+        texts = {name: assemble(name, folders) for name in sorted(names)}
+        self._texts = {name: text for name, text in texts.items() if not text.startswith("-- library")}
+        self._hashes = {name: _hash(text) for name, text in self._texts.items()}
+        self._client = client
+        self._on_restart = on_restart
+        self._observe = observe
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._texts)
+
+    def call(self, name: str, keys: Sequence[str], args: Sequence[Arg] = ()) -> Any:
+        """The script's answer. Raises Unreachable."""
+        started_s = time.perf_counter()
+        with translated():
+            try:
+                answer = self._client.evalsha(self._hashes[name], len(keys), *keys, *args)
+            except exceptions.NoScriptError:
+                self._load()
+                answer = self._client.evalsha(self._hashes[name], len(keys), *keys, *args)
+        if self._observe is not None:
+            self._observe(name, time.perf_counter() - started_s)
+        return answer
+
+    def call_many(self, calls: Sequence[tuple[str, Sequence[str], Sequence[Arg]]]) -> list[Any]:
+        """The answers of many calls in one round trip; calls do not see each other's failure. Raises Unreachable."""
+        answers = self._pipeline(calls)
+        if any(isinstance(answer, exceptions.NoScriptError) for answer in answers):
+            with translated():
+                self._load()
+            answers = self._pipeline(calls)
+        with translated():
+            for answer in answers:
+                if isinstance(answer, Exception):
+                    raise answer
+        return answers
+
+    def check(self) -> bool:
+        """False if Redis did not know the scripts: they are then loaded, after `on_restart`. Raises Unreachable."""
+        with translated():
+            known = all(self._client.script_exists(*self._hashes.values()))
+            if not known:
+                self._load()
+        return known
+
+    def _pipeline(self, calls: Sequence[tuple[str, Sequence[str], Sequence[Arg]]]) -> list[Any]:
+        started_s = time.perf_counter()
+        with translated():
+            pipeline = self._client.pipeline(transaction=False)
+            for name, keys, args in calls:
+                pipeline.evalsha(self._hashes[name], len(keys), *keys, *args)
+            answers: list[Any] = pipeline.execute(raise_on_error=False)
+        if self._observe is not None and calls:
+            self._observe(calls[0][0], time.perf_counter() - started_s)
+        return answers
+
+    def _load(self) -> None:
+        self._on_restart()
+        pipeline = self._client.pipeline(transaction=False)
+        for text in self._texts.values():
+            pipeline.script_load(text)
+        pipeline.execute()
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()

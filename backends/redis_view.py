@@ -1,0 +1,93 @@
+"""The view in Redis as a whole: client, names and scripts. Registry, epochs, seats and workers are made from it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+from backends.keys import Keys
+from backends.redis_client import Arg, Observe, Scripts, assemble, connect, lua_folder, translated
+from backends.settings import RedisSettings
+
+CLAIM_MAX_MS = 13_000
+"""The longest a claim can last: a lease of 2 s, a channel's timeout of 10 s, a margin."""
+_UPTIME_ERROR_MS = 1_000
+
+
+@dataclass(frozen=True)
+class RedisView:
+    """client: for plain commands. scripts: those in backends/lua."""
+
+    client: redis.Redis
+    keys: Keys
+    scripts: Scripts
+
+    def call(self, name: str, *args: Arg) -> Any:
+        """A script's answer; it gets the prefix as KEYS[1]. Raises Unreachable."""
+        return self.scripts.call(name, [self.keys.prefix], args)
+
+    def call_many(self, calls: Sequence[tuple[str, Sequence[Arg]]]) -> list[Any]:
+        """The answers of (name, args) in one round trip. Raises Unreachable."""
+        return self.scripts.call_many([(name, [self.keys.prefix], args) for name, args in calls])
+
+    def command(self, name: str, *args: Arg) -> Any:
+        """The answer of a plain command. Raises Unreachable."""
+        with translated():
+            return self.client.execute_command(name, *args)  # type: ignore[no-untyped-call]  # the vendor's
+
+    def now_ms(self) -> int:
+        """Redis' time, the one that all claims and use-bys are counted in. Raises Unreachable."""
+        with translated():
+            return redis_now_ms(self.client)
+
+    def ping(self) -> None:
+        """Raises Unreachable, with the cause, if Redis does not take our commands."""
+        self.command("PING")
+
+    def stats(self) -> dict[str, int]:
+        """Counters of rare events (repeats ...). Raises Unreachable."""
+        return {name.decode(): int(value) for name, value in self.command("HGETALL", self.keys.stats).items()}
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Adds to a counter. Raises Unreachable."""
+        self.command("HINCRBY", self.keys.stats, name, by)
+
+    def wipe(self) -> int:
+        """Deletes every key of the prefix at once; how many there were. The next worker rebuilds the view from Pulsar.
+        Raises Unreachable."""
+        return int(self.call("wipe", f"{self.keys.prefix}:*"))
+
+    def close(self) -> None:
+        self.client.close()
+
+
+def open_view(
+    settings: RedisSettings, *, claim_max_ms: int = CLAIM_MAX_MS, observe: Observe | None = None
+) -> RedisView:
+    """The view under the settings' prefix; nothing is sent yet."""
+    client = connect(settings)
+    keys = Keys(settings.prefix)
+    scripts = Scripts(
+        client, lua_folder("backends"), on_restart=restart_guard(client, keys, claim_max_ms), observe=observe
+    )
+    return RedisView(client, keys, scripts)
+
+
+def restart_guard(client: redis.Redis, keys: Keys, claim_max_ms: int) -> Callable[[], None]:
+    """What Scripts do when Redis has forgotten them: nothing is granted until every claim made before Redis started
+    has ended."""
+    text = assemble("restarted", [lua_folder("backends")])
+
+    def guard() -> None:
+        uptime_s = int(client.info("server")["uptime_in_seconds"])
+        started_ms = redis_now_ms(client) - uptime_s * 1000 + _UPTIME_ERROR_MS
+        client.eval(text, 1, keys.prefix, str(started_ms + claim_max_ms))
+
+    return guard
+
+
+def redis_now_ms(client: redis.Redis) -> int:
+    """Redis' time in ms."""
+    seconds, microseconds = client.time()
+    return int(seconds) * 1000 + int(microseconds) // 1000

@@ -1,0 +1,249 @@
+"""The registry in Redis: tasks and their controls, a fold of the control topic. Nothing here is the truth."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from backends.redis_client import Arg
+from backends.redis_view import RedisView
+from backends.task_rows import (
+    LIVE_FIELDS,
+    STATE_FIELDS,
+    VIEW_FIELDS,
+    EndedTask,
+    LiveTask,
+    ended_task,
+    live_task,
+    row_of,
+    task_view,
+)
+from dispatcher.control import (
+    MAIN_WRITER,
+    Checkpoint,
+    ControlChange,
+    ControlRecord,
+    EpochStarted,
+    Finished,
+    GlobalChange,
+    Sealed,
+    TaskRecord,
+    decode_control,
+    encode_control,
+)
+from dispatcher.outcome import EpochMark
+from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS
+from dispatcher.view import ENDED_STATES, Globals, TaskView
+
+T = TypeVar("T")
+_PAGE = 2_000
+"""Most tasks one script looks at, so that it holds up Redis for some ms only."""
+_ENDED_FIELDS = (*STATE_FIELDS, "shared", "finished_ms")
+
+
+class Registry:
+    """Tasks, controls and the settings of the whole service. All methods raise Unreachable when Redis is gone."""
+
+    def __init__(self, view: RedisView) -> None:
+        self._view = view
+        self._keys = view.keys
+
+    # ------------------------------------------------------------- the fold of the control topic
+
+    def apply(self, position: str, record: ControlRecord) -> list[str]:
+        """Applies a record of the control topic, stored there at `position`; one round trip.
+
+        Records may come in any order and any number of times: the view is the same in the end. Returns the task's id
+        if by now all its targets have an outcome and its end is not yet written (never while the view is not ready).
+        """
+        return self.apply_all([(position, record)])
+
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
+        """As `apply`, for many (position, record) in one round trip."""
+        calls = [(_task_of(record), call) for position, record in records if (call := _call_of(position, record))]
+        answers = self._view.call_many([call for _, call in calls])
+        complete = (task for (task, _), answer in zip(calls, answers, strict=True) if task and answer == 1)
+        return list(dict.fromkeys(complete))
+
+    def control_cursor(self) -> str | None:
+        """Up to where the control topic has been applied; None: nothing yet."""
+        cursor = self._view.command("HGET", self._keys.control, "cursor")
+        return cursor.decode() if cursor else None
+
+    def move_control_cursor(self, expected: str | None, to: str) -> bool:
+        """False, and nothing changed, if the cursor stands elsewhere than expected."""
+        return bool(self._view.call("move_cursor", expected or "", to))
+
+    # ------------------------------------------------------------- tasks
+
+    def task(self, task: str) -> TaskView | None:
+        """None if no such task is known, or its tombstone has expired."""
+        return next(iter(self.tasks_by_id([task])), None)
+
+    def tasks_by_id(self, tasks: Sequence[str]) -> list[TaskView]:
+        """The known ones among them."""
+        now_ms, *rows = self._view.call("read_tasks", len(VIEW_FIELDS), *VIEW_FIELDS, *tasks)
+        return [task_view(row_of(row, VIEW_FIELDS), now_ms) for row in rows]
+
+    def tasks(
+        self,
+        state: str | None = None,
+        app: str | None = None,
+        tier: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> tuple[list[TaskView], str | None]:
+        """One page, newest first, and the cursor of the next (None: there is none)."""
+        listed = "index" if state is None or state in ENDED_STATES else "tasks"
+        found: list[TaskView] = []
+        while True:
+            now_ms, rows, cursor = self._page(
+                listed, (state or "", app or "", tier or ""), limit - len(found), cursor, VIEW_FIELDS
+            )
+            found.extend(task_view(row_of(row, VIEW_FIELDS), now_ms) for row in rows)
+            if cursor is None or len(found) >= limit:
+                return found, cursor
+
+    def live(self) -> list[LiveTask]:
+        """All tasks that have not ended."""
+        tasks: dict[str, LiveTask] = {}
+        cursor = None
+        while True:
+            _, rows, cursor = self._page("tasks", ("", "", ""), _PAGE, cursor, LIVE_FIELDS)
+            tasks.update((task.id, task) for task in map(live_task, rows))
+            if cursor is None:
+                return list(tasks.values())
+
+    def live_by_id(self, tasks: Sequence[str]) -> list[LiveTask]:
+        """Those of the named tasks that have not ended: what to look at after a change was announced."""
+        _, *rows = self._view.call("read_tasks", len(LIVE_FIELDS), *LIVE_FIELDS, *tasks)
+        return [live_task(row) for row in rows if not row[2][0]]
+
+    def ended_tasks(self, since_ms: int = 0, limit: int = 1_000) -> list[EndedTask]:
+        """Tasks that ended at since_ms or later and whose tombstones stand, last ended first."""
+        found: list[EndedTask] = []
+        cursor = None
+        while True:
+            _, rows, cursor = self._page("ended", ("", "", ""), limit - len(found), cursor, _ENDED_FIELDS)
+            page = [ended_task(row_of(row, _ENDED_FIELDS)) for row in rows]
+            found.extend(task for task in page if task.finished_ms >= since_ms)
+            if cursor is None or len(found) >= limit or (page and page[-1].finished_ms < since_ms):
+                return found
+
+    def prune_ended(self, before_ms: int) -> int:
+        """Takes those that ended before off the list of ended tasks; how many. (Tombstones expire by themselves.)"""
+        return int(self._view.command("ZREMRANGEBYSCORE", self._keys.ended, "-inf", f"({before_ms}"))
+
+    def record(self, task: str) -> TaskRecord | None:
+        """The task as accepted."""
+        return self._decoded(task, "record", TaskRecord)
+
+    def checkpoint(self, task: str, writer: str = MAIN_WRITER) -> Checkpoint | None:
+        """The furthest checkpoint of a writer."""
+        return self._decoded(task, f"ckpt:{writer}", Checkpoint)
+
+    def seal(self, task: str) -> Sealed | None:
+        """The seal that counts, if any was written (a task closed before its seal has none)."""
+        fields = ("sealed_pos", "total", "sealed_refused", "sealed_digest", "writers")
+        values = self._view.command("HMGET", self._keys.task(task), *fields)
+        if values[0] is None:
+            return None
+        total, refused, digest, writers = (value or b"" for value in values[1:])
+        return Sealed(1, task, int(total), int(refused), digest.decode(), writers.decode().split(","))
+
+    # ------------------------------------------------------------- the whole service
+
+    def globals(self) -> Globals:
+        """Capacity and the tiers' weights."""
+        capacity, tiers = self._view.command("HMGET", self._keys.globals, "capacity", "tiers")
+        weights = dict(zip(TIERS, map(int, tiers.decode().split(":")), strict=True)) if tiers else DEFAULT_TIER_WEIGHTS
+        return Globals(int(capacity or 0), {str(tier): weight for tier, weight in weights.items()})
+
+    def version(self) -> int:
+        """Grows with every change; a wiped registry begins again."""
+        return int(self._view.command("GET", self._keys.version) or 0)
+
+    # ------------------------------------------------------------- helpers
+
+    def _page(
+        self, listed: str, wanted: tuple[str, str, str], limit: int, cursor: str | None, fields: Sequence[str]
+    ) -> tuple[int, list[Any], str | None]:
+        score, _, last = (cursor or ":").partition(":")
+        now_ms, next_score, next_id, *rows = self._view.call(
+            "list_tasks", listed, *wanted, limit, _PAGE, score, last, len(fields), *fields
+        )
+        return now_ms, rows, f"{next_score.decode()}:{next_id.decode()}" if next_id else None
+
+    def _decoded(self, task: str, field: str, kind: type[T]) -> T | None:
+        stored = self._view.command("HGET", self._keys.task(task), field)
+        record = decode_control(stored) if stored else None
+        return record if isinstance(record, kind) else None
+
+
+# ----------------------------------------------------------------- a record as the call of its script
+
+Call = tuple[str, Sequence[Arg]]
+
+
+def _task_of(record: ControlRecord) -> str:
+    return "" if isinstance(record, GlobalChange | EpochStarted | EpochMark) else record.task
+
+
+def _call_of(position: str, record: ControlRecord) -> Call | None:
+    """None for a record that changes nothing here."""
+    maker = _CALLS.get(type(record))
+    return maker(position, record) if maker else None
+
+
+def _task_call(position: str, record: TaskRecord) -> Call:
+    static: dict[str, Arg] = {
+        "app": record.app,
+        "channel": record.channel,
+        "lane": record.lane,
+        "shared": int(record.shared),
+        "chunk": record.chunk,
+        "expected": record.expected_targets,
+        "created_ms": record.created_ms,
+        "start_ms": record.start_ms,
+        "expires_ms": record.expires_ms,
+        "hold": int(record.hold_until_sealed),
+        "max_attempts": record.max_attempts,
+        "record": encode_control(record),
+    }
+    pairs = [item for pair in static.items() for item in pair]
+    return "apply_task", (record.task, position, str(record.tier), record.weight, record.cap, *pairs)
+
+
+def _checkpoint_call(position: str, record: Checkpoint) -> Call:
+    counts = (record.sequence, record.targets, record.refused)
+    return "apply_checkpoint", (record.task, position, record.writer, *counts, encode_control(record))
+
+
+def _sealed_call(position: str, record: Sealed) -> Call:
+    writers = ",".join(record.writers)
+    return "apply_sealed", (record.task, position, record.targets, record.refused, record.digest, writers)
+
+
+def _control_call(position: str, record: ControlChange) -> Call:
+    return "apply_control", (record.task, position, record.field, record.value)
+
+
+def _global_call(position: str, record: GlobalChange) -> Call:
+    return "apply_global", (position, record.field, record.value)
+
+
+def _finished_call(position: str, record: Finished) -> Call:
+    return "apply_finished", (record.task, position, record.state, record.at_ms, *record.counts)
+
+
+def _mark_call(_position: str, record: EpochMark) -> Call:
+    return "apply_mark", (record.epoch,)
+
+
+_CALLS: dict[type, Callable[[str, Any], Call]] = {
+    TaskRecord: _task_call,
+    Checkpoint: _checkpoint_call,
+    Sealed: _sealed_call,
+    ControlChange: _control_call,
+    GlobalChange: _global_call,
+    Finished: _finished_call,
+    EpochMark: _mark_call,
+}

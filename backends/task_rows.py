@@ -1,0 +1,183 @@
+"""What scripts answer of tasks, as typed values. The state is derived by the scripts, by Redis' time."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from dispatcher.tier import MILLI
+from dispatcher.view import TargetCounts, TaskView
+
+STATE_FIELDS = ("ended", "cancelled", "expires_ms", "paused", "start_ms", "lane", "app", "tier")
+"""Lead every row: the scripts need them themselves."""
+LIVE_FIELDS = (
+    *STATE_FIELDS, "shared", "weight", "chunk", "channel", "sealed", "published", "finals", "hold", "total", "cap",
+    "claims", "cancelled_n",
+)  # fmt: skip
+VIEW_FIELDS = (
+    *LIVE_FIELDS, "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused", "expected",
+    "created_ms", "first_outcome_ms", "finished_ms",
+)  # fmt: skip
+RATE_STALE_MS = 3_000
+"""A rate last measured longer ago is none."""
+
+Value = bytes | None
+
+
+class LiveTask(NamedTuple):
+    """A task that has not ended, as the workers need it. weight in thousandths; cap in targets/s, 0 for none; *_ms wall
+    times, 0 for none. published: targets known to be in its lane; total: known once sealed; finals: targets with an
+    outcome; claims: how many are in force; cancelled: whether a cancel was asked for, whatever the state says."""
+
+    id: str
+    state: str
+    app: str
+    tier: str
+    weight: int
+    cap: int
+    channel: str
+    lane: str
+    shared: bool
+    chunk: int
+    hold: bool
+    start_ms: int
+    expires_ms: int
+    sealed: bool
+    published: int
+    total: int
+    finals: int
+    claims: int
+    cancelled: bool
+    cancelled_targets: int
+
+
+class EndedTask(NamedTuple):
+    """A task's tombstone."""
+
+    id: str
+    state: str
+    lane: str
+    shared: bool
+    finished_ms: int
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One task's fields by name; absent ones read as 0 or ''."""
+
+    id: str
+    state: str
+    values: dict[str, Value]
+
+    def text(self, field: str) -> str:
+        return (self.values[field] or b"").decode()
+
+    def number(self, field: str) -> int:
+        return int(self.values[field] or 0)
+
+    def decimal(self, field: str) -> float:
+        return float(self.values[field] or 0)
+
+    def flag(self, field: str) -> bool:
+        return self.values[field] == b"1"
+
+
+def row_of(answer: Sequence[object], fields: Sequence[str]) -> Row:
+    """A row {id, state, {value...}} of a script's answer."""
+    task, state, values = answer
+    assert isinstance(task, bytes)
+    assert isinstance(state, bytes)
+    assert isinstance(values, list)
+    return Row(task.decode(), state.decode(), dict(zip(fields, values, strict=True)))
+
+
+def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
+    """From a row with LIVE_FIELDS. On the path of every reconcile of thousands of tasks, hence by position."""
+    task, state, values = answer
+    (
+        _, cancelled, expires_ms, _, start_ms, lane, app, tier, shared, weight, chunk, channel, sealed, published,
+        finals, hold, total, cap, claims, cancelled_n,
+    ) = values  # fmt: skip
+    return LiveTask(
+        id=task.decode(),
+        state=state.decode(),
+        app=_text(app),
+        tier=_text(tier),
+        weight=int(weight or 0),
+        cap=int(cap or 0),
+        channel=_text(channel),
+        lane=_text(lane),
+        shared=shared == b"1",
+        chunk=int(chunk or 0),
+        hold=hold == b"1",
+        start_ms=int(start_ms or 0),
+        expires_ms=int(expires_ms or 0),
+        sealed=sealed == b"1",
+        published=int(published or 0),
+        total=int(total or 0),
+        finals=int(finals or 0),
+        claims=int(claims or 0),
+        cancelled=cancelled == b"1",
+        cancelled_targets=int(cancelled_n or 0),
+    )
+
+
+def _text(value: Value) -> str:
+    return value.decode() if value else ""
+
+
+def target_counts(row: Row) -> TargetCounts:
+    """An ended task's total is what its outcomes add up to; before the seal, a total is what is published."""
+    finals = row.number("finals")
+    total = finals
+    if not row.text("ended"):
+        total = row.number("total") if row.flag("sealed") else max(row.number("published"), finals)
+    return TargetCounts(
+        total=total,
+        sent=row.number("sent"),
+        invalid=row.number("invalid"),
+        failed=row.number("failed"),
+        expired=row.number("expired"),
+        cancelled=row.number("cancelled_n"),
+        pending=total - finals,
+    )
+
+
+def task_view(row: Row, now_ms: int) -> TaskView:
+    """From a row with VIEW_FIELDS. eta_s is None where the rate does not tell."""
+    targets = target_counts(row)
+    rate = row.decimal("rate") if now_ms - row.number("rate_ms") <= RATE_STALE_MS and targets.pending else 0.0
+    return TaskView(
+        id=row.id,
+        app=row.text("app"),
+        tier=row.text("tier"),
+        channel=row.text("channel"),
+        state=row.state,
+        sealed=row.flag("sealed"),
+        weight=row.number("weight") / MILLI,
+        cap=row.number("cap"),
+        targets=targets,
+        rate=rate,
+        eta_s=_eta_s(targets, row, rate),
+        refused=row.number("sealed_refused" if row.flag("sealed") else "refused"),
+        lane=row.text("lane"),
+        shared=row.flag("shared"),
+        chunk=row.number("chunk"),
+        expected_targets=row.number("expected"),
+        created_ms=row.number("created_ms"),
+        start_ms=row.number("start_ms"),
+        expires_ms=row.number("expires_ms"),
+        first_outcome_ms=row.number("first_outcome_ms"),
+        finished_ms=row.number("finished_ms"),
+        hold_until_sealed=row.flag("hold"),
+    )
+
+
+def _eta_s(targets: TargetCounts, row: Row, rate: float) -> float | None:
+    if row.text("ended"):
+        return 0.0
+    return targets.pending / rate if rate > 0 else None
+
+
+def ended_task(row: Row) -> EndedTask:
+    """From a row with the fields shared and finished_ms."""
+    return EndedTask(row.id, row.state, row.text("lane"), row.flag("shared"), row.number("finished_ms"))

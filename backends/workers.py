@@ -1,0 +1,45 @@
+"""Heartbeats of the workers."""
+
+import msgspec
+
+from backends.redis_view import RedisView
+from dispatcher.view import WorkerBeat
+
+BEAT_KEPT_S = 60.0
+"""A live worker's heartbeat outlives it by this, so that a lost one can be seen."""
+STOPPED_KEPT_S = 3_600.0
+SUSPECT_MS = 3_000
+LOST_MS = 10_000
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(WorkerBeat).decode
+
+
+class Workers:
+    """All methods raise Unreachable."""
+
+    def __init__(self, view: RedisView) -> None:
+        self._view = view
+
+    def beat(self, beat: WorkerBeat, kept_s: float = BEAT_KEPT_S) -> int:
+        """Stores a heartbeat, seen at Redis' time, which it returns (ms)."""
+        return int(self._view.call("beat", beat.id, _encode(beat), round(kept_s * 1000)))
+
+    def workers(self) -> list[WorkerBeat]:
+        """All that are or lately were there, by id; seen_ms is Redis' time. A worker that has not been seen for 3 s is
+        `suspect`, for 10 s `lost`, unless it said it had stopped."""
+        now_ms, *found = self._view.call("read_workers")
+        beats = [_judged(_decode(beat), seen_ms, now_ms) for seen_ms, beat in zip(found[::2], found[1::2], strict=True)]
+        return sorted(beats, key=lambda beat: beat.id)
+
+    def forget_worker(self, worker: str) -> None:
+        """Removes its heartbeat."""
+        self._view.command("DEL", self._view.keys.worker(worker))
+        self._view.command("ZREM", self._view.keys.workers, worker)
+
+
+def _judged(beat: WorkerBeat, seen_ms: int, now_ms: int) -> WorkerBeat:
+    state = beat.state
+    if state != "stopped" and now_ms - seen_ms > SUSPECT_MS:
+        state = "lost" if now_ms - seen_ms > LOST_MS else "suspect"
+    return msgspec.structs.replace(beat, state=state, seen_ms=seen_ms)

