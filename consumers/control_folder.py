@@ -22,22 +22,28 @@ class ControlView(Protocol):
         """Applies one record; says which tasks are complete by now. Idempotent; older never undoes newer."""
         ...
 
-    def move_control_cursor(self, expected: str | None, to: str) -> bool:
-        """False, and nothing changed, if the cursor stands elsewhere than expected."""
+    def move_control_cursor(self, expected: str | None, to: str, epoch: str) -> bool:
+        """False, and nothing changed, if the cursor stands elsewhere than expected or the view is another by now."""
         ...
 
 
 class ControlFolder:
-    """Applies every record of the control topic to the registry and keeps the cursor there."""
+    """Applies every record of the control topic to the registry and keeps the cursor there.
+
+    Records are applied one by one and the cursor is moved after them. It is moved only in the epoch (None: there is no
+    view) that was there before, so that a view emptied in between never skips what it lost.
+    """
 
     def __init__(
         self,
+        epoch: Callable[[], str | None],
         view: ControlView,
         open_reader: OpenReader,
         held: Held,
         finished: Callable[[list[str]], None],
         settings: FoldSettings,
     ) -> None:
+        self._epoch = epoch
         self._view = view
         self._open_reader = open_reader
         self._held = held
@@ -49,6 +55,10 @@ class ControlFolder:
         run_while_held(self._term, self._held, stop, self._settings.pause_s, "fold of control")
 
     def _term(self, stop: threading.Event) -> None:
+        epoch = self._epoch()
+        if epoch is None:
+            stop.wait(self._settings.poll_s)
+            return
         cursor = self._view.control_cursor()
         reader = self._open_reader(cursor)
         idle = IdleWatch(self._settings)
@@ -57,7 +67,7 @@ class ControlFolder:
                 records = reader.read(self._settings.batch, self._settings.poll_s)
                 if records:
                     self._apply(records)
-                    if not self._view.move_control_cursor(cursor, records[-1].position):
+                    if not self._view.move_control_cursor(cursor, records[-1].position, epoch):
                         return
                     cursor = records[-1].position
                 elif idle.due() and self._view.control_cursor() != cursor:

@@ -3,12 +3,12 @@
 import logging
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from dispatcher.clock import Clock
 from dispatcher.control import FORMAT, ControlRecord, Finished
-from dispatcher.errors import NotFound, Unreachable
+from dispatcher.errors import Unreachable
 from dispatcher.ports import ControlLog
 from dispatcher.view import TargetCounts, TaskView
 
@@ -18,13 +18,7 @@ _log = logging.getLogger(__name__)
 class TaskTable(Protocol):
     """The registry, as finishing needs it. All raise Unreachable."""
 
-    def task(self, task: str) -> TaskView:
-        """Raises NotFound."""
-        ...
-
-    def cancel_asked(self, task: str) -> bool:
-        """Whether the cancelled control is set."""
-        ...
+    def task(self, task: str) -> TaskView | None: ...
 
     def apply(self, position: str, record: ControlRecord) -> Sequence[str]: ...
 
@@ -42,8 +36,12 @@ class Finisher:
     Ending twice is harmless: the first `Finished` wins.
     """
 
-    def __init__(self, tasks: TaskTable, control: ControlLog, clock: Clock, retry_s: float = 0.5) -> None:
+    def __init__(
+        self, tasks: TaskTable, complete: Callable[[], bool], control: ControlLog, clock: Clock, retry_s: float = 0.5
+    ) -> None:
+        """complete: whether the view is; one that is being rebuilt may not know yet that a task has ended long ago."""
         self._tasks = tasks
+        self._complete = complete
         self._control = control
         self._clock = clock
         self._retry_s = retry_s
@@ -70,14 +68,13 @@ class Finisher:
 
     def finish(self, task: str) -> bool:
         """True if the task was ended here. Raises Unreachable."""
-        try:
-            view = self._tasks.task(task)
-        except NotFound:
+        if not self._complete():
             return False
-        if view.ended or not view.sealed or view.targets.pending:
+        view = self._tasks.task(task)
+        if view is None or view.ended or not view.sealed or view.targets.pending:
             return False
         counts = view.targets
-        state = end_state(counts, self._tasks.cancel_asked(task))
+        state = end_state(counts, cancel_asked=view.state == "cancelled")
         by_outcome = [counts.sent, counts.invalid, counts.failed, counts.expired, counts.cancelled]
         record = Finished(FORMAT, task, state, by_outcome, self._clock.wall_ms())
         self._tasks.apply(self._control.append(record), record)

@@ -10,7 +10,7 @@ from consumers.folder import Held
 from consumers.lane_cleanup import LaneCleaner
 from consumers.rebuild import OutcomeTopics
 from dispatcher.clock import Clock
-from dispatcher.errors import Unreachable
+from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.outcome import FORMAT, ClaimsEnded, CloseTask
 
 _log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Chores(Protocol):
 @dataclass(frozen=True)
 class HousekeepingSettings:
     """period_s: between two rounds. close_again_s: a task named in a CloseTask is not named in another before that.
-    prune_s: between two prunings; restate_s: between two restatements."""
+    sweep_finished_s: between two looks for complete tasks without a tombstone; prune_s: between two prunings."""
 
     period_s: float = 1.0
     close_again_s: float = 5.0
@@ -101,10 +101,13 @@ class Housekeeper:
             self._try(self._chores.prune)
 
     def _try(self, chore: Callable[[], None]) -> None:
+        """Every chore is done again in the next round, so nothing is lost; a refusal is for the operator to mend."""
         try:
             chore()
         except Unreachable as error:
             _log.debug("housekeeping waits: %s", error)
+        except FairlaneError as error:
+            _log.warning("housekeeping: %s", error)
 
     def _is_due(self, chore: str, every_s: float) -> bool:
         now_s = self._clock.monotonic_s()

@@ -7,8 +7,11 @@ from typing import Protocol
 
 from dispatcher.clock import Clock
 from dispatcher.topics import task_of_lane
+from dispatcher.view import TaskView
 
 _log = logging.getLogger(__name__)
+_SLICE = 200
+"""Tasks asked about in one call."""
 
 
 class LaneTopics(Protocol):
@@ -23,15 +26,28 @@ class LaneTopics(Protocol):
         ...
 
 
-class KnownTasks(Protocol):
-    """The registry, as the sweep needs it. All raise Unreachable."""
+class Ended(Protocol):
+    """A tombstone. lane: a topic of its own unless `shared`."""
 
-    def ended_since(self, since_ms: int) -> Sequence[tuple[str, int]]:
-        """(task, finished_ms) of tasks that ended at or after since_ms, oldest first."""
+    @property
+    def id(self) -> str: ...
+    @property
+    def lane(self) -> str: ...
+    @property
+    def shared(self) -> bool: ...
+    @property
+    def finished_ms(self) -> int: ...
+
+
+class KnownTasks(Protocol):
+    """The registry, as the cleaner needs it. All raise Unreachable."""
+
+    def ended_tasks(self, since_ms: int) -> Sequence[Ended]:
+        """Those that ended at since_ms or later."""
         ...
 
-    def lane_fate(self, tasks: Sequence[str]) -> Sequence[str]:
-        """For each task: "live", "ended", or "unknown" (only if the view is complete; "live" as long as it is not)."""
+    def tasks_by_id(self, tasks: Sequence[str]) -> Sequence[TaskView]:
+        """The known ones among them."""
         ...
 
 
@@ -59,14 +75,14 @@ class LaneCleaner:
         self,
         topics: LaneTopics,
         tasks: KnownTasks,
-        own_lane: Callable[[str], str],
+        complete: Callable[[], bool],
         namespaces: Sequence[str],
         clock: Clock,
         settings: CleanupSettings = CleanupSettings(),
     ) -> None:
         self._topics = topics
         self._tasks = tasks
-        self._own_lane = own_lane
+        self._complete = complete
         self._namespaces = tuple(namespaces)
         self._clock = clock
         self._settings = settings
@@ -89,22 +105,33 @@ class LaneCleaner:
         self._delete_due()
 
     def sweep(self) -> None:
-        """Looks at every topic in the task namespaces for one that nobody needs. Raises Unreachable."""
+        """Looks at every topic in the task namespaces for one that nobody needs. Raises Unreachable.
+
+        The topics are listed first and the view is asked whether it is complete after that: a task is in the
+        control topic before its lane is made, so a complete view knows every listed lane's task, or will in the grace.
+        """
         listed = [topic for namespace in self._namespaces for topic in self._topics.list_topics(namespace)]
         lanes = {topic: task for topic in listed if (task := task_of_lane(topic))}
-        fates = dict(zip(lanes, self._tasks.lane_fate(list(lanes.values())), strict=True)) if lanes else {}
-        ended = [topic for topic, fate in fates.items() if fate == "ended" and topic not in self._waiting]
+        if not self._complete():
+            return
+        known = self._known(list(lanes.values()))
+        ended = [topic for topic, task in lanes.items() if known.get(task) and topic not in self._waiting]
         if ended:
             _log.info("orphan sweep: %d lanes of ended tasks are left over", len(ended))
         self._add(ended)
-        self._add(self._long_unknown([topic for topic, fate in fates.items() if fate == "unknown"]))
+        self._add(self._long_unknown([topic for topic, task in lanes.items() if task not in known]))
+
+    def _known(self, tasks: list[str]) -> dict[str, bool]:
+        """Whether each known task has ended."""
+        slices = [tasks[start : start + _SLICE] for start in range(0, len(tasks), _SLICE)]
+        return {view.id: view.ended for part in slices for view in self._tasks.tasks_by_id(part)}
 
     def _note_ended(self) -> None:
         """A little of the past is looked at again: another worker's clock may be behind."""
-        recent = self._tasks.ended_since(self._ended_ms - 10_000)
-        self._add(self._own_lane(task) for task, _ in recent if task not in self._noted)
-        self._noted = {task for task, _ in recent}
-        self._ended_ms = max([self._ended_ms, *(at_ms for _, at_ms in recent)])
+        recent = self._tasks.ended_tasks(self._ended_ms - 10_000)
+        self._add(ended.lane for ended in recent if ended.lane and not ended.shared and ended.id not in self._noted)
+        self._noted = {ended.id for ended in recent}
+        self._ended_ms = max([self._ended_ms, *(ended.finished_ms for ended in recent)])
 
     def _long_unknown(self, topics: list[str]) -> list[str]:
         """Those that have been unknown for the grace; the registry is complete, so nothing will make them known."""

@@ -1,6 +1,7 @@
 """Every chore reaches its end by another round, and the outage of one server stops no other chore."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pytest
 
@@ -9,7 +10,7 @@ from consumers.housekeeping import Housekeeper
 from consumers.lane_cleanup import CleanupSettings, LaneCleaner
 from dispatcher.clock import VirtualClock
 from dispatcher.control import ControlRecord, Finished
-from dispatcher.errors import NotFound, Unreachable
+from dispatcher.errors import Unreachable
 from dispatcher.outcome import ClaimsEnded, CloseTask, Outcome
 from dispatcher.view import TargetCounts, TaskView
 from tests.unit.consumers.fakes import (
@@ -44,23 +45,35 @@ class LaneTopics:
         return True
 
 
+class Tombstone(NamedTuple):
+    id: str
+    lane: str
+    shared: bool
+    finished_ms: int
+
+
 class Known:
+    """fates: "live" or "ended" by task; others are unknown."""
+
     def __init__(self) -> None:
         self.ended: dict[str, int] = {}
         self.fates: dict[str, str] = {}
+        self.complete = True
 
-    def ended_since(self, since_ms: int) -> Sequence[tuple[str, int]]:
-        return [(task, at_ms) for task, at_ms in self.ended.items() if at_ms >= since_ms]
+    def ended_tasks(self, since_ms: int) -> Sequence[Tombstone]:
+        return [Tombstone(task, lane(task), False, at_ms) for task, at_ms in self.ended.items() if at_ms >= since_ms]
 
-    def lane_fate(self, tasks: Sequence[str]) -> Sequence[str]:
-        return [self.fates.get(task, "unknown") for task in tasks]
+    def tasks_by_id(self, tasks: Sequence[str]) -> Sequence[TaskView]:
+        return [view(task, finished_ms=int(self.fates[task] == "ended")) for task in tasks if task in self.fates]
 
 
 class Cleanup:
     def __init__(self, *tasks: str) -> None:
         self.topics, self.known, self.clock = LaneTopics(*tasks), Known(), VirtualClock()
         settings = CleanupSettings(sweep_s=60, grace_s=100, retry_s=(1.0, 4.0))
-        self.cleaner = LaneCleaner(self.topics, self.known, lane, ["t/tasks-00"], self.clock, settings)
+        self.cleaner = LaneCleaner(
+            self.topics, self.known, lambda: self.known.complete, ["t/tasks-00"], self.clock, settings
+        )
 
     def rounds(self, count: int) -> None:
         for _ in range(count):
@@ -110,6 +123,13 @@ def test_a_task_that_becomes_known_in_the_grace_keeps_its_lane() -> None:
     cleanup.known.fates["late"] = "live"
     cleanup.rounds(400)
     assert cleanup.topics.lanes == [lane("late")]
+
+
+def test_nothing_is_swept_while_the_view_is_being_rebuilt() -> None:
+    cleanup = Cleanup("stray")
+    cleanup.known.complete = False
+    cleanup.rounds(500)
+    assert cleanup.topics.lanes == [lane("stray")]
 
 
 class Claims:
@@ -200,22 +220,16 @@ def view(task: str = "a", sealed: bool = True, finished_ms: int = 0, **counts: i
 
 
 class Table:
-    def __init__(self, view: TaskView | None, cancel_asked: bool = False) -> None:
+    def __init__(self, view: TaskView | None) -> None:
         self.view = view
-        self.asked = cancel_asked
         self.applied: list[ControlRecord] = []
         self.gone = 0
 
-    def task(self, task: str) -> TaskView:
+    def task(self, task: str) -> TaskView | None:
         if self.gone:
             self.gone -= 1
             raise Unreachable("Redis is gone.")
-        if self.view is None:
-            raise NotFound("No such task.")
         return self.view
-
-    def cancel_asked(self, task: str) -> bool:
-        return self.asked
 
     def apply(self, position: str, record: ControlRecord) -> list[str]:
         self.applied.append(record)
@@ -224,7 +238,7 @@ class Table:
 
 def test_a_complete_task_gets_its_tombstone_in_the_control_topic_and_the_view() -> None:
     table, control = Table(view(sent=3, invalid=1)), ControlTopic()
-    assert Finisher(table, control, VirtualClock()).finish("a")
+    assert Finisher(table, lambda: True, control, VirtualClock()).finish("a")
     expected = Finished(1, "a", "completed", [3, 1, 0, 0, 0], VirtualClock().wall_ms())
     assert control_records(control) == [expected]
     assert table.applied == [expected]
@@ -235,7 +249,13 @@ def test_a_complete_task_gets_its_tombstone_in_the_control_topic_and_the_view() 
 )
 def test_an_incomplete_ended_or_unknown_task_gets_none(open_view: TaskView | None) -> None:
     control = ControlTopic()
-    assert not Finisher(Table(open_view), control, VirtualClock()).finish("a")
+    assert not Finisher(Table(open_view), lambda: True, control, VirtualClock()).finish("a")
+    assert control.records == []
+
+
+def test_nothing_is_ended_while_the_view_is_being_rebuilt() -> None:
+    control = ControlTopic()
+    assert not Finisher(Table(view(sent=1)), lambda: False, control, VirtualClock()).finish("a")
     assert control.records == []
 
 
@@ -248,7 +268,7 @@ def test_the_state_says_how_it_ended() -> None:
 def test_ending_is_tried_again_when_a_server_was_gone() -> None:
     table, control = Table(view(sent=1)), ControlTopic()
     table.gone = 2
-    finisher = Finisher(table, control, VirtualClock(), retry_s=0.001)
+    finisher = Finisher(table, lambda: True, control, VirtualClock(), retry_s=0.001)
     with running(finisher.run):
         finisher.take(["a"])
         eventually(lambda: len(control.records) == 1)

@@ -1,0 +1,103 @@
+"""The control topic reaches the registry whole, whatever happens to the view on the way."""
+
+from collections.abc import Sequence
+
+from consumers.control_folder import ControlFolder
+from consumers.folder import FoldSettings
+from dispatcher.control import ControlChange, ControlRecord
+from tests.unit.consumers.fakes import ControlTopic, eventually, position, running
+
+QUICK = FoldSettings(batch=3, poll_s=0.001, idle_check_s=0.002, pause_s=0.01)
+
+
+class View:
+    """A registry that keeps what it was told. flush_at: is emptied, once, after that many records."""
+
+    def __init__(self) -> None:
+        self.epoch: str | None = "e1"
+        self.cursor: str | None = None
+        self.fields: dict[str, str] = {}
+        self.applied = 0
+        self.flush_at = -1
+
+    def control_cursor(self) -> str | None:
+        return self.cursor
+
+    def apply(self, position: str, record: ControlRecord) -> Sequence[str]:
+        assert isinstance(record, ControlChange)
+        self.fields[record.task] = record.value
+        self.applied += 1
+        if self.applied == self.flush_at:
+            self.flush()
+        return [record.task] if record.value == "last" else []
+
+    def move_control_cursor(self, expected: str | None, to: str, epoch: str) -> bool:
+        if expected != self.cursor or epoch != self.epoch:
+            return False
+        self.cursor = to
+        return True
+
+    def flush(self) -> None:
+        self.epoch, self.cursor, self.fields = "e2", None, {}
+
+
+def topic_of(count: int) -> ControlTopic:
+    topic = ControlTopic()
+    for number in range(count):
+        topic.append(ControlChange(1, f"t{number}", "weight", "1", 0))
+    return topic
+
+
+def folder(view: View, topic: ControlTopic, told: list[str] | None = None) -> ControlFolder:
+    finished = [] if told is None else told
+    return ControlFolder(lambda: view.epoch, view, topic.open, lambda: True, finished.extend, QUICK)
+
+
+def test_every_record_is_applied_and_the_cursor_kept() -> None:
+    view, topic = View(), topic_of(7)
+    with running(folder(view, topic).run):
+        eventually(lambda: view.cursor == position(6))
+    assert len(view.fields) == 7
+    assert view.applied == 7
+
+
+def test_a_view_emptied_after_the_first_records_misses_none_of_them() -> None:
+    view, topic = View(), topic_of(7)
+    view.flush_at = 2  # the cursor was absent before and is absent after: only the epoch tells
+    with running(folder(view, topic).run):
+        eventually(lambda: view.cursor == position(6))
+    assert sorted(view.fields) == sorted(f"t{number}" for number in range(7))
+
+
+def test_an_idle_fold_notices_an_emptied_view() -> None:
+    view, topic = View(), topic_of(4)
+    with running(folder(view, topic).run):
+        eventually(lambda: view.cursor == position(3))
+        view.flush()
+        eventually(lambda: view.cursor == position(3))
+    assert len(view.fields) == 4
+
+
+def test_without_a_view_it_waits() -> None:
+    view, topic = View(), topic_of(1)
+    view.epoch = None
+    with running(folder(view, topic).run):
+        assert topic.opened == []
+        view.epoch = "e1"
+        eventually(lambda: view.cursor == position(0))
+
+
+def test_what_cannot_be_read_is_passed_over() -> None:
+    view, topic = View(), topic_of(1)
+    topic.store(b"not a record")
+    topic.append(ControlChange(1, "t1", "weight", "1", 0))
+    with running(folder(view, topic).run):
+        eventually(lambda: view.cursor == position(2))
+    assert sorted(view.fields) == ["t0", "t1"]
+
+
+def test_complete_tasks_are_told() -> None:
+    view, topic, told = View(), ControlTopic(), list[str]()
+    topic.append(ControlChange(1, "t0", "weight", "last", 0))
+    with running(folder(view, topic, told).run):
+        eventually(lambda: told == ["t0"])
