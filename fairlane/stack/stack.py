@@ -11,24 +11,13 @@ from typing import Any
 from backends.settings import PulsarSettings
 from fairlane.stack import distribution, launch, lock, processes, pulsar_server, redis_server
 from fairlane.stack import state as states
+from fairlane.stack.addresses import StackAddresses, addresses_of, both_servers
 from fairlane.stack.homes import Home, default_cache, default_home
 from fairlane.stack.launch import Progress, StackOptions
-from fairlane.stack.ports import HOST
 from fairlane.stack.state import ServerState, StackState
 
 PULSAR_STOP_S = 40.0
 REDIS_STOP_S = 15.0
-
-
-@dataclass(frozen=True)
-class StackAddresses:
-    """Where the local stack's servers are. `changed`: what provisioning changed, one line each."""
-
-    pulsar_url: str
-    pulsar_admin_url: str
-    redis_url: str
-    already_running: bool = False
-    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,7 +122,7 @@ class LocalStack:
         return self._note(state, ready=True)
 
     def _wait(self, state: StackState, progress: Progress) -> None:
-        pulsar, redis = _both(state)
+        pulsar, redis = both_servers(state)
         logs = self._home.logs
         timeout_s = self._options.ready_timeout_s
         progress("waiting for Redis")
@@ -175,31 +164,6 @@ class LocalStack:
             shutil.rmtree(part, ignore_errors=True)
         with suppress(FileNotFoundError):
             self._home.state_file.unlink()
-
-
-def running_addresses(home: Path) -> StackAddresses | None:
-    """The addresses of the local stack in `home` if it is running; reads one file and two process entries."""
-    file = Home(home).state_file
-    if not file.is_file():
-        return None
-    state = states.load(file).living()
-    return addresses_of(state) if state.ready else None
-
-
-def addresses_of(state: StackState) -> StackAddresses:
-    """The addresses of a stack whose servers are both known."""
-    pulsar, redis = _both(state)
-    return StackAddresses(
-        pulsar_url=f"pulsar://{HOST}:{pulsar.ports['broker']}",
-        pulsar_admin_url=f"http://{HOST}:{pulsar.ports['web']}",
-        redis_url=f"redis://{HOST}:{redis.ports['redis']}/0",
-    )
-
-
-def _both(state: StackState) -> tuple[ServerState, ServerState]:
-    if state.pulsar is None or state.redis is None:
-        raise ValueError("the stack is not running")
-    return state.pulsar, state.redis
 
 
 def _server_status(name: str, server: ServerState | None) -> ServerStatus:

@@ -1,0 +1,51 @@
+"""Groups of settings that belong to the program itself; those of the servers are in backends.settings."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+
+from backends.settings import HttpUrl, Name
+
+ClassPath = Annotated[str, StringConstraints(pattern=r"^(null|log|http|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
+"""A built-in channel's name, or `module:Class`."""
+
+
+class Group(BaseModel):
+    """Frozen; a name that does not exist is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class WorkerSettings(Group):
+    """A worker process."""
+
+    name: Name | None = Field(None, description="name of the worker; made from host and pid where not set")
+    processes: int = Field(1, ge=1, le=256, description="worker processes that one `fairlane worker` starts")
+    drain_timeout_s: float = Field(
+        20.0, gt=0, le=3600, description="seconds a worker takes at most to finish on SIGTERM"
+    )
+    metrics_port: int = Field(0, ge=0, le=65_535, description="port of the Prometheus metrics; 0 for none")
+    channels: dict[Name, ClassPath] = Field(
+        default_factory=dict,
+        description="your own channels, name to module:Class (null, log and, where http.url is set, http are there)",
+    )
+
+
+class LogSettings(Group):
+    """What the program says of itself, on stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="least grave messages that are shown"
+    )
+    json_lines: bool = Field(False, alias="json", description="write each message as one JSON object")
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class HttpChannelSettings(Group):
+    """The `http` channel: each envelope is a POST to one address."""
+
+    url: HttpUrl | None = Field(None, description="where the http channel posts to; not set, there is no such channel")
+    timeout_s: float = Field(10.0, gt=0, le=120, description="seconds one POST may take")
+    concurrency: int = Field(64, ge=1, le=10_000, description="POSTs under way at once in each process")
+    headers: dict[str, SecretStr] = Field(default_factory=dict, description="headers added to each POST")

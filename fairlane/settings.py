@@ -1,0 +1,126 @@
+"""All settings of the program, and where they come from.
+
+Of two sources the earlier one counts: an option of the command line, the environment (FAIRLANE_PULSAR_URL is
+`pulsar.url`), the TOML file, the local stack if it runs, the default.
+"""
+
+import os
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from backends.settings import Name, PulsarSettings, RedisSettings
+from dispatcher.errors import InvalidInput
+from fairlane.setting_groups import HttpChannelSettings, LogSettings, WorkerSettings
+from fairlane.stack.addresses import running_addresses
+from fairlane.stack.homes import default_cache, default_home
+
+ENV_PREFIX = "FAIRLANE_"
+FILE_NAME = "fairlane.toml"
+
+Values = dict[str, Any]
+"""Settings as one source gives them: nested by group, not yet checked."""
+
+
+class Settings(BaseSettings):
+    """Settings of the whole program; `Settings()` reads all sources, keyword arguments come before them."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter="_",
+        env_nested_max_split=1,
+        env_ignore_empty=True,
+    )
+
+    config: Path | None = Field(None, description=f"TOML file of settings; ./{FILE_NAME} where not set and there")
+    home: Path = Field(
+        default_factory=lambda: default_home(os.environ), description="directory of the local stack's data and logs"
+    )
+    cache: Path = Field(
+        default_factory=lambda: default_cache(os.environ), description="directory of downloads, shared by checkouts"
+    )
+    pulsar: PulsarSettings = PulsarSettings()
+    redis: RedisSettings = RedisSettings()
+    worker: WorkerSettings = WorkerSettings()
+    log: LogSettings = LogSettings()
+    http: HttpChannelSettings = HttpChannelSettings()
+    channels: dict[Name, dict[str, Any]] = Field(
+        default_factory=dict, description="settings of the other channels, by channel name"
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The order of the sources; no .env file and no secrets directory."""
+        given = (init_settings, env_settings)
+        file = GivenSource(cls, lambda: file_values(first_path("config", init_settings(), env_settings())))
+        stack = GivenSource(cls, lambda: stack_values(first_path("home", init_settings(), env_settings(), file())))
+        return (*given, file, stack)
+
+    def channel_classes(self) -> dict[str, str]:
+        """Channel name -> built-in name or `module:Class`, of all channels a worker serves."""
+        http = {"http": "http"} if self.http.url else {}
+        return {"null": "null", "log": "log", **http, **self.worker.channels}
+
+    def channel_settings(self) -> dict[str, Values]:
+        """Channel name -> its settings as plain values, secrets in clear."""
+        headers = {name: value.get_secret_value() for name, value in self.http.headers.items()}
+        http = {**self.http.model_dump(), "headers": headers}
+        return {"http": http, **self.channels}
+
+
+class GivenSource(PydanticBaseSettingsSource):
+    """A source whose values one function gives, when they are wanted."""
+
+    def __init__(self, settings_cls: type[BaseSettings], read: Callable[[], Values]) -> None:
+        super().__init__(settings_cls)
+        self._read = read
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """Not used: the values come all at once."""
+        return None, field_name, False
+
+    def __call__(self) -> Values:
+        return self._read()
+
+
+def first_path(name: str, *sources: Values) -> Path | None:
+    """The top-level setting `name` of the first source that has it."""
+    return next((Path(values[name]) for values in sources if values.get(name)), None)
+
+
+def file_values(named: Path | None) -> Values:
+    """What the TOML file says; nothing if none was named and the usual one is not there."""
+    file = named or Path(FILE_NAME)
+    if named is None and not file.is_file():
+        return {}
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as error:
+        raise InvalidInput(f"The settings file {file} cannot be read: {error.strerror}.", "Check its path.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"The settings file {file} is not TOML: {error}.", "Mend that line.") from error
+
+
+def stack_values(home: Path | None) -> Values:
+    """The addresses of the local stack, if it runs."""
+    found = running_addresses(home or default_home(os.environ))
+    if found is None:
+        return {}
+    return {
+        "pulsar": {"url": found.pulsar_url, "admin_url": found.pulsar_admin_url},
+        "redis": {"url": found.redis_url},
+    }

@@ -1,0 +1,138 @@
+"""Reading settings with good errors, and telling where each one comes from."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+from pydantic_settings import EnvSettingsSource, SettingsError
+
+from dispatcher.errors import InvalidInput
+from fairlane.settings import ENV_PREFIX, FILE_NAME, Settings, Values, file_values, first_path, stack_values
+
+MASK = "********"
+SECRET_NAME = re.compile(r"pass|secret|token|key|auth|credential", re.IGNORECASE)
+URL_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+(@)")
+
+
+@dataclass(frozen=True)
+class SettingRow:
+    """One setting for people to read: its value with secrets masked, where it comes from, what it is."""
+
+    name: str
+    value: Any
+    source: str
+    description: str
+
+
+def load_settings(options: Values | None = None) -> Settings:
+    """The settings from all sources; `options` (nested by group) come before all. InvalidInput names what is wrong."""
+    options = options or {}
+    try:
+        return Settings(**options)
+    except ValidationError as error:
+        sources = Sources(options)
+        lines = [_explain(fault, sources) for fault in error.errors(include_url=False)]
+        raise InvalidInput(" ".join(lines), "`fairlane config show` lists all settings.") from None
+    except SettingsError as error:
+        raise InvalidInput(f"A setting in the environment cannot be read: {error}.", "It must be JSON.") from None
+
+
+class Sources:
+    """The sources in their order, to be asked which of them gave a setting."""
+
+    def __init__(self, options: Values) -> None:
+        env: Values = EnvSettingsSource(Settings)()
+        config = first_path("config", options, env)
+        file = file_values(config)
+        stack = stack_values(first_path("home", options, env, file))
+        self._all = [("option", options), ("env", env), (f"file {config or FILE_NAME}", file), ("local stack", stack)]
+
+    def of(self, path: tuple[str, ...]) -> str:
+        """Such as `option`, `env FAIRLANE_PULSAR_URL`, `file fairlane.toml`, `local stack`, `default`."""
+        label = next((label for label, values in self._all if _has(values, path)), "default")
+        return f"env {_env_name(path)}" if label == "env" else label
+
+
+def _env_name(path: tuple[str, ...]) -> str:
+    named = (f"{ENV_PREFIX}{'_'.join(path[:length])}".upper() for length in (len(path), 2, 1))
+    upper = {name.upper() for name in os.environ}
+    return next((name for name in named if name in upper), f"{ENV_PREFIX}{'_'.join(path[:2])}".upper())
+
+
+def _has(values: Any, path: tuple[str, ...]) -> bool:
+    for part in path:
+        if not isinstance(values, dict) or part not in values:
+            return False
+        values = values[part]
+    return values is not None
+
+
+def _explain(fault: ErrorDetails, sources: Sources) -> str:
+    path = tuple(str(part) for part in fault["loc"])
+    name = ".".join(path)
+    origin = sources.of(path)
+    if fault["type"] == "extra_forbidden":
+        return f"There is no setting {name} ({origin})."
+    field = _field(path)
+    what = f" It is: {field.description}." if field is not None and field.description else ""
+    shown = "" if SECRET_NAME.search(name) else f" is {mask_url(str(fault['input']))!r}, which"
+    return f"Setting {name} ({origin}){shown} is not allowed: {fault['msg']}.{what}"
+
+
+def _field(path: tuple[str, ...]) -> FieldInfo | None:
+    model: Any = Settings
+    field: FieldInfo | None = None
+    for part in path:
+        if not (isinstance(model, type) and issubclass(model, BaseModel)):
+            return field
+        by_alias = {info.alias or name: info for name, info in model.model_fields.items()}
+        if part not in by_alias:
+            return field
+        field = by_alias[part]
+        model = field.annotation
+    return field
+
+
+def explain_settings(settings: Settings, options: Values | None = None) -> list[SettingRow]:
+    """Every setting, one row each, in the order of the groups."""
+    sources = Sources(options or {})
+    return [
+        SettingRow(".".join(path), masked(path[-1], value), sources.of(path), description)
+        for path, value, description in _leaves(settings, ())
+    ]
+
+
+def _leaves(model: BaseModel, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, str]]:
+    for name, info in type(model).model_fields.items():
+        value = getattr(model, name)
+        path = (*above, info.alias or name)
+        if isinstance(value, BaseModel):
+            yield from _leaves(value, path)
+        else:
+            yield path, value, info.description or ""
+
+
+def masked(name: str, value: Any) -> Any:
+    """The value as it may be shown: secrets and passwords inside addresses are hidden."""
+    if isinstance(value, SecretStr):
+        return MASK
+    if isinstance(value, dict):
+        return {key: masked(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked(name, inner) for inner in value]
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, str):
+        return MASK if SECRET_NAME.search(name) and not name.startswith("tls_") else mask_url(value)
+    return value
+
+
+def mask_url(text: str) -> str:
+    """The text with the password of an address in it hidden."""
+    return URL_PASSWORD.sub(rf"\1{MASK}\2", text)
