@@ -53,14 +53,14 @@ class Epochs:
         """Whether the view is complete: its counts are right."""
         return bool(self._view.command("HGET", self._view.keys.epoch, "ready") == b"1")
 
-    def begin_epoch(self, id: str, wait_ms: int, partitions: int) -> bool:  # noqa: A002 (as its Protocol names it)
+    def begin_epoch(self, epoch: str, wait_ms: int, partitions: int) -> bool:
         """Begins a view in which nothing is granted for wait_ms; False if there is one already."""
-        return bool(self._view.call("begin_epoch", id, wait_ms, partitions))
+        return bool(self._view.call("begin_epoch", epoch, wait_ms, partitions))
 
-    def epoch_announced(self, id: str, first: bool) -> None:  # noqa: A002
+    def epoch_announced(self, epoch: str, first: bool) -> None:
         """Its EpochStarted is stored. first: no view was ever begun before, so there is no claim to wait for."""
-        self._view.call("step_epoch", id, "announced", int(first))
+        self._view.call("step_epoch", epoch, "announced", int(first))
 
-    def epoch_marked(self, id: str) -> None:  # noqa: A002
+    def epoch_marked(self, epoch: str) -> None:
         """Its EpochMark is stored in every topic."""
-        self._view.call("step_epoch", id, "marked", 0)
+        self._view.call("step_epoch", epoch, "marked", 0)

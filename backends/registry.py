@@ -1,6 +1,6 @@
 """The registry in Redis: tasks and their controls, a fold of the control topic. Nothing here is the truth."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from backends.redis_client import Arg
@@ -8,12 +8,15 @@ from backends.redis_view import RedisView
 from backends.task_rows import (
     LIVE_FIELDS,
     STATE_FIELDS,
+    SUBMISSION_FIELDS,
     VIEW_FIELDS,
     EndedTask,
     LiveTask,
+    SubmissionRow,
     ended_task,
     live_task,
     row_of,
+    submission_row,
     task_view,
 )
 from dispatcher.control import (
@@ -34,7 +37,7 @@ from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS
 from dispatcher.view import ENDED_STATES, Globals, TaskView
 
 T = TypeVar("T")
-_PAGE = 2_000
+_PAGE = 1_000
 """Most tasks one script looks at, so that it holds up Redis for some ms only."""
 _ENDED_FIELDS = (*STATE_FIELDS, "shared", "finished_ms")
 
@@ -103,14 +106,12 @@ class Registry:
                 return found, cursor
 
     def live(self) -> list[LiveTask]:
-        """All tasks that have not ended."""
-        tasks: dict[str, LiveTask] = {}
-        cursor = None
-        while True:
-            _, rows, cursor = self._page("tasks", ("", "", ""), _PAGE, cursor, LIVE_FIELDS)
-            tasks.update((task.id, task) for task in map(live_task, rows))
-            if cursor is None:
-                return list(tasks.values())
+        """All tasks that have not ended, as the workers need them."""
+        return [live_task(row) for _, row in self._live_rows(LIVE_FIELDS)]
+
+    def live_views(self) -> list[TaskView]:
+        """All tasks that have not ended, newest first."""
+        return [task_view(row_of(row, VIEW_FIELDS), now_ms) for now_ms, row in self._live_rows(VIEW_FIELDS)]
 
     def live_by_id(self, tasks: Sequence[str]) -> list[LiveTask]:
         """Those of the named tasks that have not ended: what to look at after a change was announced."""
@@ -128,9 +129,23 @@ class Registry:
             if cursor is None or len(found) >= limit or (page and page[-1].finished_ms < since_ms):
                 return found
 
-    def prune_ended(self, before_ms: int) -> int:
-        """Takes those that ended before off the list of ended tasks; how many. (Tombstones expire by themselves.)"""
-        return int(self._view.command("ZREMRANGEBYSCORE", self._keys.ended, "-inf", f"({before_ms}"))
+    def complete(self) -> list[str]:
+        """Tasks that are sealed and have an outcome for every target, yet no tombstone; none while the view is not
+        ready."""
+        if self._view.command("HGET", self._keys.epoch, "ready") != b"1":
+            return []
+        fields = (*STATE_FIELDS, "sealed", "total", "finals")
+        rows = (row_of(row, fields) for _, row in self._live_rows(fields))
+        return [row.id for row in rows if row.flag("sealed") and row.number("total") == row.number("finals")]
+
+    def prune(self) -> int:
+        """Takes tasks whose tombstones have expired off the lists; how many."""
+        return int(self._view.call("prune", _PAGE))
+
+    def submission(self, task: str) -> SubmissionRow | None:
+        """How far a task's submission has come, in one round trip; None: no such task."""
+        _, *rows = self._view.call("read_tasks", len(SUBMISSION_FIELDS), *SUBMISSION_FIELDS, task)
+        return submission_row(row_of(rows[0], SUBMISSION_FIELDS)) if rows else None
 
     def record(self, task: str) -> TaskRecord | None:
         """The task as accepted."""
@@ -139,15 +154,6 @@ class Registry:
     def checkpoint(self, task: str, writer: str = MAIN_WRITER) -> Checkpoint | None:
         """The furthest checkpoint of a writer."""
         return self._decoded(task, f"ckpt:{writer}", Checkpoint)
-
-    def seal(self, task: str) -> Sealed | None:
-        """The seal that counts, if any was written (a task closed before its seal has none)."""
-        fields = ("sealed_pos", "total", "sealed_refused", "sealed_digest", "writers")
-        values = self._view.command("HMGET", self._keys.task(task), *fields)
-        if values[0] is None:
-            return None
-        total, refused, digest, writers = (value or b"" for value in values[1:])
-        return Sealed(1, task, int(total), int(refused), digest.decode(), writers.decode().split(","))
 
     # ------------------------------------------------------------- the whole service
 
@@ -171,6 +177,17 @@ class Registry:
             "list_tasks", listed, *wanted, limit, _PAGE, score, last, len(fields), *fields
         )
         return now_ms, rows, f"{next_score.decode()}:{next_id.decode()}" if next_id else None
+
+    def _live_rows(self, fields: Sequence[str]) -> Iterator[tuple[int, Any]]:
+        """(Redis' time, row) of each live task once; some ms of Redis' time a page, however many there are."""
+        seen: set[bytes] = set()
+        cursor = None
+        while True:
+            now_ms, rows, cursor = self._page("tasks", ("", "", ""), _PAGE, cursor, fields)
+            yield from ((now_ms, row) for row in rows if row[0] not in seen)
+            if cursor is None:
+                return
+            seen.update(row[0] for row in rows)
 
     def _decoded(self, task: str, field: str, kind: type[T]) -> T | None:
         stored = self._view.command("HGET", self._keys.task(task), field)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from dispatcher.control import FORMAT, MAIN_WRITER, Checkpoint, Sealed, TaskRecord, decode_control
 from dispatcher.tier import MILLI
 from dispatcher.view import TargetCounts, TaskView
 
@@ -17,6 +18,10 @@ LIVE_FIELDS = (
 VIEW_FIELDS = (
     *LIVE_FIELDS, "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused", "expected",
     "created_ms", "first_outcome_ms", "finished_ms",
+)  # fmt: skip
+SUBMISSION_FIELDS = (
+    *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
+    "writers", "finals",
 )  # fmt: skip
 RATE_STALE_MS = 3_000
 """A rate last measured longer ago is none."""
@@ -61,6 +66,17 @@ class EndedTask(NamedTuple):
     finished_ms: int
 
 
+class SubmissionRow(NamedTuple):
+    """How far a task's submission has come. state: as in TaskView; ended: its tombstone is written; checkpoint: the
+    furthest of the main writer; seal: the one that counts (None too for a task that was closed before its seal)."""
+
+    record: TaskRecord
+    state: str
+    ended: bool
+    checkpoint: Checkpoint | None
+    seal: Sealed | None
+
+
 class Row(msgspec.Struct, frozen=True):
     """One task's fields by name; absent ones read as 0 or ''."""
 
@@ -98,27 +114,11 @@ def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
         finals, hold, total, cap, claims, cancelled_n,
     ) = values  # fmt: skip
     return LiveTask(
-        id=task.decode(),
-        state=state.decode(),
-        app=_text(app),
-        tier=_text(tier),
-        weight=int(weight or 0),
-        cap=int(cap or 0),
-        channel=_text(channel),
-        lane=_text(lane),
-        shared=shared == b"1",
-        chunk=int(chunk or 0),
-        hold=hold == b"1",
-        start_ms=int(start_ms or 0),
-        expires_ms=int(expires_ms or 0),
-        sealed=sealed == b"1",
-        published=int(published or 0),
-        total=int(total or 0),
-        finals=int(finals or 0),
-        claims=int(claims or 0),
-        cancelled=cancelled == b"1",
-        cancelled_targets=int(cancelled_n or 0),
-    )
+        task.decode(), state.decode(), _text(app), _text(tier), int(weight or 0), int(cap or 0), _text(channel),
+        _text(lane), shared == b"1", int(chunk or 0), hold == b"1", int(start_ms or 0), int(expires_ms or 0),
+        sealed == b"1", int(published or 0), int(total or 0), int(finals or 0), int(claims or 0), cancelled == b"1",
+        int(cancelled_n or 0),
+    )  # fmt: skip
 
 
 def _text(value: Value) -> str:
@@ -176,6 +176,26 @@ def _eta_s(targets: TargetCounts, row: Row, rate: float) -> float | None:
     if row.text("ended"):
         return 0.0
     return targets.pending / rate if rate > 0 else None
+
+
+def submission_row(row: Row) -> SubmissionRow:
+    """From a row with SUBMISSION_FIELDS."""
+    record = decode_control(row.values["record"] or b"")
+    assert isinstance(record, TaskRecord)
+    stored = row.values[f"ckpt:{MAIN_WRITER}"]
+    checkpoint = decode_control(stored) if stored else None
+    assert checkpoint is None or isinstance(checkpoint, Checkpoint)
+    seal = None
+    if row.values["sealed_pos"]:
+        seal = Sealed(
+            FORMAT,
+            row.id,
+            row.number("total"),
+            row.number("sealed_refused"),
+            row.text("sealed_digest"),
+            row.text("writers").split(","),
+        )
+    return SubmissionRow(record, row.state, bool(row.text("ended")), checkpoint, seal)
 
 
 def ended_task(row: Row) -> EndedTask:
