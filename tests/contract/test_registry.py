@@ -1,0 +1,389 @@
+"""The registry over every Redis and Valkey there is on this machine."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.redis_view import RedisView, open_view
+from backends.registry import Registry
+from backends.settings import RedisSettings
+from dispatcher.control import (
+    FORMAT,
+    Checkpoint,
+    ControlChange,
+    ControlRecord,
+    Finished,
+    GlobalChange,
+    Sealed,
+    TaskRecord,
+)
+from dispatcher.tier import Tier
+from tests.redis_server import binaries, running
+
+
+@pytest.fixture(scope="module", params=sorted(binaries().items()), ids=lambda named: named[0])
+def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    with running(request.param[1]) as server:
+        yield server.url
+
+
+@pytest.fixture
+def view(server_url: str) -> Iterator[RedisView]:
+    view = open_view(RedisSettings(url=server_url, prefix="test"))
+    yield view
+    view.wipe()
+    view.close()
+
+
+@pytest.fixture
+def registry(view: RedisView) -> Registry:
+    return Registry(view)
+
+
+def position(number: int) -> str:
+    return f"{7:020d}:{number:020d}:{0:06d}"
+
+
+def task_record(task: str = "t1", *, shared: bool = False, tier: Tier = Tier.HIGH, **fields: object) -> TaskRecord:
+    record = TaskRecord(
+        format=FORMAT,
+        task=task,
+        app="shop",
+        tier=tier,
+        channel="null",
+        message=msgspec.Raw(msgspec.msgpack.encode({"title": "Sale"})),
+        lane="persistent://fairlane/shared/low-1" if shared else f"persistent://fairlane/tasks-01/{task}",
+        shared=shared,
+        chunk=100,
+        expected_targets=1_000,
+        weight=1_000,
+        cap=0,
+        start_ms=0,
+        expires_ms=0,
+        hold_until_sealed=False,
+        max_attempts=5,
+        created_ms=1_700_000_000_000,
+        digest="d",
+    )
+    return msgspec.structs.replace(record, **fields)
+
+
+def change(task: str, field: str, value: str) -> ControlChange:
+    return ControlChange(FORMAT, task, field, value, 0)
+
+
+def sealed(task: str, targets: int, writers: tuple[str, ...] = ("0",)) -> Sealed:
+    return Sealed(FORMAT, task, targets, 3, "seal", list(writers))
+
+
+def ready(view: RedisView) -> None:
+    """As after a rebuild."""
+    view.command("HSET", view.keys.epoch, "id", "e", "ready", "1", "grants_after_ms", "0")
+
+
+# ------------------------------------------------------------------------------------------- one task's life
+
+
+def test_a_task_is_shown_as_accepted(registry: Registry) -> None:
+    record = task_record(weight=2_500, cap=40, hold_until_sealed=True, created_ms=123)
+    registry.apply(position(1), record)
+
+    shown = registry.task("t1")
+    assert shown is not None
+    assert (shown.state, shown.tier, shown.weight, shown.cap, shown.lane) == ("running", "high", 2.5, 40, record.lane)
+    assert (shown.created_ms, shown.hold_until_sealed, shown.sealed, shown.ended) == (123, True, False, False)
+    stored = registry.record("t1")
+    assert stored is not None
+    assert msgspec.msgpack.encode(stored) == msgspec.msgpack.encode(record)
+    assert registry.task("t2") is None
+    assert registry.submission("t2") is None
+
+
+def test_controls_change_what_workers_see(registry: Registry) -> None:
+    registry.apply(position(1), task_record())
+    for number, (field, value) in enumerate({"weight": "3000", "tier": "low", "cap": "7", "paused": "1"}.items(), 2):
+        registry.apply(position(number), change("t1", field, value))
+    (task,) = registry.live()
+    assert (task.weight, task.tier, task.cap, task.state) == (3_000, "low", 7, "paused")
+    registry.apply(position(9), change("t1", "paused", "0"))
+    assert registry.live_by_id(["t1", "t2"])[0].state == "running"
+
+
+@pytest.mark.parametrize(
+    ("start_ms", "expires_ms", "state"), [(2**42, 0, "scheduled"), (0, 1, "expired"), (1, 2**42, "running")]
+)
+def test_state_follows_the_time(registry: Registry, start_ms: int, expires_ms: int, state: str) -> None:
+    registry.apply(position(1), task_record(start_ms=start_ms, expires_ms=expires_ms))
+    assert [task.state for task in registry.live()] == [state]
+    assert [task.state for task in registry.tasks(state=state)[0]] == [state]
+
+
+def test_a_cancel_is_never_taken_back(registry: Registry) -> None:
+    registry.apply(position(1), task_record())
+    registry.apply(position(2), change("t1", "cancelled", "1"))
+    registry.apply(position(3), change("t1", "cancelled", "0"))
+    registry.apply(position(4), change("t1", "paused", "0"))
+    assert [task.state for task in registry.live()] == ["cancelled"]
+
+
+def test_resuming_starts_from_the_furthest_checkpoint(registry: Registry) -> None:
+    registry.apply(position(1), task_record())
+    for number, sequence in enumerate((2, 7, 5), 2):
+        point = Checkpoint(FORMAT, "t1", "0", sequence, sequence * 100, sequence, sequence * 101, f"digest {sequence}")
+        registry.apply(position(number), point)
+
+    found = registry.submission("t1")
+    assert found is not None
+    assert found.checkpoint is not None
+    assert (found.checkpoint.sequence, found.checkpoint.digest) == (7, "digest 7")
+    assert found.seal is None
+    shown = registry.task("t1")
+    assert shown is not None
+    assert (shown.targets.total, shown.targets.pending, shown.refused) == (700, 700, 7)
+
+
+def test_checkpoints_of_several_writers_add_up(registry: Registry) -> None:
+    registry.apply(position(1), task_record())
+    for number, writer in enumerate(("a", "b", "a"), 2):
+        registry.apply(position(number), Checkpoint(FORMAT, "t1", writer, number, number * 10, 1, 0, ""))
+    assert [task.published for task in registry.live()] == [30 + 40]
+
+
+def test_the_seal_that_counts_is_the_first(registry: Registry, view: RedisView) -> None:
+    registry.apply(position(1), task_record())
+    registry.apply(position(3), sealed("t1", 999, ("b",)))
+    registry.apply(position(2), sealed("t1", 500, ("a", "c")))
+    found = registry.submission("t1")
+    assert found is not None
+    assert found.seal is not None
+    assert (found.seal.targets, found.seal.writers, found.seal.refused) == (500, ["a", "c"], 3)
+    assert view.command("HMGET", view.keys.task("t1"), "total", "writers", "sealed") == [b"500", b"a,c", b"1"]
+
+
+def test_a_seal_tells_that_all_is_done_until_the_end_is_written(registry: Registry, view: RedisView) -> None:
+    ready(view)
+    registry.apply(position(1), task_record())
+    view.command("HSET", view.keys.task("t1"), "sent", 10, "finals", 10)
+    assert registry.complete() == []
+    assert registry.apply(position(2), sealed("t1", 10)) == ["t1"]
+    assert registry.apply(position(2), sealed("t1", 10)) == ["t1"]
+    assert registry.complete() == ["t1"]
+    assert registry.apply(position(3), Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 5)) == []
+    assert registry.apply(position(2), sealed("t1", 10)) == []
+    assert registry.complete() == []
+
+
+def test_a_view_being_rebuilt_ends_no_task(registry: Registry) -> None:
+    registry.apply(position(1), task_record())
+    assert registry.apply(position(2), sealed("t1", 0)) == []
+    assert registry.complete() == []
+
+
+def test_an_ended_task_leaves_its_tombstone_only(registry: Registry, view: RedisView) -> None:
+    registry.apply(position(1), task_record())
+    keys = view.keys
+    for key in (keys.final("t1", "a"), keys.touched("t1", "a"), keys.final("t1", "0"), keys.open("t1"), keys.cap("t1")):
+        view.command("SET", key, "x")
+    registry.apply(position(2), sealed("t1", 10, ("a", "b")))
+    registry.apply(position(3), Finished(FORMAT, "t1", "cancelled", [4, 1, 0, 0, 5], 77))
+
+    shown = registry.task("t1")
+    assert shown is not None
+    assert (shown.state, shown.ended, shown.finished_ms, shown.eta_s) == ("cancelled", True, 77, 0.0)
+    assert msgspec.structs.astuple(shown.targets) == (10, 4, 1, 0, 0, 5, 0)
+    assert registry.live() == []
+    assert [(task.id, task.finished_ms) for task in registry.ended_tasks()] == [("t1", 77)]
+    assert registry.ended_tasks(since_ms=78) == []
+    assert [task.id for task in registry.tasks(state="cancelled")[0]] == ["t1"]
+    assert sorted(view.command("KEYS", "test:*:t1*")) == [keys.task("t1").encode()]
+    week_ms = 7 * 24 * 3600 * 1000
+    assert week_ms < view.command("PTTL", keys.task("t1")) < 2 * week_ms
+
+
+def test_a_tombstone_that_expired_leaves_the_lists(registry: Registry, view: RedisView) -> None:
+    registry.apply(position(1), task_record())
+    registry.apply(position(2), Finished(FORMAT, "t1", "completed", [0] * 5, 77))
+    view.command("DEL", view.keys.task("t1"))
+    assert registry.tasks() == ([], None)
+    assert registry.ended_tasks() == []
+    assert registry.prune() == 1
+    assert view.command("EXISTS", view.keys.ended, view.keys.index) == 0
+
+
+def test_what_comes_before_the_task_record_is_kept(registry: Registry, view: RedisView) -> None:
+    registry.apply(position(2), change("t1", "paused", "1"))
+    assert registry.task("t1") is None
+    assert registry.tasks() == ([], None)
+    assert view.command("PTTL", view.keys.task("t1")) > 0
+    registry.apply(position(1), task_record())
+    assert [task.state for task in registry.live()] == ["paused"]
+    assert view.command("PTTL", view.keys.task("t1")) == -1
+
+
+def test_a_shared_lane_weighs_what_its_live_tasks_weigh(registry: Registry, view: RedisView) -> None:
+    lane = view.keys.lane(task_record(shared=True).lane)
+    registry.apply(position(1), task_record("a", shared=True))
+    registry.apply(position(2), task_record("b", shared=True, weight=2_000))
+    registry.apply(position(3), task_record("c", weight=5_000))
+    registry.apply(position(4), change("a", "weight", "4000"))
+    assert view.command("HGETALL", lane) == {b"weight": b"6000", b"tasks": b"2"}
+    registry.apply(position(5), Finished(FORMAT, "b", "completed", [0] * 5, 1))
+    assert view.command("HGETALL", lane) == {b"weight": b"4000", b"tasks": b"1"}
+    registry.apply(position(6), Finished(FORMAT, "a", "completed", [0] * 5, 1))
+    assert view.command("EXISTS", lane) == 0
+
+
+def test_rate_is_nothing_once_it_is_stale(registry: Registry, view: RedisView) -> None:
+    registry.apply(position(1), task_record())
+    registry.apply(position(2), sealed("t1", 1_000))
+    key, now_ms = view.keys.task("t1"), view.now_ms()
+    view.command("HSET", key, "finals", 400, "sent", 400, "rate", "120.5", "rate_ms", now_ms)
+    shown = registry.task("t1")
+    assert shown is not None
+    assert (shown.rate, shown.eta_s) == (120.5, 600 / 120.5)
+    view.command("HSET", key, "rate_ms", now_ms - 3_500)
+    shown = registry.task("t1")
+    assert shown is not None
+    assert (shown.rate, shown.eta_s) == (0.0, None)
+
+
+# ------------------------------------------------------------------------------------------- many tasks
+
+
+def test_lists_come_newest_first_in_pages(registry: Registry) -> None:
+    for number in range(7):
+        registry.apply(position(number), task_record(f"t{number}", created_ms=1_000 + number // 2))
+    seen: list[str] = []
+    cursor = None
+    while True:
+        page, cursor = registry.tasks(limit=3, cursor=cursor)
+        seen.extend(task.id for task in page)
+        if cursor is None:
+            break
+    assert seen == [f"t{number}" for number in (6, 5, 4, 3, 2, 1, 0)]
+
+
+def test_lists_are_filtered(registry: Registry) -> None:
+    registry.apply(position(1), task_record("a"))
+    registry.apply(position(2), task_record("b", tier=Tier.LOW))
+    registry.apply(position(3), task_record("c", app="bank"))
+    registry.apply(position(4), Finished(FORMAT, "c", "completed", [0] * 5, 1))
+    assert [task.id for task in registry.tasks(tier="low")[0]] == ["b"]
+    assert [task.id for task in registry.tasks(app="bank")[0]] == ["c"]
+    assert [task.id for task in registry.tasks(state="running")[0]] == ["b", "a"]
+    assert [task.id for task in registry.tasks(state="completed", app="shop")[0]] == []
+    assert sorted(task.id for task in registry.live_views()) == ["a", "b"]
+
+
+def test_thousands_of_tasks_are_each_seen_once(registry: Registry) -> None:
+    names = [f"t{number}" for number in range(2_500)]
+    registry.apply_all([(position(number), task_record(name, created_ms=5)) for number, name in enumerate(names)])
+    live = registry.live()
+    assert len(live) == len(names)
+    assert {task.id for task in live} == set(names)
+
+
+# ------------------------------------------------------------------------------------------- the fold as a whole
+
+TASKS = ("t1", "t2")
+_tasks = st.sampled_from(TASKS)
+_small = st.integers(0, 50)
+RECORDS = st.one_of(
+    st.builds(
+        lambda task, shared, weight, created_ms: task_record(task, shared=shared, weight=weight, created_ms=created_ms),
+        _tasks,
+        st.booleans(),
+        st.integers(1, 9_000),
+        st.integers(1, 5),
+    ),
+    st.builds(change, _tasks, st.just("weight"), st.integers(1, 9_000).map(str)),
+    st.builds(change, _tasks, st.just("cap"), _small.map(str)),
+    st.builds(change, _tasks, st.just("tier"), st.sampled_from(["high", "low"])),
+    st.builds(change, _tasks, st.just("paused"), st.sampled_from(["0", "1"])),
+    st.builds(change, _tasks, st.just("cancelled"), st.just("1")),
+    st.builds(
+        lambda task, writer, n: Checkpoint(FORMAT, task, writer, n, n * 10, n % 3, n, str(n)),
+        _tasks,
+        st.sampled_from(["0", "w"]),
+        _small,
+    ),
+    st.builds(sealed, _tasks, _small, st.sampled_from([("0",), ("w", "x")])),
+    st.builds(
+        lambda task, state, counts: Finished(FORMAT, task, state, counts, 9),
+        _tasks,
+        st.sampled_from(["completed", "cancelled"]),
+        st.lists(_small, min_size=5, max_size=5),
+    ),
+    st.builds(lambda value: GlobalChange(FORMAT, "capacity", value, 0), _small.map(str)),
+    st.builds(lambda low: GlobalChange(FORMAT, "tiers", f"6000:3000:{low}", 0), st.integers(1, 999)),
+)
+
+
+def everything(view: RedisView) -> dict[bytes, object]:
+    """All of Redis but the feed and the version, which tell how it came about."""
+    found: dict[bytes, object] = {}
+    for key in view.command("KEYS", "test:*"):
+        if key not in (b"test:feed", b"test:version"):
+            kind = view.command("TYPE", key)
+            read = {b"hash": ("HGETALL", key), b"zset": ("ZRANGE", key, 0, -1, "WITHSCORES"), b"string": ("GET", key)}
+            found[key] = (view.command(*read[kind]), view.command("PTTL", key) > 0)
+    return found
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), records=st.lists(RECORDS, min_size=1, max_size=12))
+def test_any_order_and_any_copies_give_the_same_view(
+    view: RedisView, registry: Registry, data: st.DataObject, records: list[ControlRecord]
+) -> None:
+    stored = [(position(number), record) for number, record in enumerate(records)]
+    view.wipe()
+    registry.apply_all(stored)
+    expected = everything(view)
+    copies = data.draw(st.lists(st.sampled_from(stored), max_size=6))
+    shuffled = data.draw(st.permutations([*stored, *copies]))
+
+    view.wipe()
+    for at, record in shuffled:
+        registry.apply(at, record)
+    assert everything(view) == expected
+
+
+def test_wipe_leaves_other_prefixes_alone_and_applying_again_restores(registry: Registry, view: RedisView) -> None:
+    view.command("SET", "testing:1", "mine")
+    records: list[ControlRecord] = [
+        task_record("t1"),
+        task_record("t2", shared=True),
+        change("t1", "paused", "1"),
+        sealed("t1", 5),
+        Finished(FORMAT, "t2", "completed", [1, 0, 0, 0, 0], 3),
+        GlobalChange(FORMAT, "capacity", "3000", 0),
+    ]
+    stored = [(position(number), record) for number, record in enumerate(records)]
+    registry.apply_all(stored)
+    expected = everything(view)
+    assert view.wipe() > len(expected)
+    assert everything(view) == {}
+    assert registry.globals().capacity == 0
+    registry.apply_all(stored)
+    assert everything(view) == expected
+    assert view.command("GETDEL", "testing:1") == b"mine"
+
+
+def test_the_last_word_on_the_whole_service_counts(registry: Registry) -> None:
+    assert registry.globals().tier_weights == {"high": 6_000, "medium": 3_000, "low": 1_000}
+    registry.apply(position(2), GlobalChange(FORMAT, "capacity", "3000", 0))
+    registry.apply(position(1), GlobalChange(FORMAT, "capacity", "100", 0))
+    registry.apply(position(3), GlobalChange(FORMAT, "tiers", "5000:4000:500", 0))
+    found = registry.globals()
+    assert (found.capacity, found.tier_weights) == (3_000, {"high": 5_000, "medium": 4_000, "low": 500})
+
+
+def test_the_cursor_moves_only_from_where_it_stands(registry: Registry) -> None:
+    assert registry.control_cursor() is None
+    assert not registry.move_control_cursor(position(1), position(2))
+    assert registry.move_control_cursor(None, position(2))
+    assert not registry.move_control_cursor(None, position(3))
+    assert registry.control_cursor() == position(2)
