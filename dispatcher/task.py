@@ -35,8 +35,13 @@ MAX_START_AHEAD_S = 30 * 86_400
 """How far ahead a start time may lie; checked when the task is submitted."""
 MAX_ATTEMPTS = 20
 MAX_TARGETS = 2**40
+MIN_WEIGHT = 0.001
+MAX_WEIGHT = 1_000
+MAX_CAP = 10**9
 UNKNOWN_SIZE_CHUNK = 100
 
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _RESERVED_ID = re.compile(r".*(-partition-\d+|__transaction_pending_ack)")
 
 
@@ -101,7 +106,10 @@ def _short_enough(message: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _seconds(value: object) -> object:
-    return value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    written = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    return float(written[1]) * _UNITS_S[written[2] or "s"] if written else value
 
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
@@ -129,12 +137,13 @@ class PushTask(BaseModel):
     """A hint that chooses chunk and lane. None: unknown (or the length of the audience, where it has one)."""
     chunk: Annotated[int, Field(ge=1, le=MAX_CHUNK)] | None = None
     """Targets an envelope; None: chosen by `choose_chunk`."""
-    weight: Annotated[float, Field(ge=0.001, le=1_000)] = 1.0
+    weight: Annotated[float, Field(ge=MIN_WEIGHT, le=MAX_WEIGHT)] = 1.0
     """Share among the tasks of its tier; kept to three decimals."""
-    cap: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    cap: Annotated[int, Field(ge=1, le=MAX_CAP)] | None = None
     """Most targets/s of this task."""
     ttl_s: Annotated[float, BeforeValidator(_seconds), Field(ge=0.001, le=MAX_TTL_S)] | None = None
-    """Targets not sent so long after the start (or, without start_at, after acceptance) expire. At most 7 days."""
+    """Targets not sent so long after the start (or, without start_at, after acceptance) expire. At most 7 days.
+    Seconds, a timedelta, or text as in "90s", "10m", "1h", "2d"."""
     start_at: AwareDatetime | None = None
     """Nothing is sent before; at most 30 days ahead. With a time zone."""
     hold_until_sealed: bool = False

@@ -38,14 +38,18 @@ class Slab:
 class SlabSource(Protocol):
     """An audience that hands out its own slabs, because it reads them in bulk and knows their lines."""
 
-    def slabs(self) -> Iterator[Slab]: ...
+    def slabs(self, unit: int) -> Iterator[Slab]:
+        """Best a multiple of `unit` targets each."""
+        ...
 
 
-def slabs_of(audience: Iterable[object], unit: int, clock_s: Callable[[], float] = time.monotonic) -> Iterator[Slab]:
+def slabs_of(
+    audience: Iterable[object] | SlabSource, unit: int, clock_s: Callable[[], float] = time.monotonic
+) -> Iterator[Slab]:
     """Slabs of any iterable, each a multiple of `unit` targets (but the last). They follow its speed: a slow one is not
     waited for until a large slab is full."""
     if isinstance(audience, SlabSource):
-        yield from audience.slabs()
+        yield from audience.slabs(unit)
         return
     items, units, line = iter(audience), max(_FIRST_SLAB // unit, 1), 1
     while True:
@@ -143,7 +147,9 @@ class Cutter:
         return Block(first, envelopes, addresses, variables)
 
 
-def cut(audience: Iterable[object], cutter: Cutter, on_refusals: Callable[[list[Refusal]], None]) -> Iterator[Block]:
+def cut(
+    audience: Iterable[object] | SlabSource, cutter: Cutter, on_refusals: Callable[[list[Refusal]], None]
+) -> Iterator[Block]:
     """Blocks of an audience of any length, in constant memory."""
     for slab in slabs_of(audience, cutter.chunk):
         accepted, refusals = check_slab(slab.items, slab.line_of)

@@ -41,21 +41,16 @@ class LaneOpener(Protocol):
 @dataclass(frozen=True, slots=True)
 class Submission:
     """How far a task's submission has come. sequences: below it all envelopes are stored; digest is of their targets
-    (once sealed: of the whole audience); published: targets in them (once sealed: the total)."""
+    (once sealed: of the whole audience); published: targets in them (once sealed: the total). stopped: why it takes no
+    more targets (cancelled, completed, ...), or empty; ended: whether that is final."""
 
     record: TaskRecord
     sequences: int = 0
     published: int = 0
-    refused: int = 0
     digest: str = ""
     sealed: bool = False
-    cancelled: bool = False
-    ended: str = ""
-
-    @property
-    def stopped(self) -> str:
-        """Why no more targets are taken: cancelled, expired, ... or nothing."""
-        return self.ended or ("cancelled" if self.cancelled else "")
+    stopped: str = ""
+    ended: bool = False
 
 
 class Registrar(Protocol):

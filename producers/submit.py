@@ -9,7 +9,7 @@ from dispatcher.errors import AudienceMismatch, FairlaneError, TaskEnded, Unreac
 from dispatcher.task import PushTask
 from producers.acceptance import accept, check_same
 from producers.checkpoints import Checkpointer
-from producers.cutter import Cutter, bodies, cut
+from producers.cutter import Cutter, SlabSource, bodies, cut
 from producers.ports import LaneWriter, Services, Submission
 from producers.validation import Refusal
 
@@ -69,7 +69,9 @@ class _Refusals:
                 self.on_refused(refusal)
 
 
-def submit(services: Services, task: PushTask, targets: Iterable[object], watchers: Watchers) -> SubmitResult:
+def submit(
+    services: Services, task: PushTask, targets: Iterable[object] | SlabSource, watchers: Watchers
+) -> SubmitResult:
     """Submits a task, or goes on with it. Blocks until the audience is stored and sealed.
 
     Raises InvalidInput, AudienceMismatch (the id is taken by another task or audience), TaskEnded (it ended before its
@@ -92,7 +94,7 @@ def submit(services: Services, task: PushTask, targets: Iterable[object], watche
         return run.publish(targets)
 
 
-def _size(task: PushTask, targets: Iterable[object]) -> int | None:
+def _size(task: PushTask, targets: Iterable[object] | SlabSource) -> int | None:
     if task.expected_targets is not None:
         return task.expected_targets
     return len(targets) if isinstance(targets, Sized) else None
@@ -128,7 +130,7 @@ class _Run:
         self._began_s = services.clock.monotonic_s()
         self._shown_s = self._began_s
 
-    def verify(self, targets: Iterable[object], known: Submission) -> SubmitResult:
+    def verify(self, targets: Iterable[object] | SlabSource, known: Submission) -> SubmitResult:
         """Of a sealed task: that the audience is the same. Sends nothing."""
         for _ in cut(targets, self._cutter, self._refusals.take):
             self._progress()
@@ -136,14 +138,14 @@ class _Run:
             raise _other_audience(self._record.task, f"its {known.published:,} targets")
         return self._result("", self._cutter.sequence)
 
-    def publish(self, targets: Iterable[object]) -> SubmitResult:
+    def publish(self, targets: Iterable[object] | SlabSource) -> SubmitResult:
         writer = self._register()
         checkpoints = Checkpointer(self._services, writer, self._record.task, self._base)
         try:
             stopped = self._stream(targets, writer, checkpoints)
             if not stopped:
                 writer.flush()
-        except Unreachable:
+        except FairlaneError:
             stopped = self._stopped_meanwhile()
             if not stopped:
                 raise
@@ -154,7 +156,7 @@ class _Run:
             self._seal()
         return self._result(stopped, self._base)
 
-    def _stream(self, targets: Iterable[object], writer: LaneWriter, checkpoints: Checkpointer) -> str:
+    def _stream(self, targets: Iterable[object] | SlabSource, writer: LaneWriter, checkpoints: Checkpointer) -> str:
         """Sends what was not sent before. Returns why it stopped early, if it did."""
         cutter, clock = self._cutter, self._services.clock
         for block in cut(targets, cutter, self._refusals.take):

@@ -1,0 +1,125 @@
+"""Async callers: the same objects, their methods run in threads. One implementation, no twin."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, wait
+from functools import partial
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+_BUFFERED = 4_096
+"""Most items taken from an async audience ahead of the submission."""
+_LOOK_S = 0.1
+_PAGE = 256
+
+
+class AsyncProxy(Generic[T]):
+    """A stand-in for `target` whose methods are awaited: each call runs in the executor. Plain attributes stay plain.
+
+    Objects of the classes in `wrapped` that come back are wrapped in turn; iterators become async iterators; async
+    iterables among the arguments are bridged. A cancelled call stops at the next target it takes; calls that take none
+    run to their end unheard.
+    """
+
+    def __init__(self, target: T, executor: Executor, wrapped: tuple[type, ...]) -> None:
+        self._target = target
+        self._executor = executor
+        self._wrapped = wrapped
+
+    def __repr__(self) -> str:
+        return f"AsyncProxy({self._target!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._target, name)
+        return partial(self._call, attribute) if callable(attribute) else attribute
+
+    async def _call(self, method: Callable[..., object], *args: object, **kwargs: object) -> Any:
+        loop, given_up = asyncio.get_running_loop(), threading.Event()
+
+        def bridged(value: object) -> object:
+            if isinstance(value, AsyncIterable):
+                return _bridge(value, loop, given_up)
+            return _stoppable(value, given_up) if isinstance(value, Iterator) else value
+
+        call = partial(method, *map(bridged, args), **{name: bridged(value) for name, value in kwargs.items()})
+        try:
+            return self._back(await loop.run_in_executor(self._executor, call))
+        finally:
+            given_up.set()
+
+    def _back(self, value: object) -> object:
+        if isinstance(value, self._wrapped):
+            return AsyncProxy(value, self._executor, self._wrapped)
+        return self._each(value) if isinstance(value, Iterator) else value
+
+    async def _each(self, items: Iterator[object]) -> AsyncIterator[object]:
+        loop = asyncio.get_running_loop()
+        while page := await loop.run_in_executor(self._executor, list, islice(items, _PAGE)):
+            for item in page:
+                yield item
+
+
+def _stoppable(items: Iterable[T], given_up: threading.Event) -> Iterator[T]:
+    """Ends with CancelledError once the caller no longer waits."""
+    for item in items:
+        if given_up.is_set():
+            raise asyncio.CancelledError
+        yield item
+
+
+def _bridge(items: AsyncIterable[T], loop: asyncio.AbstractEventLoop, given_up: threading.Event) -> Iterator[T]:
+    """An async iterable for a thread: read ahead by the loop into a bounded buffer, taken from it in bulk."""
+    pump = _Pump(items)
+    running = asyncio.run_coroutine_threadsafe(pump.run(), loop)
+    try:
+        while batch := _await(asyncio.run_coroutine_threadsafe(pump.take(), loop), given_up):
+            yield from batch
+        running.result()
+    finally:
+        running.cancel()
+
+
+def _await(taken: Future[list[T]], given_up: threading.Event) -> list[T]:
+    while not given_up.is_set():
+        done, _ = wait([taken], timeout=_LOOK_S)
+        if done:
+            return taken.result()
+    taken.cancel()
+    raise asyncio.CancelledError
+
+
+class _Pump(Generic[T]):
+    """Lives in the loop: fills the buffer while there is room."""
+
+    def __init__(self, items: AsyncIterable[T]) -> None:
+        self._items = items
+        self._buffer: list[T] = []
+        self._changed = asyncio.Condition()
+        self._ended = False
+
+    async def run(self) -> None:
+        try:
+            async for item in self._items:
+                await self._put(item)
+        finally:
+            self._ended = True
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def take(self) -> list[T]:
+        """All that is there; waits for something; empty at the end."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._buffer or self._ended)
+            taken, self._buffer = self._buffer, []
+            self._changed.notify_all()
+            return taken
+
+    async def _put(self, item: T) -> None:
+        self._buffer.append(item)
+        if len(self._buffer) == 1 or len(self._buffer) >= _BUFFERED:
+            async with self._changed:
+                self._changed.notify_all()
+                await self._changed.wait_for(lambda: len(self._buffer) < _BUFFERED)

@@ -1,0 +1,128 @@
+"""The public Python API: submits push tasks, finds them, and sets what all tasks share."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Self
+
+from dispatcher.errors import InvalidInput, NotFound
+from dispatcher.task import PushTask, Target
+from dispatcher.view import STATES, Globals, TaskView, WorkerBeat
+from producers.aio import AsyncProxy
+from producers.connection import Connection, ConnectionSettings, connect
+from producers.controls import Controls
+from producers.cutter import SlabSource
+from producers.handle import TaskHandle
+from producers.submit import SubmitProgress, Watchers, submit
+from producers.validation import Refusal, Unreadable, Variables
+
+Audience = Iterable[str | Target | tuple[str, Variables] | Unreadable] | SlabSource
+"""Targets: any iterable, read once and as a stream. A target with variables is a Target or an (address, dict) pair."""
+
+
+class PushClient:
+    """Connected to Pulsar and Redis. Safe for threads; not to be carried over a fork.
+
+    >>> with PushClient.connect(Settings()) as client:
+    ...     task = PushTask(app="shop", tier=Tier.HIGH, channel="null", message="Sale!", expected_targets=2)
+    ...     handle = client.submit(task, ["token-1", "token-2"])
+    ...     print(handle.wait(timeout_s=60).targets)
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._controls = Controls(connection.services)
+
+    @classmethod
+    def connect(cls, settings: ConnectionSettings) -> Self:
+        """settings: anything that has `pulsar` and `redis`, as fairlane.settings.Settings has. Connects when first
+        used."""
+        return cls(connect(settings))
+
+    @classmethod
+    @asynccontextmanager
+    async def connect_async(
+        cls, settings: ConnectionSettings, *, threads: int = 64
+    ) -> AsyncIterator["AsyncProxy[PushClient]"]:
+        """The same client for async callers: every method is awaited (and runs in a thread; `threads` of them at most,
+        so that many `wait` at once). Audiences may be async iterables. Callbacks run in the method's thread."""
+        loop, executor = asyncio.get_running_loop(), ThreadPoolExecutor(threads, thread_name_prefix="fairlane")
+        client = await loop.run_in_executor(executor, cls.connect, settings)
+        try:
+            yield AsyncProxy(client, executor, (PushClient, TaskHandle))
+        finally:
+            await loop.run_in_executor(executor, client.close)
+            executor.shutdown(wait=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the servers."""
+        self._connection.close()
+
+    def submit(
+        self,
+        task: PushTask,
+        targets: Audience,
+        *,
+        on_progress: Callable[[SubmitProgress], None] | None = None,
+        on_refused: Callable[[Refusal], None] | None = None,
+    ) -> TaskHandle:
+        """Submits a task: returns when its whole audience is stored (sending begins long before).
+
+        Memory stays constant, however many targets there are. A bad target is refused (`on_refused`, and
+        `handle.result.refusals`) and does not stop the rest. After a failure the same call, with the same id and
+        audience, goes on from the last checkpoint; once complete, it only verifies the audience. on_progress: about
+        twice a second and at the end.
+        Raises InvalidInput, AudienceMismatch, TaskEnded, Unreachable; what `targets` raises goes through.
+        """
+        result = submit(self._connection.services, task, targets, Watchers(on_progress, on_refused))
+        return TaskHandle(result.task, self._connection.registry, self._controls, self._connection.letters, result)
+
+    def task(self, id: str) -> TaskHandle:  # noqa: A002  # the public word for it
+        """A handle of a task submitted anywhere. Raises NotFound."""
+        if self._connection.registry.task(id) is None:
+            raise NotFound(f"There is no task {id}.", "`fairlane task list` shows all; ended ones are kept for days.")
+        return TaskHandle(id, self._connection.registry, self._controls, self._connection.letters)
+
+    def tasks(
+        self, state: str | None = None, *, app: str | None = None, tier: str | None = None, limit: int | None = None
+    ) -> list[TaskView]:
+        """Tasks as they are now, newest first, ended ones (of the last days) included. state: one of STATES."""
+        if state is not None and state not in STATES:
+            raise InvalidInput(f"state: is {state!r}; it can be {', '.join(STATES)}.")
+        return list(self._pages(partial(self._connection.registry.tasks, state, app, tier), limit))
+
+    def set_capacity(self, targets_per_s: int) -> None:
+        """Targets/s of all workers together; 0: unlimited."""
+        self._controls.set_capacity(targets_per_s)
+
+    def set_tiers(self, *, high: float, medium: float, low: float) -> None:
+        """Weights of the tiers in the sharing of capacity; 6, 3, 1 unless set."""
+        self._controls.set_tiers(high, medium, low)
+
+    def globals(self) -> Globals:
+        """Capacity and the tiers' weights."""
+        return self._connection.registry.globals()
+
+    def workers(self) -> list[WorkerBeat]:
+        """Who is there, doing what, how fast."""
+        return self._connection.workers.workers()
+
+    @staticmethod
+    def _pages(
+        page: Callable[..., tuple[list[TaskView], str | None]], limit: int | None, size: int = 500
+    ) -> Iterator[TaskView]:
+        cursor, left = None, limit
+        while left is None or left > 0:
+            views, cursor = page(limit=size if left is None else min(size, left), cursor=cursor)
+            yield from views
+            left = None if left is None else left - len(views)
+            if cursor is None:
+                return

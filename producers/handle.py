@@ -1,0 +1,108 @@
+"""A task in the caller's hand: how far it is, and its controls."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from dispatcher.errors import FairlaneError, NotFound
+from dispatcher.ports import DeadLetter
+from dispatcher.tier import Tier
+from dispatcher.view import TaskView
+from producers.controls import Controls
+from producers.failures import Failure, failures
+from producers.submit import SubmitResult
+
+_FIRST_POLL_S = 0.02
+_LONGEST_POLL_S = 0.25
+
+
+class TimedOut(FairlaneError):
+    """The task did not end in the time given; it goes on."""
+
+    exit_code = 4
+    retryable = True
+
+
+class Views(Protocol):
+    """Reads tasks as the registry shows them."""
+
+    def task(self, task: str) -> TaskView | None: ...
+
+
+Letters = Callable[[str], Iterator[DeadLetter]]
+"""Task id -> what was dead-lettered of it so far."""
+
+
+class TaskHandle:
+    """One task. Any number of handles may be had of it, in any process.
+
+    result: of the `submit` that gave this handle, None otherwise.
+    Controls return once the view holds the change; workers follow within 200 ms. They raise TaskEnded, NotFound,
+    Refused (a small low task shares its lane: it can only be cancelled), InvalidInput, or Unreachable.
+    """
+
+    def __init__(
+        self, task: str, views: Views, controls: Controls, letters: Letters, result: SubmitResult | None = None
+    ) -> None:
+        self.id = task
+        self.result = result
+        self._views = views
+        self._controls = controls
+        self._letters = letters
+
+    def __repr__(self) -> str:
+        return f"TaskHandle({self.id!r})"
+
+    def progress(self) -> TaskView:
+        """The task now; its counts add up to the audience. Raises NotFound, Unreachable."""
+        view = self._views.task(self.id)
+        if view is None:
+            raise NotFound(f"There is no task {self.id}.", "Ended tasks are kept for days, then forgotten.")
+        return view
+
+    def wait(self, timeout_s: float | None = None) -> TaskView:
+        """Returns when every target has an outcome. Raises TimedOut after so many seconds; None: never."""
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        pause_s = _FIRST_POLL_S
+        while True:
+            view = self.progress()
+            if view.ended:
+                return view
+            left_s = pause_s if deadline_s is None else deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise TimedOut(_unfinished(view, timeout_s or 0))
+            time.sleep(min(pause_s, left_s))
+            pause_s = min(pause_s * 1.5, _LONGEST_POLL_S)
+
+    def pause(self) -> None:
+        """Nothing more is sent until `resume`."""
+        self._controls.pause(self.id)
+
+    def resume(self) -> None:
+        """Goes on after a pause."""
+        self._controls.resume(self.id)
+
+    def cancel(self) -> None:
+        """What is not sent yet will not be. Also ends a submission that is still under way."""
+        self._controls.cancel(self.id)
+
+    def set_weight(self, weight: float) -> None:
+        """Share among the tasks of its tier, 0.001 to 1,000."""
+        self._controls.set_weight(self.id, weight)
+
+    def set_tier(self, tier: Tier | str) -> None:
+        """Moves the task, targets already queued included."""
+        self._controls.set_tier(self.id, tier)
+
+    def set_cap(self, cap: int | None) -> None:
+        """Most targets/s; None: no cap of its own."""
+        self._controls.set_cap(self.id, cap)
+
+    def failures(self) -> Iterator[Failure]:
+        """Targets given up so far, with their reasons, each once. Reads the dead-letter topic from its beginning."""
+        return failures(self._letters(self.id))
+
+
+def _unfinished(view: TaskView, timeout_s: float) -> str:
+    open_ones, total = view.targets.pending, view.targets.total
+    return f"Task {view.id} is {view.state} after {timeout_s:g} s: {open_ones:,} of {total:,} targets are open."

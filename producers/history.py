@@ -1,0 +1,111 @@
+"""What is known of a submission: from the registry, or, while that is not complete, from the control topic itself."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Protocol
+
+from backends.task_rows import SubmissionRow
+from dispatcher.control import (
+    MAIN_WRITER,
+    Checkpoint,
+    ControlChange,
+    ControlRecord,
+    Finished,
+    Sealed,
+    TaskRecord,
+    decode_control,
+)
+from dispatcher.view import ENDED_STATES
+from producers.ports import Submission
+
+_BATCH = 1_000
+_READ_S = 1.0
+
+
+class Registry(Protocol):
+    """The part of backends.registry.Registry that is used here."""
+
+    def apply(self, position: str, record: ControlRecord) -> list[str]: ...
+
+    def submission(self, task: str) -> SubmissionRow | None: ...
+
+
+class Readiness(Protocol):
+    def ready(self) -> bool:
+        """Whether the registry is complete."""
+        ...
+
+
+class Stored(Protocol):
+    @property
+    def body(self) -> bytes: ...
+
+
+class Reader(Protocol):
+    def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]: ...
+
+    def at_end(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class KnownSubmissions:
+    """Implements Registrar. control: opens a reader of the control topic at its beginning."""
+
+    def __init__(self, registry: Registry, epochs: Readiness, control: Callable[[], Reader]) -> None:
+        self._registry = registry
+        self._epochs = epochs
+        self._control = control
+
+    def apply(self, position: str, record: ControlRecord) -> list[str]:
+        """As the registry's."""
+        return self._registry.apply(position, record)
+
+    def submission(self, task: str) -> Submission | None:
+        """None: no such task. Raises Unreachable."""
+        row = self._registry.submission(task)
+        if row is None and not self._epochs.ready():
+            row = self._read_back(task)
+        return None if row is None else _submission(row)
+
+    def _read_back(self, task: str) -> SubmissionRow | None:
+        row: SubmissionRow | None = None
+        with closing(self._control()) as reader:
+            while not reader.at_end():
+                for stored in reader.read(_BATCH, _READ_S):
+                    row = _told(row, task, decode_control(stored.body))
+        return row
+
+
+def _submission(row: SubmissionRow) -> Submission:
+    stopped = row.state if row.state in ENDED_STATES else ""
+    if row.seal is not None:
+        seal = row.seal
+        return Submission(row.record, 0, seal.targets, seal.digest, sealed=True, stopped=stopped, ended=row.ended)
+    if row.checkpoint is not None:
+        point = row.checkpoint
+        return Submission(row.record, point.sequence, point.targets, point.digest, stopped=stopped, ended=row.ended)
+    return Submission(row.record, stopped=stopped, ended=row.ended)
+
+
+def _told(row: SubmissionRow | None, task: str, record: ControlRecord) -> SubmissionRow | None:
+    """What is known after one more record, in the topic's order: of records and seals of a task the first counts, of
+    checkpoints the furthest."""
+    if getattr(record, "task", None) != task:
+        return row
+    if row is None:
+        return SubmissionRow(record, "running", False, None, None) if isinstance(record, TaskRecord) else None
+    match record:
+        case Sealed() if row.seal is None:
+            return row._replace(seal=record)
+        case Checkpoint(writer=writer) if writer == MAIN_WRITER and _further(record, row.checkpoint):
+            return row._replace(checkpoint=record)
+        case ControlChange(field="cancelled") if not row.ended:
+            return row._replace(state="cancelled")
+        case Finished(state=state):
+            return row._replace(state=state, ended=True)
+    return row
+
+
+def _further(new: Checkpoint, known: Checkpoint | None) -> bool:
+    return known is None or new.sequence >= known.sequence
