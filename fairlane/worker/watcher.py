@@ -36,7 +36,7 @@ class ChangeFeed(Protocol):
     """The registry's feed. Raises Unreachable."""
 
     def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[Change]]:
-        """The changes after a place in the feed (None: from now on) and the place behind them; waits block_ms at most."""
+        """The changes after a place in the feed (None: from now on), and the place behind them; waits block_ms."""
         ...
 
 
@@ -89,7 +89,7 @@ class LaneWatcher:
                 stop.wait(self._settings.reconcile_s / 2)
 
     def look(self, changes: bool) -> None:
-        """Reads the live tasks if something may have changed; tells the lanes if they are others. Raises Unreachable."""
+        """Reads the live tasks if something may have changed; tells the lanes if these did. Raises Unreachable."""
         now_s = self._clock.monotonic_s()
         version = self._tasks.version()
         crowded = len(self._live) > self._settings.max_lanes

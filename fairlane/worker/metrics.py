@@ -1,0 +1,172 @@
+"""Prometheus metrics of one worker: few series, made from the engine's plain counters when somebody asks.
+
+Labels are tiers, channels, outcomes, stages and script names, never a task's id.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from threading import Thread
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from dispatcher.engine_stats import EngineStats, Histogram
+from dispatcher.errors import FairlaneError, InvalidInput
+from dispatcher.outcome import OUTCOME_NAMES
+from dispatcher.tier import MILLI
+from dispatcher.view import WAIT_BUCKETS_MS
+from fairlane.worker.call_times import CallTimes, Durations
+from fairlane.worker.service_view import ServiceView
+
+_ENVELOPE_EVENTS = ("received", "acked", "republished", "moved", "dropped", "dead_lettered")
+_GAUGES = {
+    "lanes": "Lanes this worker is attached to",
+    "parked_lanes": "Lanes kept out of because their task is paused, held or closing",
+    "buffered_targets": "Targets received and not yet sent",
+    "credit_targets": "Targets leased and not yet sent",
+    "held_envelopes": "Envelopes that wait unacked for the fold or for another worker's claim",
+    "in_flight_targets": "Targets with a channel now",
+    "unsettled_targets": "Targets sent whose outcome record has no receipt yet",
+}
+
+
+class EngineCollector(Collector):
+    """Everything this worker itself knows."""
+
+    def __init__(self, stats: EngineStats, calls: CallTimes, version: str) -> None:
+        self._stats = stats
+        self._calls = calls
+        self._version = version
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily("fairlane_build", "Which Fairlane this is", {"version": self._version})
+        yield from self._targets()
+        yield from self._times()
+        yield from self._counters()
+        for name, meaning in _GAUGES.items():
+            yield GaugeMetricFamily(f"fairlane_worker_{name}", meaning, getattr(self._stats, name))
+
+    def _targets(self) -> Iterator[Metric]:
+        outcomes = CounterMetricFamily(
+            "fairlane_targets", "Targets by what became of them", labels=["tier", "channel", "outcome"]
+        )
+        for (tier, channel, code), count in list(self._stats.outcomes.items()):
+            outcomes.add_metric([str(tier), channel, OUTCOME_NAMES[code]], count)
+        yield outcomes
+        granted = CounterMetricFamily("fairlane_granted_targets", "Targets leased", labels=["tier"])
+        for tier, counts in self._stats.tiers.items():
+            granted.add_metric([str(tier)], counts.granted)
+        yield granted
+
+    def _times(self) -> Iterator[Metric]:
+        wait = HistogramMetricFamily(
+            "fairlane_queue_wait_seconds", "Of envelopes, from published to sent", labels=["tier"]
+        )
+        for tier, counts in self._stats.tiers.items():
+            wait.add_metric([str(tier)], *_milliseconds(counts.wait))
+        yield wait
+        stages = HistogramMetricFamily(
+            "fairlane_stage_seconds", "Of envelopes, from the stage before to this one", labels=["stage"]
+        )
+        for stage, histogram in self._stats.stages.items():
+            stages.add_metric([stage], *_milliseconds(histogram))
+        yield stages
+        calls = HistogramMetricFamily("fairlane_redis_call_seconds", "Of calls to Redis", labels=["script"])
+        for script, durations in list(self._calls.calls.items()):
+            calls.add_metric([script], *_seconds(durations))
+        yield calls
+
+    def _counters(self) -> Iterator[Metric]:
+        stats = self._stats
+        envelopes = CounterMetricFamily("fairlane_envelopes", "Envelopes by what was done with them", labels=["event"])
+        for event in _ENVELOPE_EVENTS:
+            envelopes.add_metric([event], getattr(stats, event))
+        yield envelopes
+        yield CounterMetricFamily("fairlane_retried_targets", "Targets put off to a retry lane", stats.retried)
+        yield CounterMetricFamily("fairlane_given_back_targets", "Leased and given back unsent", stats.given_back)
+        yield CounterMetricFamily("fairlane_lease_calls", "Lease calls made", stats.lease_calls)
+        yield CounterMetricFamily("fairlane_lease_errors", "Lease calls that failed", stats.lease_errors)
+
+
+class ServiceCollector(Collector):
+    """What all workers share, read from the registry when somebody asks; left out while Redis is gone."""
+
+    def __init__(self, service: ServiceView) -> None:
+        self._service = service
+
+    def describe(self) -> Sequence[Metric]:
+        """None: registering the collector must not ask Redis."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            tiers = self._service.tiers()
+        except FairlaneError:
+            return
+        backlog = {tier: float(load.backlog) for tier, load in tiers.items()}
+        yield _by_tier("fairlane_backlog_targets", "Targets without an outcome, of tasks that may be sent now", backlog)
+        drain = {tier: load.drain_s for tier, load in tiers.items() if load.drain_s is not None}
+        yield _by_tier("fairlane_drain_seconds", "Until the backlog is sent, at the rate of late", drain)
+        wanted = {tier: load.wanted for tier, load in tiers.items()}
+        yield _by_tier("fairlane_share_wanted_ratio", "By weight, over the tiers that have a backlog", wanted)
+        actual = {tier: load.actual for tier, load in tiers.items()}
+        yield _by_tier("fairlane_share_actual_ratio", "Of the targets sent by all workers of late", actual)
+
+
+def _by_tier(name: str, meaning: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, meaning, labels=["tier"])
+    for tier, value in values.items():
+        family.add_metric([tier], value)
+    return family
+
+
+def _milliseconds(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
+    bounds = [bound / MILLI for bound in WAIT_BUCKETS_MS]
+    return _cumulated(bounds, histogram.counts), histogram.sum_ms / MILLI
+
+
+def _seconds(durations: Durations) -> tuple[list[tuple[str, float]], float]:
+    return _cumulated(Durations.BUCKETS_S, durations.counts), durations.sum_s
+
+
+def _cumulated(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    total = 0
+    buckets: list[tuple[str, float]] = []
+    for bound, count in zip([*map(str, bounds), "+Inf"], counts, strict=True):
+        total += count
+        buckets.append((bound, total))
+    return buckets
+
+
+class MetricsServer:
+    """Serves /metrics. port: 0 for any free one, which `port` then says."""
+
+    def __init__(self, port: int, host: str, collectors: Sequence[Collector]) -> None:
+        """Raises InvalidInput if the port is taken."""
+        registry = CollectorRegistry()
+        for collector in collectors:
+            registry.register(collector)
+        self._server, self._thread = _serve(port, host, registry)
+        self.port: int = self._server.server_port
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _serve(port: int, host: str, registry: CollectorRegistry) -> tuple[WSGIServer, Thread]:
+    start: Callable[..., tuple[WSGIServer, Thread]] = start_http_server
+    try:
+        return start(port, host, registry)
+    except OSError as error:
+        raise InvalidInput(
+            f"Metrics cannot be served on {host}:{port}: {error.strerror}.", "Choose another --metrics-port (0: any)."
+        ) from error
