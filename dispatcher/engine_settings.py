@@ -12,7 +12,7 @@ class EngineSettings:
 
     Buffers. budget_targets: held in all (buffered, in flight and unsettled); a lane that holds nothing may still take
     lane_floor_targets. A lane's buffer follows what it was granted in the last half second, twice over, between
-    lane_floor_targets and lane_ceiling_targets. prefetch_targets: for the client's queue of each lane, given to `attach`.
+    lane_floor_targets and lane_ceiling_targets. prefetch_targets: for the client's queue of each lane.
     held_envelopes: most envelopes of a lane that wait, unacked, for an answer other than HELD.
 
     Leases. lease_ms: how long a grant may be used. claim_ms: how long its claims last: lease, longest channel timeout,
@@ -25,7 +25,8 @@ class EngineSettings:
     in_flight_targets: under way per channel; channel_batches overrides the former by channel name.
     unsettled_targets: sent, their records not yet stored: above it nothing more is sent.
 
-    Settling. settle_linger_s: how long outcomes of a task are gathered into one record; settle_envelopes: at most so many.
+    Settling. settle_linger_s: how long outcomes of a task are gathered into one record; settle_envelopes: at most so
+    many. store_again_*: between attempts to store something whose receipt is missing.
     """
 
     worker: str

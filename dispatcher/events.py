@@ -6,8 +6,8 @@ from typing import Protocol
 import msgspec
 
 from dispatcher.lease import LeaseAnswer
-from dispatcher.ports import Batch, LaneInfo
 from dispatcher.outcome import Report
+from dispatcher.ports import Batch, LaneInfo
 
 
 class LaneReady(msgspec.Struct, frozen=True, gc=False):
@@ -25,7 +25,7 @@ class LeaseAnswered(msgspec.Struct, frozen=True):
 
 
 class BatchSent(msgspec.Struct, frozen=True):
-    """The courier is done with a batch: one report an envelope, None where its call was not started before the use-by."""
+    """The courier is done with a batch: one report an envelope, None where its call was not started before use-by."""
 
     batch: Batch
     reports: Sequence[Report | None]

@@ -98,6 +98,15 @@ class Ledger(Protocol):
     def lease(self, request: LeaseRequest) -> LeaseAnswer: ...
 
 
+class LeaseCaller(Protocol):
+    """Carries the engine's lease calls to the ledger, away from the engine's thread."""
+
+    def ask(self, request: LeaseRequest, answered: Callable[[LeaseAnswer | None, Exception | None], None]) -> None:
+        """Makes the call in a thread of its own; the engine has one under way at a time, and repeats it itself.
+        `answered` is called once, from any thread."""
+        ...
+
+
 class FoldResult(msgspec.Struct, frozen=True):
     """cursor: where the fold stands now. applied: False if it stood elsewhere than expected (another folder was here).
     finished: tasks that by now have an outcome for every target."""
@@ -114,9 +123,7 @@ class Fold(Protocol):
         """Where partition was read up to; None: from the beginning."""
         ...
 
-    def apply(
-        self, partition: int, expected: str | None, cursor: str, records: Sequence[bytes]
-    ) -> FoldResult: ...
+    def apply(self, partition: int, expected: str | None, cursor: str, records: Sequence[bytes]) -> FoldResult: ...
 
 
 class Batch(msgspec.Struct, gc=False):

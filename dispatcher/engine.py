@@ -1,0 +1,151 @@
+"""The engine: what one worker does with its lanes. Synchronous; one thread; told of everything through one inbox."""
+
+from dataclasses import dataclass
+from queue import Empty
+from typing import Protocol
+
+from dispatcher.clock import Clock
+from dispatcher.engine_lanes import WorkingSet
+from dispatcher.engine_leases import Leases
+from dispatcher.engine_sending import Sending
+from dispatcher.engine_settings import EngineSettings
+from dispatcher.engine_settling import Logs, Settling
+from dispatcher.engine_stats import EngineStats
+from dispatcher.events import BatchSent, Drain, Event, Inbox, LaneReady, LanesChanged, LeaseAnswered, Stored
+from dispatcher.ports import Courier, DeadLetters, EnvelopePublisher, Lanes, LeaseCaller, OutcomeLog
+from dispatcher.timers import Timers
+from dispatcher.topics import Topics
+
+LONGEST_SLEEP_S = 0.5
+"""How late a stop signal may be seen."""
+EXPIRY_S = 0.25
+"""How often credit near its use-by is looked for behind channels that have no room."""
+
+
+class StopSignal(Protocol):
+    """A threading.Event, or what behaves like one."""
+
+    def is_set(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class EnginePorts:
+    """Everything outside of the engine."""
+
+    lanes: Lanes
+    courier: Courier
+    leases: LeaseCaller
+    outcomes: OutcomeLog
+    publisher: EnvelopePublisher
+    dead_letters: DeadLetters
+    topics: Topics
+
+
+class Engine:
+    """Receive, lease, pick, send, settle: each part decides from what it knows, whenever anything happens."""
+
+    def __init__(self, settings: EngineSettings, ports: EnginePorts, clock: Clock, inbox: Inbox) -> None:
+        self.stats = EngineStats()
+        self.drained = False
+        self._clock = clock
+        self._inbox = inbox
+        self._timers = Timers()
+        self._drain_by_s: float | None = None
+        logs = Logs(ports.outcomes, ports.publisher, ports.dead_letters, ports.topics)
+        self._working = WorkingSet(settings, ports.lanes, clock, self._timers, self.stats)
+        self._settling = Settling(settings, logs, self._working, clock, self._timers, inbox, self.stats)
+        self._sending = Sending(settings, ports.courier, self._working, self._settling, clock, inbox, self.stats)
+        self._leases = Leases(
+            settings,
+            ports.leases,
+            self._working,
+            self._sending,
+            self._settling,
+            clock,
+            self._timers,
+            inbox,
+            self.stats,
+        )
+        self._timers.at(clock.monotonic_s() + EXPIRY_S, self._expire)
+
+    def run(self, stop: StopSignal) -> None:
+        """Runs until drained, or until `stop` is set: then it leaves everything as it is."""
+        wait_s = 0.0
+        while not self.drained and not stop.is_set():
+            self._receive(wait_s)
+            wait_s = self.advance()
+
+    def step(self, event: Event) -> float:
+        """Takes one event and does all that is now possible. Returns the seconds until there is more to do."""
+        self._handle(event)
+        return self.advance()
+
+    def tick(self) -> float:
+        """Looks at the clock and does what is due."""
+        return self.advance()
+
+    # ------------------------------------------------------------- events
+    def _receive(self, wait_s: float) -> None:
+        inbox = self._inbox
+        try:
+            event = inbox.get(timeout=wait_s) if wait_s > 0 else inbox.get(block=False)
+        except Empty:
+            return
+        self._handle(event)
+        for _ in range(inbox.qsize()):
+            self._handle(inbox.get(block=False))
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case Stored():
+                self._settling.stored(event)
+            case BatchSent():
+                self._sending.sent(event, self._clock.monotonic_s(), self._clock.wall_ms())
+            case LaneReady():
+                self._working.ready(event.lane)
+            case LeaseAnswered():
+                self._leases.answered(event, self._clock.monotonic_s())
+            case LanesChanged():
+                if self._drain_by_s is None:
+                    self._sending.retune(self._working.change(event.lanes))
+            case Drain():
+                self._start_drain(event)
+            case _:
+                pass
+
+    # ------------------------------------------------------------- what is now possible
+    def advance(self) -> float:
+        """Does all that is now possible. Returns the seconds until there is more to do, unless something happens."""
+        now_s = self._clock.monotonic_s()
+        self._timers.run(now_s)
+        draining = self._drain_by_s is not None
+        busy = False if draining else self._working.fill(now_s)
+        self._sending.pump(now_s)
+        self._settling.flush(now_s, everything=draining)
+        next_ask_s = self._leases.advance(now_s)
+        if draining:
+            self._finish_drain(now_s)
+        if busy:
+            return 0.0
+        wakes = (next_ask_s, self._settling.next_s, self._timers.next_s, self._drain_by_s)
+        next_s = min((wake for wake in wakes if wake is not None), default=now_s + LONGEST_SLEEP_S)
+        return min(LONGEST_SLEEP_S, max(0.0, next_s - now_s))
+
+    def _expire(self) -> None:
+        now_s = self._clock.monotonic_s()
+        self._sending.expire(now_s)
+        self.stats.rate = self._sending.recent(now_s) * 2.0
+        self._timers.at(now_s + EXPIRY_S, self._expire)
+
+    # ------------------------------------------------------------- the end
+    def _start_drain(self, event: Drain) -> None:
+        if self._drain_by_s is None:
+            self._drain_by_s = self._clock.monotonic_s() + event.within_s
+            self._leases.draining = True
+            self._working.close_all()
+
+    def _finish_drain(self, now_s: float) -> None:
+        done = not self._working.lanes and not self._leases.pending
+        if done or (self._drain_by_s is not None and now_s >= self._drain_by_s):
+            self._working.detach_all()
+            self.drained = True

@@ -1,0 +1,279 @@
+"""The lanes a worker holds: attaching, detaching, draining into buffers, and the demand that comes of it."""
+
+from collections.abc import Sequence
+
+from dispatcher.buffers import LaneBuffer, Stretch
+from dispatcher.clock import Clock
+from dispatcher.engine_settings import EngineSettings
+from dispatcher.engine_stats import EngineStats
+from dispatcher.lease import GivenBack
+from dispatcher.ports import Delivery, LaneInfo, Lanes
+from dispatcher.tier import Tier
+from dispatcher.timers import Timers
+
+DRAINED_AT_ONCE = 2_000
+"""Envelopes; then the engine looks at its inbox again."""
+LANE_AT_ONCE = 500
+"""Envelopes of one lane; then it is the next lane's turn."""
+DRAIN_AGAIN_S = 0.005
+"""For a lane that says it has something and yields nothing."""
+
+
+class WorkingSet:
+    """Lane buffers, and what of them is to be asked for.
+
+    wanting: lanes with something to ask for now. woken: one of them had no demand in the last call. given_back: granted
+    envelopes the ledger is to be told of. targets: held in all.
+    """
+
+    def __init__(self, settings: EngineSettings, port: Lanes, clock: Clock, timers: Timers, stats: EngineStats) -> None:
+        self.lanes: dict[str, LaneBuffer] = {}
+        self.wanting: dict[str, LaneBuffer] = {}
+        self.woken = False
+        self.given_back: list[GivenBack] = []
+        self.targets = 0
+        self._settings = settings
+        self._port = port
+        self._clock = clock
+        self._timers = timers
+        self._stats = stats
+        self._thirsty: dict[str, LaneBuffer] = {}
+        self._stinted: dict[str, LaneBuffer] = {}
+        """Lanes that were refused for the budget of all lanes."""
+
+    # ------------------------------------------------------------- which lanes
+    def change(self, infos: Sequence[LaneInfo]) -> list[LaneBuffer]:
+        """Holds exactly these lanes. Returns those whose tier or weight changed."""
+        wanted = {info.name: info for info in infos}
+        changed = []
+        for lane in [lane for name, lane in self.lanes.items() if name not in wanted]:
+            lane.reopen = None
+            self.close(lane)
+        for info in infos:
+            lane_or_none = self.lanes.get(info.name)
+            if lane_or_none is None:
+                self._attach(info)
+            elif lane_or_none.closing:
+                lane_or_none.reopen = info
+            elif self._update(lane_or_none, info):
+                changed.append(lane_or_none)
+        self._stats.lanes = len(self.lanes)
+        return changed
+
+    def close_all(self) -> None:
+        for lane in list(self.lanes.values()):
+            lane.reopen = None
+            self.close(lane)
+
+    def close(self, lane: LaneBuffer) -> None:
+        """Lets go of a lane: nothing new is sent; it is detached when what is under way is settled."""
+        if lane.closing:
+            return
+        self.unpark(lane)
+        lane.closing = True
+        for waiting_for in (self._thirsty, self._stinted, self.wanting):
+            waiting_for.pop(lane.name, None)
+        held = lane.buffered_targets - lane.asked_targets
+        self._stats.credit_targets -= lane.credit_targets
+        self._stats.held_envelopes -= lane.held_envelopes
+        for part in lane.forget_unsent():
+            self._tell_unsent(lane, part)
+        self._release(held)
+        self.detach_if_done(lane)
+
+    def detach_if_done(self, lane: LaneBuffer) -> None:
+        """A closing lane goes once nothing of it is under way."""
+        if lane.closing and not lane.out_targets and not lane.asked and self.lanes.get(lane.name) is lane:
+            self._port.detach(lane.name)
+            del self.lanes[lane.name]
+            if lane.reopen is not None:
+                self._attach(lane.reopen)
+
+    def detach_all(self) -> None:
+        """At once, whatever is under way: others will be given what is not acked."""
+        for name in self.lanes:
+            self._port.detach(name)
+        self.lanes.clear()
+
+    def _attach(self, info: LaneInfo) -> None:
+        self.lanes[info.name] = LaneBuffer(info)
+        self._port.attach(info, self._settings.prefetch_targets)
+
+    def _update(self, lane: LaneBuffer, info: LaneInfo) -> bool:
+        self.unpark(lane)
+        if info == lane.info:
+            return False
+        lane.info = info
+        lane.tier = Tier(info.tier)
+        return True
+
+    # ------------------------------------------------------------- draining
+    def ready(self, name: str) -> None:
+        """The lane has something."""
+        lane = self.lanes.get(name)
+        if lane is not None and not lane.closing:
+            lane.ready = True
+            self._thirsty[name] = lane
+
+    def thirst(self, lane: LaneBuffer) -> None:
+        """The lane's buffer has become emptier."""
+        if lane.ready and not lane.closing:
+            self._thirsty[lane.name] = lane
+
+    def fill(self, now_s: float) -> bool:
+        """Drains lanes that have something and room for it. Returns whether more is to be done at once."""
+        left = DRAINED_AT_ONCE
+        if self._stinted and self.targets < 0.9 * self._settings.budget_targets:
+            self._thirsty.update(self._stinted)
+            self._stinted.clear()
+        for lane in list(self._thirsty.values()):
+            if left <= 0:
+                return True
+            del self._thirsty[lane.name]
+            room = self._room(lane, now_s)
+            if room > 0:
+                left -= self._drain(lane, room)
+        return bool(self._thirsty)
+
+    def _room(self, lane: LaneBuffer, now_s: float) -> int:
+        settings = self._settings
+        if lane.held_envelopes >= settings.held_envelopes:
+            return 0
+        floor = max(settings.lane_floor_targets, lane.info.chunk)
+        limit = max(floor, min(settings.lane_ceiling_targets, 2 * lane.grants.recent(now_s)))
+        buffered = lane.buffered_targets - lane.held_targets
+        if self.targets >= settings.budget_targets and lane.targets:
+            self._stinted[lane.name] = lane
+            return 0
+        # Half empty before it is filled again: a drain costs more than what it brings otherwise.
+        return limit - buffered if buffered <= limit // 2 else 0
+
+    def _drain(self, lane: LaneBuffer, room: int) -> int:
+        """Returns the number of envelopes."""
+        count = 0
+        while room > 0 and count < LANE_AT_ONCE:
+            deliveries, empty = self._port.drain(lane.name, min(room, LANE_AT_ONCE * max(1, lane.info.chunk)))
+            if deliveries:
+                count += len(deliveries)
+                room -= self._take(lane, deliveries)
+            if empty:
+                lane.ready = False
+                break
+            if not deliveries:
+                self._timers.at(self._clock.monotonic_s() + DRAIN_AGAIN_S, lambda: self.thirst(lane))
+                break
+        else:
+            self.thirst(lane)
+        if count:
+            self.note(lane)
+        return count
+
+    def _take(self, lane: LaneBuffer, deliveries: Sequence[Delivery]) -> int:
+        targets = lane.append(deliveries)
+        self.targets += targets
+        stats = self._stats
+        stats.received += len(deliveries)
+        stats.buffered_targets += targets
+        first = deliveries[0]
+        received_ms = self._clock.wall_ms() - (self._clock.monotonic_s() - first.received_s) * 1000
+        stats.stages["received"].add(received_ms - first.envelope.published_ms, len(deliveries))
+        return targets
+
+    # ------------------------------------------------------------- demand
+    def note(self, lane: LaneBuffer, *, wake: bool = True) -> None:
+        """What waits in the lane has changed: is there something to ask for?"""
+        if lane.closing or lane.parked or not lane.waiting:
+            self.wanting.pop(lane.name, None)
+            return
+        wall_ms = self._clock.wall_ms()
+        if lane.has_due(wall_ms):
+            self.wanting[lane.name] = lane
+            self.woken = self.woken or (wake and not lane.announced)
+            return
+        self.wanting.pop(lane.name, None)
+        wait_s = (lane.waiting[0].not_before_ms - wall_ms) / 1000
+        if lane.due_ms != lane.waiting[0].not_before_ms:
+            lane.due_ms = lane.waiting[0].not_before_ms
+            self._timers.at(self._clock.monotonic_s() + wait_s, lambda: self._due(lane))
+
+    def _due(self, lane: LaneBuffer) -> None:
+        lane.due_ms = 0
+        self.note(lane)
+
+    def park(self, lane: LaneBuffer) -> None:
+        """Keeps out of the lane until the registry says else, or for a while."""
+        if not lane.closing and not lane.parked:
+            lane.parked = True
+            self._stats.parked_lanes += 1
+            self._timers.at(self._clock.monotonic_s() + self._settings.parked_s, lambda: self.unpark(lane))
+
+    def unpark(self, lane: LaneBuffer) -> None:
+        if lane.parked:
+            lane.parked = False
+            self._stats.parked_lanes -= 1
+            self.note(lane)
+
+    def hold(self, lane: LaneBuffer, part: Stretch) -> None:
+        """Keeps envelopes that are claimed elsewhere (or the like); they are asked for again after a while."""
+        settings = self._settings
+        part.hold_s = min(settings.held_longest_s, max(settings.held_first_s, 2 * part.hold_s))
+        lane.held_envelopes += part.count
+        lane.held_targets += part.targets
+        self._stats.held_envelopes += part.count
+        self._timers.at(self._clock.monotonic_s() + part.hold_s, lambda: self._unhold(lane, part))
+
+    def _unhold(self, lane: LaneBuffer, part: Stretch) -> None:
+        if lane.closing:
+            return
+        lane.held_envelopes -= part.count
+        lane.held_targets -= part.targets
+        self._stats.held_envelopes -= part.count
+        lane.put_back(part)
+        self.note(lane, wake=False)
+        self.thirst(lane)
+
+    def give_back(self, lane: LaneBuffer, part: Stretch) -> None:
+        """Granted, and not sent: the ledger is told, and it is asked for again. Call it from the last to the first."""
+        self._tell_unsent(lane, part)
+        if lane.closing:
+            self._release(part.targets)
+        else:
+            lane.put_back(part)
+            self.note(lane, wake=False)
+
+    def drop(self, part: Stretch) -> None:
+        """Forgets envelopes of a lane that is let go of: the broker has them still."""
+        self._release(part.targets)
+
+    def _tell_unsent(self, lane: LaneBuffer, part: Stretch) -> None:
+        self._stats.given_back += part.targets
+        self.given_back.append(
+            GivenBack(part.claim, lane.name, part.task, part.writer, part.attempt, part.first, part.count, part.size)
+        )
+
+    def _release(self, targets: int) -> None:
+        self.targets -= targets
+        self._stats.buffered_targets -= targets
+
+    # ------------------------------------------------------------- under way
+    def goes_out(self, lane: LaneBuffer, targets: int) -> None:
+        """From the buffer to a channel, or straight to settling."""
+        lane.out_targets += targets
+        self._stats.buffered_targets -= targets
+        self.thirst(lane)
+
+    def comes_back(self, lane: LaneBuffer, part: Stretch) -> None:
+        """A channel had no time for it."""
+        lane.out_targets -= part.targets
+        self._stats.buffered_targets += part.targets
+        self.give_back(lane, part)
+        self.detach_if_done(lane)
+
+    def ack(self, lane: LaneBuffer, deliveries: Sequence[Delivery], targets: int) -> None:
+        """Done with: the last step of settling."""
+        self._port.ack(lane.name, deliveries)
+        lane.out_targets -= targets
+        self.targets -= targets
+        self._stats.acked += len(deliveries)
+        self.thirst(lane)
+        self.detach_if_done(lane)

@@ -1,0 +1,352 @@
+"""Asks the ledger who may send: when to ask, for how much, and what follows from the answer."""
+
+from collections.abc import Sequence
+
+from dispatcher.buffers import LaneBuffer, Stretch
+from dispatcher.clock import Clock
+from dispatcher.engine_lanes import WorkingSet
+from dispatcher.engine_sending import Sending
+from dispatcher.engine_settings import EngineSettings
+from dispatcher.engine_settling import Settling
+from dispatcher.engine_stats import EngineStats
+from dispatcher.events import Inbox, LeaseAnswered
+from dispatcher.lease import FORMAT, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
+from dispatcher.outcome import Outcome
+from dispatcher.ports import LeaseCaller
+from dispatcher.sharing import share_out
+from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
+from dispatcher.timers import Timers
+
+
+class Leases:
+    """One call is under way at a time. An answer that is lost is asked for again under the same number."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        caller: LeaseCaller,
+        working: WorkingSet,
+        sending: Sending,
+        settling: Settling,
+        clock: Clock,
+        timers: Timers,
+        inbox: Inbox,
+        stats: EngineStats,
+    ) -> None:
+        self._settings = settings
+        self._caller = caller
+        self._working = working
+        self._sending = sending
+        self._settling = settling
+        self._clock = clock
+        self._timers = timers
+        self._inbox = inbox
+        self._stats = stats
+        self._number = 0
+        self._request: LeaseRequest | None = None
+        self._asked: list[LaneBuffer] = []
+        self._first_asked_s = 0.0
+        self._asked_s = -1e9
+        self._not_before_s = -1e9
+        self._not_ready_s = 0.0
+        self._repeat_s = 0.0
+        self._rhythm = Rhythm(settings)
+        self._floor = settings.horizon_floor_targets
+        self._given_back_seen = 0
+        self._capacity = 0
+        self._weights = dict(DEFAULT_TIER_WEIGHTS)
+        self.draining = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether the ledger is owed a call or owes an answer."""
+        return self._request is not None or bool(self._working.given_back)
+
+    # ------------------------------------------------------------- when
+    def advance(self, now_s: float) -> float | None:
+        """Asks if it is time to. Returns when to look again (None: when something happens)."""
+        working = self._working
+        if self._request is not None or not (working.wanting or working.given_back):
+            return None
+        when_s = max(self._not_before_s, self._rhythm.due_s(now_s, at_once=self.draining or self._is_urgent(now_s)))
+        if when_s > now_s:
+            return when_s
+        self._ask(now_s)
+        return None
+
+    def _is_urgent(self, now_s: float) -> bool:
+        """New demand, or credit that runs out for no other reason than that we have not asked."""
+        working = self._working
+        if not working.wanting:
+            return False
+        if working.woken:
+            return True
+        if 2 * self._stats.credit_targets >= self._horizon(now_s):
+            return False
+        return any(not lane.short for lane in working.wanting.values())
+
+    def _horizon(self, now_s: float) -> int:
+        """Targets that can be sent in horizon_s."""
+        recent = self._sending.recent(now_s)
+        return max(self._floor, int(recent * self._settings.horizon_s / 0.5))
+
+    def _adapt_floor(self) -> None:
+        """What is given back for want of time was too much to ask for; what is used up was not."""
+        given_back = self._stats.given_back
+        if given_back > self._given_back_seen:
+            self._floor = max(1, self._floor // 2)
+        elif self._stats.credit_targets == 0:
+            self._floor = min(self._settings.horizon_floor_targets, 2 * self._floor)
+        self._given_back_seen = given_back
+
+    # ------------------------------------------------------------- asking
+    def _ask(self, now_s: float) -> None:
+        self._adapt_floor()
+        settings, working = self._settings, self._working
+        asks = [] if self.draining else self._lane_asks(now_s)
+        self._number += 1
+        self._request = LeaseRequest(
+            FORMAT,
+            settings.worker,
+            self._number,
+            settings.lease_ms,
+            settings.claim_ms,
+            settings.demand_ms,
+            asks,
+            working.given_back,
+        )
+        working.given_back = []
+        working.woken = False
+        self._first_asked_s = now_s
+        self._rhythm.asked(now_s)
+        self._call(now_s)
+
+    def _call(self, now_s: float) -> None:
+        request, inbox = self._request, self._inbox
+        if request is None:
+            return
+        self._asked_s = now_s
+        self._stats.lease_calls += 1
+
+        def answered(answer: LeaseAnswer | None, error: Exception | None) -> None:
+            inbox.put(LeaseAnswered(request.number, answer, error))
+
+        self._caller.ask(request, answered)
+
+    def _lane_asks(self, now_s: float) -> list[LaneAsk]:
+        settings, wall_ms = self._settings, self._clock.wall_ms()
+        horizon = self._horizon(now_s)
+        working = self._working
+        lanes = [lane for lane in working.lanes.values() if lane.waiting_targets or lane.credit_targets]
+        levels = self._levels(lanes, horizon)
+        asks: list[LaneAsk] = []
+        self._asked = []
+        for lane in lanes:
+            demand = lane.waiting_targets + lane.credit_targets
+            room = levels.get(lane.name, horizon) - lane.credit_targets
+            parts: list[Stretch] = []
+            if lane.name in working.wanting and (room > 0 or not lane.credit_targets):
+                parts = lane.take_wants(max(1, room), settings.wants_per_lane, wall_ms)
+            working.note(lane, wake=False)
+            lane.announced = True
+            if parts or (self._capacity and not lane.parked and lane.name in working.wanting):
+                tier = str(lane.tier) if lane.is_retry else ""
+                asks.append(LaneAsk(lane.name, lane.info.kind, tier, demand, [part.want() for part in parts]))
+                self._asked.append(lane)
+        return asks
+
+    def _levels(self, lanes: list[LaneBuffer], horizon: int) -> dict[str, int]:
+        """The credit each lane should have, by the weights of tiers and lanes. Lanes that are short of credit have no
+        level: the ledger shares it out, and knows better."""
+        by_tier: dict[Tier, list[LaneBuffer]] = {tier: [] for tier in TIERS}
+        for lane in lanes:
+            if not lane.short and not lane.parked:
+                by_tier[lane.tier].append(lane)
+        tiers = [tier for tier in TIERS if by_tier[tier]]
+        needs = [sum(map(_need, by_tier[tier])) for tier in tiers]
+        shares = share_out(horizon, [(need, self._weights[tier]) for need, tier in zip(needs, tiers, strict=True)])
+        levels: dict[str, int] = {}
+        for tier, share in zip(tiers, shares, strict=True):
+            held = by_tier[tier]
+            parts = share_out(share, [(_need(lane), max(1, lane.info.weight)) for lane in held])
+            levels.update((lane.name, part) for lane, part in zip(held, parts, strict=True))
+        return levels
+
+    # ------------------------------------------------------------- answers
+    def answered(self, event: LeaseAnswered, now_s: float) -> None:
+        """Takes an answer; one that is not awaited (a late double) is ignored."""
+        request = self._request
+        if request is None or event.number != request.number:
+            return
+        self._stats.lease_s += now_s - self._asked_s
+        if event.answer is None:
+            self._repeat(event.error, now_s)
+            return
+        self._request = None
+        self._repeat_s = 0.0
+        self._learn(event.answer)
+        asked, self._asked = self._asked, []
+        if not event.answer.ready:
+            self._not_ready(asked, now_s)
+            return
+        self._not_ready_s = 0.0
+        use_by_s = self._first_asked_s + request.lease_ms / 1000
+        for lane, ask, answer in zip(asked, request.lanes, event.answer.lanes, strict=True):
+            if ask.wants:
+                _Reading(lane, request.claim, use_by_s, now_s, self).apply(answer)
+
+    def _repeat(self, error: Exception | None, now_s: float) -> None:
+        if error is not None and not getattr(error, "retryable", False):
+            raise error
+        settings = self._settings
+        self._stats.lease_errors += 1
+        self._repeat_s = min(settings.repeat_longest_s, max(settings.repeat_first_s, 2 * self._repeat_s))
+        self._timers.at(now_s + self._repeat_s, lambda: self._call(self._clock.monotonic_s()))
+
+    def _learn(self, answer: LeaseAnswer) -> None:
+        self._capacity = answer.capacity
+        if len(answer.tier_weights) == len(TIERS):
+            self._weights = {tier: max(1, weight) for tier, weight in zip(TIERS, answer.tier_weights, strict=True)}
+            self._sending.scheduler.set_tier_weights(self._weights)
+
+    def _not_ready(self, asked: list[LaneBuffer], now_s: float) -> None:
+        """The view is empty or being rebuilt: everything stays where it was, and we ask less and less often."""
+        settings = self._settings
+        self._not_ready_s = min(settings.held_longest_s, max(settings.held_first_s, 2 * self._not_ready_s))
+        self._not_before_s = now_s + self._not_ready_s
+        for lane in asked:
+            parts, lane.asked, lane.asked_targets = lane.asked, [], 0
+            self.keep(lane, parts)
+            self._working.detach_if_done(lane)
+
+    def keep(self, lane: LaneBuffer, parts: Sequence[Stretch]) -> None:
+        """Asked for and not granted: back to the head of what waits."""
+        for part in reversed(parts):
+            if lane.closing:
+                self._working.drop(part)
+            else:
+                lane.put_back(part)
+        self._working.note(lane, wake=False)
+
+    def grant(self, lane: LaneBuffer, part: Stretch) -> None:
+        if lane.closing:
+            self._working.give_back(lane, part)
+        else:
+            self._sending.grant(lane, part)
+
+    @property
+    def working(self) -> WorkingSet:
+        return self._working
+
+    @property
+    def settling(self) -> Settling:
+        return self._settling
+
+
+class Rhythm:
+    """When the next call may be made: every period_s, or at once within bounds (a bucket of calls)."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._settings = settings
+        self._asked_s = -1e9
+        self._calls = float(settings.calls_burst)
+        self._filled_s = 0.0
+
+    def due_s(self, now_s: float, *, at_once: bool) -> float:
+        """The earliest time for the next call."""
+        settings = self._settings
+        steady_s = self._asked_s + settings.period_s
+        if not at_once:
+            return steady_s
+        self._fill(now_s)
+        wait_s = max(0.0, (1.0 - self._calls) / settings.calls_per_s)
+        return min(steady_s, max(self._asked_s + settings.spacing_s, now_s + wait_s if wait_s > 1e-9 else 0.0))
+
+    def asked(self, now_s: float) -> None:
+        self._fill(now_s)
+        self._asked_s = now_s
+        self._calls = max(0.0, self._calls - 1.0)
+
+    def _fill(self, now_s: float) -> None:
+        settings = self._settings
+        more = (now_s - self._filled_s) * settings.calls_per_s
+        self._calls = min(float(settings.calls_burst), self._calls + more)
+        self._filled_s = now_s
+
+
+class _Reading:
+    """The reading of one lane's answer."""
+
+    def __init__(self, lane: LaneBuffer, claim: str, use_by_s: float, now_s: float, leases: Leases) -> None:
+        self._lane = lane
+        self._claim = claim
+        self._use_by_s = use_by_s
+        self._now_s = now_s
+        self._leases = leases
+        self._back: list[Stretch] = []
+        self._short = False
+        self._park = False
+
+    def apply(self, answer: list[list[Piece]]) -> None:
+        lane, working = self._lane, self._leases.working
+        parts, lane.asked, lane.asked_targets = lane.asked, [], 0
+        for part, pieces in zip(parts, answer, strict=True):
+            left = part.count
+            for piece in pieces:
+                count = min(piece.count, left)
+                if count > 0:
+                    self._piece(part.take(count), piece)
+                    left -= count
+            if left:
+                self._back.append(part)
+        lane.short = self._short
+        self._leases.keep(lane, self._back)
+        if self._park:
+            working.park(lane)
+            working.note(lane)
+        working.thirst(lane)
+        working.detach_if_done(lane)
+
+    def _piece(self, part: Stretch, piece: Piece) -> None:
+        status = piece.status
+        if status == Status.GRANTED:
+            self._leases.grant(self._lane, part.granted(self._claim, self._use_by_s, self._now_s))
+        elif status == Status.NO_CREDIT:
+            self._short = True
+            self._back.append(part)
+        elif status == Status.PARKED and self._lane.info.kind == LaneKind.OWN:
+            self._park = True
+            self._back.append(part)
+        elif status in (Status.HELD, Status.PARKED):
+            self._hold(part)
+        else:
+            self._settle(part, piece)
+
+    def _hold(self, part: Stretch) -> None:
+        if self._lane.closing:
+            self._back.append(part)
+        else:
+            self._leases.working.hold(self._lane, part)
+
+    def _settle(self, part: Stretch, piece: Piece) -> None:
+        """What needs no sending goes straight to settling."""
+        lane, settling = self._lane, self._leases.settling
+        self._leases.working.goes_out(lane, part.targets)
+        match piece.status:
+            case Status.DROP:
+                settling.dropped(lane, part)
+            case Status.REPUBLISH:
+                settling.recorded(lane, part, piece)
+            case Status.CANCELLED | Status.EXPIRED:
+                code = Outcome.CANCELLED if piece.status == Status.CANCELLED else Outcome.EXPIRED
+                settling.closed(lane, part.granted(self._claim, self._use_by_s, self._now_s), int(code))
+            case Status.UNKNOWN:
+                settling.unknown(lane, part)
+            case Status.MOVE:
+                settling.moved(lane, part, piece.lane)
+            case _:
+                raise ValueError(f"The ledger answered with the unknown status {piece.status}.")
+
+
+def _need(lane: LaneBuffer) -> int:
+    return lane.waiting_targets + lane.credit_targets

@@ -1,0 +1,264 @@
+"""Carries out what settle.py decides, in its order, each step once the one before is stored; the ack comes last."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+
+from dispatcher.buffers import LaneBuffer, Stretch
+from dispatcher.clock import Clock
+from dispatcher.engine_lanes import WorkingSet
+from dispatcher.engine_settings import EngineSettings
+from dispatcher.engine_stats import EngineStats
+from dispatcher.envelope import Envelope, encode_envelope
+from dispatcher.errors import FairlaneError
+from dispatcher.events import Inbox, Stored
+from dispatcher.lease import Piece
+from dispatcher.outcome import FORMAT, Report
+from dispatcher.ports import DeadLetter, DeadLetters, Delivery, Done, EnvelopePublisher, OutcomeLog
+from dispatcher.retry import delay_after
+from dispatcher.settle import Draft, SettlePlan
+from dispatcher.timers import Timers
+from dispatcher.topics import Topics
+
+Publish = Callable[[Done], None]
+
+
+class Logs(msgspec.Struct, frozen=True):
+    """Where settling writes to."""
+
+    outcomes: OutcomeLog
+    publisher: EnvelopePublisher
+    dead_letters: DeadLetters
+    topics: Topics
+
+
+class _Job:
+    """The steps left for some deliveries of one lane; `pending` things of the present step are not yet stored."""
+
+    __slots__ = ("acks", "lane", "pending", "plan", "sent_s", "steps", "targets")
+
+    def __init__(self, lane: LaneBuffer, steps: list[list[Publish]], acks: list[Delivery], targets: int) -> None:
+        self.lane = lane
+        self.steps = [step for step in steps if step]
+        self.acks = acks
+        self.targets = targets
+        self.pending = 0
+        self.plan: SettlePlan | None = None
+        self.sent_s = 0.0
+
+
+class _Receipt:
+    """One thing published, awaited."""
+
+    __slots__ = ("job", "publish", "wait_s")
+
+    def __init__(self, job: _Job, publish: Publish) -> None:
+        self.job = job
+        self.publish = publish
+        self.wait_s = 0.0
+
+
+class _Gathering:
+    """Outcomes of one task from one lane under one claim, on their way into one record."""
+
+    __slots__ = ("draft", "lane", "since_s")
+
+    def __init__(self, lane: LaneBuffer, draft: Draft, since_s: float) -> None:
+        self.lane = lane
+        self.draft = draft
+        self.since_s = since_s
+
+
+class Settling:
+    """All envelopes that need no sending (any more). The deliveries given to it count as out of their lane."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        logs: Logs,
+        working: WorkingSet,
+        clock: Clock,
+        timers: Timers,
+        inbox: Inbox,
+        stats: EngineStats,
+    ) -> None:
+        self._settings = settings
+        self._logs = logs
+        self._working = working
+        self._clock = clock
+        self._timers = timers
+        self._inbox = inbox
+        self._stats = stats
+        self._gathering: dict[tuple[str, str, str, str], _Gathering] = {}
+        self._receipts: dict[int, _Receipt] = {}
+        self._token = 0
+
+    # ------------------------------------------------------------- what came of a send
+    def reported(self, lane: LaneBuffer, part: Stretch, reports: Sequence[Report]) -> None:
+        """The channel has spoken on each envelope of `part`."""
+        gathering = self._gather(lane, part)
+        gathering.draft.add(part, reports, self._clock.wall_ms())
+        self._stats.unsettled_targets += part.targets
+        self._start_if_full(gathering, part)
+
+    def closed(self, lane: LaneBuffer, part: Stretch, code: int) -> None:
+        """Claimed without a lease: all targets have the outcome `code` (cancelled, expired)."""
+        gathering = self._gather(lane, part)
+        gathering.draft.add_all(part, code)
+        self._stats.unsettled_targets += part.targets
+        self._start_if_full(gathering, part)
+
+    def flush(self, now_s: float, *, everything: bool = False) -> None:
+        """Writes the records of what has been gathered for long enough."""
+        ripe_s = now_s - self._settings.settle_linger_s
+        while self._gathering:
+            key, gathering = next(iter(self._gathering.items()))
+            if gathering.since_s > ripe_s and not everything:
+                return
+            del self._gathering[key]
+            self._settle(gathering)
+
+    @property
+    def next_s(self) -> float | None:
+        """When flush has something to do."""
+        if not self._gathering:
+            return None
+        return next(iter(self._gathering.values())).since_s + self._settings.settle_linger_s
+
+    def _gather(self, lane: LaneBuffer, part: Stretch) -> _Gathering:
+        key = (lane.name, part.task, part.claim, part.channel)
+        gathering = self._gathering.get(key)
+        if gathering is None:
+            draft = Draft(part.task, part.claim, part.channel)
+            gathering = self._gathering[key] = _Gathering(lane, draft, self._clock.monotonic_s())
+        return gathering
+
+    def _start_if_full(self, gathering: _Gathering, part: Stretch) -> None:
+        if len(gathering.draft.acks) >= self._settings.settle_envelopes:
+            del self._gathering[gathering.lane.name, part.task, part.claim, part.channel]
+            self._settle(gathering)
+
+    def _settle(self, gathering: _Gathering) -> None:
+        logs, lane = self._logs, gathering.lane
+        plan = gathering.draft.plan(self._clock.wall_ms())
+        again: list[Publish] = [
+            partial(logs.publisher.publish, logs.topics.retry_lane(lane.tier, delay_s), envelopes)
+            for delay_s, envelopes in plan.next_attempts.items()
+        ]
+        letters: list[Publish] = [partial(logs.dead_letters.publish, letter) for letter in plan.letters]
+        record = partial(logs.outcomes.publish, plan.task, plan.record)
+        job = _Job(lane, [letters, [record], again], plan.acks, plan.targets)
+        job.plan = plan
+        job.sent_s = gathering.since_s
+        self._advance(job)
+
+    # ------------------------------------------------------------- what is not sent
+    def dropped(self, lane: LaneBuffer, part: Stretch) -> None:
+        """Final already, or of a writer that does not count: only to be acked."""
+        self._stats.dropped += part.count
+        self._start(lane, [], part)
+
+    def recorded(self, lane: LaneBuffer, part: Stretch, piece: Piece) -> None:
+        """One envelope, recorded with open targets: the next attempt, which may be lost, is published again."""
+        envelope = part.deliveries[0].envelope
+        still_open = set(piece.open_positions)
+        indexes = [i for i in range(len(envelope.targets)) if envelope.position(i) in still_open]
+        if not indexes:
+            self.dropped(lane, part)
+            return
+        delay_s = delay_after(piece.attempt)
+        again = envelope.next_attempt(indexes, self._clock.wall_ms() + delay_s * 1000, piece.attempt + 1)
+        topic = self._logs.topics.retry_lane(lane.tier, delay_s)
+        self._stats.republished += 1
+        self._start(lane, [[partial(self._logs.publisher.publish, topic, [again])]], part)
+
+    def moved(self, lane: LaneBuffer, part: Stretch, topic: str) -> None:
+        """Must wait, and may not do so here: published to its task's own lane."""
+        envelopes: list[Envelope] = [delivery.envelope for delivery in part.deliveries]
+        self._stats.moved += part.count
+        self._start(lane, [[partial(self._logs.publisher.publish, topic, envelopes)]], part)
+
+    def unknown(self, lane: LaneBuffer, part: Stretch) -> None:
+        """Of a task nobody knows: kept whole among the dead letters, never sent."""
+        letters: list[Publish] = [
+            partial(self._logs.dead_letters.publish, self._whole(delivery.envelope)) for delivery in part.deliveries
+        ]
+        self._stats.dead_lettered += part.count
+        self._start(lane, [letters], part)
+
+    def _whole(self, envelope: Envelope) -> DeadLetter:
+        return DeadLetter(
+            FORMAT,
+            envelope.task,
+            envelope.writer,
+            envelope.sequence,
+            envelope.attempt,
+            self._clock.wall_ms(),
+            envelope.channel,
+            [],
+            [],
+            [],
+            [],
+            encode_envelope(envelope),
+        )
+
+    def _start(self, lane: LaneBuffer, steps: list[list[Publish]], part: Stretch) -> None:
+        self._stats.unsettled_targets += part.targets
+        self._advance(_Job(lane, steps, part.deliveries, part.targets))
+
+    # ------------------------------------------------------------- steps and receipts
+    def stored(self, event: Stored) -> None:
+        """A receipt, or its absence: then the thing is published again after a while, for as long as it takes."""
+        receipt = self._receipts.get(event.token)
+        if receipt is None:
+            return
+        if event.error is not None:
+            self._again(event.token, receipt)
+            return
+        del self._receipts[event.token]
+        receipt.job.pending -= 1
+        if not receipt.job.pending:
+            self._advance(receipt.job)
+
+    def _advance(self, job: _Job) -> None:
+        if not job.steps:
+            self._finish(job)
+            return
+        step = job.steps.pop(0)
+        job.pending = len(step)
+        for publish in step:
+            self._token += 1
+            self._receipts[self._token] = _Receipt(job, publish)
+            self._publish(self._token)
+
+    def _publish(self, token: int) -> None:
+        inbox = self._inbox
+
+        def done(error: Exception | None) -> None:
+            inbox.put(Stored(token, error))
+
+        try:
+            self._receipts[token].publish(done)
+        except FairlaneError as error:
+            done(error)
+
+    def _again(self, token: int, receipt: _Receipt) -> None:
+        settings = self._settings
+        receipt.wait_s = min(settings.store_again_longest_s, max(settings.store_again_first_s, 2 * receipt.wait_s))
+        self._stats.stored_again += 1
+        self._timers.at(self._clock.monotonic_s() + receipt.wait_s, lambda: self._publish(token))
+
+    def _finish(self, job: _Job) -> None:
+        self._stats.unsettled_targets -= job.targets
+        if job.plan is not None:
+            self._count(job, job.plan)
+        self._working.ack(job.lane, job.acks, job.targets)
+
+    def _count(self, job: _Job, plan: SettlePlan) -> None:
+        stats = self._stats
+        for code, targets in plan.counts.items():
+            stats.outcomes[job.lane.tier, plan.record.channel, code] += targets
+        stats.retried += plan.retried
+        stats.dead_lettered += len(plan.letters)
+        stats.stages["settled"].add((self._clock.monotonic_s() - job.sent_s) * 1000, len(job.acks))

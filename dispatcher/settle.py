@@ -1,0 +1,205 @@
+"""What is to be done about envelopes that were sent, or that need no sending: pure decisions, no I/O.
+
+The order in which a plan is carried out is the promise: dead letters, then the outcome record, then the next attempts,
+and the acks last, each step once the one before is stored.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import msgspec
+
+from dispatcher.buffers import Stretch
+from dispatcher.envelope import Envelope
+from dispatcher.outcome import ALL_SENT, FORMAT, RETRY, Mixed, Outcome, Outcomes, Report, Run, Verdict
+from dispatcher.ports import DeadLetter, Delivery
+from dispatcher.retry import Step, next_step
+
+_SENT = int(Outcome.SENT)
+_DEAD = frozenset((int(Outcome.INVALID), int(Outcome.FAILED)))
+
+
+class SettlePlan(msgspec.Struct):
+    """The steps for some envelopes of one task, in the order of the fields. next_attempts: by delay in seconds.
+    counts: targets by final outcome. retried: targets with a next attempt."""
+
+    task: str
+    letters: list[DeadLetter]
+    record: Outcomes
+    next_attempts: dict[int, list[Envelope]]
+    acks: list[Delivery]
+    targets: int
+    counts: dict[int, int]
+    retried: int = 0
+
+
+class Draft:
+    """Gathers what became of envelopes of one task, under one claim, into one record."""
+
+    def __init__(self, task: str, claim: str, channel: str) -> None:
+        self.task = task
+        self.claim = claim
+        self.channel = channel
+        self.acks: list[Delivery] = []
+        self.targets = 0
+        self._runs: list[Run] = []
+        self._mixed: list[Mixed] = []
+        self._letters: list[DeadLetter] = []
+        self._next: dict[int, list[Envelope]] = {}
+        self._counts: dict[int, int] = {}
+        self._retried = 0
+
+    def add(self, part: Stretch, reports: Sequence[Report], at_ms: int) -> None:
+        """A report for each envelope of `part`."""
+        if part.attempt == 0 and reports.count(ALL_SENT) == len(reports):
+            self.add_all(part, _SENT)
+            return
+        self._add_acks(part.deliveries, part.targets)
+        for delivery, report in zip(part.deliveries, reports, strict=True):
+            self._add_one(delivery.envelope, report, at_ms)
+
+    def add_all(self, part: Stretch, code: int) -> None:
+        """All targets of `part` have the outcome `code`."""
+        self._add_acks(part.deliveries, part.targets)
+        self._count(code, part.targets)
+        if part.attempt == 0:
+            self._add_run(part.writer, part.first, part.count, part.size, code)
+            return
+        codes = bytes((code,)) * part.size
+        for delivery in part.deliveries:
+            self._add_mixed(delivery.envelope, codes, 0)
+
+    def plan(self, at_ms: int) -> SettlePlan:
+        """What is to be done now; at_ms: wall time, of the record."""
+        record = Outcomes(FORMAT, self.task, self.claim, at_ms, self.channel, self._runs, self._mixed)
+        return SettlePlan(
+            self.task, self._letters, record, self._next, self.acks, self.targets, self._counts, self._retried
+        )
+
+    def _add_acks(self, deliveries: list[Delivery], targets: int) -> None:
+        self.acks += deliveries
+        self.targets += targets
+
+    def _count(self, code: int, targets: int) -> None:
+        self._counts[code] = self._counts.get(code, 0) + targets
+
+    def _add_run(self, writer: str, first: int, count: int, size: int, code: int) -> None:
+        if self._runs:
+            last = self._runs[-1]
+            if last.first + last.count == first and last.size == size and last.code == code and last.writer == writer:
+                self._runs[-1] = Run(writer, 0, last.first, last.count + count, size, code)
+                return
+        self._runs.append(Run(writer, 0, first, count, size, code))
+
+    def _add_mixed(self, envelope: Envelope, codes: bytes, delay_s: int) -> None:
+        self._mixed.append(
+            Mixed(
+                envelope.writer, envelope.attempt, envelope.sequence, envelope.size, envelope.positions, codes, delay_s
+            )
+        )
+
+    def _add_one(self, envelope: Envelope, report: Report, at_ms: int) -> None:
+        steps = _steps(envelope, report)
+        if steps is None:
+            step = next_step(envelope.attempt, envelope.max_attempts, report.verdict)
+            self._add_uniform(envelope, step, at_ms)
+            return
+        codes = bytes(step.code for step in steps)
+        delay_s = max(step.delay_s for step in steps)
+        self._add_mixed(envelope, codes, delay_s)
+        for code in set(codes):
+            if code != RETRY:
+                self._count(code, codes.count(code))
+        self._bury(envelope, [i for i, code in enumerate(codes) if code in _DEAD], steps, at_ms)
+        self._try_again(envelope, [i for i, code in enumerate(codes) if code == RETRY], delay_s, at_ms)
+
+    def _add_uniform(self, envelope: Envelope, step: Step, at_ms: int) -> None:
+        size = len(envelope.targets)
+        everything = range(size)
+        if step.code == RETRY:
+            self._add_mixed(envelope, bytes((RETRY,)) * size, step.delay_s)
+            self._try_again(envelope, everything, step.delay_s, at_ms)
+            return
+        self._count(step.code, size)
+        if envelope.attempt == 0:
+            self._add_run(envelope.writer, envelope.sequence, 1, size, step.code)
+        else:
+            self._add_mixed(envelope, bytes((step.code,)) * size, 0)
+        if step.code in _DEAD:
+            self._bury(envelope, everything, [step] * size, at_ms)
+
+    def _try_again(self, envelope: Envelope, indexes: Sequence[int], delay_s: int, at_ms: int) -> None:
+        if indexes:
+            again = envelope.next_attempt(indexes, at_ms + delay_s * 1000)
+            self._next.setdefault(delay_s, []).append(again)
+            self._retried += len(indexes)
+
+    def _bury(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[Step], at_ms: int) -> None:
+        if indexes:
+            self._letters.append(_letter(envelope, indexes, steps, at_ms))
+
+
+def _steps(envelope: Envelope, report: Report) -> list[Step] | None:
+    """What becomes of each target; None if the same of all."""
+    if not report.exceptions:
+        return None
+    attempt, most = envelope.attempt, envelope.max_attempts
+    steps = [next_step(attempt, most, report.verdict)] * len(envelope.targets)
+    for index, verdict in report.exceptions.items():
+        if 0 <= index < len(steps):
+            steps[index] = next_step(attempt, most, verdict)
+    return steps
+
+
+def _letter(envelope: Envelope, indexes: Sequence[int], steps: Sequence[Step], at_ms: int) -> DeadLetter:
+    return DeadLetter(
+        FORMAT,
+        envelope.task,
+        envelope.writer,
+        envelope.sequence,
+        envelope.attempt,
+        at_ms,
+        envelope.channel,
+        [envelope.position(i) for i in indexes],
+        [envelope.targets[i] for i in indexes],
+        [steps[i].code for i in indexes],
+        [steps[i].reason for i in indexes],
+    )
+
+
+def match(parts: Sequence[Stretch], reports: Sequence[Report | None]) -> list[tuple[Stretch, Sequence[Report] | None]]:
+    """Brings the parts of a batch and its reports together; None for those that were not sent. Cuts parts as needed.
+
+    Too few reports (a channel erred) count as RETRY: the call was made.
+    """
+    count = sum(part.count for part in parts)
+    if len(reports) != count:
+        reports = [*reports[:count], *[_MISSING] * (count - len(reports))]
+    everything = reports.count(ALL_SENT) == count
+    matched: list[tuple[Stretch, Sequence[Report] | None]] = []
+    start = 0
+    for part in parts:
+        end = start + part.count
+        said = reports[start:end]
+        start = end
+        if everything or None not in said:
+            matched.append((part, cast("Sequence[Report]", said)))
+        else:
+            matched += _cut(part, said)
+    return matched
+
+
+_MISSING = Report(Verdict(RETRY, "the channel gave no report"))
+
+
+def _cut(part: Stretch, said: Sequence[Report | None]) -> list[tuple[Stretch, Sequence[Report] | None]]:
+    cut: list[tuple[Stretch, Sequence[Report] | None]] = []
+    start = 0
+    while start < len(said):
+        end = start + 1
+        while end < len(said) and (said[end] is None) == (said[start] is None):
+            end += 1
+        sent = [report for report in said[start:end] if report is not None]
+        cut.append((part.take(end - start), sent or None))
+        start = end
+    return cut

@@ -1,0 +1,18 @@
+"""How a quantity is shared out by weight."""
+
+from collections.abc import Sequence
+
+
+def share_out(total: int, needs: Sequence[tuple[int, int]]) -> list[int]:
+    """Shares `total` between (need, weight) pairs: nobody gets more than its need, and what one cannot use goes to the
+    others by weight (max-min fairness). Rounded up, so that nobody with a need and a weight comes away empty."""
+    shares = [0] * len(needs)
+    left = total
+    weights = sum(weight for _, weight in needs)
+    for i in sorted(range(len(needs)), key=lambda i: needs[i][0] / needs[i][1]):
+        need, weight = needs[i]
+        fair = -(-left * weight // weights)
+        shares[i] = min(need, fair)
+        left = max(0, left - shares[i])
+        weights -= weight
+    return shares
