@@ -1,0 +1,122 @@
+"""The fold of outcome records in memory: the reference for the one in Redis."""
+
+from collections.abc import Sequence
+
+from dispatcher.memory import claims
+from dispatcher.memory.view import MemoryTask, MemoryView, OpenEnvelope
+from dispatcher.outcome import (
+    RETRY,
+    ClaimsEnded,
+    CloseTask,
+    EpochMark,
+    Mixed,
+    OutcomeRecord,
+    Outcomes,
+    Run,
+    decode_record,
+)
+from dispatcher.ports import FoldResult
+
+
+class MemoryFold:
+    """Implements dispatcher.ports.Fold over a MemoryView."""
+
+    def __init__(self, view: MemoryView) -> None:
+        self.view = view
+
+    def cursor(self, partition: int) -> str | None:
+        return self.view.cursors.get(partition)
+
+    def apply(self, partition: int, expected: str | None, cursor: str, records: Sequence[bytes]) -> FoldResult:
+        stands = self.view.cursors.get(partition)
+        if stands != expected:
+            return FoldResult(False, stands or "")
+        decoded = [decode_record(record) for record in records]
+        touched: dict[str, None] = {}
+        for record in decoded:
+            self._apply(partition, record)
+            if isinstance(record, Outcomes | CloseTask):
+                touched[record.task] = None
+        self.view.cursors[partition] = cursor
+        return FoldResult(True, cursor, [task for task in touched if self.view.tasks[task].complete])
+
+    def _apply(self, partition: int, record: OutcomeRecord) -> None:
+        match record:
+            case Outcomes():
+                self._outcomes(record)
+            case CloseTask():
+                self._close(record)
+            case ClaimsEnded():
+                for name in record.claims:
+                    self._end_claim(name)
+            case EpochMark():
+                self.view.mark_read(str(partition), record.epoch)
+
+    def _outcomes(self, record: Outcomes) -> None:
+        task, name = self.view.task(record.task), claims.member(record.claim, record.task)
+        counts = not (task.ended or task.closed)
+        for run in record.runs:
+            if counts:
+                self._run(task, run)
+            claims.cut(self.view, name, run.writer, run.attempt, run.first, run.count)
+        for mixed in record.mixed:
+            if counts:
+                self._envelope(task, mixed)
+            claims.cut(self.view, name, mixed.writer, mixed.attempt, mixed.sequence, 1)
+        if counts and task.first_outcome_ms == 0 and task.finals:
+            task.first_outcome_ms = record.at_ms
+
+    def _run(self, task: MemoryTask, run: Run) -> None:
+        codes = bytes([run.code]) * run.size
+        for sequence in range(run.first, run.first + run.count):
+            self._envelope(task, Mixed(run.writer, run.attempt, sequence, run.size, None, codes))
+
+    def _envelope(self, task: MemoryTask, mixed: Mixed) -> None:
+        """Per target the first final outcome counts; later ones and "retry" change nothing."""
+        key = (mixed.writer, mixed.sequence)
+        final = task.finals_of(mixed.writer)
+        if mixed.sequence in final:
+            self.view.stats["repeats"] += 1
+            return
+        task.touched_of(mixed.writer).add(mixed.sequence)
+        envelope = task.open.pop(key, None) or OpenEnvelope(-1, mixed.size, list(range(mixed.size)))
+        if envelope.recorded >= mixed.attempt:
+            self.view.stats["repeats"] += 1
+        envelope.recorded = max(envelope.recorded, mixed.attempt)
+        self._count(task, envelope, mixed)
+        if envelope.claimed <= envelope.recorded:
+            envelope.claimed, envelope.claim = -1, ""
+        if envelope.positions:
+            task.open[key] = envelope
+        else:
+            final.add(mixed.sequence)
+
+    def _count(self, task: MemoryTask, envelope: OpenEnvelope, mixed: Mixed) -> None:
+        positions = range(len(mixed.codes)) if mixed.positions is None else mixed.positions
+        results = dict(zip(positions, mixed.codes, strict=False))
+        still_open = []
+        for position in envelope.positions:
+            code = results.get(position, RETRY)
+            if code < len(task.counts):
+                task.counts[code] += 1
+            else:
+                still_open.append(position)
+        envelope.positions = still_open
+
+    def _close(self, record: CloseTask) -> None:
+        task = self.view.task(record.task)
+        if task.ended:
+            return
+        if not task.sealed:
+            task.sealed, task.total = True, max(task.published, task.finals)
+        task.counts[record.code] += max(task.total - task.finals, 0)
+        task.closed = True
+
+    def _end_claim(self, name: str) -> None:
+        claim = self.view.claims.get(name)
+        if claim is None:
+            return
+        task = self.view.task(claims.task_of(name))
+        for run in claim.runs:
+            self.view.stats["repeats_possible"] += claims.free(task, run, name.partition("|")[0])
+        claims.close_claim(self.view, name)

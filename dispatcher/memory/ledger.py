@@ -1,0 +1,68 @@
+"""The ledger in memory: the reference for the one in Redis, and the one unit tests use."""
+
+from dispatcher.errors import Refused
+from dispatcher.lease import LeaseAnswer, LeaseRequest, Piece, Status
+from dispatcher.memory import claims
+from dispatcher.memory.lease_call import LeaseCall
+from dispatcher.memory.verdicts import is_own
+from dispatcher.memory.view import MemoryTask, MemoryView
+from dispatcher.outcome import Outcome
+from dispatcher.tier import TIERS
+
+DUE_AGAIN_MS = 3_000
+"""A claim that was said to be due is said so again after this, should its ClaimsEnded record not have been folded."""
+
+
+class MemoryLedger:
+    """Implements dispatcher.ports.Ledger over a MemoryView."""
+
+    def __init__(self, view: MemoryView) -> None:
+        self.view = view
+
+    def lease(self, request: LeaseRequest) -> LeaseAnswer:
+        """Raises Refused for a number below the worker's last one."""
+        last = self.view.calls.get(request.worker)
+        if last is not None and request.number == last.number:
+            return last
+        if last is not None and request.number < last.number:
+            raise Refused(
+                f"Worker {request.worker} asks with number {request.number} after {last.number}.",
+                "Give each worker process an id of its own.",
+            )
+        if not self.view.grants:
+            held = [[[Piece(Status.HELD, want.count)] for want in ask.wants] for ask in request.lanes]
+            return self._answer(request, False, held)
+        answer = self._answer(request, True, LeaseCall(self.view, request).run())
+        self.view.calls[request.worker] = answer
+        return answer
+
+    def _answer(self, request: LeaseRequest, ready: bool, lanes: list[list[list[Piece]]]) -> LeaseAnswer:
+        weights = [self.view.tier_weights[tier] for tier in TIERS]
+        return LeaseAnswer(request.number, ready, lanes, self.view.capacity, weights)
+
+    def due_claims(self, limit: int = 1_000) -> dict[int, list[str]]:
+        """Claims past their end by outcome partition, for a ClaimsEnded record; each is named again only after a few
+        seconds."""
+        now = self.view.now_ms()
+        due: dict[int, list[str]] = {}
+        past = sorted((end, name) for name, end in self.view.due.items() if end <= now)
+        for _, name in past[:limit]:
+            self.view.due[name] = now + DUE_AGAIN_MS
+            due.setdefault(self.view.topics.partition_of(claims.task_of(name)), []).append(name)
+        return due
+
+    def closable(self) -> list[tuple[str, int]]:
+        """Tasks with a lane of their own that are cancelled or expired and have no live claims, and the outcome their
+        open targets get."""
+        found = ((task.id, self._closing_code(task)) for task in self.view.tasks.values())
+        return [(task, code) for task, code in found if code is not None]
+
+    def _closing_code(self, task: MemoryTask) -> int | None:
+        record = task.record
+        if record is None or task.ended or task.claims or not is_own(task, record.lane):
+            return None
+        if task.sealed and task.finals == task.total:
+            return None
+        if task.cancelled:
+            return int(Outcome.CANCELLED)
+        return int(Outcome.EXPIRED) if 0 < record.expires_ms <= self.view.now_ms() else None

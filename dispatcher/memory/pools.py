@@ -1,0 +1,189 @@
+"""Sharing one capacity between tiers and lanes, in integers. quotas/lua/pools.lua does the same arithmetic in Redis.
+
+Quantities in buckets are millionths of a target (UNIT), so that targets/s times microseconds needs no rounding. Virtual
+times are millionths of a target per thousandth of weight; what a division leaves over is carried to the next charge.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dispatcher.tier import TIERS
+
+UNIT = 1_000_000
+WINDOW_US = 250_000
+"""What the buckets of a pool hold together, as time at its capacity."""
+RESERVE_PART = 5
+"""A tier without demand keeps this part of its window for the moment it wakes."""
+QUANTA = 8
+"""A lane is granted at least one envelope at a time, and about this part of its window."""
+LARGEST = 1 << 50
+"""Numbers stay below this, so that Lua's doubles hold them exactly."""
+
+
+@dataclass(slots=True)
+class TierPool:
+    """A tier's part of a pool. depth: what the bucket may hold. time, carry: virtual time of the tier. busy: summed
+    weight of the lanes with demand. wanted: their announced demand in targets. granted, returned: targets so far."""
+
+    bucket: int = 0
+    depth: int = 0
+    time: int = 0
+    carry: int = 0
+    busy: int = 0
+    wanted: int = 0
+    granted: int = 0
+    returned: int = 0
+
+    @property
+    def window(self) -> int:
+        """How far ahead of its tier a lane may be, in virtual time."""
+        return self.depth // max(self.busy, 1)
+
+
+@dataclass(slots=True)
+class LaneTime:
+    """Where a lane stands in a pool: its virtual time within its tier."""
+
+    tier: str
+    time: int = 0
+    carry: int = 0
+
+
+def portion(amount: int, part: int, whole: int) -> int:
+    """amount * part / whole, rounded down. (Lua multiplies the quotient and the rest apart, to stay exact.)"""
+    return amount * part // whole
+
+
+def pour(amount: int, levels: dict[str, int], limits: Mapping[str, int], weights: Mapping[str, int]) -> int:
+    """Shares an amount between levels by weight, none above its limit; what one cannot take goes to the others at once,
+    as does what stands above a limit already. Returns what found no room."""
+    for tier in TIERS:
+        if levels[tier] > limits[tier]:
+            amount += levels[tier] - limits[tier]
+            levels[tier] = limits[tier]
+    while amount > 0:
+        open_tiers = [tier for tier in TIERS if levels[tier] < limits[tier]]
+        if not open_tiers:
+            break
+        total, left = sum(weights[tier] for tier in open_tiers), amount
+        for tier in open_tiers:
+            part = min(portion(amount, weights[tier], total), limits[tier] - levels[tier])
+            levels[tier] += part
+            left -= part
+        if left == amount:
+            levels[open_tiers[0]] += 1
+            left -= 1
+        amount = left
+    return amount
+
+
+@dataclass(slots=True)
+class Pool:
+    """A cap that lanes share: a bucket per tier, refilled by weight, and the lanes' virtual times.
+
+    A tier's bucket is as deep as its demand, at least a fifth of its share of the window; all together are one window.
+    So what a tier does not want is not kept from the others, and a lull saves up no more than one window.
+    """
+
+    capacity: int
+    refilled_us: int
+    tiers: dict[str, TierPool] = field(default_factory=lambda: {tier: TierPool() for tier in TIERS})
+    lanes: dict[str, LaneTime] = field(default_factory=dict)
+
+    def refill(self, now_us: int, capacity: int, weights: Mapping[str, int]) -> None:
+        """Brings the buckets to the present. weights: of the tiers."""
+        self.capacity = capacity
+        elapsed_us = min(max(now_us - self.refilled_us, 0), LARGEST // capacity)
+        self.refilled_us = max(now_us, self.refilled_us)
+        depths = self._depths(weights)
+        levels: dict[str, int] = {tier: self.tiers[tier].bucket for tier in TIERS}
+        pour(elapsed_us * capacity, levels, depths, weights)
+        for tier in TIERS:
+            self.tiers[tier].bucket, self.tiers[tier].depth = levels[tier], depths[tier]
+        if any(self.tiers[tier].time > LARGEST for tier in TIERS):
+            self._rebase()
+
+    def _depths(self, weights: Mapping[str, int]) -> dict[str, int]:
+        window, total = self.capacity * WINDOW_US, sum(weights[tier] for tier in TIERS)
+        limits: dict[str, int] = {}
+        for tier in TIERS:
+            reserve = portion(window, weights[tier], total) // RESERVE_PART
+            limits[tier] = max(reserve, min(self.tiers[tier].wanted * UNIT, window))
+        depths: dict[str, int] = dict.fromkeys(TIERS, 0)
+        left = pour(window, depths, limits, weights)
+        return {tier: depths[tier] + portion(left, weights[tier], total) for tier in TIERS}
+
+    def _rebase(self) -> None:
+        """Times begin at 0 again: lanes lose what they are ahead or behind, which is a window."""
+        self.lanes.clear()
+        for tier in TIERS:
+            self.tiers[tier].time = 0
+
+    def enter(self, lane: str, tier: str, idle: bool) -> LaneTime:
+        """A lane asks. One that was idle (or was in another tier) starts at the tier's present time, or stays where it
+        is ahead of it; one that lags is owed at most a window."""
+        share, entry = self.tiers[tier], self.lanes.get(lane)
+        if entry is None or entry.tier != tier:
+            entry = self.lanes[lane] = LaneTime(tier, share.time)
+        floor = share.time if idle else share.time - share.window
+        if entry.time < floor:
+            entry.time, entry.carry = floor, 0
+        return entry
+
+    def is_ahead(self, lane: str, tier: str) -> bool:
+        """Whether the lane has had more than its tier's present time."""
+        entry = self.lanes.get(lane)
+        return entry is not None and entry.time > self.tiers[tier].time
+
+    def allows(self, lane: str, tier: str) -> bool:
+        """Whether the lane may draw now. Ahead by more than a window it may only while the bucket stands half full: its
+        peers are not using their part then, and the tier's time follows it."""
+        share, entry = self.tiers[tier], self.lanes[lane]
+        if share.bucket <= 0:
+            return False
+        if entry.time <= share.time + share.window:
+            return True
+        if 2 * share.bucket < share.depth:
+            return False
+        share.time = entry.time - share.window
+        return True
+
+    def quantum(self, tier: str, weight: int) -> int:
+        """Targets a lane of this weight is granted at once (at least one envelope, whatever this says)."""
+        share = self.tiers[tier]
+        return min(share.bucket, portion(share.depth, weight, max(share.busy, weight)) // QUANTA) // UNIT
+
+    def charge(self, lane: str, tier: str, weight: int, targets: int) -> None:
+        """Takes what was granted. The bucket may go below zero by less than one envelope."""
+        share, entry = self.tiers[tier], self.lanes[lane]
+        share.bucket -= targets * UNIT
+        ahead, entry.carry = divmod(targets * UNIT + entry.carry, weight)
+        entry.time += ahead
+        ahead, share.carry = divmod(targets * UNIT + share.carry, max(share.busy, weight))
+        share.time += ahead
+
+    def refund(self, lane: str, tier: str, weight: int, targets: int) -> None:
+        """Takes back what was granted and not used; a bucket does not rise above its depth by it."""
+        share, entry = self.tiers[tier], self.lanes.get(lane)
+        share.bucket = min(share.bucket + targets * UNIT, max(share.bucket, share.depth))
+        share.returned += targets
+        if entry is not None and entry.tier == tier:
+            entry.time -= targets * UNIT // weight
+
+
+@dataclass(slots=True)
+class Bucket:
+    """A task's own cap: a quarter of a second deep, full at first."""
+
+    level: int
+    refilled_us: int
+
+    def refill(self, now_us: int, cap: int) -> None:
+        elapsed_us = min(max(now_us - self.refilled_us, 0), LARGEST // cap)
+        self.level = min(self.level + elapsed_us * cap, cap_depth(cap))
+        self.refilled_us = max(now_us, self.refilled_us)
+
+
+def cap_depth(cap: int) -> int:
+    """What the bucket of a cap (targets/s) holds, in millionths of a target."""
+    return max(cap * WINDOW_US, UNIT)

@@ -1,0 +1,120 @@
+"""What the ledger says of an envelope before quotas: final, claimed, recorded, cancelled, waiting, or grantable."""
+
+from dataclasses import dataclass, field
+
+from dispatcher.control import MAIN_WRITER
+from dispatcher.lease import LaneAsk, LaneKind, Status, Want
+from dispatcher.memory.view import MemoryTask, MemoryView, OpenEnvelope
+from dispatcher.tier import MILLI, Tier
+
+GRANTABLE = -1
+"""Not on the wire: becomes GRANTED, NO_CREDIT or MOVE by quota."""
+
+
+@dataclass(slots=True)
+class Segment:
+    """Consecutive envelopes of a want with the same verdict. granted: how many of them by quota so far; waits: what the
+    others get."""
+
+    status: int
+    want: Want
+    first: int
+    count: int
+    attempt: int = 0
+    open_positions: list[int] = field(default_factory=list)
+    lane: str = ""
+    granted: int = 0
+    waits: int = Status.NO_CREDIT
+
+    def joins(self, other: "Segment") -> bool:
+        return (
+            self.status == other.status
+            and self.status != Status.REPUBLISH
+            and self.lane == other.lane
+            and self.first + self.count == other.first
+        )
+
+
+@dataclass(slots=True)
+class LaneCall:
+    """One lane in one call. wants: for each want its segments. tier is empty where the lane has no part in the sharing
+    (its task is unknown). parked: the lane's own task may not be sent now."""
+
+    ask: LaneAsk
+    tier: str
+    weight: int
+    cap: int
+    parked: bool
+    wants: list[list[Segment]] = field(default_factory=list)
+    idle: bool = False
+    queue: list[Segment] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.ask.lane
+
+
+def is_own(task: MemoryTask, lane: str) -> bool:
+    """Whether the lane is the task's own."""
+    return task.record is not None and task.record.lane == lane and not task.record.shared
+
+
+def lane_call(view: MemoryView, ask: LaneAsk) -> LaneCall:
+    """Tier, weight and cap of a lane at present."""
+    if ask.kind == LaneKind.RETRY:
+        return LaneCall(ask, ask.tier, MILLI, 0, False)
+    if ask.kind == LaneKind.SHARED:
+        return LaneCall(ask, Tier.LOW, view.lane_weight(ask.lane) or MILLI, 0, False)
+    task = view.tasks.get(ask.lane.rpartition("/")[2])
+    if task is None or task.record is None:
+        return LaneCall(ask, "", MILLI, 0, True)
+    parked = bool(task.ended) or task.closed or gate(task, ask.lane, view.now_ms())[0] != GRANTABLE
+    return LaneCall(ask, task.tier, max(task.weight, 1), task.cap, parked)
+
+
+def gate(task: MemoryTask, lane: str, now_ms: int) -> tuple[int, str]:
+    """What a task's state says of its unclaimed envelopes in a lane: GRANTABLE, or the status (and lane to move to)."""
+    record = task.record
+    assert record is not None
+    expired = 0 < record.expires_ms <= now_ms
+    waits = task.paused or record.start_ms > now_ms or (record.hold_until_sealed and not task.sealed)
+    if not (task.cancelled or expired or waits):
+        return GRANTABLE, ""
+    if is_own(task, lane):
+        return Status.PARKED, ""
+    if not record.shared:
+        return Status.MOVE, record.lane
+    if task.cancelled:
+        return Status.CANCELLED, ""
+    return (Status.EXPIRED if expired else Status.PARKED), ""
+
+
+def verdict(task: MemoryTask | None, lane: str, want: Want, sequence: int, now_ms: int) -> Segment:
+    """The word on one envelope, before quotas."""
+    if task is None or task.record is None:
+        return Segment(Status.UNKNOWN, want, sequence, 1)
+    if task.ended or task.closed or sequence in task.finals_of(want.writer):
+        return Segment(Status.DROP, want, sequence, 1)
+    status = _writer(task, want.writer)
+    if status is not None:
+        return Segment(status, want, sequence, 1)
+    envelope = task.open.get((want.writer, sequence))
+    if envelope is not None and envelope.recorded >= want.attempt:
+        return Segment(Status.REPUBLISH, want, sequence, 1, envelope.recorded, list(envelope.positions))
+    if _claimed(task, envelope, want, sequence):
+        return Segment(Status.HELD, want, sequence, 1)
+    gated, target = gate(task, lane, now_ms)
+    return Segment(gated, want, sequence, 1, lane=target)
+
+
+def _writer(task: MemoryTask, writer: str) -> Status | None:
+    if task.sealed and task.writers:
+        return None if writer in task.writers else Status.DROP
+    return None if writer == MAIN_WRITER else Status.HELD
+
+
+def _claimed(task: MemoryTask, envelope: OpenEnvelope | None, want: Want, sequence: int) -> bool:
+    """Claimed elsewhere, or of an attempt the fold has not come to yet."""
+    if want.attempt == 0:
+        return sequence in task.touched_of(want.writer)
+    return envelope is None or envelope.recorded < want.attempt - 1 or envelope.claimed >= 0

@@ -1,0 +1,250 @@
+"""The view of the truth that Redis holds, in memory: tasks, controls, claims, bits and demand."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dispatcher.clock import Clock
+from dispatcher.control import (
+    MAIN_WRITER,
+    Checkpoint,
+    ControlChange,
+    ControlRecord,
+    EpochStarted,
+    Finished,
+    GlobalChange,
+    Sealed,
+    TaskRecord,
+)
+from dispatcher.lease import LeaseAnswer
+from dispatcher.memory.pools import Bucket, Pool
+from dispatcher.outcome import EpochMark, Outcome
+from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS
+from dispatcher.topics import Topics
+
+OUTCOMES = len(Outcome)
+
+
+@dataclass(slots=True)
+class OpenEnvelope:
+    """An envelope that is recorded and has open targets. positions: those still open. claim: who holds the attempt
+    `claimed` (-1: nobody)."""
+
+    recorded: int
+    size: int
+    positions: list[int]
+    claimed: int = -1
+    claim: str = ""
+
+
+@dataclass(slots=True)
+class MemoryTask:
+    """What the view knows of a task. record is None as long as only its outcomes or controls have been read. counts: by
+    Outcome value. closed: a CloseTask record gave all open targets their outcome."""
+
+    id: str
+    record: TaskRecord | None = None
+    tier: str = ""
+    weight: int = 0
+    cap: int = 0
+    paused: bool = False
+    cancelled: bool = False
+    sealed: bool = False
+    total: int = 0
+    published: int = 0
+    writers: tuple[str, ...] = ()
+    closed: bool = False
+    ended: str = ""
+    counts: list[int] = field(default_factory=lambda: [0] * OUTCOMES)
+    claims: int = 0
+    first_outcome_ms: int = 0
+    bucket: Bucket | None = None
+    open: dict[tuple[str, int], OpenEnvelope] = field(default_factory=dict)
+    final: dict[str, set[int]] = field(default_factory=dict)
+    touched: dict[str, set[int]] = field(default_factory=dict)
+
+    @property
+    def finals(self) -> int:
+        """Targets that have an outcome."""
+        return sum(self.counts)
+
+    @property
+    def complete(self) -> bool:
+        """Every target has an outcome, and the end is not yet written."""
+        return self.record is not None and self.sealed and not self.ended and self.finals == self.total
+
+    def finals_of(self, writer: str) -> set[int]:
+        return self.final.setdefault(writer, set())
+
+    def touched_of(self, writer: str) -> set[int]:
+        return self.touched.setdefault(writer, set())
+
+
+@dataclass(slots=True)
+class ClaimRun:
+    """Consecutive sequences under a claim. paid: a lease came with it."""
+
+    writer: str
+    attempt: int
+    first: int
+    count: int
+    paid: bool
+
+
+@dataclass(slots=True)
+class Claim:
+    """What one lease call holds of one task. lease_end_ms: until then what is given back is refunded."""
+
+    end_ms: int
+    lease_end_ms: int
+    runs: list[ClaimRun]
+
+
+@dataclass(slots=True)
+class Demand:
+    """Announced demand of a lane: the largest announced of late, until `targets_until_ms`."""
+
+    tier: str
+    weight: int
+    targets: int
+    targets_until_ms: int
+    until_ms: int
+    pools: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Epoch:
+    """ready_from_ms: no grants before (claims of before the epoch end by then)."""
+
+    id: str = "memory"
+    ready: bool = True
+    grants_after_ms: int = 0
+    partitions: int = 4
+    read: set[str] = field(default_factory=set)
+
+
+class MemoryView:
+    """Everything the ledger and the fold share. Fill it with `apply` (records of the control topic) or by the methods
+    below; by default its epoch is ready and the capacity unlimited."""
+
+    def __init__(self, clock: Clock, topics: Topics | None = None) -> None:
+        self.clock = clock
+        self.topics = topics or Topics()
+        self.epoch = Epoch(partitions=self.topics.outcome_partitions)
+        self.capacity = 0
+        self.tier_weights: dict[str, int] = {tier: DEFAULT_TIER_WEIGHTS[tier] for tier in TIERS}
+        self.tasks: dict[str, MemoryTask] = {}
+        self.claims: dict[str, Claim] = {}
+        self.due: dict[str, int] = {}
+        self.pools: dict[str, Pool] = {}
+        self.demand: dict[str, Demand] = {}
+        self.debts: dict[str, int] = {}
+        self.calls: dict[str, LeaseAnswer] = {}
+        self.cursors: dict[int, str] = {}
+        self.stats: Counter[str] = Counter()
+
+    def now_ms(self) -> int:
+        return self.clock.wall_ms()
+
+    @property
+    def grants(self) -> bool:
+        """Whether the view is complete and claims of before it have ended."""
+        return self.epoch.ready and self.now_ms() >= self.epoch.grants_after_ms
+
+    def task(self, task: str) -> MemoryTask:
+        """The task's state, made if need be (outcomes may be read before the task's record)."""
+        return self.tasks.setdefault(task, MemoryTask(task))
+
+    def add_task(self, record: TaskRecord) -> None:
+        """Registers an accepted task; a second record under the same id changes nothing."""
+        task = self.task(record.task)
+        if task.record is not None:
+            return
+        task.record = record
+        task.tier, task.weight = task.tier or str(record.tier), task.weight or record.weight
+        task.cap = task.cap or record.cap
+
+    def checkpoint(self, task: str, published: int) -> None:
+        """So many targets are confirmed as published."""
+        state = self.task(task)
+        state.published = max(state.published, published)
+
+    def seal(self, task: str, targets: int, writers: Iterable[str] = (MAIN_WRITER,)) -> None:
+        """The audience is complete; the first seal counts."""
+        state = self.task(task)
+        if state.sealed and not state.closed:
+            return
+        state.sealed, state.total, state.writers = True, targets, tuple(writers)
+
+    def control(self, task: str, name: str, value: str) -> None:
+        """Changes a control: weight (thousandths), cap, tier, paused or cancelled ("1"/"0")."""
+        state = self.task(task)
+        if name in ("weight", "cap"):
+            setattr(state, name, int(value))
+        elif name == "tier":
+            state.tier = value
+        elif name == "paused":
+            state.paused = value == "1"
+        elif name == "cancelled":
+            state.cancelled = state.cancelled or value == "1"
+        else:
+            raise ValueError(f"no control {name}")
+
+    def set_global(self, name: str, value: str) -> None:
+        """Sets capacity (targets/s, "0" = unlimited) or tiers ("6000:3000:1000")."""
+        if name == "capacity":
+            self.capacity = int(value)
+        elif name == "tiers":
+            self.tier_weights = dict(zip(TIERS, map(int, value.split(":")), strict=True))
+        else:
+            raise ValueError(f"no global {name}")
+
+    def finish(self, task: str, state: str) -> None:
+        """Writes a task's end; nothing of its envelopes is kept."""
+        ended = self.task(task)
+        ended.ended = state
+        for kept in (ended.open, ended.final, ended.touched):
+            kept.clear()
+
+    def apply(self, record: ControlRecord) -> list[str]:
+        """Applies a record of the control topic; returns the task if by it its last target has an outcome."""
+        match record:
+            case TaskRecord():
+                self.add_task(record)
+            case Checkpoint():
+                self.checkpoint(record.task, record.targets)
+            case Sealed():
+                self.seal(record.task, record.targets, record.writers)
+            case ControlChange():
+                self.control(record.task, record.field, record.value)
+            case GlobalChange():
+                self.set_global(record.field, record.value)
+            case Finished():
+                self.finish(record.task, record.state)
+            case EpochMark():
+                self.mark_read("control", record.epoch)
+            case EpochStarted():
+                pass
+        task = getattr(record, "task", "")
+        return [task] if task and self.tasks[task].complete else []
+
+    def begin_epoch(self, epoch: str, grants_after_ms: int) -> None:
+        """An empty view is to be filled from the topics' beginnings; no grants until all are read to the mark."""
+        self.epoch = Epoch(epoch, False, grants_after_ms, self.topics.outcome_partitions)
+
+    def mark_read(self, topic: str, epoch: str) -> None:
+        """`control`, or the number of an outcome partition, has been read to the mark of an epoch."""
+        if epoch != self.epoch.id:
+            return
+        self.epoch.read.add(topic)
+        wanted = {"control", *(str(partition) for partition in range(self.epoch.partitions))}
+        self.epoch.ready = self.epoch.ready or wanted <= self.epoch.read
+
+    def lane_weight(self, lane: str) -> int:
+        """A shared lane's weight: the sum of its live tasks' weights, in thousandths; 0 if it has none."""
+        live = (task for task in self.tasks.values() if task.record is not None and not task.ended)
+        return sum(task.weight for task in live if task.record and task.record.shared and task.record.lane == lane)
+
+    def outcomes(self, task: str) -> Mapping[str, int]:
+        """The task's counts by outcome name, for tests."""
+        return {outcome.name.lower(): self.tasks[task].counts[outcome] for outcome in Outcome}
