@@ -1,0 +1,1 @@
+"""The `fairlane` command; each subcommand is a module, imported only when used."""

@@ -1,0 +1,27 @@
+"""`fairlane config`: the settings in force."""
+
+from dataclasses import asdict
+
+import click
+
+from fairlane.cli.invocation import Invocation, pass_invocation
+from fairlane.cli.output import Output, output_option
+
+
+@click.group()
+def config() -> None:
+    """The settings in force."""
+
+
+@config.command()
+@output_option
+@pass_invocation
+def show(invocation: Invocation, output: Output) -> None:
+    """Print every setting with its value, where it comes from and what it is. Secrets are masked.
+
+    Of two sources the earlier one counts: option, environment, TOML file, the local stack if it runs, default.
+    """
+    from fairlane.settings_sources import explain_settings
+
+    rows = explain_settings(invocation.settings(), invocation.options)
+    output.emit_rows([asdict(row) for row in rows], ["name", "value", "source", "description"])

@@ -1,0 +1,22 @@
+"""The client and the settings of a command's invocation."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from fairlane.cli.invocation import Invocation
+from fairlane.settings import Settings
+from producers.client import PushClient
+
+
+def settings_of(ctx: click.Context) -> Settings:
+    """The settings from all sources; logging is set up as they say."""
+    return ctx.ensure_object(Invocation).settings()
+
+
+@contextmanager
+def client_of(ctx: click.Context) -> Iterator[PushClient]:
+    """A client on the configured servers."""
+    with PushClient.connect(settings_of(ctx)) as client:
+        yield client

@@ -1,0 +1,28 @@
+"""`fairlane doctor`: is everything there, and what mends it if not."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlane.cli.exit_codes import FAILURE, OK
+from fairlane.cli.invocation import pass_settings
+from fairlane.cli.output import Output, output_option, say
+
+if TYPE_CHECKING:
+    from fairlane.settings import Settings
+
+
+@click.command()
+@output_option
+@pass_settings
+def doctor(settings: "Settings", output: Output) -> int:
+    """Check Java, Maven, Pulsar and its settings, namespaces, Redis and the clock. Exits with 1 if a check fails."""
+    from fairlane.doctor import examine
+    from fairlane.system_clock import SystemClock
+
+    findings = examine(settings, SystemClock())
+    output.emit_rows([asdict(finding) for finding in findings], ["level", "what", "fix"])
+    failed = sum(finding.level == "fail" for finding in findings)
+    say(f"{failed} of {len(findings)} checks fail" if failed else "all well")
+    return FAILURE if failed else OK

@@ -1,0 +1,19 @@
+"""What the command line exits with; errors carry theirs as `exit_code`."""
+
+OK = 0
+FAILURE = 1
+USAGE = 2
+NOT_FOUND = 3
+UNREACHABLE = 4
+REFUSED = 5
+INTERRUPTED = 130
+
+MEANINGS = {
+    OK: "done",
+    FAILURE: "failed, or not finished (a task that did not complete, a check that fails)",
+    USAGE: "wrong usage, or a value outside its limits",
+    NOT_FOUND: "the task or other thing named does not exist",
+    UNREACHABLE: "Pulsar or Redis cannot be reached, or took too long",
+    REFUSED: "understood and refused: a conflict or a limit",
+    INTERRUPTED: "interrupted",
+}

@@ -1,0 +1,130 @@
+"""The `fairlane` command: global options, lazy subcommands, and what an error looks like."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from dispatcher.errors import FairlaneError
+from fairlane.cli import exit_codes
+from fairlane.cli.invocation import Invocation, options_of
+
+COMMANDS = {
+    "stack": "start, stop and show the local Pulsar and Redis",
+    "provision": "make Pulsar ready: tenant, namespaces, policies, topics",
+    "doctor": "check Java, Pulsar, Redis, clock and namespaces, and say the fix",
+    "config": "show every setting, its value and where it comes from",
+    "demo": "run the whole service on this machine, with real input",
+    "worker": "run workers, or list them",
+    "task": "submit, watch and steer tasks",
+    "tier": "show or set the weights of the tiers",
+    "capacity": "show or set how many targets a second are sent",
+    "top": "watch tiers, tasks and workers live",
+    "registry": "rebuild the view in Redis",
+    "bench": "measure throughput, shares, latency and fairness",
+}
+"""Name -> help. Each is `fairlane.cli.NAME.NAME`, imported when it is used, so that `--help` is quick."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and imports one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"fairlane.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in exit_codes.MEANINGS.items()])
+
+
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from fairlane import __version__
+
+        click.echo(f"fairlane {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--config", type=click.Path(dir_okay=False), help="TOML file of settings (default: ./fairlane.toml)")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="least grave message shown")
+@click.option("--log-json/--no-log-json", default=None, help="write messages as JSON lines")
+@click.option("--pulsar-url", metavar="URL", help="Pulsar's binary address, instead of the local stack's")
+@click.option("--pulsar-admin-url", metavar="URL", help="Pulsar's REST address")
+@click.option("--redis-url", metavar="URL", help="Redis' address")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="show the version")
+@click.pass_context
+def cli(
+    ctx: click.Context,
+    config: str | None,
+    log_level: str | None,
+    log_json: bool | None,
+    pulsar_url: str | None,
+    pulsar_admin_url: str | None,
+    redis_url: str | None,
+) -> None:
+    """Fairlane dispatches mass push notifications by priority: one lane per task, one capacity shared by quota."""
+    ctx.obj = Invocation(options_of(config, log_level, log_json, pulsar_url, pulsar_admin_url, redis_url))
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit with one of the documented codes."""
+    sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+
+
+def run(arguments: list[str]) -> int:
+    """The exit code of a command line; every error is told on stderr."""
+    try:
+        result = cli.main(args=arguments, prog_name="fairlane", standalone_mode=False)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return exit_codes.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`); the interpreter must not complain when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exit_codes.OK
+    except Exception as error:
+        return _report(error, arguments)
+    return result if isinstance(result, int) else exit_codes.OK
+
+
+def _report(error: Exception, arguments: list[str]) -> int:
+    """Tell an error in one line, cause first; the traceback only for those who asked for it."""
+    if _wants_traceback(arguments):
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, FairlaneError):
+        click.echo(f"fairlane: {error.cause} {error.next_step}".rstrip(), err=True)
+        return error.exit_code
+    click.echo(
+        f"fairlane: internal error: {type(error).__name__}: {error} (`fairlane --log-level debug ...` shows where)",
+        err=True,
+    )
+    return exit_codes.FAILURE
+
+
+def _wants_traceback(arguments: list[str]) -> bool:
+    asked = any(
+        argument == "--log-level=debug" or arguments[position : position + 2] == ["--log-level", "debug"]
+        for position, argument in enumerate(arguments)
+    )
+    return asked or os.environ.get("FAIRLANE_LOG_LEVEL", "").lower() == "debug"

@@ -1,0 +1,26 @@
+"""How far a submission is, on stderr."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from dispatcher.task import PushTask
+from producers.submit import SubmitProgress
+
+
+@contextmanager
+def submission(task: PushTask) -> Iterator[Callable[[SubmitProgress], None]]:
+    """Gives the function to pass as `on_progress`; where there is no terminal nothing is shown."""
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        line = bar.add_task(f"submitting {task.id or 'task'}", total=task.expected_targets)
+        yield lambda progress: bar.update(line, completed=progress.accepted)

@@ -1,0 +1,101 @@
+"""Checks of everything Fairlane needs, each with what mends it."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import redis
+
+from backends import provision, redis_client
+from backends.provision import Finding
+from dispatcher.clock import Clock
+from dispatcher.errors import FairlaneError
+from fairlane.settings import Settings
+from fairlane.stack import java, redis_server
+from fairlane.stack.distribution import VERSION
+from fairlane.stack.errors import StackError
+
+SKEW_WARN_MS = 250
+SKEW_FAIL_MS = 2_000
+"""Redis' clock rules leases and ends of claims; ours dates what a task says (start, expiry)."""
+
+
+def examine(settings: Settings, clock: Clock) -> list[Finding]:
+    """All findings, in the order of what depends on what. Raises nothing that a finding can say."""
+    return [*_local(settings), *provision.check(settings.pulsar), *_redis(settings, clock)]
+
+
+def _local(settings: Settings) -> Iterator[Finding]:
+    """Java, Maven and the cached distribution matter only to the local stack, so their lack is a warning."""
+    only = "only the local stack needs it"
+    try:
+        found = java.find(os.environ)
+        yield Finding("ok", f"Java {found.version} ({found.program})")
+    except StackError as error:
+        yield Finding("warn", f"{error.cause} ({only})", error.next_step)
+    cached = (settings.cache / f"apache-pulsar-{VERSION}").is_dir()
+    if cached:
+        yield Finding("ok", f"Pulsar {VERSION} is in the cache ({settings.cache})")
+    elif shutil.which("mvn"):
+        yield Finding("ok", "Maven is there; it fetches Pulsar when the local stack is first started")
+    else:
+        yield Finding("warn", f"Maven was not found ({only}, once)", "Install it, or run `make setup`.")
+
+
+def _redis(settings: Settings, clock: Clock) -> Iterator[Finding]:
+    try:
+        client = redis_client.connect(settings.redis)
+        try:
+            with redis_client.translated():
+                yield from _redis_server(client)
+                yield _clock_skew(client, clock)
+        finally:
+            client.close()
+    except FairlaneError as error:
+        yield Finding("fail", error.cause, error.next_step)
+
+
+def _redis_server(client: redis.Redis) -> Iterator[Finding]:
+    info: dict[str, Any] = client.info()
+    name = "Valkey" if info.get("server_name") == "valkey" else "Redis"
+    version = str(info.get("valkey_version") or info["redis_version"])
+    oldest = ".".join(map(str, redis_server.OLDEST))
+    old = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2]) < redis_server.OLDEST
+    yield Finding(
+        "fail" if old else "ok", f"{name} {version} answers", f"Fairlane needs {oldest} or newer." if old else ""
+    )
+    yield from (check(info) for check in (_eviction, _persistence, _single))
+
+
+def _eviction(info: dict[str, Any]) -> Finding:
+    policy = info.get("maxmemory_policy", "unknown")
+    if policy == "noeviction":
+        return Finding("ok", "Redis never evicts keys (noeviction)")
+    return Finding("fail", f"Redis evicts keys when memory is short ({policy})", "Set maxmemory-policy to noeviction.")
+
+
+def _persistence(info: dict[str, Any]) -> Finding:
+    if info.get("aof_enabled"):
+        return Finding("ok", "Redis keeps an append-only file")
+    fix = "Set appendonly to yes; without it every restart is followed by a rebuild from Pulsar."
+    return Finding("warn", "Redis keeps no append-only file", fix)
+
+
+def _single(info: dict[str, Any]) -> Finding:
+    if info.get("cluster_enabled"):
+        return Finding(
+            "fail", "This is a Redis Cluster", "Use a single Redis: the ledger's scripts touch many keys at once."
+        )
+    return Finding("ok", "Redis is a single server")
+
+
+def _clock_skew(client: redis.Redis, clock: Clock) -> Finding:
+    before = clock.wall_ms()
+    seconds, micros = client.time()
+    middle = (before + clock.wall_ms()) / 2
+    skew_ms = abs(seconds * 1000 + micros / 1000 - middle)
+    what = f"this machine's clock and Redis' differ by {skew_ms:.0f} ms"
+    if skew_ms < SKEW_WARN_MS:
+        return Finding("ok", what)
+    return Finding("fail" if skew_ms >= SKEW_FAIL_MS else "warn", what, "Run a time service (NTP) on both machines.")

@@ -1,0 +1,50 @@
+"""What the program says of itself: on stderr, as text or as JSON lines."""
+
+import json
+import logging
+import sys
+import time
+
+from fairlane.setting_groups import LogSettings
+
+PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a message: time, level, logger, message, and whatever was given as `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        extra = {name: value for name, value in record.__dict__.items() if name not in PLAIN}
+        line = {
+            "time": _utc(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **extra,
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class TextFormatter(logging.Formatter):
+    """Time (UTC), level, logger, message."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802 -- logging's
+        return _utc(record)
+
+
+def _utc(record: logging.LogRecord) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z"
+
+
+def configure_logging(settings: LogSettings) -> None:
+    """Send all loggers to stderr as the settings say; called again, it replaces what it set before."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if settings.json_lines else TextFormatter())
+    logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
+    for chatty in ("asyncio", "urllib3", "redis"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
