@@ -55,7 +55,7 @@ class Epochs:
 
     def begin_epoch(self, epoch: str, wait_ms: int, partitions: int) -> bool:
         """Begins a view in which nothing is granted for wait_ms; False if there is one already."""
-        return bool(self._view.call("begin_epoch", epoch, wait_ms, partitions))
+        return bool(self._view.call("begin_epoch", epoch, wait_ms, partitions, self._view.run_id()))
 
     def epoch_announced(self, epoch: str, first: bool) -> None:
         """Its EpochStarted is stored. first: no view was ever begun before, so there is no claim to wait for."""

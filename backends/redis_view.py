@@ -41,6 +41,11 @@ class RedisView:
         with translated():
             return redis_now_ms(self.client)
 
+    def run_id(self) -> str:
+        """Another one whenever Redis was started. Raises Unreachable."""
+        with translated():
+            return str(self.client.info("server")["run_id"])
+
     def ping(self) -> None:
         """Raises Unreachable, with the cause, if Redis does not take our commands."""
         self.command("PING")
@@ -80,9 +85,9 @@ def restart_guard(client: redis.Redis, keys: Keys, claim_max_ms: int) -> Callabl
     text = assemble("restarted", [lua_folder("backends")])
 
     def guard() -> None:
-        uptime_s = int(client.info("server")["uptime_in_seconds"])
-        started_ms = redis_now_ms(client) - uptime_s * 1000 + _UPTIME_ERROR_MS
-        client.eval(text, 1, keys.prefix, str(started_ms + claim_max_ms))
+        server = client.info("server")
+        started_ms = redis_now_ms(client) - int(server["uptime_in_seconds"]) * 1000 + _UPTIME_ERROR_MS
+        client.eval(text, 1, keys.prefix, str(started_ms + claim_max_ms), server["run_id"])
 
     return guard
 

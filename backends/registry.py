@@ -71,9 +71,12 @@ class Registry:
         cursor = self._view.command("HGET", self._keys.control, "cursor")
         return cursor.decode() if cursor else None
 
-    def move_control_cursor(self, expected: str | None, to: str) -> bool:
-        """False, and nothing changed, if the cursor stands elsewhere than expected."""
-        return bool(self._view.call("move_cursor", expected or "", to))
+    def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
+        """False, and nothing changed, if the cursor stands elsewhere than expected or the view is of another epoch.
+
+        marked: the epoch's mark has been read: as far as the control topic goes, its view is complete.
+        """
+        return bool(self._view.call("move_cursor", expected or "", to, epoch, int(marked)))
 
     # ------------------------------------------------------------- tasks
 

@@ -7,8 +7,10 @@ from typing import Protocol
 
 import msgspec
 
-from consumers.folder import FoldSettings, Held, IdleWatch, OpenReader, Record, run_while_held
+from backends.topic_reader import Record
+from consumers.folder import FoldSettings, Held, IdleWatch, OpenReader, run_while_held
 from dispatcher.control import ControlRecord, decode_control
+from dispatcher.outcome import EpochMark
 
 _log = logging.getLogger(__name__)
 
@@ -18,20 +20,22 @@ class ControlView(Protocol):
 
     def control_cursor(self) -> str | None: ...
 
-    def apply(self, position: str, record: ControlRecord) -> Sequence[str]:
-        """Applies one record; says which tasks are complete by now. Idempotent; older never undoes newer."""
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> Sequence[str]:
+        """Applies (position, record)s; says which tasks are complete by now. Idempotent; older never undoes newer."""
         ...
 
-    def move_control_cursor(self, expected: str | None, to: str, epoch: str) -> bool:
-        """False, and nothing changed, if the cursor stands elsewhere than expected or the view is another by now."""
+    def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
+        """False, and nothing changed, if the cursor stands elsewhere than expected or the view is another by now.
+        marked: the epoch's mark was among what was read."""
         ...
 
 
 class ControlFolder:
     """Applies every record of the control topic to the registry and keeps the cursor there.
 
-    Records are applied one by one and the cursor is moved after them. It is moved only in the epoch (None: there is no
-    view) that was there before, so that a view emptied in between never skips what it lost.
+    The cursor is moved after the records before it are applied, and only in the epoch (None: there is no view) that was
+    there before: a view emptied in between never skips what it lost. The epoch's mark counts with that move alone, for
+    a folder may still be reading the end of the topic when the view is new and wants it from the beginning.
     """
 
     def __init__(
@@ -66,8 +70,8 @@ class ControlFolder:
             while self._held() and not stop.is_set():
                 records = reader.read(self._settings.batch, self._settings.poll_s)
                 if records:
-                    self._apply(records)
-                    if not self._view.move_control_cursor(cursor, records[-1].position, epoch):
+                    marked = self._apply(records, epoch)
+                    if not self._view.move_control_cursor(cursor, records[-1].position, epoch, marked):
                         return
                     cursor = records[-1].position
                 elif idle.due() and self._view.control_cursor() != cursor:
@@ -75,14 +79,13 @@ class ControlFolder:
         finally:
             reader.close()
 
-    def _apply(self, records: Sequence[Record]) -> None:
-        finished: list[str] = []
-        for record in records:
-            decoded = _decode(record)
-            if decoded is not None:
-                finished.extend(self._view.apply(record.position, decoded))
+    def _apply(self, records: Sequence[Record], epoch: str) -> bool:
+        """Whether the epoch's mark is among them."""
+        decoded = [(record.position, known) for record in records if (known := _decode(record)) is not None]
+        finished = self._view.apply_all([pair for pair in decoded if not isinstance(pair[1], EpochMark)])
         if finished:
-            self._finished(finished)
+            self._finished(list(finished))
+        return any(isinstance(known, EpochMark) and known.epoch == epoch for _, known in decoded)
 
 
 def _decode(record: Record) -> ControlRecord | None:

@@ -4,19 +4,13 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from backends.topic_reader import Record
 from dispatcher.errors import Unreachable
 from dispatcher.ports import Fold
 
 _log = logging.getLogger(__name__)
-
-
-class Record(NamedTuple):
-    """One stored record. position sorts as text in topic order."""
-
-    position: str
-    body: bytes
 
 
 class TopicReader(Protocol):

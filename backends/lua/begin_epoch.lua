@@ -1,7 +1,7 @@
 -- Begins a view in an empty Redis.
 --
 -- KEYS[1] prefix
--- ARGV[1] epoch, [2] ms in which nothing is granted, [3] number of outcome partitions
+-- ARGV[1] epoch, [2] ms in which nothing is granted, [3] number of outcome partitions, [4] run id of this Redis
 -- Returns 1, or 0 if there is a view already
 
 -- include: feed.lua
@@ -11,6 +11,6 @@ local key = P .. ':epoch'
 if redis.call('EXISTS', key) == 1 then return 0 end
 local now = now_ms()
 redis.call('HSET', key, 'id', ARGV[1], 'started_ms', whole(now), 'ready', '0', 'announced', '0', 'marked', '0',
-  'grants_after_ms', whole(now + tonumber(ARGV[2])), 'partitions', ARGV[3])
+  'grants_after_ms', whole(now + tonumber(ARGV[2])), 'partitions', ARGV[3], 'run_id', ARGV[4])
 announce('epoch', '')
 return 1

@@ -1,22 +1,32 @@
 -- Renews the seats that are the owner's, takes free ones, and says who has which.
 --
 -- KEYS[1] prefix
--- ARGV[1] owner, [2] ms until a seat is free again, [3] number n of names, then n names, then the names to take if free
+-- ARGV[1] owner, [2] ms until a seat is free again, [3] how many to hold at most, [4] number n of names, then n names,
+--   then the names to take if free whatever the limit
 -- Returns {name, owner, ...} of the seats that are held
 
 -- include: keys.lua
 
-local owner, ttl_ms, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local wanted = {}
-for index = count + 4, #ARGV do wanted[ARGV[index]] = true end
+local owner, ttl_ms, limit, count = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local overdue = {}
+for index = count + 5, #ARGV do overdue[ARGV[index]] = true end
+
+local holders, mine = {}, 0
+for index = 5, count + 4 do
+  local name = ARGV[index]
+  holders[name] = redis.call('GET', P .. ':lock:' .. name)
+  if holders[name] == owner then mine = mine + 1 end
+end
 
 local answer = {}
-for index = 4, count + 3 do
+for index = 5, count + 4 do
   local name = ARGV[index]
-  local key = P .. ':lock:' .. name
-  local holder = redis.call('GET', key)
-  if not holder and wanted[name] then holder = owner end
-  if holder == owner then redis.call('SET', key, owner, 'PX', ttl_ms) end
+  local holder = holders[name]
+  if not holder and (mine < limit or overdue[name]) then
+    holder = owner
+    mine = mine + 1
+  end
+  if holder == owner then redis.call('SET', P .. ':lock:' .. name, owner, 'PX', ttl_ms) end
   if holder then
     answer[#answer + 1] = name
     answer[#answer + 1] = holder

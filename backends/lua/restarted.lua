@@ -1,14 +1,19 @@
--- Redis was restarted with its data, and may have lost the claims of its last second: nothing is granted until they have
--- ended. Never shortens a wait.
+-- Redis was restarted with its data, and may have lost the claims of its last second. Nothing is granted until they have
+-- ended, and then not before the topics have been read as far as they went at that time: the view gets a new id, so
+-- that its rebuild goes on from the stored cursors.
 --
 -- KEYS[1] prefix
--- ARGV[1] grants_after_ms
--- Returns 1, or 0 if there is no view, or it waits as long already
+-- ARGV[1] grants_after_ms, [2] run id of this Redis
+-- Returns 1, or 0 if there is no view, or it was begun (or has been here before) since Redis started
 
--- include: keys.lua
+-- include: feed.lua
 
 local key = P .. ':epoch'
-if redis.call('EXISTS', key) == 0 then return 0 end
-if tonumber(redis.call('HGET', key, 'grants_after_ms') or 0) >= tonumber(ARGV[1]) then return 0 end
-redis.call('HSET', key, 'grants_after_ms', ARGV[1])
+local got = redis.call('HMGET', key, 'id', 'run_id', 'partitions')
+if not got[1] or got[2] == ARGV[2] then return 0 end
+redis.call('HSET', key, 'id', string.match(got[1], '^[^.]*') .. '.' .. ARGV[2], 'run_id', ARGV[2], 'ready', '0', 'marked', '0',
+  'grants_after_ms', ARGV[1])
+redis.call('HDEL', key, 'read:control')
+for partition = 0, tonumber(got[3] or 0) - 1 do redis.call('HDEL', key, 'read:' .. partition) end
+announce('epoch', '')
 return 1

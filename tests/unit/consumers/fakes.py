@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from consumers.folder import Record
+from backends.topic_reader import Record
 from dispatcher.control import ControlRecord, decode_control, encode_control
 from dispatcher.errors import Unreachable
 from dispatcher.outcome import OutcomeRecord, decode_record, encode_record
@@ -28,7 +28,7 @@ class Topic:
     def store(self, body: bytes) -> str:
         if self.broken:
             raise Unreachable("Pulsar is gone.")
-        self.records.append(Record(position(len(self.records)), body))
+        self.records.append(Record(position(len(self.records)), body, ""))
         return self.records[-1].position
 
     def open(self, after: str | None) -> "Reader":

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from consumers.control_folder import ControlFolder
 from consumers.folder import FoldSettings
 from dispatcher.control import ControlChange, ControlRecord
+from dispatcher.outcome import EpochMark
 from tests.unit.consumers.fakes import ControlTopic, eventually, position, running
 
 QUICK = FoldSettings(batch=3, poll_s=0.001, idle_check_s=0.002, pause_s=0.01)
@@ -19,22 +20,26 @@ class View:
         self.fields: dict[str, str] = {}
         self.applied = 0
         self.flush_at = -1
+        self.marked = False
 
     def control_cursor(self) -> str | None:
         return self.cursor
 
-    def apply(self, position: str, record: ControlRecord) -> Sequence[str]:
-        assert isinstance(record, ControlChange)
-        self.fields[record.task] = record.value
-        self.applied += 1
-        if self.applied == self.flush_at:
-            self.flush()
-        return [record.task] if record.value == "last" else []
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> Sequence[str]:
+        for _, record in records:
+            if isinstance(record, ControlChange):
+                self.fields[record.task] = record.value
+                self.applied += 1
+            if self.applied == self.flush_at:
+                self.flush_at = -1
+                self.flush()
+        return [record.task for _, record in records if isinstance(record, ControlChange) and record.value == "last"]
 
-    def move_control_cursor(self, expected: str | None, to: str, epoch: str) -> bool:
+    def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
         if expected != self.cursor or epoch != self.epoch:
             return False
         self.cursor = to
+        self.marked = self.marked or marked
         return True
 
     def flush(self) -> None:
@@ -94,6 +99,16 @@ def test_what_cannot_be_read_is_passed_over() -> None:
     with running(folder(view, topic).run):
         eventually(lambda: view.cursor == position(2))
     assert sorted(view.fields) == ["t0", "t1"]
+
+
+def test_the_mark_of_another_epoch_does_not_count() -> None:
+    view, topic = View(), topic_of(1)
+    topic.append(EpochMark(1, "e0"))
+    with running(folder(view, topic).run):
+        eventually(lambda: view.cursor == position(1))
+        assert not view.marked
+        topic.append(EpochMark(1, "e1"))
+        eventually(lambda: view.marked)
 
 
 def test_complete_tasks_are_told() -> None:
