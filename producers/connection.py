@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -53,7 +53,7 @@ def connect(settings: ConnectionSettings) -> Connection:
     topics, clock = pulsar_client.topics(settings.pulsar), SystemClock()
     with ExitStack() as opened:
         client = pulsar_client.connect(settings.pulsar)
-        opened.callback(client.close)
+        opened.callback(_close, client)
         control = opened.enter_context(closing(ControlTopic(client, topics)))
         admin = opened.enter_context(closing(PulsarAdmin(settings.pulsar)))
         view = opened.enter_context(closing(redis_view.open_view(settings.redis)))
@@ -68,6 +68,11 @@ def connect(settings: ConnectionSettings) -> Connection:
         )
         letters = partial(read_dead_letters, client, topics)
         return Connection(services, registry, Workers(view), letters, opened.pop_all().close)
+
+
+def _close(client: pulsar.Client) -> None:
+    with suppress(pulsar.PulsarException):  # it complains of producers that are still letting go
+        client.close()
 
 
 class PulsarLanes:

@@ -97,13 +97,13 @@ def _told(row: SubmissionRow | None, task: str, record: ControlRecord) -> Submis
         return SubmissionRow(record, "running", False, None, None) if isinstance(record, TaskRecord) else None
     match record:
         case Sealed() if row.seal is None:
-            return row._replace(seal=record)
+            row = row._replace(seal=record)
         case Checkpoint(writer=writer) if writer == MAIN_WRITER and _further(record, row.checkpoint):
-            return row._replace(checkpoint=record)
+            row = row._replace(checkpoint=record)
         case ControlChange(field="cancelled") if not row.ended:
-            return row._replace(state="cancelled")
+            row = row._replace(state="cancelled")
         case Finished(state=state):
-            return row._replace(state=state, ended=True)
+            row = row._replace(state=state, ended=True)
     return row
 
 
