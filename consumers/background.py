@@ -1,0 +1,57 @@
+"""A thread that does small things later, so that others need not wait."""
+
+import heapq
+import itertools
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+Action = Callable[[], None]
+
+_log = logging.getLogger(__name__)
+
+
+class Background:
+    """Does actions one after the other, in one thread, each when it is due. An action must be quick and may raise."""
+
+    def __init__(self, name: str) -> None:
+        self._new: queue.SimpleQueue[tuple[float, Action] | None] = queue.SimpleQueue()
+        self._due: list[tuple[float, int, Action]] = []
+        self._numbers = itertools.count()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def do(self, action: Action, after_s: float = 0.0) -> None:
+        """Has `action` done after so many seconds. Never blocks; from any thread."""
+        self._new.put((time.monotonic() + after_s, action))
+
+    def stop(self, deadline_s: float) -> bool:
+        """Forgets what is not yet done. False if the thread was still busy at the deadline."""
+        self._new.put(None)
+        self._thread.join(deadline_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while self._take():
+            while self._due and self._due[0][0] <= time.monotonic():
+                self._do(heapq.heappop(self._due)[2])
+
+    def _take(self) -> bool:
+        """Waits for news or for the next action to be due; False at the end."""
+        wait_s = max(0.0, self._due[0][0] - time.monotonic()) if self._due else None
+        try:
+            news = self._new.get(timeout=wait_s)
+        except queue.Empty:
+            return True
+        if news is None:
+            return False
+        heapq.heappush(self._due, (news[0], next(self._numbers), news[1]))
+        return True
+
+    def _do(self, action: Action) -> None:
+        try:
+            action()
+        except Exception:
+            _log.exception("A background action failed")

@@ -1,0 +1,189 @@
+"""The lanes a worker is attached to, on Pulsar: implements dispatcher.ports.Lanes."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pulsar
+
+from backends.pulsar_client import position_of
+from consumers.attachment import Attachment, AttachSettings, Surroundings
+from consumers.background import Background
+from consumers.prefetch import PrefetchBudget, PrefetchSettings, too_different
+from dispatcher.clock import Clock
+from dispatcher.errors import Malformed
+from dispatcher.ports import DeadLetter, DeadLetters, Delivery, LaneInfo
+
+DEAD_LETTER_FORMAT = 1
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LaneSettings:
+    """most_held: unacked messages of one lane given out, above which it yields nothing until some are acked; with its
+    queue it must stay below the 50,000 at which the broker stops a consumer."""
+
+    prefetch: PrefetchSettings = field(default_factory=PrefetchSettings)
+    attach: AttachSettings = field(default_factory=AttachSettings)
+    most_held: int = 20_000
+
+
+@dataclass
+class _Lane:
+    info: LaneInfo
+    attachment: Attachment
+    full: bool = False
+    """It yielded nothing because too much is held."""
+
+
+class PulsarLanes:
+    """One Shared consumer per lane. All calls come from the engine's thread; nothing here blocks it.
+
+    ready: told of a lane with something to drain, from any thread; it must be quick and must not raise. It may hear of
+    a lane that turns out to be empty, or is no longer attached.
+    """
+
+    def __init__(
+        self,
+        client: pulsar.Client,
+        ready: Callable[[str], None],
+        dead_letters: DeadLetters,
+        clock: Clock,
+        settings: LaneSettings | None = None,
+    ) -> None:
+        self._settings = settings or LaneSettings()
+        self._ready = ready
+        self._dead_letters = dead_letters
+        self._clock = clock
+        self._lanes: dict[str, _Lane] = {}
+        self._budget = PrefetchBudget(self._settings.prefetch)
+        self._background = Background("lane-attacher")
+        self._buried: deque[tuple[Attachment, Any]] = deque()
+        """Undecodable messages whose dead letters are stored; put in from any thread."""
+        self._around = Surroundings(client, self._background, clock, ready, self._undecodable, self._settings.attach)
+        self._closing = 0
+        self._all_closed = threading.Condition()
+
+    # ------------------------------------------------------------- the port
+    def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
+        """Attaches in the background. Said again of an attached lane it may exchange its consumer for one with a larger
+        or smaller queue (if nothing is held), and it looks again for a lane that was given up."""
+        known = self._lanes.get(lane.name)
+        if known is not None and not self._replaceable(known, lane, prefetch_targets):
+            known.info = lane
+            return
+        self.detach(lane.name)
+        queue = self._budget.take(lane, prefetch_targets)
+        self._lanes[lane.name] = _Lane(lane, Attachment(lane.name, queue, self._around))
+
+    def detach(self, lane: str) -> None:
+        """Lets go: what is not acked will be delivered to others. Of a lane that is not attached: nothing."""
+        known = self._lanes.pop(lane, None)
+        if known is None:
+            return
+        self._budget.give_back(lane)
+        with self._all_closed:
+            self._closing += 1
+        known.attachment.close(self._one_closed)
+
+    def drain(self, lane: str, max_targets: int) -> tuple[list[Delivery], bool]:
+        """What the lane has now, up to max_targets (over it by less than one envelope), in order; and whether it ran
+        empty (then it announces itself). Never blocks."""
+        if self._buried:
+            self._ack_buried()
+        known = self._lanes.get(lane)
+        if known is None:
+            return [], True
+        if known.attachment.held >= self._settings.most_held:
+            known.full = True
+            return [], True
+        return known.attachment.drain(max_targets)
+
+    def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
+        """Of a lane that is no longer attached: nothing, copies will be told by their identity."""
+        known = self._lanes.get(lane)
+        if known is None:
+            return
+        known.attachment.ack([delivery.handle for delivery in deliveries])
+        if known.full and known.attachment.held < self._settings.most_held // 2:
+            known.full = False
+            self._ready(lane)
+
+    # ------------------------------------------------------------- the worker's
+    def attached(self) -> int:
+        """Lanes whose consumer is open."""
+        return sum(known.attachment.open for known in self._lanes.values())
+
+    def held(self, lane: str) -> int:
+        """Messages of the lane given out and not acked."""
+        known = self._lanes.get(lane)
+        return 0 if known is None else known.attachment.held
+
+    def queue(self, lane: str) -> int:
+        """Envelopes the lane's consumer may hold ahead of time; 0 if it is not attached."""
+        known = self._lanes.get(lane)
+        return 0 if known is None else known.attachment.queue
+
+    def stop(self, deadline_s: float) -> bool:
+        """Detaches all lanes. False if some consumers were still open after so many seconds; closing the client ends
+        them."""
+        until_s = self._clock.monotonic_s() + deadline_s
+        for lane in list(self._lanes):
+            self.detach(lane)
+        with self._all_closed:
+            closed = self._all_closed.wait_for(lambda: not self._closing, deadline_s)
+        if not closed:
+            _log.warning("%d lanes were not let go within %g s", self._closing, deadline_s)
+        return self._background.stop(max(0.1, until_s - self._clock.monotonic_s())) and closed
+
+    # ------------------------------------------------------------- inside
+    def _replaceable(self, known: _Lane, lane: LaneInfo, prefetch_targets: int) -> bool:
+        attachment = known.attachment
+        if attachment.given_up:
+            return True
+        if attachment.held or not attachment.open:
+            return False
+        return too_different(attachment.queue, self._budget.affordable_queue(lane, prefetch_targets))
+
+    def _one_closed(self) -> None:
+        with self._all_closed:
+            self._closing -= 1
+            if not self._closing:
+                self._all_closed.notify_all()
+
+    # ------------------------------------------------------------- messages that are no envelopes
+    def _undecodable(self, attachment: Attachment, message: Any, error: Malformed) -> None:
+        """Never lost, never in the way: its body goes to the dead letters, then it is acked. Its place in the lane
+        tells copies apart."""
+        _log.error("%s Lane %s; it goes to the dead letters.", error, attachment.lane)
+        attachment.held += 1
+        letter = DeadLetter(
+            format=DEAD_LETTER_FORMAT,
+            task="",
+            writer=f"{attachment.lane} {position_of(message.message_id())}",
+            sequence=0,
+            attempt=0,
+            at_ms=self._clock.wall_ms(),
+            channel="",
+            positions=[],
+            targets=[],
+            outcomes=[],
+            reasons=[error.cause],
+            body=message.data(),
+        )
+        self._dead_letters.publish(letter, partial(self._letter_stored, attachment, message))
+
+    def _letter_stored(self, attachment: Attachment, message: Any, error: Exception | None) -> None:
+        """From any thread. Without a receipt the message stays unacked and is delivered again."""
+        if error is None:
+            self._buried.append((attachment, message))
+            self._ready(attachment.lane)
+
+    def _ack_buried(self) -> None:
+        while self._buried:
+            attachment, message = self._buried.popleft()
+            attachment.ack([message])
