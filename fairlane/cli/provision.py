@@ -19,5 +19,6 @@ def provision(settings: "Settings", output: Output) -> None:
     from backends.provision import provision as make_ready
 
     changed = make_ready(settings.pulsar)
-    output.emit({"changed": changed}, lambda: "\n".join(changed))
+    if changed or output.as_json:
+        output.emit({"changed": changed}, lambda: "\n".join(changed))
     say(f"{len(changed)} changes" if changed else "nothing to change")

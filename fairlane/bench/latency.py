@@ -1,0 +1,61 @@
+"""A new high task among a large backlog: from the call of submit to the delivery of its last target."""
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dispatcher.task import PushTask
+from dispatcher.tier import Tier
+from fairlane.bench.stage import Stage, stage, targets, wait_for
+from fairlane.settings import Settings
+
+CAPACITY = 2_000
+BACKLOG = {Tier.LOW: 200_000, Tier.MEDIUM: 50_000}
+PROBES, PROBE_TARGETS, PROBE_EVERY_S = 40, 10, 0.25
+
+
+def fill(scene: Stage, seed: int) -> None:
+    for tier, count in BACKLOG.items():
+        task = PushTask(app="bench", tier=tier, channel="null", message={"body": "backlog"}, expected_targets=count)
+        scene.client.submit(task, targets=targets(count, seed))
+
+
+def delivered(folder: Path) -> dict[str, float]:
+    """Wall time at which the last envelope of each task was delivered, from the log channel's files."""
+    found: dict[str, float] = {}
+    for path in folder.glob("*.jsonl"):
+        for line in path.read_text().splitlines():
+            entry = json.loads(line)
+            found[entry["task"]] = max(found.get(entry["task"], 0.0), entry["at_ms"] / 1000)
+    return found
+
+
+def probe(scene: Stage, number: int) -> tuple[str, float]:
+    """Submits one small high task: its id and the wall time of the call."""
+    task = PushTask(
+        app="bench", tier=Tier.HIGH, channel="log", message={"body": "probe"}, expected_targets=PROBE_TARGETS
+    )
+    called = time.time()
+    handle = scene.client.submit(task, targets=targets(PROBE_TARGETS, 10_000 + number))
+    return handle.id, called
+
+
+def run(settings: Settings, seed: int, say: Callable[[str], None]) -> dict[str, float]:
+    """One run of 40 probes: p50 and p95 in milliseconds."""
+    with stage(settings, say, {"FAIRLANE_LOG_CHANNEL_DIR": "."}) as scene:
+        scene.client.set_capacity(CAPACITY)
+        fill(scene, seed)
+        for number in range(2):
+            scene.crew.join(f"worker-{number}")
+        wait_for("workers to send", lambda: sum(w.rate for w in scene.client.workers()) > CAPACITY * 0.8, 60)
+        called = {}
+        for number in range(PROBES):
+            task, at = probe(scene, number)
+            called[task] = at
+            time.sleep(PROBE_EVERY_S)
+        wait_for("the probes", lambda: called.keys() <= delivered(scene.folder).keys(), 30)
+        ended = delivered(scene.folder)
+    waits = sorted((ended[task] - at) * 1000 for task, at in called.items())
+    return {"p50_ms": statistics.median(waits), "p95_ms": waits[int(len(waits) * 0.95) - 1], "max_ms": waits[-1]}

@@ -1,0 +1,99 @@
+"""Throughput: workers on a standing backlog, a bare loop of the Pulsar client on the same messages, and submission."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dispatcher.task import PushTask
+from dispatcher.tier import Tier
+from fairlane.bench import bare as bare_loop
+from fairlane.bench.stage import Stage, split, stage, targets, wait_for
+from fairlane.settings import Settings
+from producers.client import PushClient
+from producers.handle import TaskHandle
+
+WORKERS = 2
+TASKS = 6
+
+
+@dataclass(frozen=True)
+class Load:
+    """chunk: targets per envelope; count: targets in all; seed: of the targets."""
+
+    chunk: int
+    count: int
+    seed: int
+
+
+def submit_all(client: PushClient, load: Load, audience: list[str]) -> tuple[list[TaskHandle], float]:
+    """Submits the audience as six tasks, two a tier. Returns the handles and the seconds it took."""
+    tiers = [tier for tier in Tier for _ in range(TASKS // len(Tier))]
+    started = time.monotonic()
+    handles = []
+    for tier, part in zip(tiers, split(audience, TASKS), strict=True):
+        task = PushTask(
+            app="bench", tier=tier, channel="null", message={"title": "Benchmark", "body": "x" * 200},
+            expected_targets=max(len(part), 5_001), chunk=load.chunk,
+        )  # fmt: skip
+        handles.append(client.submit(task, targets=part))
+    return handles, time.monotonic() - started
+
+
+def settled(handles: list[TaskHandle]) -> int:
+    counts = [handle.progress().targets for handle in handles]
+    return sum(count.total - count.pending for count in counts)
+
+
+def drain(scene: Stage, handles: list[TaskHandle], count: int) -> float:
+    """Targets/s of the workers, from the first settled targets seen to the last."""
+    for number in range(WORKERS):
+        scene.crew.join(f"worker-{number}")
+    wait_for("the first targets", lambda: settled(handles) > 0, 60, 0.01)
+    first_s, first = time.monotonic(), settled(handles)
+    wait_for("all targets", lambda: settled(handles) >= count, 300, 0.02)
+    return (count - first) / (time.monotonic() - first_s)
+
+
+def bare_rate(scene: Stage, lanes: list[str], envelopes: int, decode: bool) -> float:
+    """Envelopes/s of two processes that only receive (decode, where asked) and acknowledge the same messages."""
+    command = [sys.executable, "-m", "fairlane.bench.bare", "decode" if decode else "plain"]
+    parts = [lanes[number::WORKERS] for number in range(WORKERS)]
+    processes = [
+        subprocess.Popen([*command, *part], env=scene.crew.environment, stdout=subprocess.PIPE) for part in parts
+    ]
+    answers = [json.loads(process.communicate(timeout=300)[0]) for process in processes]
+    received = sum(answer["received"] for answer in answers)
+    if received < envelopes:
+        scene.say(f"the bare loop received {received:,} of {envelopes:,} envelopes")
+    return float(received / max(answer["busy_s"] for answer in answers))
+
+
+def run(settings: Settings, load: Load, say: Callable[[str], None]) -> dict[str, float]:
+    """One run: submit, then workers, then the bare loop on the same messages."""
+    from backends.pulsar_admin import PulsarAdmin
+
+    audience = targets(load.count, load.seed)
+    with stage(settings, say) as scene:
+        handles, submit_s = submit_all(scene.client, load, audience)
+        lanes = [handle.progress().lane for handle in handles]
+        admin = PulsarAdmin(scene.settings.pulsar)
+        for lane in lanes:
+            admin.create_subscription(lane, bare_loop.NAME)
+        for lane in lanes:
+            admin.delete_subscription(lane, bare_loop.NAME)
+        bare = bare_rate(scene, lanes, load.count // load.chunk, decode=load.chunk > 1) * load.chunk
+        workers = drain(scene, handles, load.count)
+    return {
+        "submit_targets_s": load.count / submit_s,
+        "workers_targets_s": workers,
+        "bare_targets_s": bare,
+        "workers_to_bare": workers / bare,
+    }
+
+
+def default_count(chunk: int) -> int:
+    """Enough for several seconds of work: 300,000 targets at one an envelope, 15 million at 500."""
+    return 300_000 if chunk == 1 else min(300_000 * chunk // 3, 15_000_000)

@@ -1,0 +1,75 @@
+"""Kinds of command-line arguments: durations, times, and `field=value` pairs."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    Parameter = click.ParamType[Any]  # generic in newer versions of click's types only
+else:
+    Parameter = click.ParamType
+
+UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def parse_duration_s(text: str) -> float:
+    """ "90", "90s", "1h30m", "2d" -> seconds. Raises ValueError."""
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is not a duration; write for example 90s, 15m, 1h30m or 2d")
+    return sum(float(number) * UNITS_S[unit] for number, unit in parts)
+
+
+def parse_time(text: str, now: datetime) -> datetime:
+    """An ISO 8601 time (local time where it names no zone), or "+15m" from now. Raises ValueError."""
+    if text.startswith("+"):
+        return now + timedelta(seconds=parse_duration_s(text[1:]))
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise ValueError(f"{text!r} is not a time; write for example 2030-01-31T18:00+01:00 or +15m") from None
+
+
+class Duration(Parameter):
+    """Seconds, from text like 15m."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return value if isinstance(value, float) else parse_duration_s(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Time(Parameter):
+    """A moment, from ISO 8601 or from +15m."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        try:
+            return value if isinstance(value, datetime) else parse_time(str(value), datetime.now(UTC))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Assignment(Parameter):
+    """`field=value`, with the field one of those named."""
+
+    name = "field=value"
+
+    def __init__(self, *fields: str) -> None:
+        self.fields = fields
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        field, sign, text = str(value).partition("=")
+        if not sign or field not in self.fields:
+            self.fail(f"{value!r}: write {' or '.join(f'{name}=VALUE' for name in self.fields)}", param, ctx)
+        return field, text

@@ -1,0 +1,106 @@
+"""`fairlane bench`: measure throughput, shares, latency, fairness, memory and idle cost on the real servers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from fairlane.cli.connect import settings_of
+from fairlane.cli.output import Output, output_option, say
+from fairlane.settings import Settings
+
+Run = Callable[[Settings, int], dict[str, float]]
+
+
+@click.group()
+def bench() -> None:
+    """Measure this machine: a tenant of its own, real worker processes, cleared away afterwards.
+
+    Figures are medians (with least and most) of --runs runs; seeds are fixed.
+    """
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        output_option,
+        click.option("--seed", type=int, default=2026, show_default=True),
+        click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="How often to repeat."),
+        click.pass_context,
+    ):
+        command = option(command)
+    return command
+
+
+def _repeat(ctx: click.Context, output: Output, name: str, runs: int, seed: int, run: Run) -> None:
+    from fairlane.bench.stage import Figures, machine
+
+    figures = Figures()
+    for number in range(runs):
+        found = run(settings_of(ctx), seed + 1_000 * number)
+        figures.add(found)
+        say(f"{name} {number + 1}/{runs}: " + ", ".join(f"{key} {value:,.4g}" for key, value in found.items()))
+    summary = figures.summary()
+    document = {"benchmark": name, "runs": runs, "seed": seed, "machine": machine(), "figures": summary}
+    output.emit_document(document, [{"figure": key, **value} for key, value in summary.items()])
+
+
+@bench.command()
+@click.option("--chunk", type=click.IntRange(1, 500), default=1, show_default=True, help="Targets per envelope.")
+@click.option(
+    "--targets", "count", type=click.IntRange(1_000), help="Targets in all (300,000 at 1, 15,000,000 at 500)."
+)
+@_options
+def throughput(ctx: click.Context, output: Output, chunk: int, count: int | None, runs: int, seed: int) -> None:
+    """Submission, two workers on a standing backlog, and the client's bare loop on the same messages."""
+    from fairlane.bench.throughput import Load, default_count, run
+
+    def once(settings: Settings, run_seed: int) -> dict[str, float]:
+        return run(settings, Load(chunk, count or default_count(chunk), run_seed), say)
+
+    _repeat(ctx, output, f"throughput chunk {chunk}", runs, seed, once)
+
+
+@bench.command()
+@click.option("--low-only", is_flag=True, help="One of the two workers holds only low lanes.")
+@_options
+def shares(ctx: click.Context, output: Output, low_only: bool, runs: int, seed: int) -> None:
+    """Shares of the tiers at 2,000/s, all backlogged: the worst deviation in any 5-s window."""
+    from fairlane.bench.shares import run
+
+    _repeat(ctx, output, "shares", runs, seed, lambda settings, run_seed: run(settings, run_seed, low_only, say))
+
+
+@bench.command()
+@_options
+def latency(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
+    """A new high task of 10 targets among a backlog of 250,000 at 2,000/s: from submit to delivery."""
+    from fairlane.bench.latency import run
+
+    _repeat(ctx, output, "latency", runs, seed, lambda settings, run_seed: run(settings, run_seed, say))
+
+
+@bench.command()
+@_options
+def fairness(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
+    """One task of 100,000 and nine of 1,000 in a tier at 2,000/s: times of the small ones over their fair time."""
+    from fairlane.bench.fairness import run
+
+    _repeat(ctx, output, "fairness", runs, seed, lambda settings, run_seed: run(settings, run_seed, say))
+
+
+@bench.command()
+@_options
+def idle(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
+    """CPU of a worker that holds 500 live lanes with no messages."""
+    from fairlane.bench.resources import idle as run
+
+    _repeat(ctx, output, "idle", runs, seed, lambda settings, _seed: run(settings, say))
+
+
+@bench.command()
+@_options
+def memory(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
+    """Most memory of submitting 10 million targets, and of a worker before a backlog of 5 million."""
+    from fairlane.bench.resources import memory as run
+
+    _repeat(ctx, output, "memory", runs, seed, lambda settings, _seed: run(settings, say))

@@ -1,0 +1,38 @@
+"""The service as seen through a client, for commands that show it."""
+
+import time
+from dataclasses import dataclass
+
+from dispatcher.view import Globals, TaskView, WorkerBeat
+from fairlane.screen.sample import Sample, Sampler
+from fairlane.system_clock import SystemClock
+from producers.client import PushClient
+
+MEASURE_S = 2.2
+"""Heartbeats come once a second: long enough to see two."""
+MOST_TASKS = 1_000
+
+
+@dataclass(frozen=True)
+class LiveTasks:
+    """A `Source` for the sampler: the live tasks of a client."""
+
+    client: PushClient
+
+    def globals(self) -> Globals:
+        return self.client.globals()
+
+    def workers(self) -> list[WorkerBeat]:
+        return self.client.workers()
+
+    def live_tasks(self) -> list[TaskView]:
+        states = ("running", "paused", "scheduled")
+        return [view for state in states for view in self.client.tasks(state, limit=MOST_TASKS)]
+
+
+def settled_sample(client: PushClient) -> Sample:
+    """A sample whose rates are of the last two seconds."""
+    sampler = Sampler(LiveTasks(client), SystemClock())
+    sampler.take()
+    time.sleep(MEASURE_S)
+    return sampler.take()

@@ -1,0 +1,16 @@
+"""`fairlane task`: submit, look at and steer push tasks."""
+
+import click
+
+from fairlane.cli.task_read import failures, list_tasks, show, wait
+from fairlane.cli.task_steer import cancel, pause, resume, set_controls
+from fairlane.cli.task_submit import submit
+
+
+@click.group()
+def task() -> None:
+    """Submit, look at and steer push tasks."""
+
+
+for command in (submit, list_tasks, show, wait, failures, pause, resume, cancel, set_controls):
+    task.add_command(command)

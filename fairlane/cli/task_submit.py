@@ -1,0 +1,125 @@
+"""`fairlane task submit`: one task from options, or many from files."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import click
+
+from dispatcher.errors import FairlaneError
+from dispatcher.task import PushTask
+from dispatcher.tier import Tier
+from fairlane.cli.arguments import Duration, Time
+from fairlane.cli.connect import client_of
+from fairlane.cli.exit_codes import FAILURE
+from fairlane.cli.output import Output, output_option, say
+from producers.client import Audience, PushClient
+from producers.submit import SubmitResult
+
+
+@click.command()
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False))
+@click.option("--id", "task_id", help="Id of the task; submitting it again with the same targets is safe.")
+@click.option("--app", help="The app that owns the task.")
+@click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), default="medium", show_default=True)
+@click.option("--channel", default="null", show_default=True, help="What delivers it: null, log, http or your own.")
+@click.option("--title", help="Title of the message.")
+@click.option("--body", help="Body of the message.")
+@click.option(
+    "--targets",
+    metavar="FILE|-",
+    help="CSV (a column target or token; the others are variables), JSON lines, or one a line; - is standard input.",
+)
+@click.option("--expected", type=click.IntRange(0), help="How many targets to expect, where you know.")
+@click.option("--chunk", type=click.IntRange(1, 500), help="Targets per envelope; by default from tier and size.")
+@click.option("--ttl", type=Duration(), help="What is not sent after this long expires: 90s, 1h, 2d.")
+@click.option("--at", type=Time(), help="Start time: ISO 8601, or +15m from now.")
+@click.option("--weight", type=float, help="Share among the tasks of its tier (1 by default).")
+@click.option("--cap", type=click.IntRange(1), help="Most targets/s of this task.")
+@click.option("--hold", is_flag=True, help="Send nothing before the whole audience is stored.")
+@output_option
+@click.pass_context
+def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **options: Any) -> None:
+    """Submit tasks: from YAML or JSON FILEs of tasks, or one task from the options.
+
+    \b
+    fairlane task submit examples/tasks.yaml
+    fairlane task submit --app shop --tier high --title Hi --body "50 % off" --targets devices.csv
+    """
+    if bool(files) == bool(options["targets"]):
+        raise click.UsageError("Give either task FILEs, or --app and --targets for one task.")
+    results = []
+    with client_of(ctx) as client:
+        for task, audience in _jobs(files, options):
+            results.append(_submit(client, task, audience))
+    output.emit_rows([_fields(result) for result in results], ["id", "accepted", "refused", "seconds"])
+    if any(result.refused for result in results):
+        ctx.exit(FAILURE)
+
+
+def _jobs(files: tuple[str, ...], options: dict[str, Any]) -> Iterator[tuple[PushTask, Audience]]:
+    from producers.task_file import read_task_file
+
+    for file in files:
+        for job in read_task_file(file):
+            yield job.task, job.targets
+    if not files:
+        yield _task(options), _targets(options)
+
+
+def _targets(options: dict[str, Any]) -> Audience:
+    from producers.targets_file import TargetsFile
+
+    return TargetsFile(options["targets"])
+
+
+def _task(options: dict[str, Any]) -> PushTask:
+    for name in ("app", "body"):
+        if not options[name]:
+            raise click.UsageError(f"A task needs --{name}.")
+    ttl: float | None = options["ttl"]
+    start: datetime | None = options["at"]
+    message = {name: options[name] for name in ("title", "body") if options[name]}
+    given = {
+        "id": options["task_id"],
+        "expected_targets": options["expected"],
+        "chunk": options["chunk"],
+        "ttl_s": ttl,
+        "start_at": start,
+        "weight": options["weight"],
+        "cap": options["cap"],
+    }
+    return PushTask(
+        app=options["app"],
+        tier=Tier(options["tier"]),
+        channel=options["channel"],
+        message=message,
+        hold_until_sealed=options["hold"],
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+def _submit(client: PushClient, task: PushTask, audience: Audience) -> SubmitResult:
+    from fairlane.cli.progress import submission
+
+    with submission(task) as on_progress:
+        handle = client.submit(task, audience, on_progress=on_progress)
+    if handle.result is None:
+        raise FairlaneError(f"Task {handle.id} was submitted without a result.", "Report this as a defect.")
+    for refusal in handle.result.refusals:
+        say(f"{handle.id}: line {refusal.line} refused: {refusal.reason}")
+    more = handle.result.refused - len(handle.result.refusals)
+    if more > 0:
+        say(f"{handle.id}: {more:,} more targets were refused")
+    return handle.result
+
+
+def _fields(result: SubmitResult) -> dict[str, Any]:
+    return {
+        "id": result.task,
+        "accepted": result.accepted,
+        "refused": result.refused,
+        "envelopes": result.envelopes,
+        "stopped": result.stopped,
+        "seconds": round(result.seconds, 3),
+    }

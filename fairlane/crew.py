@@ -1,0 +1,51 @@
+"""Real worker processes for the demo and the benchmarks, each with a log of its own."""
+
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Crew:
+    """Starts and stops workers. environment: of the child processes; logs: the folder for what they say."""
+
+    environment: dict[str, str]
+    logs: Path
+    members: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def join(self, name: str, *options: str) -> None:
+        """Starts a worker; options: further ones of `fairlane worker`."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        with (self.logs / f"{name}.log").open("ab") as log:
+            self.members[name] = subprocess.Popen(
+                [sys.executable, "-m", "fairlane", "worker", "--name", name, *options],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def leave(self, name: str) -> None:
+        """Asks a worker to finish what it has and go."""
+        self.members[name].send_signal(signal.SIGTERM)
+
+    def alive(self) -> list[str]:
+        return [name for name, process in self.members.items() if process.poll() is None]
+
+    def fallen(self) -> dict[str, int]:
+        """Exit codes of the workers that ended otherwise than by finishing."""
+        codes = {name: process.poll() for name, process in self.members.items()}
+        return {name: code for name, code in codes.items() if code}
+
+    def stop(self, deadline_s: float) -> None:
+        """Stops all: first asked, then, after the deadline, made."""
+        for name in self.alive():
+            self.leave(name)
+        for process in self.members.values():
+            try:
+                process.wait(deadline_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

@@ -1,0 +1,102 @@
+"""What the demo says at its end, and whether all went as it must."""
+
+from dataclasses import dataclass, field
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from dispatcher.outcome import OUTCOME_NAMES
+from dispatcher.tier import TIERS
+from dispatcher.view import TaskView, WorkerBeat
+from fairlane.screen.render import percent, seconds
+from fairlane.screen.sample import Sample
+from fairlane.screen.waits import merged, quantile_ms
+
+
+@dataclass
+class ShareMeter:
+    """Counts what each tier was sent while all tiers had a backlog; only then the shares must be the weights."""
+
+    sent: dict[str, int] = field(default_factory=lambda: dict.fromkeys(map(str, TIERS), 0))
+    seconds: float = 0.0
+    _last: Sample | None = None
+
+    def add(self, sample: Sample) -> None:
+        last, self._last = self._last, sample
+        if last is None or not (_all_backlogged(last) and _all_backlogged(sample)):
+            return
+        self.seconds += sample.at_s - last.at_s
+        for tier in self.sent:
+            self.sent[tier] += sample.sent[tier] - last.sent[tier]
+
+    def share(self, tier: str) -> float | None:
+        total = sum(self.sent.values())
+        return self.sent[tier] / total if total else None
+
+
+def _all_backlogged(sample: Sample) -> bool:
+    return all(tier.backlog > 0 for tier in sample.tiers)
+
+
+@dataclass(frozen=True)
+class Closing:
+    """Everything the closing report needs. accepted: targets taken, by task id."""
+
+    tasks: list[TaskView]
+    accepted: dict[str, int]
+    workers: list[WorkerBeat]
+    meter: ShareMeter
+    seconds: float
+
+    def failures(self) -> list[str]:
+        """Why this demo did not do what it must; empty if it did."""
+        found = {task.id: task for task in self.tasks}
+        lines = [f"{task} is not there" for task in self.accepted if task not in found]
+        for task in self.tasks:
+            counts = task.targets
+            outcomes = counts.sent + counts.invalid + counts.failed + counts.expired + counts.cancelled
+            if not task.ended or counts.pending:
+                lines.append(f"{task.id} is {task.state} with {counts.pending:,} targets pending")
+            elif outcomes != self.accepted.get(task.id):
+                lines.append(f"{task.id} has {outcomes:,} outcomes for {self.accepted.get(task.id, 0):,} targets")
+        return lines
+
+
+def tiers_report(closing: Closing) -> Table:
+    table = Table(title=f"Tiers (all had a backlog for {closing.meter.seconds:.0f} s)", title_justify="left", box=None)
+    table.add_column("tier")
+    for name in ("targets", "share", "wait p50", "wait p99"):
+        table.add_column(name, justify="right")
+    for tier in map(str, TIERS):
+        counts = merged(closing.workers, tier)
+        waits = [quantile_ms(counts, part) for part in (0.5, 0.99)]
+        targets = sum(task.targets.total for task in closing.tasks if task.tier == tier)
+        shown = ["-" if wait is None else seconds(wait / 1000) for wait in waits]
+        table.add_row(tier, f"{targets:,}", percent(closing.meter.share(tier)), *shown)
+    return table
+
+
+def tasks_report(closing: Closing) -> Table:
+    table = Table(title="Tasks", title_justify="left", box=None)
+    for name in ("task", "tier", "state"):
+        table.add_column(name, no_wrap=True)
+    for name in ("targets", *OUTCOME_NAMES, "pending"):
+        table.add_column(name, justify="right")
+    for task in closing.tasks:
+        outcomes = [getattr(task.targets, name) for name in OUTCOME_NAMES]
+        figures = [f"{n:,}" for n in (task.targets.total, *outcomes, task.targets.pending)]
+        table.add_row(task.id, task.tier, task.state, *figures)
+    return table
+
+
+def closing_report(closing: Closing) -> RenderableType:
+    """Per tier and per task, and the last word."""
+    failures = closing.failures()
+    total = sum(closing.accepted.values())
+    parts: list[RenderableType] = [Text(), tiers_report(closing), Text(), tasks_report(closing), Text()]
+    if failures:
+        parts += [Text(f"✗ {line}", style="red") for line in failures]
+    else:
+        parts.append(Text(f"✓ {total:,} targets, each with one outcome, in {closing.seconds:.0f} s", style="green"))
+    return Group(*parts)

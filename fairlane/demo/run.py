@@ -1,0 +1,161 @@
+"""The demo, step by step: stack, provisioning, workers, nine tasks, what happens meanwhile, report, stop."""
+
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from rich.console import Console
+
+from dispatcher.errors import FairlaneError
+from dispatcher.view import Globals, TaskView, WorkerBeat
+from fairlane.crew import Crew
+from fairlane.demo.report import Closing, ShareMeter, closing_report
+from fairlane.screen.sample import Sampler
+from fairlane.screen.watch import Watch
+from fairlane.system_clock import SystemClock
+from producers.client import PushClient
+from producers.handle import TaskHandle
+from producers.task_file import Job
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What happens when, in seconds since the first target was sent."""
+
+    capacity: int = 3_000
+    joins_s: float = 5.0
+    reweights_s: float = 9.0
+    leaves_s: float = 14.0
+    reweighted: str = "shop-flash-sale"
+    weight: float = 3.0
+    deadline_s: float = 300.0
+
+
+@dataclass
+class Audience:
+    """The demo's tasks as submitted; a `Source` for the sampler, which so sees them also after they have ended."""
+
+    client: PushClient
+    handles: dict[str, TaskHandle] = field(default_factory=dict)
+    errors: list[FairlaneError] = field(default_factory=list)
+
+    def globals(self) -> Globals:
+        return self.client.globals()
+
+    def workers(self) -> list[WorkerBeat]:
+        return self.client.workers()
+
+    def live_tasks(self) -> list[TaskView]:
+        return [handle.progress() for handle in list(self.handles.values())]
+
+    def submit(self, name: str, job: Job) -> None:
+        """Submits one task under an id of this run."""
+        task = job.task.model_copy(update={"id": name})
+        try:
+            self.handles[name] = self.client.submit(task, targets=job.targets)
+        except FairlaneError as error:
+            self.errors.append(error)
+
+    def accepted(self) -> dict[str, int]:
+        return {name: handle.result.accepted for name, handle in self.handles.items() if handle.result}
+
+
+@dataclass
+class Demo:
+    """One run of the demo on servers that are up. run_id: keeps this run's task ids apart from those of others."""
+
+    client: PushClient
+    crew: Crew
+    jobs: list[Job]
+    console: Console
+    plan: Plan = Plan()
+    started_s: float = field(default_factory=time.monotonic)
+    run_id: str = field(default_factory=lambda: secrets.token_hex(2))
+
+    def name(self, task: str) -> str:
+        return f"{task}-{self.run_id}"
+
+    def run(self) -> int:
+        """Plays the demo; the exit code: 0 only if every target ended in an outcome."""
+        audience = Audience(self.client)
+        self.client.set_capacity(self.plan.capacity)
+        for number in (1, 2):
+            self.crew.join(f"worker-{number}")
+        with ThreadPoolExecutor(3, thread_name_prefix="submit") as pool:
+            submitted = [pool.submit(audience.submit, self.name(j.task.id or ""), j) for j in self.jobs]
+            meter = self._watch(audience, lambda: all(f.done() for f in submitted))
+        if audience.errors:
+            raise audience.errors[0]
+        closing = Closing(
+            audience.live_tasks(), audience.accepted(), self.client.workers(), meter, time.monotonic() - self.started_s
+        )
+        self.console.print(closing_report(closing))
+        return 1 if closing.failures() or len(audience.handles) < len(self.jobs) else 0
+
+    def _watch(self, audience: Audience, all_submitted: Callable[[], bool]) -> ShareMeter:
+        sampler, meter = Sampler(audience, SystemClock()), ShareMeter()
+        script = Script(self, audience)
+        deadline = time.monotonic() + self.plan.deadline_s
+        with Watch(self.console) as watch:
+            while time.monotonic() < deadline and not audience.errors:
+                sample = sampler.take()
+                meter.add(sample)
+                script.follow(sum(sample.sent.values()) > 0)
+                watch.show(sample, script.notes)
+                if all_submitted() and all(task.ended for task in sample.tasks):
+                    break
+                time.sleep(0.25)
+        return meter
+
+
+@dataclass
+class Script:
+    """What happens while the demo runs, each once and at its time."""
+
+    demo: Demo
+    audience: Audience
+    notes: list[str] = field(default_factory=list)
+    _began: float | None = None
+    _done: set[str] = field(default_factory=set)
+
+    def follow(self, sending: bool) -> None:
+        """Does what is due."""
+        if self._began is None:
+            self._began = time.monotonic() if sending else None
+            return
+        plan, elapsed = self.demo.plan, time.monotonic() - self._began
+        self._once("join", elapsed >= plan.joins_s, self._join)
+        self._once("reweight", elapsed >= plan.reweights_s, self._reweight)
+        self._once("leave", elapsed >= plan.leaves_s, self._leave)
+        self._replace_fallen()
+
+    def _once(self, step: str, due: bool, action: Callable[[], None]) -> None:
+        if due and step not in self._done:
+            self._done.add(step)
+            action()
+
+    def _join(self) -> None:
+        self.demo.crew.join("worker-3")
+        self.notes.append("worker-3 joins")
+
+    def _reweight(self) -> None:
+        handle = self.audience.handles.get(self.demo.name(self.demo.plan.reweighted))
+        if handle and not handle.progress().ended:
+            handle.set_weight(self.demo.plan.weight)
+            self.notes.append(f"{handle.id} now has weight {self.demo.plan.weight:g} in its tier")
+
+    def _leave(self) -> None:
+        self.demo.crew.leave("worker-1")
+        self.notes.append("worker-1 finishes what it holds and leaves")
+
+    def _replace_fallen(self) -> None:
+        for name, code in self.demo.crew.fallen().items():
+            note = f"{name} died (exit code {code}); the others go on"
+            if note not in self.notes:
+                self.notes.append(note)
+        if not self.demo.crew.alive():
+            name = f"worker-{len(self.demo.crew.members) + 1}"
+            self.demo.crew.join(name)
+            self.notes.append(f"no worker was left, {name} joins")

@@ -1,0 +1,68 @@
+"""Sets the stage for the demo: servers, a tenant and a prefix of its own, the tasks; and clears it afterwards."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from dispatcher.errors import InvalidInput
+from fairlane.cli.invocation import Invocation
+from fairlane.cli.steps import steps
+from fairlane.crew import Crew
+from fairlane.demo.run import Demo, Plan
+from fairlane.isolation import environment, isolated, provisioned
+from fairlane.settings import Settings
+from fairlane.settings_sources import Sources
+from fairlane.stack.stack import LocalStack
+from producers.client import PushClient
+from producers.task_file import Job, read_task_file
+
+TENANT = "fairlane-demo"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tasks.yaml"
+LEAVE_S = 30.0
+
+
+def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
+    """The whole demo; returns its exit code. What it started is stopped again, also after a failure."""
+    began = time.monotonic()
+    jobs = read_jobs(tasks)
+    with servers(invocation) as settings:
+        own = isolated(settings, TENANT)
+        crew = Crew(environment(own), settings.home / "logs" / "demo")
+        with provisioned(own):
+            try:
+                with PushClient.connect(own) as client:
+                    return Demo(client, crew, jobs, Console(), Plan(capacity=capacity), started_s=began).run()
+            finally:
+                crew.stop(LEAVE_S)
+
+
+def read_jobs(tasks: Path | None) -> list[Job]:
+    """The tasks of the file named, or of the examples that ship with the checkout."""
+    path = tasks or EXAMPLES
+    if not path.exists():
+        raise InvalidInput("The examples are not installed with this package.", "Name a task file: --tasks FILE.")
+    return read_task_file(path)
+
+
+@contextmanager
+def servers(invocation: Invocation) -> Iterator[Settings]:
+    """The servers the settings name, or else the local stack, which is stopped again unless it was running before."""
+    settings = invocation.settings()
+    sources = Sources(invocation.options)
+    if sources.of(("pulsar", "url")) not in ("default", "local stack"):
+        yield settings
+        return
+    stack = LocalStack(settings.home, cache=settings.cache)
+    with steps() as progress:
+        found = stack.up(progress, isolated(settings, TENANT).pulsar)
+        where = "already running" if found.already_running else "running"
+        progress(f"{where}: Pulsar {found.pulsar_url} and {found.pulsar_admin_url}, Redis {found.redis_url}")
+    try:
+        yield invocation.settings()
+    finally:
+        if not found.already_running:
+            with steps() as progress:
+                stack.down(progress=progress)

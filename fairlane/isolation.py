@@ -1,0 +1,54 @@
+"""A tenant and a Redis prefix of one's own on the configured servers, for what must not touch the user's tasks."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from backends.provision import deprovision, provision
+from backends.redis_view import open_view
+from dispatcher.errors import NotFound
+from fairlane.settings import Settings
+
+
+def isolated(settings: Settings, name: str, namespaces: int = 4) -> Settings:
+    """The same servers, another tenant and another Redis prefix."""
+    pulsar = settings.pulsar.model_copy(update={"tenant": name, "namespaces": namespaces})
+    redis = settings.redis.model_copy(update={"prefix": name})
+    return settings.model_copy(update={"pulsar": pulsar, "redis": redis})
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """For child processes: what makes them use these settings' servers, tenant and prefix."""
+    pulsar, redis = settings.pulsar, settings.redis
+    chosen = {
+        "FAIRLANE_HOME": str(settings.home),
+        "FAIRLANE_PULSAR_URL": pulsar.url,
+        "FAIRLANE_PULSAR_ADMIN_URL": pulsar.admin_url,
+        "FAIRLANE_PULSAR_TENANT": pulsar.tenant,
+        "FAIRLANE_PULSAR_NAMESPACES": str(pulsar.namespaces),
+        "FAIRLANE_REDIS_URL": redis.url,
+        "FAIRLANE_REDIS_PREFIX": redis.prefix,
+    }
+    return {**os.environ, **chosen}
+
+
+@contextmanager
+def provisioned(settings: Settings) -> Iterator[None]:
+    """Provisions these settings' tenant; afterwards deletes it and everything under the Redis prefix."""
+    clear(settings)
+    provision(settings.pulsar)
+    try:
+        yield
+    finally:
+        clear(settings)
+
+
+def clear(settings: Settings) -> None:
+    """Deletes the tenant with all its topics, and all keys of the prefix."""
+    with suppress(NotFound):
+        deprovision(settings.pulsar)
+    view = open_view(settings.redis)
+    try:
+        view.wipe()
+    finally:
+        view.close()

@@ -1,0 +1,110 @@
+"""Draws a sample with rich."""
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from dispatcher.view import TaskView, WorkerBeat
+from fairlane.screen.sample import Sample, TierFigures
+
+COLORS = {"high": "red", "medium": "yellow", "low": "blue"}
+STATE_COLORS = {"running": "green", "paused": "magenta", "completed": "bright_black", "cancelled": "bright_black"}
+
+
+def percent(part: float | None) -> str:
+    return "-" if part is None else f"{part:.1%}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration as a person would say it."""
+    if value is None:
+        return "-"
+    if value < 60:
+        return f"{value:.0f} s"
+    if value < 3600:
+        return f"{value // 60:.0f} m {value % 60:02.0f} s"
+    return f"{value // 3600:.0f} h {value % 3600 // 60:02.0f} m"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        left = name in ("tier", "task", "worker", "state", "")
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+    return table
+
+
+def tiers_table(tiers: list[TierFigures]) -> Table:
+    table = _table("tier", "weight", "wanted", "actual", "targets/s", "backlog", "drained in")
+    for tier in tiers:
+        table.add_row(
+            Text(tier.tier, style=COLORS[tier.tier]),
+            f"{tier.weight / 1000:g}",
+            percent(tier.wanted),
+            percent(tier.actual),
+            f"{tier.rate:,.0f}",
+            f"{tier.backlog:,}",
+            seconds(tier.drain_s),
+        )
+    return table
+
+
+def tasks_table(tasks: list[TaskView], limit: int) -> Table:
+    table = _table("task", "tier", "state", "", "done", "total", "targets/s", "ETA", "weight")
+    for task in tasks[:limit]:
+        done = task.targets.total - task.targets.pending
+        table.add_row(
+            task.id,
+            Text(task.tier, style=COLORS[task.tier]),
+            Text(task.state, style=STATE_COLORS.get(task.state, "")),
+            ProgressBar(total=max(task.targets.total, 1), completed=done, width=24),
+            f"{done:,}",
+            f"{task.targets.total:,}" + ("" if task.sealed else "+"),
+            f"{task.rate:,.0f}",
+            seconds(task.eta_s),
+            f"{task.weight:g}",
+        )
+    if len(tasks) > limit:
+        table.add_row(Text(f"… and {len(tasks) - limit:,} more", style="dim"))
+    return table
+
+
+def workers_table(workers: list[WorkerBeat]) -> Table:
+    table = _table("worker", "state", "lanes", "buffered", "in flight", "targets/s")
+    for worker in workers:
+        table.add_row(
+            worker.id,
+            worker.state,
+            f"{worker.lanes:,}",
+            f"{worker.buffered:,}",
+            f"{worker.in_flight:,}",
+            f"{worker.rate:,.0f}",
+        )
+    return table
+
+
+def screen(sample: Sample, title: str, notes: list[str], task_limit: int = 30) -> RenderableType:
+    """The whole live view."""
+    capacity = f"{sample.capacity:,} targets/s" if sample.capacity else "unlimited"
+    head = Text.assemble((title, "bold"), f"   capacity {capacity}   now {sample.rate:,.0f} targets/s")
+    alive = [worker for worker in sample.workers if worker.state not in ("stopped", "lost")]
+    parts: list[RenderableType] = [
+        head,
+        Text(),
+        tiers_table(sample.tiers),
+        Text(),
+        tasks_table(sample.tasks, task_limit),
+        Text(),
+        workers_table(alive),
+    ]
+    parts += [Text()] if notes else []
+    parts += [Text(f"· {note}", style="cyan") for note in notes]
+    return Group(*parts)
+
+
+def line(sample: Sample) -> str:
+    """One line for logs and pipes."""
+    shares = " ".join(f"{t.tier} {percent(t.actual)} (wanted {percent(t.wanted)})" for t in sample.tiers)
+    pending = sum(task.targets.pending for task in sample.tasks)
+    return f"{sample.rate:>7,.0f} targets/s  {shares}  {len(sample.tasks)} tasks, {pending:,} targets pending"

@@ -1,0 +1,40 @@
+"""Shows samples while they come: a live screen on a terminal, a line every two seconds elsewhere."""
+
+from rich.console import Console
+from rich.live import Live
+
+from fairlane.screen.render import line, screen
+from fairlane.screen.sample import Sample
+
+LINE_EVERY_S = 2.0
+
+
+class Watch:
+    """A context manager; `show` draws one sample and, once each, the notes that are new."""
+
+    def __init__(self, console: Console, title: str = "Fairlane demo") -> None:
+        self._console = console
+        self._title = title
+        self._live = Live(console=console, refresh_per_second=4, transient=False) if console.is_terminal else None
+        self._last_line_s = float("-inf")
+        self._notes_said = 0
+
+    def __enter__(self) -> "Watch":
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show(self, sample: Sample, notes: list[str]) -> None:
+        if self._live:
+            self._live.update(screen(sample, self._title, notes))
+            return
+        for note in notes[self._notes_said :]:
+            self._console.print(f"· {note}", highlight=False)
+        self._notes_said = len(notes)
+        if sample.at_s - self._last_line_s >= LINE_EVERY_S:
+            self._last_line_s = sample.at_s
+            self._console.print(line(sample), highlight=False, soft_wrap=True)
