@@ -74,13 +74,19 @@ _ANSWERS: dict[str, tuple[str, str]] = {
     "WRONGPASS": ("Redis refuses the user name or password.", "Correct the Redis user and password in the settings."),
     "NOAUTH": ("Redis wants a password and none is set.", "Set the Redis password in the settings."),
 }
-"""By the word an answer begins with."""
+"""By the word an answer begins with, which the client keeps of some answers only."""
+_PHRASES = {
+    "Authentication required": _ANSWERS["NOAUTH"],
+    "invalid username-password pair": _ANSWERS["WRONGPASS"],
+}
+_NO_REDIS = ("What answers there does not speak Redis' protocol: {text}.", "Check host, port and TLS of the Redis URL.")
 _KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
     (exceptions.OutOfMemoryError, _OUT_OF_MEMORY),
     (exceptions.BusyLoadingError, _LOADING),
     (exceptions.ReadOnlyError, _REPLICA),
     (exceptions.NoPermissionError, _ANSWERS["NOPERM"]),
     (exceptions.AuthenticationError, ("Redis refuses the user name or password: {text}.", _ANSWERS["WRONGPASS"][1])),
+    (exceptions.InvalidResponse, _NO_REDIS),
     (exceptions.TimeoutError, ("Redis did not answer in time: {text}.", "Is it overloaded, or the network slow?")),
     (
         exceptions.ConnectionError,
@@ -91,8 +97,10 @@ _KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
 
 def _translate(error: exceptions.RedisError) -> FairlaneError:
     text = str(error).rstrip(".")
-    known = _ANSWERS.get(text.partition(" ")[0]) or next(
-        (said for kind, said in _KINDS if isinstance(error, kind)), None
+    known = (
+        _ANSWERS.get(text.partition(" ")[0])
+        or next((said for phrase, said in _PHRASES.items() if text.startswith(phrase)), None)
+        or next((said for kind, said in _KINDS if isinstance(error, kind)), None)
     )
     if known is None:
         return FairlaneError(

@@ -208,7 +208,7 @@ def _task_of(record: ControlRecord) -> str:
 
 
 def _call_of(position: str, record: ControlRecord) -> Call | None:
-    """None for a record that changes nothing here."""
+    """None for a record that changes nothing here. (An EpochMark counts when the cursor moves over it.)"""
     maker = _CALLS.get(type(record))
     return maker(position, record) if maker else None
 
@@ -254,16 +254,11 @@ def _finished_call(position: str, record: Finished) -> Call:
     return "apply_finished", (record.task, position, record.state, record.at_ms, *record.counts)
 
 
-def _mark_call(_position: str, record: EpochMark) -> Call:
-    return "apply_mark", (record.epoch,)
-
-
-_CALLS: dict[type, Callable[[str, Any], Call]] = {
+_CALLS: dict[type[ControlRecord], Callable[[str, Any], Call]] = {
     TaskRecord: _task_call,
     Checkpoint: _checkpoint_call,
     Sealed: _sealed_call,
     ControlChange: _control_call,
     GlobalChange: _global_call,
     Finished: _finished_call,
-    EpochMark: _mark_call,
 }

@@ -44,7 +44,7 @@ def _bundled_valkey() -> str | None:
 @contextmanager
 def running(binary: str, *options: str, port: int | None = None) -> Iterator[RedisServer]:
     """A server for as long as the block runs. options: as on its command line."""
-    port = port or _free_port()
+    port = port or free_port()
     command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *options]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
@@ -70,7 +70,8 @@ def _await_answer(port: int, process: subprocess.Popen[bytes]) -> None:
     raise RuntimeError(f"the server on port {port} does not answer")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """One that nobody listens on now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

@@ -379,11 +379,3 @@ def test_the_last_word_on_the_whole_service_counts(registry: Registry) -> None:
     registry.apply(position(3), GlobalChange(FORMAT, "tiers", "5000:4000:500", 0))
     found = registry.globals()
     assert (found.capacity, found.tier_weights) == (3_000, {"high": 5_000, "medium": 4_000, "low": 500})
-
-
-def test_the_cursor_moves_only_from_where_it_stands(registry: Registry) -> None:
-    assert registry.control_cursor() is None
-    assert not registry.move_control_cursor(position(1), position(2))
-    assert registry.move_control_cursor(None, position(2))
-    assert not registry.move_control_cursor(None, position(3))
-    assert registry.control_cursor() == position(2)

@@ -1,0 +1,314 @@
+"""Connection, scripts, epoch, seats, heartbeats and feed on a real Redis or Valkey."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from backends.elections import Elections
+from backends.epochs import Epochs
+from backends.feed import Feed
+from backends.redis_client import assemble
+from backends.redis_view import RedisView, open_view
+from backends.registry import Registry
+from backends.settings import RedisSettings
+from backends.workers import Workers
+from dispatcher.control import FORMAT, GlobalChange
+from dispatcher.errors import FairlaneError, InvalidInput, Unreachable
+from dispatcher.view import Change, TierStats, WorkerBeat
+from tests.redis_server import RedisServer, binaries, free_port, running
+
+BINARIES = sorted(binaries().items())
+
+
+@pytest.fixture(scope="module", params=BINARIES, ids=lambda named: named[0])
+def server(request: pytest.FixtureRequest) -> Iterator[RedisServer]:
+    with running(request.param[1]) as server:
+        yield server
+
+
+@pytest.fixture
+def view(server: RedisServer) -> Iterator[RedisView]:
+    view = open_view(RedisSettings(url=server.url, prefix="test"))
+    yield view
+    view.wipe()
+    view.close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.01)
+
+
+def capacity(targets_per_s: int) -> GlobalChange:
+    return GlobalChange(FORMAT, "capacity", str(targets_per_s), 0)
+
+
+# ------------------------------------------------------------------------------------------- the connection
+
+
+@pytest.mark.parametrize("binary", [path for _, path in BINARIES], ids=[name for name, _ in BINARIES])
+def test_a_password_is_wanted(binary: str) -> None:
+    with running(binary, "--requirepass", "sesame") as server:
+        with pytest.raises(Unreachable, match=r"wants a password and none is set\. Set the Redis password"):
+            open_view(RedisSettings(url=server.url)).ping()
+        with pytest.raises(Unreachable, match=r"refuses the user name or password\. Correct the Redis user"):
+            open_view(RedisSettings(url=server.url, password="wrong")).ping()
+        open_view(RedisSettings(url=server.url, password="sesame")).ping()
+        in_url = server.url.replace("//", "//:wrong@")
+        open_view(RedisSettings(url=in_url, password="sesame")).ping()
+
+
+def test_a_user_needs_the_rights(view: RedisView, server: RedisServer) -> None:
+    view.command("ACL", "SETUSER", "bob", "on", ">pw", "~other:*", "+@all")
+    bob = open_view(RedisSettings(url=server.url, prefix="test", username="bob", password="pw"))
+    with pytest.raises(Unreachable, match="lacks a right"):
+        Registry(bob).apply("1", capacity(1))
+
+
+def test_a_full_redis_says_so_and_recovers(view: RedisView) -> None:
+    view.command("CONFIG", "SET", "maxmemory", "1")
+    with pytest.raises(Unreachable, match="out of memory"):
+        Registry(view).apply("1", capacity(1))
+    view.command("CONFIG", "SET", "maxmemory", "0")
+    Registry(view).apply("1", capacity(1))
+
+
+def test_a_redis_that_comes_back_is_used_again() -> None:
+    port = free_port()
+    view = open_view(RedisSettings(url=f"redis://127.0.0.1:{port}/0"))
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="cannot be reached"):
+            view.scripts.check()
+        with running(BINARIES[0][1], port=port):
+            Registry(view).apply("1", capacity(1))
+            assert Registry(view).globals().capacity == 1
+
+
+def test_what_is_no_redis_is_told_from_one() -> None:
+    def answer() -> None:
+        for _ in range(2):
+            connection, _address = listener.accept()
+            with connection:
+                connection.recv(1_000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(Unreachable, match="does not speak Redis"):
+            open_view(RedisSettings(url=f"redis://127.0.0.1:{listener.getsockname()[1]}/0")).ping()
+
+
+def test_tls_files_want_a_tls_url() -> None:
+    with pytest.raises(InvalidInput, match="rediss://"):
+        open_view(RedisSettings(url="redis://127.0.0.1:1/0", tls_ca=Path("ca.pem")))
+
+
+def test_foreign_keys_are_a_defect_not_an_outage(view: RedisView) -> None:
+    view.command("SET", view.keys.globals, "foreign")
+    with pytest.raises(FairlaneError, match="foreign keys") as caught:
+        Registry(view).apply("1", capacity(1))
+    assert not isinstance(caught.value, Unreachable)
+
+
+# ------------------------------------------------------------------------------------------- scripts
+
+
+def test_calls_are_observed(server: RedisServer) -> None:
+    seen: list[tuple[str, float]] = []
+    view = open_view(RedisSettings(url=server.url, prefix="seen"), observe=lambda *call: seen.append(call))
+    Registry(view).control_cursor()
+    Registry(view).apply("1", capacity(1))
+    view.wipe()
+    assert [name for name, _ in seen] == ["apply_global", "wipe"]
+    assert all(seconds > 0 for _, seconds in seen)
+
+
+def test_an_included_file_comes_once(tmp_path: Path) -> None:
+    (tmp_path / "a.lua").write_text("-- include: b.lua\n-- include: c.lua\nreturn b + c\n")
+    (tmp_path / "b.lua").write_text("-- include: c.lua\nlocal b = 1\n")
+    (tmp_path / "c.lua").write_text("local c = 2\n")
+    assert assemble("a", [tmp_path]) == "local c = 2\n\nlocal b = 1\n\n\nreturn b + c\n"
+    (tmp_path / "c.lua").unlink()
+    with pytest.raises(FileNotFoundError, match=r"c\.lua"):
+        assemble("a", [tmp_path])
+
+
+def test_forgotten_scripts_are_loaded_again(view: RedisView) -> None:
+    Epochs(view).begin_epoch("e", 0, 1)
+    before = view.command("HGETALL", view.keys.epoch)
+    view.command("SCRIPT", "FLUSH")
+    assert Registry(view).apply_all([("1", capacity(1)), ("2", capacity(2))]) == []
+    assert Registry(view).globals().capacity == 2
+    view.command("SCRIPT", "FLUSH")
+    assert not view.scripts.check()
+    assert view.scripts.check()
+    assert view.command("HGETALL", view.keys.epoch) == before, "Redis was not restarted, so nothing is lost"
+
+
+def test_an_empty_redis_gets_no_epoch_from_a_restart(view: RedisView) -> None:
+    view.command("SCRIPT", "FLUSH")
+    Registry(view).apply("1", capacity(1))
+    assert Epochs(view).epoch() is None
+
+
+def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path) -> None:
+    options = ("--appendonly", "yes", "--appendfsync", "always", "--dir", str(tmp_path))
+    port = free_port()
+    view = open_view(RedisSettings(url=f"redis://127.0.0.1:{port}/0"))
+    epochs, registry = Epochs(view), Registry(view)
+    with running(BINARIES[0][1], *options, port=port):
+        epochs.begin_epoch("e", 0, 1)
+        epochs.epoch_announced("e", first=True)
+        epochs.epoch_marked("e")
+        view.command("HSET", view.keys.epoch, "read:0", "1")
+        assert registry.move_control_cursor(None, "1", "e", True)
+        assert epochs.ready()
+    with running(BINARIES[0][1], *options, port=port):
+        registry.apply("1", capacity(1))
+        found = epochs.epoch()
+        assert found is not None
+        assert found.id.startswith("e.")
+        assert (found.announced, found.marked, found.ready, found.read) == (True, False, False, frozenset())
+        assert 10_000 < found.wait_ms <= 14_000
+        assert registry.control_cursor() == "1"
+
+        view.command("SCRIPT", "FLUSH")
+        registry.apply("2", capacity(2))
+        again = epochs.epoch()
+        assert again is not None
+        assert again.id == found.id
+
+
+# ------------------------------------------------------------------------------------------- the epoch
+
+
+def test_a_view_is_ready_once_every_topic_is_read_to_its_mark(view: RedisView) -> None:
+    epochs, registry = Epochs(view), Registry(view)
+    assert epochs.epoch() is None
+    assert not epochs.ready()
+    assert epochs.begin_epoch("e1", 5_000, 2)
+    assert not epochs.begin_epoch("e2", 0, 2)
+    found = epochs.epoch()
+    assert found is not None
+    assert (found.id, found.announced, found.marked, found.partitions) == ("e1", False, False, 2)
+    assert 0 < found.wait_ms <= 5_000
+
+    epochs.epoch_announced("e2", first=True)
+    epochs.epoch_announced("e1", first=False)
+    epochs.epoch_marked("e1")
+    found = epochs.epoch()
+    assert found is not None
+    assert (found.announced, found.marked, found.wait_ms > 0) == (True, True, True)
+
+    view.command("HSET", view.keys.epoch, "read:0", "1")
+    assert not registry.move_control_cursor(None, "1", "e2", True)
+    assert not registry.move_control_cursor("0", "1", "e1", True)
+    assert registry.move_control_cursor(None, "1", "e1", False)
+    assert registry.move_control_cursor("1", "2", "e1", True)
+    assert registry.control_cursor() == "2"
+    assert not epochs.ready()
+    view.command("HDEL", view.keys.epoch, "read:control")
+    view.command("HSET", view.keys.epoch, "read:1", "1")
+    assert registry.move_control_cursor("2", "3", "e1", True)
+    assert epochs.ready()
+    found = epochs.epoch()
+    assert found is not None
+    assert found.read == {"control", "0", "1"}
+    assert not found.grants
+
+
+def test_the_first_view_ever_waits_for_nothing(view: RedisView) -> None:
+    epochs = Epochs(view)
+    epochs.begin_epoch("e1", 5_000, 1)
+    epochs.epoch_announced("e1", first=True)
+    found = epochs.epoch()
+    assert found is not None
+    assert found.wait_ms == 0
+
+
+# ------------------------------------------------------------------------------------------- seats
+
+
+def test_a_seat_has_one_holder(view: RedisView) -> None:
+    elections = Elections(view)
+    names = ["a", "b", "c", "d"]
+    assert elections.hold(names, "w1", 60_000, 2, []) == {"a": "w1", "b": "w1"}
+    assert elections.hold(names, "w2", 60_000, 1, []) == {"a": "w1", "b": "w1", "c": "w2"}
+    assert elections.hold(names, "w2", 60_000, 1, ["b", "d"]) == {"a": "w1", "b": "w1", "c": "w2", "d": "w2"}
+    elections.release(["a", "b", "d"], "w1")
+    assert elections.hold(names, "w2", 60_000, 3, []) == {"a": "w2", "c": "w2", "d": "w2"}
+
+
+def test_a_seat_that_is_not_renewed_is_free_again(view: RedisView) -> None:
+    elections = Elections(view)
+    elections.hold(["a"], "w1", 30, 1, [])
+    until(lambda: elections.hold(["a"], "w2", 60_000, 1, []) == {"a": "w2"})
+    assert elections.hold(["a"], "w1", 60_000, 1, []) == {"a": "w2"}
+
+
+# ------------------------------------------------------------------------------------------- heartbeats
+
+
+def beat_of(worker: str, state: str = "serving") -> WorkerBeat:
+    return WorkerBeat(
+        worker, "host", 7, state, 1, 2, "0.1", 3, 4, 5, 6.5, {"high": TierStats(1, 2, 3, [4])}, 9, {"a": 1}
+    )
+
+
+def test_heartbeats_are_judged_by_their_age(view: RedisView) -> None:
+    workers = Workers(view)
+    now_ms = workers.beat(beat_of("fresh", "draining"))
+    for name, state, age_ms in (("quiet", "serving", 5_000), ("gone", "serving", 11_000), ("done", "stopped", 11_000)):
+        workers.beat(beat_of(name, state))
+        view.command("ZADD", view.keys.workers, now_ms - age_ms, name)
+    assert {beat.id: beat.state for beat in workers.workers()} == {
+        "fresh": "draining",
+        "quiet": "suspect",
+        "gone": "lost",
+        "done": "stopped",
+    }
+    fresh = workers.workers()[1]
+    assert fresh == msgspec.structs.replace(beat_of("fresh", "draining"), seen_ms=now_ms)
+
+    workers.forget_worker("gone")
+    view.command("DEL", view.keys.worker("quiet"))
+    assert [beat.id for beat in workers.workers()] == ["done", "fresh"]
+    assert view.command("ZCARD", view.keys.workers) == 2
+
+
+# ------------------------------------------------------------------------------------------- the feed
+
+
+def test_a_waiting_reader_is_woken_by_a_change(view: RedisView) -> None:
+    feed, registry = Feed(view, max_block_s=20), Registry(view)
+    place, changes = feed.watch(None, 1)
+    assert changes == []
+    version = registry.version()
+
+    thread = threading.Thread(target=lambda: registry.apply("1", capacity(1)))
+    thread.start()
+    place, changes = feed.watch(place, 20_000)
+    thread.join()
+    assert changes == [Change("globals")]
+    assert registry.version() > version
+
+    registry.apply("1", capacity(1))
+    Epochs(view).begin_epoch("e", 0, 1)
+    place, changes = feed.watch(place, 1)
+    assert changes == [Change("epoch")]
+    assert feed.watch(place, 1) == (place, [])
+    feed.close()
+
+
+def test_counters_count(view: RedisView) -> None:
+    assert view.stats() == {}
+    view.count("repeats")
+    view.count("repeats", 4)
+    assert view.stats() == {"repeats": 5}
