@@ -2,7 +2,6 @@
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
 
 from dispatcher.control import FORMAT, MAIN_WRITER, Checkpoint
@@ -12,16 +11,6 @@ from producers.ports import LaneWriter, Services
 _POLL_S: Final = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointPace:
-    """A checkpoint is due `first_s` after the start, then after `envelopes` or `longest_s`; not within `shortest_s`."""
-
-    first_s: float = 0.2
-    shortest_s: float = 0.5
-    longest_s: float = 1.0
-    envelopes: int = 20_000
-
-
 class Checkpointer:
     """One checkpoint at a time; a new one is made only when the last is stored.
 
@@ -29,15 +18,13 @@ class Checkpointer:
     `stopped` then says why its submission should end (cancelled, ...), or is empty.
     """
 
-    def __init__(
-        self, services: Services, writer: LaneWriter, task: str, base: int, pace: CheckpointPace | None = None
-    ) -> None:
+    def __init__(self, services: Services, writer: LaneWriter, task: str, base: int) -> None:
         self.stopped = ""
         self._services = services
         self._writer = writer
         self._task = task
         self._base = base
-        self._pace = pace or CheckpointPace()
+        self._pace = services.pace
         self._sequence = base
         self._due_s = services.clock.monotonic_s() + self._pace.first_s
         self._soonest_s = self._due_s

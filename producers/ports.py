@@ -64,6 +64,16 @@ class Registrar(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointPace:
+    """A checkpoint is due `first_s` after the start, then after `envelopes` or `longest_s`; not within `shortest_s`."""
+
+    first_s: float = 0.2
+    shortest_s: float = 0.5
+    longest_s: float = 1.0
+    envelopes: int = 20_000
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
     """What a submission works with."""
 
@@ -73,3 +83,4 @@ class Services:
     topics: Topics
     clock: Clock
     new_id: Callable[[], str]
+    pace: CheckpointPace = CheckpointPace()

@@ -1,0 +1,105 @@
+"""An audience is cut the same way whatever its slabs, and its digest is of its targets alone."""
+
+from collections.abc import Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.control import TaskRecord
+from dispatcher.envelope import Envelope, decode_envelope, encode_message
+from dispatcher.task import Target
+from dispatcher.tier import Tier
+from producers.cutter import MAX_SLAB, Cutter, Slab, bodies, cut, slabs_of
+from producers.validation import Refusal
+
+address = st.text("abcdef", min_size=1, max_size=4)
+item = address | st.just("bad one") | st.builds(Target, address, st.none() | st.just({"name": "x"}))
+
+
+class Slabbed:
+    """An audience that comes in slabs of given sizes."""
+
+    def __init__(self, items: list[object], sizes: list[int]) -> None:
+        self._items, self._sizes = items, sizes
+
+    def slabs(self, unit: int) -> Iterator[Slab]:
+        start = 0
+        for size in [*self._sizes, len(self._items)]:
+            if start < len(self._items):
+                yield Slab(self._items[start : start + size], start + 1)
+            start += size
+
+
+def record(chunk: int) -> TaskRecord:
+    return TaskRecord(
+        1, "t", "a", Tier.LOW, "null", encode_message({"body": "x"}), "lane", False, chunk, -1, 1000, 0, 0, 7, False, 3, 1, "d"
+    )
+
+
+def envelopes_of(audience: object, chunk: int, boundary: int | None = None) -> tuple[list[Envelope], str, list[Refusal]]:
+    cutter, refusals, made = Cutter(chunk, boundary), [], []  # type: ignore[var-annotated]
+    for block in cut(audience, cutter, refusals.extend):  # type: ignore[arg-type]
+        assert block.first + block.envelopes == cutter.sequence
+        made += [decode_envelope(body) for body in bodies(record(chunk), block, 99)]
+    return made, cutter.digest(), refusals
+
+
+@given(st.lists(item, max_size=60), st.integers(1, 9), st.lists(st.integers(1, 20)), st.integers(1, 10))
+def test_the_cut_does_not_depend_on_slabs_or_boundary(
+    items: list[object], chunk: int, sizes: list[int], boundary: int
+) -> None:
+    assert envelopes_of(items, chunk) == envelopes_of(Slabbed(items, sizes), chunk, boundary)
+
+
+@given(st.lists(item, max_size=60), st.integers(1, 9))
+def test_every_good_target_is_in_one_envelope_in_order(items: list[object], chunk: int) -> None:
+    made, _, refusals = envelopes_of(items, chunk)
+    good = [item for item in items if item != "bad one"]
+    assert [target for envelope in made for target in envelope.targets] == [
+        item.address if isinstance(item, Target) else item for item in good
+    ]
+    own = [v for envelope in made for v in envelope.variables or [None] * len(envelope.targets)]
+    assert own == [item.variables if isinstance(item, Target) else None for item in good]
+    assert [envelope.sequence for envelope in made] == list(range(len(made)))
+    assert all(envelope.size == len(envelope.targets) == chunk for envelope in made[:-1])
+    assert len(refusals) == len(items) - len(good)
+
+
+@given(st.lists(address, min_size=1, max_size=40), st.integers(1, 9), st.integers(1, 40), st.lists(st.integers(1, 20)))
+def test_a_block_ends_at_the_boundary_with_the_digest_of_all_before_it(
+    items: list[str], chunk: int, boundary: int, sizes: list[int]
+) -> None:
+    cutter, digests = Cutter(chunk, boundary), {}
+    for _ in cut(Slabbed(list(items), sizes), cutter, lambda refusals: None):
+        digests[cutter.sequence] = cutter.digest()
+    if len(items) >= boundary * chunk:
+        short = Cutter(chunk)
+        list(cut(items[: boundary * chunk], short, lambda refusals: None))
+        assert digests[boundary] == short.digest()
+
+
+def test_an_envelope_carries_the_task_and_its_identity() -> None:
+    made, _, _ = envelopes_of(["a", "b", "c"], 2)
+    first = made[0]
+    assert first.identity == ("t", "0", 0, 0)
+    assert (first.app, first.channel, first.expires_ms, first.max_attempts, first.published_ms) == ("a", "null", 7, 3, 99)
+    assert made[1].targets == ["c"]
+
+
+def test_a_quick_audience_is_taken_in_large_slabs_and_a_slow_one_is_not_waited_for() -> None:
+    class Time:
+        now_s = 0.0
+
+    def slow() -> Iterator[str]:
+        for number in range(2_000):
+            Time.now_s += 0.01
+            yield str(number)
+
+    quick = [len(slab.items) for slab in slabs_of(map(str, range(20_000)), 1, lambda: 0.0)]
+    assert max(quick) == MAX_SLAB
+    assert [len(slab.items) for slab in slabs_of(slow(), 1, lambda: Time.now_s)][-10:-1] == [8] * 9
+
+
+def test_lines_are_counted_over_slabs() -> None:
+    _, _, refusals = envelopes_of([*(["a"] * 5_000), "bad one", *(["a"] * 5_000), ""], 3)
+    assert [refusal.line for refusal in refusals] == [5_001, 10_002]
