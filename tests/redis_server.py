@@ -11,6 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def running(binary: str, *options: str, port: int | None = None) -> Iterator[Red
 
 def _await_answer(port: int, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + 10
-    with redis.Redis(port=port, protocol=2) as client:
+    with redis.Redis(port=port, protocol=2, retry=Retry(NoBackoff(), 0)) as client:
         while time.monotonic() < deadline and process.poll() is None:
             try:
                 client.ping()
