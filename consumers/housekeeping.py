@@ -31,12 +31,12 @@ class ClaimTable(Protocol):
 class Chores(Protocol):
     """The registry's side. All raise Unreachable."""
 
-    def finished_unended(self) -> Sequence[str]:
+    def complete(self) -> Sequence[str]:
         """Tasks that are sealed and have an outcome for every target, yet no tombstone."""
         ...
 
-    def prune(self) -> None:
-        """Drops tombstones and worker beats that are too old."""
+    def prune(self) -> object:
+        """Drops what is too old from its lists."""
         ...
 
 
@@ -134,4 +134,4 @@ class Housekeeper:
 
     def _end_tasks(self) -> None:
         """Those whose end was seen by a worker that died before it wrote the tombstone."""
-        self._finished(list(self._chores.finished_unended()))
+        self._finished(list(self._chores.complete()))

@@ -58,7 +58,7 @@ class Epochs(Protocol):
 
 
 class OutcomeTopics(Protocol):
-    def append(self, partition: int, record: OutcomeRecord) -> None:
+    def append(self, partition: int, record: OutcomeRecord) -> object:
         """Stores a record at the end of one outcome topic; returns when it is stored. Raises Unreachable."""
         ...
 

@@ -24,7 +24,17 @@ class WorkerSettings(Group):
     drain_timeout_s: float = Field(
         20.0, gt=0, le=3600, description="seconds a worker takes at most to finish on SIGTERM"
     )
-    metrics_port: int = Field(0, ge=0, le=65_535, description="port of the Prometheus metrics; 0 for none")
+    metrics_host: str = Field("127.0.0.1", description="address that serves the Prometheus metrics")
+    metrics_port: int = Field(
+        0,
+        ge=-1,
+        le=65_535,
+        description="port of the Prometheus metrics (further processes take the next ones); 0 for any, -1 for none",
+    )
+    max_lanes: int = Field(1_000, ge=1, le=100_000, description="task lanes one worker is attached to at most")
+    buffer_targets: int = Field(
+        200_000, ge=1_000, le=10_000_000, description="targets one worker holds at most, over all its lanes"
+    )
     channels: dict[Name, ClassPath] = Field(
         default_factory=dict,
         description="your own channels, name to module:Class (null, log and, where http.url is set, http are there)",

@@ -152,7 +152,7 @@ class Chores:
         self.finished: list[str] = []
         self.pruned = 0
 
-    def finished_unended(self) -> list[str]:
+    def complete(self) -> list[str]:
         return self.finished
 
     def prune(self) -> None:

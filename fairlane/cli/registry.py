@@ -1,0 +1,79 @@
+"""`fairlane registry`: the view in Redis, and how to make it anew from Pulsar."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlane.cli.invocation import pass_settings
+from fairlane.cli.output import Output, output_option, say
+
+if TYPE_CHECKING:
+    from backends.epochs import Epoch
+    from fairlane.settings import Settings
+
+
+@click.group()
+def registry() -> None:
+    """The view in Redis: tasks, counts, claims. Pulsar holds the truth; the view can always be made anew."""
+
+
+@registry.command()
+@output_option
+@pass_settings
+def status(settings: "Settings", output: Output) -> None:
+    """Show whether the view is complete, and how far a rebuild has got."""
+    from backends.epochs import Epochs
+    from backends.redis_view import open_view
+
+    view = open_view(settings.redis)
+    try:
+        output.emit_record(fields_of(Epochs(view).epoch()))
+    finally:
+        view.close()
+
+
+@registry.command()
+@click.option("--wipe", is_flag=True, help="Empty the view first. Nothing is lost; sending pauses until it is rebuilt.")
+@click.option("--timeout", type=float, default=600.0, show_default=True, help="Seconds to wait until it is complete.")
+@output_option
+@pass_settings
+def rebuild(settings: "Settings", wipe: bool, timeout: float, output: Output) -> None:
+    """Fill the view from Pulsar's control and outcome topics. Workers do it by themselves where Redis is empty."""
+    from fairlane.worker.rebuild_by_hand import rebuild as by_hand
+
+    told: list[str] = []
+
+    def progress(epoch: "Epoch | None") -> None:
+        line = describe(epoch)
+        if told[-1:] != [line]:
+            told.append(line)
+            say(line)
+
+    output.emit_record(fields_of(by_hand(settings, wipe, progress, timeout)))
+
+
+def describe(epoch: "Epoch | None") -> str:
+    """One line on how far a view is."""
+    if epoch is None:
+        return "the view is empty"
+    if epoch.ready:
+        return "the view is complete"
+    if epoch.wait_ms > 0:
+        return f"epoch {epoch.id}: reading; nothing is granted before the claims made before have ended"
+    if not epoch.marked:
+        return f"epoch {epoch.id}: reading"
+    return f"epoch {epoch.id}: {len(epoch.read)} of {epoch.partitions + 1} topics read to their ends"
+
+
+def fields_of(epoch: "Epoch | None") -> dict[str, Any]:
+    if epoch is None:
+        return {"epoch": None, "complete": False, "grants": False}
+    return {
+        "epoch": epoch.id,
+        "started_ms": epoch.started_ms,
+        "complete": epoch.ready,
+        "grants": epoch.grants,
+        "wait_ms": epoch.wait_ms,
+        "topics": epoch.partitions + 1,
+        "topics_read": len(epoch.read),
+    }

@@ -1,0 +1,81 @@
+"""Every server a worker talks to, opened from the settings and closed in order."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from backends import pulsar_client
+from backends.control_topic import ControlTopic
+from backends.elections import Elections
+from backends.epochs import Epochs
+from backends.outcome_topic import OutcomeTopic
+from backends.pulsar_admin import PulsarAdmin
+from backends.redis_client import Observe
+from backends.redis_view import RedisView, open_view
+from backends.registry import Registry
+from backends.settings import PulsarSettings, RedisSettings
+from backends.workers import Workers
+from dispatcher.topics import Topics
+from quotas.fold import RedisFold
+from quotas.ledger import RedisLedger
+
+
+@dataclass(frozen=True)
+class RedisSide:
+    """The view in Redis, whole."""
+
+    view: RedisView
+    registry: Registry
+    epochs: Epochs
+    elections: Elections
+    workers: Workers
+    ledger: RedisLedger
+    fold: RedisFold
+
+    def complete(self) -> bool:
+        """Whether the view is not being rebuilt. Raises Unreachable."""
+        return self.epochs.ready()
+
+    def epoch_id(self) -> str | None:
+        """Of the view there is. Raises Unreachable."""
+        epoch = self.epochs.epoch()
+        return None if epoch is None else epoch.id
+
+
+def open_redis(settings: RedisSettings, topics: Topics, claim_max_ms: int, observe: Observe | None = None) -> RedisSide:
+    """Raises Unreachable. A Redis that was restarted is told to grant nothing for a while, before anything else."""
+    view = open_view(settings, claim_max_ms=claim_max_ms, observe=observe)
+    view.ping()
+    view.scripts.check()
+    return RedisSide(
+        view=view,
+        registry=Registry(view),
+        epochs=Epochs(view),
+        elections=Elections(view),
+        workers=Workers(view),
+        ledger=RedisLedger(view, topics),
+        fold=RedisFold(view),
+    )
+
+
+@dataclass(frozen=True)
+class PulsarSide:
+    """The topics that are the truth, and the administration."""
+
+    topics: Topics
+    client: Any
+    control: ControlTopic
+    outcomes: OutcomeTopic
+    admin: PulsarAdmin
+
+    def close(self, timeout_s: float) -> None:
+        self.outcomes.close(timeout_s)
+        self.control.close()
+        self.client.close()
+        self.admin.close()
+
+
+def open_pulsar(settings: PulsarSettings) -> PulsarSide:
+    """Raises Unreachable, and NotFound where Pulsar is not provisioned."""
+    topics = pulsar_client.topics(settings)
+    client = pulsar_client.connect(settings)
+    return PulsarSide(topics, client, ControlTopic(client, topics), OutcomeTopic(client, topics), PulsarAdmin(settings))

@@ -1,0 +1,84 @@
+"""A worker as a process: its signals, its log, its exit code; alone or as one of several under a supervisor."""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from functools import partial
+
+from backends.system_clock import SystemClock
+from dispatcher.errors import FairlaneError
+from fairlane.logging import configure_logging
+from fairlane.settings import Settings
+from fairlane.worker.supervisor import Supervisor, SupervisorSettings, spawned
+
+_log = logging.getLogger(__name__)
+
+
+def run_workers(settings: Settings) -> int:
+    """One worker in this process, or several under a supervisor. Returns the exit code when all have left."""
+    stop = stop_on_signals()
+    if settings.worker.processes == 1:
+        return _run_one(settings, settings.worker.name, stop)
+    base = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
+    names = [f"{base}-{number}" for number in range(1, settings.worker.processes + 1)]
+    ports = dict(zip(names, _metrics_ports(settings), strict=True))
+    supervisor = Supervisor(
+        lambda name: spawned(run_child, name, _with_port(settings, ports[name]), name),
+        names,
+        SystemClock(),
+        SupervisorSettings(drain_s=settings.worker.drain_timeout_s),
+    )
+    return supervisor.run(stop)
+
+
+def run_child(settings: Settings, name: str) -> None:
+    """What a spawned process runs. It drains, too, when its supervisor is gone."""
+    configure_logging(settings.log)
+    stop = stop_on_signals()
+    threading.Thread(target=partial(_watch_parent, os.getppid(), stop), name="parent", daemon=True).start()
+    sys.exit(_run_one(settings, name, stop))
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that SIGTERM and SIGINT set; a second SIGINT ends the process at once, claims ending by themselves."""
+    stop = threading.Event()
+
+    def asked(number: int, _frame: object) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            os._exit(130)
+        stop.set()
+
+    signal.signal(signal.SIGTERM, asked)
+    signal.signal(signal.SIGINT, asked)
+    return stop
+
+
+def _run_one(settings: Settings, name: str | None, stop: threading.Event) -> int:
+    from fairlane.worker.worker import Worker
+
+    try:
+        return Worker(settings, name, SystemClock()).run(stop)
+    except FairlaneError as error:
+        _log.error("%s", error)
+        return error.exit_code
+
+
+def _watch_parent(parent: int, stop: threading.Event) -> None:
+    while not stop.wait(1.0):
+        if os.getppid() != parent:
+            _log.warning("the supervisor is gone; draining")
+            stop.set()
+
+
+def _metrics_ports(settings: Settings) -> Sequence[int]:
+    first = settings.worker.metrics_port
+    return [first + index if first > 0 else first for index in range(settings.worker.processes)]
+
+
+def _with_port(settings: Settings, port: int) -> Settings:
+    worker = settings.worker.model_copy(update={"metrics_port": port})
+    return settings.model_copy(update={"worker": worker})

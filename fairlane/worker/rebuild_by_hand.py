@@ -1,0 +1,56 @@
+"""`fairlane registry rebuild`: the same folds and rebuilder that workers run, without a worker."""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+from backends import pulsar_client
+from backends.epochs import Epoch
+from backends.redis_view import CLAIM_MAX_MS
+from backends.system_clock import SystemClock
+from dispatcher.errors import FairlaneError, Unreachable
+from fairlane.settings import Settings
+from fairlane.worker.connections import open_pulsar, open_redis
+from fairlane.worker.shared_jobs import SharedJobs
+from fairlane.worker.threads import Threads
+
+Progress = Callable[[Epoch | None], None]
+_POLL_S = 0.25
+
+
+def rebuild(settings: Settings, wipe: bool, progress: Progress, timeout_s: float) -> Epoch:
+    """Empties the view if asked to, and returns when it is complete again. Workers that run take part by themselves.
+
+    Raises Unreachable (also when it is not complete in time: it goes on with the next worker, or the next call).
+    """
+    redis = open_redis(settings.redis, pulsar_client.topics(settings.pulsar), CLAIM_MAX_MS)
+    pulsar = open_pulsar(settings.pulsar)
+    over = threading.Event()
+    threads = Threads(over)
+    try:
+        if wipe:
+            redis.view.wipe()
+        owner = f"by-hand-{secrets.token_hex(3)}"
+        jobs = SharedJobs(redis, pulsar, owner, SystemClock(), lambda: 1, CLAIM_MAX_MS)
+        jobs.start(threads, housekeeping=False)
+        return _await_ready(redis.epochs.epoch, over, progress, time.monotonic() + timeout_s)
+    finally:
+        threads.join(5.0)
+        pulsar.close(5.0)
+        redis.view.close()
+
+
+def _await_ready(
+    read: Callable[[], Epoch | None], over: threading.Event, progress: Progress, deadline_s: float
+) -> Epoch:
+    while time.monotonic() < deadline_s:
+        epoch = read()
+        progress(epoch)
+        if epoch is not None and epoch.ready:
+            return epoch
+        if over.wait(_POLL_S):
+            raise FairlaneError("A part of the rebuild failed.", "Look at the messages above.")
+    raise Unreachable(
+        "The view is not complete yet.", "Workers go on with it; `fairlane registry status` shows how far."
+    )

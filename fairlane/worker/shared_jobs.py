@@ -1,0 +1,99 @@
+"""The jobs that one worker does for all, wired: seats, folds, rebuilder, finisher, housekeeper."""
+
+import secrets
+from collections.abc import Callable
+from functools import partial
+
+from consumers.control_folder import ControlFolder
+from consumers.finishing import Finisher
+from consumers.folder import FoldSettings, OutcomeFolder
+from consumers.housekeeping import Housekeeper
+from consumers.lane_cleanup import LaneCleaner
+from consumers.rebuild import Rebuilder, RebuildSettings
+from consumers.seats import Seats
+from dispatcher.clock import Clock
+from fairlane.worker.connections import PulsarSide, RedisSide
+from fairlane.worker.threads import Threads
+
+CONTROL, REBUILD, HOUSEKEEPING = "control", "rebuild", "housekeeping"
+
+
+def outcome_seat(partition: int) -> str:
+    return f"outcomes-{partition}"
+
+
+class SharedJobs:
+    """owner: this worker's id. workers: how many workers there are. own_topics_only: see start."""
+
+    def __init__(
+        self,
+        redis: RedisSide,
+        pulsar: PulsarSide,
+        owner: str,
+        clock: Clock,
+        workers: Callable[[], int],
+        claim_max_ms: int,
+    ) -> None:
+        topics = pulsar.topics
+        partitions = range(topics.outcome_partitions)
+        names = [REBUILD, CONTROL, HOUSEKEEPING, *map(outcome_seat, partitions)]
+        self.seats = Seats(redis.elections, names, owner, clock, workers)
+        self.finisher = Finisher(redis.registry, redis.complete, pulsar.control, clock)
+        self._folders = [self._outcome_folder(redis, pulsar, partition) for partition in partitions]
+        self._control = ControlFolder(
+            redis.epoch_id,
+            redis.registry,
+            pulsar.control.reader,
+            self._held(CONTROL),
+            self.finisher.take,
+            FoldSettings(),
+        )
+        self._rebuilder = Rebuilder(
+            redis.epochs,
+            pulsar.control,
+            pulsar.outcomes,
+            pulsar.control.reader,
+            self._held(REBUILD),
+            clock,
+            partial(secrets.token_hex, 8),
+            RebuildSettings(topics.outcome_partitions, claim_max_ms),
+        )
+        self._housekeeper = self._make_housekeeper(redis, pulsar, clock)
+
+    def start(self, threads: Threads, housekeeping: bool = True) -> None:
+        """Each in a thread of its own."""
+        threads.start("seats", self.seats.run)
+        threads.start("rebuild", self._rebuilder.run)
+        threads.start("fold-control", self._control.run)
+        for partition, folder in enumerate(self._folders):
+            threads.start(f"fold-{partition}", folder.run)
+        if housekeeping:
+            threads.start("finisher", self.finisher.run)
+            threads.start("housekeeping", self._housekeeper.run)
+
+    def _held(self, seat: str) -> Callable[[], bool]:
+        return partial(self.seats.held, seat)
+
+    def _outcome_folder(self, redis: RedisSide, pulsar: PulsarSide, partition: int) -> OutcomeFolder:
+        return OutcomeFolder(
+            partition,
+            redis.fold,
+            partial(pulsar.outcomes.reader, partition),
+            self._held(outcome_seat(partition)),
+            self.finisher.take,
+            FoldSettings(),
+        )
+
+    def _make_housekeeper(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> Housekeeper:
+        topics = pulsar.topics
+        cleaner = LaneCleaner(pulsar.admin, redis.registry, redis.complete, topics.task_namespaces(), clock)
+        return Housekeeper(
+            redis.ledger,
+            redis.registry,
+            pulsar.outcomes,
+            topics.partition_of,
+            self.finisher.take,
+            cleaner,
+            self._held(HOUSEKEEPING),
+            clock,
+        )

@@ -1,0 +1,194 @@
+"""One worker process: what it is made of, how it starts, and how it ends."""
+
+import logging
+import os
+import queue
+import secrets
+import socket
+import threading
+
+from backends import pulsar_client
+from backends.dead_letter_topic import DeadLetterTopic
+from backends.feed import Feed
+from backends.publisher import LanePublisher
+from backends.redis_view import CLAIM_MAX_MS
+from consumers.channel_registry import load_channels
+from consumers.courier import ChannelCourier
+from consumers.lanes import LaneSettings, PulsarLanes
+from dispatcher.clock import Clock
+from dispatcher.engine import Engine, EnginePorts
+from dispatcher.engine_settings import EngineSettings
+from dispatcher.events import Drain, Event, LaneReady, LanesChanged
+from fairlane import __version__
+from fairlane.settings import Settings
+from fairlane.worker.call_times import CallTimes
+from fairlane.worker.connections import open_pulsar, open_redis
+from fairlane.worker.heartbeat import Heartbeat, Identity
+from fairlane.worker.lease_caller import LeaseThread
+from fairlane.worker.metrics import EngineCollector, MetricsServer, ServiceCollector
+from fairlane.worker.service_view import ServiceView
+from fairlane.worker.shared_jobs import SharedJobs
+from fairlane.worker.threads import Threads
+from fairlane.worker.watcher import LaneWatcher, WatchSettings
+
+_log = logging.getLogger(__name__)
+_LEASE_MS = 2_000
+_MARGIN_MS = 1_000
+_CLOSE_S = 5.0
+
+
+def worker_id(name: str | None) -> str:
+    """Another one at every start: claims carry it, and those of an earlier life are not ours."""
+    return f"{name or f'{socket.gethostname()}-{os.getpid()}'}-{secrets.token_hex(3)}"
+
+
+class Worker:
+    """Joins by being started and leaves when `stop` is set: starting -> serving -> draining -> stopped.
+
+    Raises, at construction, FairlaneError if a server cannot be reached or a channel cannot be opened.
+    """
+
+    def __init__(self, settings: Settings, name: str | None, clock: Clock) -> None:
+        self.id = worker_id(name)
+        self.state = "starting"
+        self._settings = settings
+        self._clock = clock
+        self._over = threading.Event()
+        self._threads = Threads(self._over)
+        self._calls = CallTimes()
+        self._courier = ChannelCourier(load_channels(settings.channel_classes(), settings.channel_settings()), clock)
+        self._claim_ms = _LEASE_MS + round(self._courier.longest_timeout_s * 1000) + _MARGIN_MS
+        self._connect()
+        self._build_engine()
+        self._build_actors()
+
+    # ------------------------------------------------------------- construction
+    def _connect(self) -> None:
+        pulsar, redis = self._settings.pulsar, self._settings.redis
+        topics = pulsar_client.topics(pulsar)
+        self._redis = open_redis(redis, topics, self._claim_max_ms, self._calls.note)
+        self._pulsar = open_pulsar(pulsar)
+        self._lanes_client = pulsar_client.connect(pulsar)
+        self._dead_letters = DeadLetterTopic(self._pulsar.client, topics)
+        self._publisher = LanePublisher(self._pulsar.client, self._clock)
+        self._feed = Feed(self._redis.view)
+
+    @property
+    def _claim_max_ms(self) -> int:
+        return max(CLAIM_MAX_MS, self._claim_ms)
+
+    def _build_engine(self) -> None:
+        self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        inbox = self._inbox
+        self._lanes = PulsarLanes(
+            self._lanes_client,
+            lambda lane: inbox.put(LaneReady(lane)),
+            self._dead_letters,
+            self._clock,
+            LaneSettings(budget_targets=2 * self._settings.worker.buffer_targets),
+        )
+        self._leases = LeaseThread(self._redis.ledger)
+        self._engine = Engine(
+            EngineSettings(
+                worker=self.id,
+                budget_targets=self._settings.worker.buffer_targets,
+                lease_ms=_LEASE_MS,
+                claim_ms=self._claim_ms,
+            ),
+            EnginePorts(
+                lanes=self._lanes,
+                courier=self._courier,
+                leases=self._leases,
+                outcomes=self._pulsar.outcomes,
+                publisher=self._publisher,
+                dead_letters=self._dead_letters,
+                topics=self._pulsar.topics,
+            ),
+            self._clock,
+            inbox,
+        )
+
+    def _build_actors(self) -> None:
+        redis, clock, stats = self._redis, self._clock, self._engine.stats
+        self._metrics = self._serve_metrics()
+        port = self._metrics.port if self._metrics else 0
+        identity = Identity(self.id, socket.gethostname(), os.getpid(), __version__, port)
+        self._heartbeat = Heartbeat(redis.workers, identity, stats, lambda: self.state, clock)
+        self._jobs = SharedJobs(redis, self._pulsar, self.id, clock, self._heartbeat.alive_workers, self._claim_max_ms)
+        self._watcher = LaneWatcher(
+            redis.registry,
+            self._feed,
+            self._pulsar.topics,
+            lambda lanes: self._inbox.put(LanesChanged(lanes)),
+            clock,
+            WatchSettings(max_lanes=self._settings.worker.max_lanes),
+        )
+
+    def _serve_metrics(self) -> MetricsServer | None:
+        settings = self._settings.worker
+        if settings.metrics_port < 0:
+            return None
+        service = ServiceView(self._redis.registry, self._redis.workers, self._clock)
+        collectors = (EngineCollector(self._engine.stats, self._calls, __version__), ServiceCollector(service))
+        return MetricsServer(settings.metrics_port, settings.metrics_host, collectors)
+
+    # ------------------------------------------------------------- life
+    def run(self, stop: threading.Event) -> int:
+        """Serves until `stop` is set or a thread fails, then drains and closes. The exit code."""
+        self._courier.start()
+        self._start_threads()
+        self.state = "serving"
+        _log.info("worker %s serves (metrics on port %s)", self.id, self._metrics.port if self._metrics else "-")
+        while not stop.is_set() and not self._over.is_set():
+            stop.wait(0.2)
+        drained = self._drain()
+        self._close()
+        if self._threads.failure is not None:
+            return 1
+        _log.info(
+            "worker %s has left%s", self.id, "" if drained else " before all was settled; claims end by themselves"
+        )
+        return 0
+
+    def _start_threads(self) -> None:
+        threads = self._threads
+        threads.start("heartbeat", self._heartbeat.run)
+        self._jobs.start(threads)
+        threads.start("lease", self._leases.run)
+        threads.start("engine", self._run_engine)
+        threads.start("watch", self._watcher.run)
+
+    def _run_engine(self, stop: threading.Event) -> None:
+        try:
+            self._engine.run(stop)
+        finally:
+            self._over.set()
+
+    def _drain(self) -> bool:
+        """Sends nothing new, settles what is under way. Everything else goes on meanwhile: the fold may be ours."""
+        if self._threads.failure is not None:
+            return False
+        self.state = "draining"
+        within_s = self._settings.worker.drain_timeout_s
+        _log.info("worker %s drains for at most %g s", self.id, within_s)
+        self._inbox.put(Drain(within_s))
+        self._over.wait(within_s + _CLOSE_S)
+        return self._engine.drained
+
+    def _close(self) -> None:
+        """From what is asked to what is asked of."""
+        self._courier.stop(_CLOSE_S)
+        self._lanes.stop(_CLOSE_S)
+        self._publisher.stop(_CLOSE_S)
+        self._leases.wake()
+        late = self._threads.join(_CLOSE_S)
+        if late:
+            _log.warning("threads that did not stop in time: %s", ", ".join(late))
+        self.state = "stopped"
+        self._dead_letters.close(_CLOSE_S)
+        self._pulsar.close(_CLOSE_S)
+        self._lanes_client.close()
+        self._feed.close()
+        self._redis.view.close()
+        if self._metrics:
+            self._metrics.close()
