@@ -1,0 +1,209 @@
+"""The calls of one channel: waiting for a place, under way, over. All of it in the courier's event loop."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from dispatcher.clock import Clock
+from dispatcher.envelope import Envelope
+from dispatcher.outcome import RETRY, Report, Verdict
+from dispatcher.ports import Batch, Channel
+
+Sent = Callable[[Batch, Sequence[Report | None]], None]
+_log = logging.getLogger(__name__)
+
+
+class InFlight(NamedTuple):
+    """calls under way, calls waiting for a place, targets of both."""
+
+    calls: int = 0
+    waiting: int = 0
+    targets: int = 0
+
+
+class _Parcel:
+    """A batch and the reports gathered for it."""
+
+    __slots__ = ("batch", "missing", "reports", "sent")
+
+    def __init__(self, batch: Batch, sent: Sent, calls: int) -> None:
+        self.batch = batch
+        self.sent = sent
+        self.missing = calls
+        self.reports: list[Report | None] = [None] * len(batch.deliveries)
+
+    def settle(self, start: int, reports: Sequence[Report | None]) -> bool:
+        """Takes one call's reports; True if they were the last."""
+        self.reports[start : start + len(reports)] = reports
+        self.missing -= 1
+        if self.missing:
+            return False
+        _tell(self.batch, self.sent, self.reports)
+        return True
+
+
+class Call:
+    """Some envelopes of a parcel. It is settled once: by the channel's answer, its failure, the timeout, the use-by
+    (late: it had passed when the call's turn came)."""
+
+    __slots__ = ("envelopes", "late", "parcel", "settled", "start", "task", "timer")
+
+    def __init__(self, parcel: _Parcel, start: int, envelopes: list[Envelope]) -> None:
+        self.parcel = parcel
+        self.start = start
+        self.envelopes = envelopes
+        self.settled = False
+        self.late = False
+        self.task: asyncio.Task[Sequence[Report]] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class ChannelQueue:
+    """Calls of one channel, started in order, `channel.concurrency` at once."""
+
+    def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        self.channel = channel
+        self.timeout_s = channel.timeout_s
+        self.call_limit = max(1, channel.batch_limit)
+        self._loop = loop
+        self._clock = clock
+        self._waiting: deque[Call] = deque()
+        self._running: set[Call] = set()
+        self._targets = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._ended = False
+
+    @property
+    def in_flight(self) -> InFlight:
+        return InFlight(len(self._running), len(self._waiting), self._targets)
+
+    def put(self, batch: Batch, sent: Sent) -> None:
+        """Cuts the batch into calls."""
+        envelopes = [delivery.envelope for delivery in batch.deliveries]
+        starts = range(0, len(envelopes), self.call_limit)
+        parcel = _Parcel(batch, sent, len(starts))
+        if not envelopes or self._ended:
+            _tell(batch, sent, parcel.reports)
+            return
+        self._targets += batch.targets
+        self._idle.clear()
+        self._waiting.extend(Call(parcel, start, envelopes[start : start + self.call_limit]) for start in starts)
+        self._start_calls()
+
+    async def idle(self, deadline_s: float) -> bool:
+        """Waits until nothing is under way or waiting; False at the deadline."""
+        try:
+            await asyncio.wait_for(self._idle.wait(), deadline_s)
+        except TimeoutError:
+            return False
+        return True
+
+    async def abort(self) -> None:
+        """Ends what is left: waiting calls were never started, calls under way say RETRY."""
+        self._ended = True
+        while self._waiting:
+            call = self._waiting.popleft()
+            self._settle(call, [None] * len(call.envelopes))
+        tasks = [call.task for call in self._running if call.task is not None]
+        for call in list(self._running):
+            self._give_up(call, "the worker stopped during the call")
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
+
+    # ------------------------------------------------------------- one call
+    def _start_calls(self) -> None:
+        """As many as there are places for. The use-by is looked at here and once more when the task gets its turn."""
+        while self._waiting and len(self._running) < self.channel.concurrency:
+            call = self._waiting.popleft()
+            if self._is_late(call):
+                self._settle(call, [None] * len(call.envelopes))
+                continue
+            self._running.add(call)
+            call.timer = self._loop.call_later(self.timeout_s, self._timed_out, call)
+            call.task = self._loop.create_task(self._deliver(call))
+            call.task.add_done_callback(partial(self._over, call))
+
+    async def _deliver(self, call: Call) -> Sequence[Report]:
+        if self._is_late(call):
+            call.late = True
+            return []
+        return await self.channel.deliver(call.envelopes, call.parcel.batch.tier)
+
+    def _over(self, call: Call, _task: object) -> None:
+        """The channel has answered or failed, maybe too late for its word to count."""
+        if call.timer is not None:
+            call.timer.cancel()
+        self._running.discard(call)
+        reports = self._reports(call)
+        if not call.settled:
+            self._settle(call, reports)
+        self._start_calls()
+        if not self._running and not self._waiting:
+            self._idle.set()
+
+    def _is_late(self, call: Call) -> bool:
+        return self._clock.monotonic_s() >= call.parcel.batch.use_by_s
+
+    def _reports(self, call: Call) -> Sequence[Report | None]:
+        """What the channel said, or RETRY for all with the reason why it counts for nothing."""
+        task = call.task
+        if call.late:
+            return [None] * len(call.envelopes)
+        if task is None or task.cancelled():
+            return self._retry(call, "the call was cancelled")
+        error = task.exception()
+        if error is not None:
+            if not call.settled:
+                _log.warning("A call of the channel %s failed: %s: %s", self.channel.name, type(error).__name__, error)
+            return self._retry(call, f"{type(error).__name__}: {error}")
+        reports = task.result()
+        fault = _fault(reports, len(call.envelopes))
+        if fault:
+            _log.error("The channel %s is faulty: %s", self.channel.name, fault)
+            return self._retry(call, fault)
+        return reports
+
+    def _timed_out(self, call: Call) -> None:
+        self._give_up(call, f"no answer within {self.timeout_s:g} s")
+
+    def _give_up(self, call: Call, reason: str) -> None:
+        if not call.settled:
+            self._settle(call, self._retry(call, reason))
+        if call.task is not None:
+            call.task.cancel()
+
+    def _retry(self, call: Call, reason: str) -> list[Report]:
+        return [Report(Verdict(RETRY, reason))] * len(call.envelopes)
+
+    def _settle(self, call: Call, reports: Sequence[Report | None]) -> None:
+        call.settled = True
+        if call.parcel.settle(call.start, reports):
+            self._targets -= call.parcel.batch.targets
+        if not self._running and not self._waiting:
+            self._idle.set()
+
+
+def refused(batch: Batch, sent: Sent, reason: str) -> None:
+    """Reports RETRY for the whole batch: another worker may be able to deliver it."""
+    _tell(batch, sent, [Report(Verdict(RETRY, reason))] * len(batch.deliveries))
+
+
+def _tell(batch: Batch, sent: Sent, reports: Sequence[Report | None]) -> None:
+    try:
+        sent(batch, reports)
+    except Exception:
+        _log.exception("The report of a batch of the lane %s was not taken", batch.lane)
+
+
+def _fault(reports: object, wanted: int) -> str:
+    """Why these cannot be a channel's reports for so many envelopes; empty if they can."""
+    if not isinstance(reports, (list, tuple)):
+        return f"deliver() returned a {type(reports).__name__}, not a list of reports"
+    if len(reports) != wanted:
+        return f"deliver() returned {len(reports)} reports for {wanted} envelopes"
+    stranger = next((report for report in reports if not isinstance(report, Report)), None)
+    return "" if stranger is None else f"deliver() returned a {type(stranger).__name__} among its reports"

@@ -1,0 +1,68 @@
+"""Finds and constructs the channels named in the settings."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from dispatcher.errors import FairlaneError, InvalidInput
+from dispatcher.ports import Channel
+
+BUILT_IN = {
+    "null": "consumers.channels.null:NullChannel",
+    "log": "consumers.channels.log:LogChannel",
+    "http": "consumers.channels.http:HttpChannel",
+}
+_METHODS = ("open", "deliver", "close")
+_NUMBERS = ("timeout_s", "concurrency", "batch_limit")
+
+
+def load_channels(
+    classes: Mapping[str, str], settings: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Channel]:
+    """Channels by name. classes: channel name -> "null", "log", "http" or "module:Class"; settings: channel name ->
+    what its class is constructed with (`name` is added). Raises InvalidInput, which names the channel."""
+    given = settings or {}
+    return {name: _load(name, path, given.get(name, {})) for name, path in classes.items()}
+
+
+def _load(name: str, path: str, settings: Mapping[str, Any]) -> Channel:
+    build = _class(name, BUILT_IN.get(path, path))
+    try:
+        channel = build({**settings, "name": name})
+    except FairlaneError:
+        raise
+    except Exception as error:
+        cause = f"The channel {name} cannot be made: {path} raised {type(error).__name__}: {error}."
+        raise InvalidInput(cause, "Check its settings and its class.") from error
+    _check(name, path, channel)
+    return cast("Channel", channel)
+
+
+def _class(name: str, path: str) -> Callable[[Mapping[str, Any]], object]:
+    module_name, colon, attribute = path.partition(":")
+    if not colon or not module_name or not attribute:
+        cause = f"The channel {name} is neither {', '.join(BUILT_IN)} nor a module:Class, but {path!r}."
+        raise InvalidInput(cause, "Name its class as in mypackage.push:MyChannel.")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        cause = f"The module {module_name} of the channel {name} cannot be imported: {type(error).__name__}: {error}."
+        raise InvalidInput(cause, "Install it, or put its directory on PYTHONPATH.") from error
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        what = "has no" if found is None else "has something that is not a class under the name"
+        raise InvalidInput(f"The module {module_name} of the channel {name} {what} {attribute}.", "Check the spelling.")
+    return cast("Callable[[Mapping[str, Any]], object]", found)
+
+
+def _check(name: str, path: str, channel: object) -> None:
+    """That it is what dispatcher.ports.Channel asks for."""
+    missing = [method for method in _METHODS if not callable(getattr(channel, method, None))]
+    for number in _NUMBERS:
+        value = getattr(channel, number, None)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+            missing.append(f"{number} (a number above 0)")
+    if not isinstance(getattr(channel, "name", None), str):
+        missing.append("name (a text)")
+    if missing:
+        raise InvalidInput(f"The channel {name} ({path}) lacks {', '.join(missing)}.", "See dispatcher.ports.Channel.")

@@ -1,0 +1,1 @@
+"""The built-in channels: null, log and http. Each is one class behind dispatcher.ports.Channel."""

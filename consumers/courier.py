@@ -1,0 +1,130 @@
+"""Runs the channels: an asyncio event loop in a thread of its own. Implements dispatcher.ports.Courier."""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from consumers.calls import ChannelQueue, InFlight, Sent, refused
+from dispatcher.clock import Clock
+from dispatcher.errors import Unreachable
+from dispatcher.outcome import Report
+from dispatcher.ports import Batch, Channel
+
+OPEN_WITHIN_S = 30.0
+CLOSE_WITHIN_S = 5.0
+_log = logging.getLogger(__name__)
+
+
+class ChannelCourier:
+    """Hands batches to their channels, with bounded concurrency, never after their use-by, and reports each batch once.
+
+    A call ends for good at the channel's timeout: a channel that does not let itself be cancelled keeps its place among
+    the calls under way, but what it says later counts no more.
+    """
+
+    def __init__(self, channels: Mapping[str, Channel], clock: Clock) -> None:
+        self._clock = clock
+        self._loop = asyncio.new_event_loop()
+        self._queues = {name: ChannelQueue(channel, self._loop, clock) for name, channel in channels.items()}
+        self._incoming: deque[tuple[Batch, Sent]] = deque()
+        self._woken = False
+        self._thread = threading.Thread(target=self._run, name="channels", daemon=True)
+
+    # ------------------------------------------------------------- any thread
+    def start(self) -> None:
+        """Starts the thread and opens the channels. Raises what the first failing one raised, having closed all."""
+        self._thread.start()
+        try:
+            self._do(self._open(), OPEN_WITHIN_S)
+        except BaseException:
+            self.stop(0.0)
+            raise
+
+    def send(self, batch: Batch, sent: Callable[[Batch, Sequence[Report | None]], None]) -> None:
+        """Never blocks. Many batches cost one wake-up of the loop."""
+        self._incoming.append((batch, sent))
+        if not self._woken:
+            self._woken = True
+            self._loop.call_soon_threadsafe(self._take)
+
+    def batch_limit(self, channel: str) -> int:
+        """Most envelopes in one call of the channel. (A larger batch becomes several calls and is reported when the
+        last one is over.)"""
+        queue = self._queues.get(channel)
+        return 1 if queue is None else queue.call_limit
+
+    def batch_counts(self) -> dict[str, int]:
+        """Channel name -> how many batches under way keep it busy: its places and some waiting next to them. More would
+        only queue here, where no tier can overtake another."""
+        return {name: queue.channel.concurrency * 5 // 4 + 1 for name, queue in self._queues.items()}
+
+    def in_flight(self, channel: str) -> InFlight:
+        """What the channel is at work on, as seen from outside of its thread: a little old."""
+        queue = self._queues.get(channel)
+        return InFlight() if queue is None else queue.in_flight
+
+    @property
+    def longest_timeout_s(self) -> float:
+        """Of all channels: no call outlasts it."""
+        return max((queue.timeout_s for queue in self._queues.values()), default=0.0)
+
+    def stop(self, deadline_s: float) -> None:
+        """Waits for what was sent, at most so many seconds; then calls under way are cancelled and say RETRY, others
+        are reported as not started. Closes the channels and ends the thread."""
+        if self._thread.is_alive():
+            try:
+                self._do(self._end(deadline_s), 2 * deadline_s + CLOSE_WITHIN_S)
+            except Unreachable as error:
+                _log.error("%s The worker goes on without it.", error)  # noqa: TRY400  # says all there is to say
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(CLOSE_WITHIN_S)
+        if not self._loop.is_running():
+            self._loop.close()
+
+    # ------------------------------------------------------------- the loop's thread
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def _do(self, work: Coroutine[Any, Any, None], within_s: float) -> None:
+        """Raises Unreachable if a channel blocks the loop."""
+        try:
+            asyncio.run_coroutine_threadsafe(work, self._loop).result(within_s)
+        except TimeoutError as error:
+            raise Unreachable("A channel does not give the event loop back.", "Its calls must be async.") from error
+
+    def _take(self) -> None:
+        """All that has come since the last time."""
+        self._woken = False
+        while self._incoming:
+            batch, sent = self._incoming.popleft()
+            queue = self._queues.get(batch.channel)
+            if queue is None:
+                _log.error("A batch is for the channel %r, which this worker does not have", batch.channel)
+                refused(
+                    batch, sent, f"This worker has no channel named {batch.channel!r}; name its class in the settings."
+                )
+            else:
+                queue.put(batch, sent)
+
+    async def _open(self) -> None:
+        for name, queue in self._queues.items():
+            try:
+                await queue.channel.open()
+            except OSError as error:  # TimeoutError is one
+                raise Unreachable(f"The channel {name} cannot be opened: {error}.", "Check its settings.") from error
+
+    async def _end(self, deadline_s: float) -> None:
+        self._take()
+        until_s = self._clock.monotonic_s() + deadline_s
+        for queue in self._queues.values():
+            await queue.idle(max(0.0, until_s - self._clock.monotonic_s()))
+        for name, queue in self._queues.items():
+            await queue.abort()
+            try:
+                await asyncio.wait_for(queue.channel.close(), CLOSE_WITHIN_S / 2)
+            except Exception:
+                _log.exception("The channel %s did not close well", name)
