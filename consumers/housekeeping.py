@@ -100,7 +100,7 @@ class Housekeeper:
         if self._is_due("prune", self._settings.prune_s):
             self._try(self._chores.prune)
 
-    def _try(self, chore: Callable[[], None]) -> None:
+    def _try(self, chore: Callable[[], object]) -> None:
         """Every chore is done again in the next round, so nothing is lost; a refusal is for the operator to mend."""
         try:
             chore()

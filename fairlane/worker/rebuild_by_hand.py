@@ -51,6 +51,4 @@ def _await_ready(
             return epoch
         if over.wait(_POLL_S):
             raise FairlaneError("A part of the rebuild failed.", "Look at the messages above.")
-    raise Unreachable(
-        "The view is not complete yet.", "Workers go on with it; `fairlane registry status` shows how far."
-    )
+    raise Unreachable("The view is not complete yet.", "Workers go on with it: see `fairlane registry status`.")

@@ -15,6 +15,7 @@ from backends.redis_view import CLAIM_MAX_MS
 from consumers.channel_registry import load_channels
 from consumers.courier import ChannelCourier
 from consumers.lanes import LaneSettings, PulsarLanes
+from consumers.prefetch import PrefetchSettings
 from dispatcher.clock import Clock
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
@@ -85,7 +86,7 @@ class Worker:
             lambda lane: inbox.put(LaneReady(lane)),
             self._dead_letters,
             self._clock,
-            LaneSettings(budget_targets=2 * self._settings.worker.buffer_targets),
+            LaneSettings(PrefetchSettings(budget_targets=2 * self._settings.worker.buffer_targets)),
         )
         self._leases = LeaseThread(self._redis.ledger)
         self._engine = Engine(
