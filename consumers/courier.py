@@ -78,7 +78,7 @@ class ChannelCourier:
             try:
                 self._do(self._end(deadline_s), 2 * deadline_s + CLOSE_WITHIN_S)
             except Unreachable as error:
-                _log.error("%s The worker goes on without it.", error)  # noqa: TRY400  # says all there is to say
+                _log.error("%s The worker goes on without it.", error)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(CLOSE_WITHIN_S)
         if not self._loop.is_running():
