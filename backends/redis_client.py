@@ -78,6 +78,11 @@ _ANSWERS: dict[str, tuple[str, str]] = {
 _PHRASES = {
     "Authentication required": _ANSWERS["NOAUTH"],
     "invalid username-password pair": _ANSWERS["WRONGPASS"],
+    "CERTIFICATE_VERIFY_FAILED": (
+        "Redis' certificate is not trusted: {text}.",
+        "Set the Redis tls_ca to the file of the authority that signed it.",
+    ),
+    "_ssl.c": ("TLS with Redis fails: {text}.", "Check the Redis TLS files; does it ask for a client certificate?"),
 }
 _NO_REDIS = ("What answers there does not speak Redis' protocol: {text}.", "Check host, port and TLS of the Redis URL.")
 _KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
@@ -99,7 +104,7 @@ def _translate(error: exceptions.RedisError) -> FairlaneError:
     text = str(error).rstrip(".")
     known = (
         _ANSWERS.get(text.partition(" ")[0])
-        or next((said for phrase, said in _PHRASES.items() if text.startswith(phrase)), None)
+        or next((said for phrase, said in _PHRASES.items() if phrase in text), None)
         or next((said for kind, said in _KINDS if isinstance(error, kind)), None)
     )
     if known is None:

@@ -97,11 +97,14 @@ def test_own_authority_and_client_certificate(tls_port: int, certificates: Path)
     view.close()
 
 
-@pytest.mark.parametrize(("ca", "client"), [("other.pem", True), ("ca.pem", False)])
+@pytest.mark.parametrize(
+    ("ca", "client", "said"),
+    [("other.pem", True, "is not trusted.*Set the Redis tls_ca"), ("ca.pem", False, "TLS with Redis fails")],
+)
 def test_a_wrong_authority_or_no_client_certificate_is_refused(
-    tls_port: int, certificates: Path, ca: str, client: bool
+    tls_port: int, certificates: Path, ca: str, client: bool, said: str
 ) -> None:
     view = open_view(settings(tls_port, certificates, ca, client))
-    with pytest.raises(Unreachable):
+    with pytest.raises(Unreachable, match=said):
         view.ping()
     view.close()
