@@ -46,12 +46,12 @@ class Keys:
 
     @property
     def demand(self) -> str:
-        """Sorted set of lanes by the time until which their demand was announced."""
+        """Sorted set of lanes by the time when their demand is forgotten."""
         return f"{self.prefix}:demand"
 
     @property
     def demand_of(self) -> str:
-        """Hash: lane -> `tier:weight`."""
+        """Hash: lane -> its announced demand, as quotas writes it."""
         return f"{self.prefix}:demand_of"
 
     @property
@@ -97,10 +97,6 @@ class Keys:
     def claim(self, claim: str, task: str) -> str:
         """What one claim holds of one task."""
         return f"{self.prefix}:claim:{claim}|{task}"
-
-    def cap(self, task: str) -> str:
-        """Bucket of a capped task."""
-        return f"{self.prefix}:cap:{task}"
 
     def pool(self, name: str) -> str:
         """Hash: buckets and virtual times of a pool's tiers."""

@@ -1,6 +1,6 @@
 """The registry in Redis: tasks and their controls, a fold of the control topic. Nothing here is the truth."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from backends.redis_client import Arg
@@ -12,12 +12,14 @@ from backends.task_rows import (
     VIEW_FIELDS,
     EndedTask,
     LiveTask,
+    Sharing,
     SubmissionRow,
     ended_task,
     live_task,
     row_of,
     submission_row,
     task_view,
+    wants_foresight,
 )
 from dispatcher.control import (
     MAIN_WRITER,
@@ -87,7 +89,7 @@ class Registry:
     def tasks_by_id(self, tasks: Sequence[str]) -> list[TaskView]:
         """The known ones among them."""
         now_ms, *rows = self._view.call("read_tasks", len(VIEW_FIELDS), *VIEW_FIELDS, *tasks)
-        return [task_view(row_of(row, VIEW_FIELDS), now_ms) for row in rows]
+        return self._views((now_ms, row) for row in rows)
 
     def tasks(
         self,
@@ -104,7 +106,7 @@ class Registry:
             now_ms, rows, cursor = self._page(
                 listed, (state or "", app or "", tier or ""), limit - len(found), cursor, VIEW_FIELDS
             )
-            found.extend(task_view(row_of(row, VIEW_FIELDS), now_ms) for row in rows)
+            found.extend(self._views((now_ms, row) for row in rows))
             if cursor is None or len(found) >= limit:
                 return found, cursor
 
@@ -114,7 +116,7 @@ class Registry:
 
     def live_views(self) -> list[TaskView]:
         """All tasks that have not ended, newest first."""
-        return [task_view(row_of(row, VIEW_FIELDS), now_ms) for now_ms, row in self._live_rows(VIEW_FIELDS)]
+        return self._views(self._live_rows(VIEW_FIELDS))
 
     def live_by_id(self, tasks: Sequence[str]) -> list[LiveTask]:
         """Those of the named tasks that have not ended: what to look at after a change was announced."""
@@ -180,6 +182,21 @@ class Registry:
             "list_tasks", listed, *wanted, limit, _PAGE, score, last, len(fields), *fields
         )
         return now_ms, rows, f"{next_score.decode()}:{next_id.decode()}" if next_id else None
+
+    def _views(self, rows: Iterable[tuple[int, Any]]) -> list[TaskView]:
+        views = [task_view(row_of(row, VIEW_FIELDS), now_ms) for now_ms, row in rows]
+        if not any(map(wants_foresight, views)):
+            return views
+        sharing = self._sharing()
+        return [sharing.foresee(view) for view in views]
+
+    def _sharing(self) -> Sharing:
+        """The service's settings, and the demand that the ledger knows of."""
+        settings = self.globals()
+        fields = [f"busy:{tier}" for tier in TIERS]
+        busy = self._view.command("HMGET", self._keys.pool("total"), *fields) if settings.capacity else []
+        weights = {str(tier): int(weight or 0) for tier, weight in zip(TIERS, busy, strict=False)}
+        return Sharing(settings.capacity, settings.tier_weights, weights)
 
     def _live_rows(self, fields: Sequence[str]) -> Iterator[tuple[int, Any]]:
         """(Redis' time, row) of each live task once; some ms of Redis' time a page, however many there are."""

@@ -178,6 +178,33 @@ def _eta_s(targets: TargetCounts, row: Row, rate: float) -> float | None:
     return targets.pending / rate if rate > 0 else None
 
 
+class Sharing(NamedTuple):
+    """How capacity is shared now. capacity in targets/s; weights and busy (what the lanes weigh together that have
+    something to send) in thousandths by tier."""
+
+    capacity: int
+    weights: dict[str, int]
+    busy: dict[str, int]
+
+    def rate_of(self, task: TaskView) -> float:
+        """The rate a running task may expect: its share, or its cap if that is less; 0 if nothing tells."""
+        weight = round(task.weight * MILLI)
+        tiers = sum(self.weights[tier] for tier in self.weights if tier == task.tier or self.busy.get(tier))
+        tier_rate = self.capacity * self.weights.get(task.tier, 0) / max(1, tiers)
+        rate = tier_rate * weight / max(1, weight, self.busy.get(task.tier, 0))
+        return min(rate, task.cap) if task.cap else rate
+
+    def foresee(self, task: TaskView) -> TaskView:
+        """The same with its eta_s, from its share, if it may be sent and has no rate yet."""
+        rate = self.rate_of(task) if wants_foresight(task) else 0.0
+        return msgspec.structs.replace(task, eta_s=task.targets.pending / rate) if rate else task
+
+
+def wants_foresight(task: TaskView) -> bool:
+    """Whether a share would tell more than the task's rate."""
+    return task.state == "running" and task.eta_s is None and task.targets.pending > 0
+
+
 def submission_row(row: Row) -> SubmissionRow:
     """From a row with SUBMISSION_FIELDS."""
     record = decode_control(row.values["record"] or b"")

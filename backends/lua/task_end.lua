@@ -14,7 +14,7 @@ end
 
 -- What an ended task needs no more.
 local function clear(task)
-  local gone = { P .. ':open:' .. task, P .. ':cap:' .. task }
+  local gone = { P .. ':open:' .. task }
   local writers = { '0' }
   for writer in string.gmatch(redis.call('HGET', task_key(task), 'writers') or '', '[^,]+') do
     writers[#writers + 1] = writer
