@@ -83,10 +83,11 @@ def resident_bytes(pid: int) -> int | None:
 
 
 def last_lines(log: Path, count: int = 15) -> str:
-    """The end of a log, for an error message."""
+    """The end of a log, for an error message; the frames of Java's stack traces are left out."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 64_000))
-            return "\n".join(file.read().decode(errors="replace").splitlines()[-count:])
+            lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
+    return "\n".join([line for line in lines if not line.startswith(("\tat ", "\t... "))][-count:])

@@ -56,7 +56,10 @@ class PulsarPorts:
 
 
 def command(java: Java, distribution: Path, home: Home, ports: PulsarPorts) -> list[str]:
-    """The whole command line. The distribution's own start script is not used: it breaks on paths with spaces."""
+    """The whole command line, for `home.pulsar` as the current directory.
+
+    The distribution's own start script is not used, nor whole paths to the data: both break on spaces.
+    """
     conf = pulsar_conf.write(distribution, home.pulsar, ports.broker, ports.web)
     return [
         str(java.program),
@@ -74,9 +77,9 @@ def command(java: Java, distribution: Path, home: Home, ports: PulsarPorts) -> l
         "--no-functions-worker",
         "--no-stream-storage",
         f"--advertised-address={HOST}",
-        f"--bookkeeper-dir={home.pulsar / 'bookkeeper'}",
+        "--bookkeeper-dir=bookkeeper",
         f"--bookkeeper-port={ports.bookie}",
-        f"--metadata-dir={home.pulsar / 'metadata'}",
+        "--metadata-url=rocksdb:metadata",
     ]
 
 

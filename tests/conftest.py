@@ -1,0 +1,109 @@
+"""What all tests share: an environment of their own, and a real Pulsar and Redis for those that ask for them."""
+
+import logging
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlane.settings import Settings
+from fairlane.stack.addresses import StackAddresses
+from fairlane.stack.errors import StackError
+from fairlane.stack.homes import default_cache
+from fairlane.stack.stack import LocalStack
+
+GIVEN = dict(os.environ)
+"""The environment as it was before any test."""
+ADDRESSES = ("FAIRLANE_PULSAR_URL", "FAIRLANE_PULSAR_ADMIN_URL", "FAIRLANE_REDIS_URL")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs servers by what it asks for, so that `-m "not needs_stack"` can be relied on."""
+    for item in items:
+        if "stack" in getattr(item, "fixturenames", ()):
+            item.add_marker("needs_stack")
+
+
+@pytest.fixture(autouse=True)
+def own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the developer's, and no local stack of theirs, reaches a test."""
+    for name in list(os.environ):
+        if name.startswith("FAIRLANE_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("FAIRLANE_HOME", str(tmp_path / "no-stack"))
+    monkeypatch.setenv("FAIRLANE_CACHE", str(default_cache(GIVEN)))
+
+
+@pytest.fixture(autouse=True)
+def own_logging() -> Iterator[None]:
+    """A command run inside a test sets up logging for that test only."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackAddresses]:
+    """Servers for the whole run: the ones named in the environment, else a local stack of the tests' own."""
+    if all(GIVEN.get(name) for name in ADDRESSES):
+        yield StackAddresses(*(GIVEN[name] for name in ADDRESSES))
+        return
+    local = LocalStack(tmp_path_factory.mktemp("stack"), cache=default_cache(GIVEN), env=GIVEN)
+    try:
+        addresses = local.up()
+    except StackError as error:
+        if GIVEN.get("CI") == "true":
+            raise
+        pytest.skip(f"no servers: {error}")
+    yield addresses
+    local.down(wipe=True)
+
+
+@pytest.fixture(scope="session")
+def settings(stack: StackAddresses) -> Settings:
+    """Settings for those servers, in the names of a tenant and a prefix that tests share."""
+    return settings_for(stack, "t-shared")
+
+
+@pytest.fixture
+def fresh_settings(stack: StackAddresses) -> Iterator[Settings]:
+    """Settings with a provisioned tenant and a key prefix that no other test has; all of it is deleted afterwards."""
+    from backends.provision import deprovision, provision
+
+    fresh = settings_for(stack, f"t{secrets.token_hex(6)}")
+    provision(fresh.pulsar)
+    yield fresh
+    deprovision(fresh.pulsar)
+    delete_keys(fresh)
+
+
+def settings_for(stack: StackAddresses, name: str) -> Settings:
+    """Settings with few namespaces and topics, since each costs the broker something."""
+    return Settings(
+        pulsar={  # type: ignore[arg-type]  # pydantic makes the model
+            "url": stack.pulsar_url,
+            "admin_url": stack.pulsar_admin_url,
+            "tenant": name,
+            "namespaces": 2,
+            "bundles": 1,
+            "shared_lanes": 2,
+            "outcome_partitions": 2,
+        },
+        redis={"url": stack.redis_url, "prefix": name},  # type: ignore[arg-type]
+    )
+
+
+def delete_keys(settings: Settings) -> None:
+    """Delete every key under the prefix."""
+    from backends.redis_client import connect
+
+    client = connect(settings.redis)
+    try:
+        for key in client.scan_iter(match=f"{settings.redis.prefix}:*", count=1_000):
+            client.delete(key)
+    finally:
+        client.close()

@@ -1,0 +1,147 @@
+"""The real local stack: started, used, hurt, stopped, started again; beside the one the other tests use."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pulsar
+import pytest
+import redis
+
+from backends.pulsar_admin import PulsarAdmin
+from backends.settings import PulsarSettings
+from dispatcher.topics import SUBSCRIPTION, Topics
+from fairlane.cli import exit_codes, main
+from fairlane.stack import processes
+from fairlane.stack.addresses import StackAddresses, running_addresses
+from fairlane.stack.errors import PortTaken
+from fairlane.stack.launch import StackOptions
+from fairlane.stack.stack import LocalStack
+
+IDLE_LIMIT_BYTES = 700 * 2**20
+
+
+@pytest.fixture(scope="module")
+def local(stack: StackAddresses, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """A stack of this module's own, in a path with spaces; the shared one already has the usual ports, or others do."""
+    cache = Path(os.environ["FAIRLANE_CACHE"]) if "FAIRLANE_CACHE" in os.environ else None
+    own = LocalStack(tmp_path_factory.mktemp("stack") / "a home with spaces", cache=cache)
+    yield own
+    own.down(wipe=True)
+
+
+def pid_of(local: LocalStack, name: str) -> int:
+    found = {server.name: server.pid for server in local.status().servers}[name]
+    assert found is not None
+    return found
+
+
+def test_up_twice_at_once_makes_one_stack(local: LocalStack) -> None:
+    said: list[str] = []
+    answers: list[StackAddresses] = []
+    calls = [threading.Thread(target=lambda: answers.append(local.up(said.append))) for _ in range(2)]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join()
+    assert sorted(answer.already_running for answer in answers) == [False, True]
+    assert len({answer.redis_url for answer in answers}) == 1
+    assert running_addresses(local.home) is not None
+    assert sum(line.startswith("starting Pulsar") for line in said) == 1
+
+
+def test_it_is_small_and_says_where_it_is(
+    local: LocalStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local.up()
+    servers = {server.name: server for server in local.status().servers}
+    assert 0 < (servers["pulsar"].memory_bytes or 0) < IDLE_LIMIT_BYTES
+    monkeypatch.setenv("FAIRLANE_HOME", str(local.home))
+    assert main.run(["stack", "status", "-o", "json"]) == exit_codes.OK
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["running"] is True
+    assert shown["pulsar"]["version"] == "4.0.8"
+    assert {"broker", "web", "bookie"} == set(shown["pulsar"]["ports"])
+    assert main.run(["config", "show", "-o", "json"]) == exit_codes.OK
+    sources = {row["name"]: row["source"] for row in json.loads(capsys.readouterr().out)}
+    assert sources["pulsar.url"] == sources["redis.url"] == "local stack"
+    assert main.run(["doctor"]) == exit_codes.OK
+    assert main.run(["provision"]) == exit_codes.OK
+    assert "nothing to change" in capsys.readouterr().err
+
+
+def test_a_port_asked_for_that_is_taken_is_refused(local: LocalStack, tmp_path: Path) -> None:
+    taken = int(local.up().redis_url.rpartition(":")[2].partition("/")[0])
+    other = LocalStack(tmp_path, StackOptions(redis_port=taken))
+    with pytest.raises(PortTaken, match=str(taken)):
+        other.up()
+    assert not other.status().running
+
+
+def test_what_was_killed_is_started_again_and_keeps_its_data(local: LocalStack) -> None:
+    addresses = local.up()
+    send(addresses, b"kept")
+    with redis.Redis.from_url(addresses.redis_url) as client:
+        client.set("kept", "yes")
+        client.execute_command("WAITAOF", 1, 0, 5_000)
+    survivor = pid_of(local, "redis")
+    os.kill(pid_of(local, "pulsar"), signal.SIGKILL)
+    assert wait_dead(local)
+    again = local.up()
+    assert pid_of(local, "redis") == survivor
+    assert receive(again) == b"kept"
+
+    assert local.down()
+    assert not local.status().running
+    assert running_addresses(local.home) is None
+    third = local.up()
+    assert receive(third) == b"kept"
+    with redis.Redis.from_url(third.redis_url) as client:
+        assert client.get("kept") == b"yes"
+
+
+def wait_dead(local: LocalStack) -> bool:
+    for _ in range(200):
+        if not local.status().running:
+            return True
+        threading.Event().wait(0.05)
+    return False
+
+
+def test_wipe_leaves_nothing(local: LocalStack) -> None:
+    local.up()
+    pids = [pid_of(local, "pulsar"), pid_of(local, "redis")]
+    assert local.down(wipe=True)
+    assert all(processes.birth_of(pid) is None for pid in pids)
+    assert [path.name for path in local.home.iterdir()] == ["lock"]
+
+
+def lane() -> str:
+    return Topics().shared_lane(0)
+
+
+def send(addresses: StackAddresses, body: bytes) -> None:
+    settings = PulsarSettings(url=addresses.pulsar_url, admin_url=addresses.pulsar_admin_url)
+    admin = PulsarAdmin(settings)
+    assert admin.subscriptions(lane()) == [SUBSCRIPTION]
+    admin.close()
+    client = quiet_client(addresses)
+    client.create_producer(lane()).send(body)
+    client.close()
+
+
+def receive(addresses: StackAddresses) -> bytes:
+    """The first message of the lane, which is not acknowledged."""
+    client = quiet_client(addresses)
+    consumer = client.subscribe(lane(), SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
+    try:
+        return bytes(consumer.receive(20_000).data())
+    finally:
+        client.close()
+
+
+def quiet_client(addresses: StackAddresses) -> pulsar.Client:
+    return pulsar.Client(addresses.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))

@@ -1,0 +1,168 @@
+"""The command line's manners: help, exit codes, one-line errors, output, logs."""
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable
+
+import click
+import pytest
+
+from dispatcher.errors import InvalidInput, NotFound, Refused, Unreachable
+from fairlane.cli import exit_codes, main
+from fairlane.cli.output import Output
+from fairlane.logging import configure_logging
+from fairlane.setting_groups import LogSettings
+
+HEAVY = "{'pulsar', '_pulsar', 'redis', 'pydantic', 'aiohttp', 'urllib3', 'rich', 'yaml', 'prometheus_client'}"
+
+
+def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["--help"]) == exit_codes.OK
+    said = capsys.readouterr().out
+    for command in main.COMMANDS:
+        assert f"\n  {command} " in said
+    for code, meaning in exit_codes.MEANINGS.items():
+        assert f"  {code}" in said
+        assert meaning.split()[0] in said
+
+
+@pytest.mark.parametrize("command", main.COMMANDS)
+def test_every_command_is_there_and_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run([command, "--help"]) == exit_codes.OK
+    assert "Usage:" in capsys.readouterr().out
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = f"import sys; from fairlane.cli.main import run; run(['--help']); print(sorted({HEAVY} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nope"], ["--nope"], ["config", "show", "-o", "xml"], ["--log-level", "loud", "config"]]
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(arguments) == exit_codes.USAGE
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Error" in captured.err
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+    """Makes `fairlane config` raise."""
+
+    def raise_in_config(error: BaseException) -> None:
+        @click.command()
+        def config() -> None:
+            raise error
+
+        monkeypatch.setattr(main.LazyGroup, "get_command", lambda *_: config)
+
+    return raise_in_config
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InvalidInput("Cause.", "Step."), exit_codes.USAGE),
+        (NotFound("Cause.", "Step."), exit_codes.NOT_FOUND),
+        (Unreachable("Cause.", "Step."), exit_codes.UNREACHABLE),
+        (Refused("Cause.", "Step."), exit_codes.REFUSED),
+    ],
+)
+def test_our_errors_are_one_line_with_cause_and_next_step(
+    error: Exception,
+    code: int,
+    failing: Callable[[BaseException], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failing(error)
+    assert main.run(["config"]) == code
+    assert capsys.readouterr().err == "fairlane: Cause. Step.\n"
+
+
+def test_a_defect_is_one_line_too_and_its_trace_is_for_those_who_ask(
+    failing: Callable[[BaseException], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(ZeroDivisionError("oops"))
+    assert main.run(["config"]) == exit_codes.FAILURE
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "ZeroDivisionError: oops" in said
+    assert main.run(["--log-level", "debug", "config"]) == exit_codes.FAILURE
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_interrupted(failing: Callable[[BaseException], None]) -> None:
+    failing(KeyboardInterrupt())
+    assert main.run(["config"]) == exit_codes.INTERRUPTED
+
+
+def test_config_show_in_both_forms(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("FAIRLANE_REDIS_PASSWORD", "hush")
+    options = ["--pulsar-url", "pulsar://there:1", "--redis-url", "redis://a:hush@b"]
+    assert main.run([*options, "config", "show"]) == exit_codes.OK
+    table = capsys.readouterr().out
+    assert main.run([*options, "config", "show", "-o", "json"]) == exit_codes.OK
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["pulsar.url"]["value"] == "pulsar://there:1"
+    assert rows["pulsar.url"]["source"] == "option"
+    assert all(row["description"] for row in rows.values())
+    assert all(name in table for name in rows)
+    assert "hush" not in table + json.dumps(rows)
+
+
+def test_a_wrong_setting_ends_with_the_usage_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["--redis-url", "nowhere", "config", "show"]) == exit_codes.USAGE
+    assert "redis.url (option)" in capsys.readouterr().err
+
+
+def test_stack_status_without_a_stack(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["stack", "status", "-o", "json"]) == exit_codes.FAILURE
+    found = json.loads(capsys.readouterr().out)
+    assert found["running"] is False
+    assert found["pulsar"]["pid"] is None
+
+
+def test_stack_down_without_a_stack(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["stack", "down"]) == exit_codes.OK
+    assert "nothing was running" in capsys.readouterr().err
+
+
+def test_data_as_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"id": "a", "rate": 1234.5, "done": True, "eta": None, "targets": {"sent": 1}}]
+    Output().emit_rows(rows, ["id", "rate", "done", "eta", "targets"])
+    assert capsys.readouterr().out.split() == [
+        "ID",
+        "RATE",
+        "DONE",
+        "ETA",
+        "TARGETS",
+        "a",
+        "1,234",
+        "yes",
+        "-",
+        "sent=1",
+    ]
+    Output(as_json=True).emit_rows(rows, ["id"])
+    assert json.loads(capsys.readouterr().out) == rows
+    Output().emit_record({"id": "[b]", "targets": {"sent": 1}})
+    assert capsys.readouterr().out.split() == ["FIELD", "VALUE", "id", "[b]", "targets.sent", "1"]
+
+
+def test_logs_as_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(LogSettings(level="warning", json_lines=True))
+    logging.getLogger("fairlane.test").info("unseen")
+    logging.getLogger("fairlane.test").warning("lane %s", "x", extra={"lane": "x"})
+    line = json.loads(capsys.readouterr().err)
+    assert {"level": "warning", "logger": "fairlane.test", "message": "lane x", "lane": "x"}.items() <= line.items()
+    assert line["time"].endswith("Z")
+
+
+def test_logs_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging(LogSettings(level="info"))
+    logging.getLogger("fairlane.test").info("hello")
+    assert capsys.readouterr().err.endswith("INFO    fairlane.test: hello\n")

@@ -1,0 +1,165 @@
+"""Where settings come from, in which order, and what is said of a wrong one."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from dispatcher.errors import InvalidInput
+from fairlane.settings import Settings
+from fairlane.settings_sources import MASK, explain_settings, load_settings, mask_url
+from fairlane.stack import processes, state
+from fairlane.stack.homes import Home
+from fairlane.stack.state import ServerState, StackState
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No fairlane.toml in the current directory but the test's own."""
+    monkeypatch.chdir(tmp_path)
+
+
+def source_of(name: str, options: dict[str, object] | None = None) -> tuple[object, str]:
+    rows = {row.name: row for row in explain_settings(load_settings(options), options)}
+    return rows[name].value, rows[name].source
+
+
+def pretend_running_stack(home: Path) -> None:
+    """A state file whose servers are this very process, so that they are alive."""
+    birth = processes.birth_of(os.getpid())
+    assert birth is not None
+    server = ServerState(
+        pid=os.getpid(), birth=birth, program="x", version="1", ports={"broker": 1, "web": 2, "redis": 3}
+    )
+    Home(home).make()
+    state.save(Home(home).state_file, StackState(pulsar=server, redis=server, ready=True))
+
+
+def test_each_source_overrules_the_ones_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "pulsar.url"
+    assert source_of(name) == ("pulsar://127.0.0.1:6650", "default")
+
+    pretend_running_stack(tmp_path / "no-stack")
+    assert source_of(name) == ("pulsar://127.0.0.1:1", "local stack")
+
+    Path("fairlane.toml").write_text('[pulsar]\nurl = "pulsar://file:1"\n')
+    assert source_of(name) == ("pulsar://file:1", "file fairlane.toml")
+    assert source_of("redis.url") == ("redis://127.0.0.1:3/0", "local stack")
+
+    monkeypatch.setenv("FAIRLANE_PULSAR_URL", "pulsar://env:1")
+    assert source_of(name) == ("pulsar://env:1", "env FAIRLANE_PULSAR_URL")
+
+    assert source_of(name, {"pulsar": {"url": "pulsar://option:1"}}) == ("pulsar://option:1", "option")
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "name", "value"),
+    [
+        ("FAIRLANE_PULSAR_ADMIN_URL", "https://p:8443", "pulsar.admin_url", "https://p:8443"),
+        ("FAIRLANE_REDIS_URL", "rediss://r:1/2", "redis.url", "rediss://r:1/2"),
+        ("FAIRLANE_HTTP_URL", "http://push/x", "http.url", "http://push/x"),
+        ("FAIRLANE_LOG_LEVEL", "debug", "log.level", "debug"),
+        ("FAIRLANE_LOG_JSON", "1", "log.json", True),
+        ("FAIRLANE_WORKER_DRAIN_TIMEOUT_S", "3", "worker.drain_timeout_s", 3.0),
+        ("FAIRLANE_WORKER_CHANNELS", '{"apns": "my.apns:Apns"}', "worker.channels", {"apns": "my.apns:Apns"}),
+    ],
+)
+def test_environment_names(variable: str, text: str, name: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, text)
+    assert source_of(name) == (value, f"env {variable}")
+
+
+def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLANE_HTTP_URL", "")
+    assert load_settings().http.url is None
+
+
+def test_the_file_can_be_named_by_option_and_by_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for where, level in (("a.toml", "debug"), ("b.toml", "error")):
+        (tmp_path / where).write_text(f'[log]\nlevel = "{level}"\n')
+    monkeypatch.setenv("FAIRLANE_CONFIG", str(tmp_path / "a.toml"))
+    assert source_of("log.level") == ("debug", f"file {tmp_path}/a.toml")
+    assert source_of("log.level", {"config": str(tmp_path / "b.toml")}) == ("error", f"file {tmp_path}/b.toml")
+
+
+def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLANE_REDIS_PASSWORD", "hush-1")
+    monkeypatch.setenv("FAIRLANE_PULSAR_TOKEN", "hush-2")
+    monkeypatch.setenv("FAIRLANE_REDIS_URL", "redis://me:hush-3@host:1/0")
+    monkeypatch.setenv("FAIRLANE_HTTP_HEADERS", '{"Authorization": "hush-4"}')
+    monkeypatch.setenv("FAIRLANE_CHANNELS_APNS", '{"api_key": "hush-5", "topic": "seen"}')
+    settings = load_settings()
+    shown = json.dumps([row.value for row in explain_settings(settings)])
+    assert "hush" not in shown
+    assert "hush" not in repr(settings.redis.password)
+    assert "seen" in shown
+    assert f"redis://me:{MASK}@host:1/0" in shown
+    assert settings.channel_settings()["http"]["headers"] == {"Authorization": "hush-4"}
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:pw@h:1", f"redis://:{MASK}@h:1"),
+        ("redis://u:p%40w@h/0", f"redis://u:{MASK}@h/0"),
+        ("redis://h:6379/0", "redis://h:6379/0"),
+        ("unix:///tmp/redis.sock", "unix:///tmp/redis.sock"),
+    ],
+)
+def test_passwords_in_addresses(url: str, shown: str) -> None:
+    assert mask_url(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "parts"),
+    [
+        ("FAIRLANE_PULSAR_URL", "localhost", ["pulsar.url", "env FAIRLANE_PULSAR_URL", "'localhost'", "pulsar://"]),
+        ("FAIRLANE_LOG_LEVEL", "loud", ["log.level", "env FAIRLANE_LOG_LEVEL", "'debug', 'info'"]),
+        ("FAIRLANE_WORKER_PROCESSES", "0", ["worker.processes", "env FAIRLANE_WORKER_PROCESSES", "greater than"]),
+        ("FAIRLANE_PULSAR_URLL", "x", ["no setting pulsar.urll", "FAIRLANE_PULSAR_URLL"]),
+        ("FAIRLANE_PULSAR_TLS_CERT", "c.pem", ["tls_cert and tls_key must be given together"]),
+        ("FAIRLANE_WORKER_CHANNELS", "not json", ["environment", "JSON"]),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_source_and_what_is_allowed(
+    variable: str, text: str, parts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(InvalidInput) as caught:
+        load_settings()
+    for part in parts:
+        assert part in caught.value.cause + caught.value.next_step
+    assert "\n" not in str(caught.value)
+
+
+def test_a_wrong_secret_is_not_repeated() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load_settings({"redis": {"password": ["hush"]}})
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("[pulsar", "not TOML"), (None, "cannot be read"), ("[nope]", "no setting")]
+)
+def test_a_wrong_file_is_named(text: str | None, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.toml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(InvalidInput, match=said) as caught:
+        load_settings({"config": str(file)})
+    assert str(file) in str(caught.value)
+
+
+def test_settings_are_frozen_and_usable_without_a_command_line() -> None:
+    settings = Settings(redis={"url": "redis://mine:1"})  # type: ignore[arg-type]
+    assert settings.redis.url == "redis://mine:1"
+    with pytest.raises(ValueError, match="frozen"):
+        settings.redis.prefix = "other"
+
+
+def test_channels_are_the_built_in_ones_and_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().channel_classes() == {"null": "null", "log": "log"}
+    monkeypatch.setenv("FAIRLANE_HTTP_URL", "http://push")
+    monkeypatch.setenv("FAIRLANE_WORKER_CHANNELS", '{"mine": "a.b:C"}')
+    assert load_settings().channel_classes() == {"null": "null", "log": "log", "http": "http", "mine": "a.b:C"}

@@ -1,0 +1,227 @@
+"""The local stack's parts: ports, processes, state, configuration, and an error for each thing that can be missing."""
+
+import hashlib
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlane.stack import distribution, java, launch, ports, processes, pulsar_conf, redis_server, state
+from fairlane.stack.errors import DownloadFailed, JavaUnusable, NoSpace, PortTaken, ServerDied, StackError
+from fairlane.stack.homes import Home, default_cache, default_home
+from fairlane.stack.stack import LocalStack, quiet
+from fairlane.stack.state import ServerState, StackState
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+# ---------------------------------------------------------------- ports
+def test_a_taken_port_is_passed_over(taken: int) -> None:
+    assert not ports.is_free(taken)
+    assert ports.choose(taken) > taken
+
+
+def test_a_free_port_is_kept_unless_promised(taken: int) -> None:
+    free = ports.choose(taken)
+    assert ports.choose(free) == free
+    assert ports.choose(free, avoid={free}) > free
+
+
+def test_a_port_asked_for_by_number_must_be_free(taken: int) -> None:
+    with pytest.raises(PortTaken, match=f"Port {taken} for Redis is taken") as caught:
+        ports.require(taken, "Redis")
+    assert caught.value.exit_code == 5
+    assert caught.value.next_step
+
+
+# ---------------------------------------------------------------- processes
+def test_a_process_is_known_by_its_birth_and_stops_when_asked(tmp_path: Path) -> None:
+    pid = processes.start_detached(["sleep", "60"], tmp_path, tmp_path / "log", os.environ)
+    birth = processes.birth_of(pid)
+    assert birth is not None
+    assert processes.is_alive(pid, birth)
+    assert not processes.is_alive(pid, birth + "0")
+    assert (processes.resident_bytes(pid) or 0) > 0
+    assert processes.stop(pid, birth, 10)
+    assert not processes.is_alive(pid, birth)
+
+
+def test_what_does_not_stop_is_killed(tmp_path: Path) -> None:
+    stubborn = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    )
+    log = tmp_path / "log"
+    pid = processes.start_detached([sys.executable, "-c", stubborn], tmp_path, log, os.environ)
+    birth = processes.birth_of(pid)
+    assert birth is not None
+    launch.wait_ready(server(pid, birth), lambda: "up" in log.read_text(), (log,), 20)
+    assert not processes.stop(pid, birth, 0.1)
+    assert not processes.is_alive(pid, birth)
+
+
+def server(pid: int, birth: str) -> ServerState:
+    return ServerState(pid=pid, birth=birth, program="a server", version="1", ports={})
+
+
+def test_a_stale_pid_is_never_killed(tmp_path: Path) -> None:
+    """The pid in the state file now belongs to another process: this one, which survives the test."""
+    stale = server(os.getpid(), "another boot:1")
+    Home(tmp_path).make()
+    state.save(Home(tmp_path).state_file, StackState(pulsar=stale, redis=stale, ready=True))
+    stack = LocalStack(tmp_path)
+    assert not stack.status().running
+    assert not stack.down()
+
+
+# ---------------------------------------------------------------- state
+def test_state_survives_and_is_replaced_whole(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    assert state.load(file) == StackState()
+    written = StackState(redis=server(1, "b"))
+    state.save(file, written)
+    assert state.load(file) == written
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_broken_state_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text("{")
+    with pytest.raises(StackError, match=r"state\.json"):
+        state.load(tmp_path / "state.json")
+
+
+def test_directories_follow_the_environment() -> None:
+    assert default_home({"FAIRLANE_HOME": "/a b"}) == Path("/a b")
+    assert default_home({"XDG_DATA_HOME": "/data"}) == Path("/data/fairlane")
+    assert default_cache({"XDG_CACHE_HOME": "/cache"}) == Path("/cache/fairlane")
+    assert default_cache({}) == Path.home() / ".cache" / "fairlane"
+
+
+# ---------------------------------------------------------------- what may be missing
+def test_no_java(tmp_path: Path) -> None:
+    with pytest.raises(JavaUnusable, match="not found") as caught:
+        java.find({"PATH": str(tmp_path)})
+    assert "openjdk-17" in caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [('openjdk version "11.0.2"', 11), ('java version "1.8.0_402"', 8), ('openjdk version "16"', 16)],
+)
+def test_java_too_old(said: str, version: int, tmp_path: Path) -> None:
+    script(tmp_path / "java", f"echo '{said}' >&2\n")
+    with pytest.raises(JavaUnusable, match=f"is Java {version}; Pulsar needs 17"):
+        java.find({"PATH": str(tmp_path)})
+
+
+def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
+    program = script(tmp_path / "home" / "bin" / "java", "echo 'openjdk version \"21.0.1\" 2023' >&2\n")
+    found = java.find({"JAVA_HOME": str(tmp_path / "home"), "PATH": "/usr/bin"})
+    assert found == java.Java(program, 21)
+
+
+def test_no_maven_and_nothing_cached(tmp_path: Path, plenty: None) -> None:
+    with pytest.raises(DownloadFailed, match="Maven") as caught:
+        distribution.ensure(tmp_path / "cache", {"PATH": str(tmp_path)}, quiet)
+    assert "apt-get install maven" in caught.value.next_step
+
+
+def test_download_impossible(tmp_path: Path, plenty: None) -> None:
+    script(tmp_path / "bin" / "mvn", "echo '[ERROR] Unknown host nowhere'; exit 1\n")
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    with pytest.raises(DownloadFailed, match="Unknown host nowhere") as caught:
+        distribution.ensure(tmp_path / "cache", {"PATH": path}, quiet)
+    assert "FAIRLANE_PULSAR_URL" in caught.value.next_step
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_damaged_download_is_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "x.tar.gz"
+    archive.write_bytes(b"whole")
+    distribution.verify(archive, hashlib.sha512(b"whole").hexdigest())
+    archive.write_bytes(b"hole")
+    with pytest.raises(DownloadFailed, match="damaged"):
+        distribution.verify(archive)
+
+
+def test_a_cached_distribution_needs_neither_network_nor_maven(tmp_path: Path) -> None:
+    ready = tmp_path / f"apache-pulsar-{distribution.VERSION}"
+    ready.mkdir()
+    assert distribution.ensure(tmp_path, {}, quiet) == ready
+
+
+@pytest.fixture
+def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk with room, whatever the machine's is like."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10**13, 0, 10**13))  # type: ignore[attr-defined]
+
+
+def test_too_little_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(10**9, 10**9, 1))  # type: ignore[attr-defined]
+    with pytest.raises(NoSpace, match="free on the disk") as caught:
+        LocalStack(tmp_path).up()
+    assert "FAIRLANE_HOME" in caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("last_words", "error", "said"),
+    [("Address in use", ServerDied, "Address in use"), ("write: No space left on device", NoSpace, "disk is full")],
+)
+def test_a_server_that_dies_tells_its_last_words(
+    last_words: str, error: type[StackError], said: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    pid = processes.start_detached(["sh", "-c", f"echo '{last_words}'; read x"], tmp_path, log, os.environ)
+    with pytest.raises(error, match=said):
+        launch.wait_ready(server(pid, processes.birth_of(pid) or "gone"), lambda: False, (log,), 20)
+
+
+def test_a_server_that_is_never_ready_is_given_up(tmp_path: Path) -> None:
+    birth = processes.birth_of(os.getpid())
+    assert birth is not None
+    with pytest.raises(ServerDied, match="not ready after 0 s"):
+        launch.wait_ready(server(os.getpid(), birth), lambda: False, (tmp_path / "log",), 0)
+
+
+# ---------------------------------------------------------------- programs and configuration
+def test_an_old_redis_is_passed_over_for_the_shipped_one(tmp_path: Path) -> None:
+    script(tmp_path / "redis-server", "echo 'Redis server v=6.2.7 sha=0'\n")
+    found = redis_server.find({"PATH": f"{tmp_path}:/bin"})
+    assert found.path.name == "valkey-server"
+    assert found.usable
+
+
+def test_a_new_redis_on_the_path_is_used(tmp_path: Path) -> None:
+    program = script(tmp_path / "redis-server", "echo 'Redis server v=7.0.15 sha=0'\n")
+    assert redis_server.find({"PATH": str(tmp_path)}) == redis_server.RedisProgram(program, "7.0.15")
+
+
+def test_redis_configuration_is_quoted_and_private(tmp_path: Path) -> None:
+    home = Home(tmp_path / "with space")
+    home.make()
+    conf = redis_server.write_conf(home, 1234, password='say "x"')
+    assert f'dir "{home.redis}"' in conf.read_text()
+    assert 'requirepass "say \\"x\\""' in conf.read_text()
+    assert conf.stat().st_mode & 0o077 == 0
+
+
+def test_broker_settings_replace_the_shipped_ones() -> None:
+    shipped = "# a comment\nbrokerServicePort=6650\nkept=1"  # no newline at its end, like the real one
+    merged = pulsar_conf.merged(shipped, {"brokerServicePort": "7000", "new": "x"}).splitlines()
+    assert "brokerServicePort=6650" not in merged
+    assert {"kept=1", "brokerServicePort=7000", "new=x"} <= set(merged)
