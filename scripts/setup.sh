@@ -31,6 +31,15 @@ java_major() {
     java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1
 }
 
+# Debian 12 has Java 17, Debian 13 has 21; Pulsar runs on both. A machine without package lists is taken for the former.
+java_package() {
+    if apt-cache show openjdk-21-jre-headless >/dev/null 2>&1 && ! apt-cache show openjdk-17-jre-headless >/dev/null 2>&1; then
+        echo openjdk-21-jre-headless
+    else
+        echo openjdk-17-jre-headless
+    fi
+}
+
 # Prints the Debian packages this machine lacks.
 missing_packages() {
     local python major
@@ -40,7 +49,7 @@ missing_packages() {
         echo "$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
     fi
     major="$(java_major)"
-    [ "${major:-0}" -ge 17 ] || echo openjdk-17-jre-headless
+    [ "${major:-0}" -ge 17 ] || java_package
     command -v mvn >/dev/null 2>&1 || echo maven
 }
 
@@ -66,9 +75,12 @@ install_packages() {
         printf '  sudo apt-get update && sudo apt-get install -y --no-install-recommends %s\n' "$*" >&2
         exit 1
     fi
-    say "installing with apt-get: $*"
+    say "reading the package lists"
     # shellcheck disable=SC2086  # `root` is words on purpose
     $root DEBIAN_FRONTEND=noninteractive apt-get -q update >/dev/null
+    # shellcheck disable=SC2046  # package names have no spaces; asked for again, now that the lists are there
+    set -- $(missing_packages)
+    say "installing with apt-get: $*"
     # shellcheck disable=SC2086
     $root DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@" >/dev/null
 }
