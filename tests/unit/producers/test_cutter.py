@@ -9,34 +9,40 @@ from dispatcher.control import TaskRecord
 from dispatcher.envelope import Envelope, decode_envelope, encode_message
 from dispatcher.task import Target
 from dispatcher.tier import Tier
-from producers.cutter import MAX_SLAB, Cutter, Slab, bodies, cut, slabs_of
+from producers.cutter import MAX_SLAB, Cutter, bodies, cut, slabs_of
 from producers.validation import Refusal
+from tests.unit.producers.world import Slabbed
 
 address = st.text("abcdef", min_size=1, max_size=4)
 item = address | st.just("bad one") | st.builds(Target, address, st.none() | st.just({"name": "x"}))
 
 
-class Slabbed:
-    """An audience that comes in slabs of given sizes."""
-
-    def __init__(self, items: list[object], sizes: list[int]) -> None:
-        self._items, self._sizes = items, sizes
-
-    def slabs(self, unit: int) -> Iterator[Slab]:
-        start = 0
-        for size in [*self._sizes, len(self._items)]:
-            if start < len(self._items):
-                yield Slab(self._items[start : start + size], start + 1)
-            start += size
-
-
 def record(chunk: int) -> TaskRecord:
     return TaskRecord(
-        1, "t", "a", Tier.LOW, "null", encode_message({"body": "x"}), "lane", False, chunk, -1, 1000, 0, 0, 7, False, 3, 1, "d"
+        1,
+        "t",
+        "a",
+        Tier.LOW,
+        "null",
+        encode_message({"body": "x"}),
+        "lane",
+        False,
+        chunk,
+        -1,
+        1000,
+        0,
+        0,
+        7,
+        False,
+        3,
+        1,
+        "d",
     )
 
 
-def envelopes_of(audience: object, chunk: int, boundary: int | None = None) -> tuple[list[Envelope], str, list[Refusal]]:
+def envelopes_of(
+    audience: object, chunk: int, boundary: int | None = None
+) -> tuple[list[Envelope], str, list[Refusal]]:
     cutter, refusals, made = Cutter(chunk, boundary), [], []  # type: ignore[var-annotated]
     for block in cut(audience, cutter, refusals.extend):  # type: ignore[arg-type]
         assert block.first + block.envelopes == cutter.sequence
@@ -82,7 +88,13 @@ def test_an_envelope_carries_the_task_and_its_identity() -> None:
     made, _, _ = envelopes_of(["a", "b", "c"], 2)
     first = made[0]
     assert first.identity == ("t", "0", 0, 0)
-    assert (first.app, first.channel, first.expires_ms, first.max_attempts, first.published_ms) == ("a", "null", 7, 3, 99)
+    assert (first.app, first.channel, first.expires_ms, first.max_attempts, first.published_ms) == (
+        "a",
+        "null",
+        7,
+        3,
+        99,
+    )
     assert made[1].targets == ["c"]
 
 

@@ -10,7 +10,9 @@ from dispatcher.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES, Target
 from producers.validation import Unreadable, check_each, check_slab, digest_text
 
 good_text = st.text(string.ascii_letters + string.digits + "-_:é漢", min_size=1, max_size=12)
-any_text = st.text(max_size=6) | st.sampled_from(["", " ", "a b", "a\n", "\x00", "\x7f", "\u2028", "\ud800", "x" * 1_025])
+any_text = st.text(max_size=6) | st.sampled_from(
+    ["", " ", "a b", "a\n", "\x00", "\x7f", "\u2028", "\ud800", "x" * 1_025]
+)
 variables = st.none() | st.dictionaries(st.text(max_size=3), st.integers(0, 5) | st.text(max_size=3), max_size=2)
 item = (
     good_text
@@ -37,7 +39,9 @@ def test_every_item_is_accepted_or_refused_once_and_in_order(items: list[object]
     refused = [refusal.line for refusal in refusals]
     assert refused == sorted(set(refused))
     kept = [item for line, item in enumerate(items, 1) if line not in refused]
-    assert accepted.addresses == [k.address if isinstance(k, Target) else k[0] if isinstance(k, tuple) else k for k in kept]
+    assert accepted.addresses == [
+        k.address if isinstance(k, Target) else k[0] if isinstance(k, tuple) else k for k in kept
+    ]
     assert accepted.variables is None or len(accepted.variables) == len(accepted.addresses)
     assert accepted.text == digest_text(accepted.addresses, accepted.variables)
 

@@ -1,0 +1,153 @@
+"""Async callers are served by the sync objects: nothing is written twice."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from producers.aio import AsyncProxy
+
+
+class Part:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def doubled(self) -> int:
+        return 2 * self.number
+
+
+class Whole:
+    name = "whole"
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.begun = threading.Event()
+        self.ended = threading.Event()
+
+    def part(self, number: int) -> Part:
+        return Part(number)
+
+    def collect(self, numbers: Iterable[int]) -> int:
+        try:
+            for number in numbers:
+                self.taken.append(number)
+                self.begun.set()
+            return len(self.taken)
+        finally:
+            self.ended.set()
+
+    def count(self, to: int) -> Iterator[int]:
+        yield from range(to)
+
+    def fail(self) -> None:
+        raise ValueError("no")
+
+    def thread(self) -> int:
+        return threading.get_ident()
+
+
+@pytest.fixture
+def whole() -> Whole:
+    return Whole()
+
+
+@pytest.fixture
+def proxy(whole: Whole) -> Iterator[AsyncProxy[Whole]]:
+    with ThreadPoolExecutor(4) as executor:
+        yield AsyncProxy(whole, executor, (Part,))
+
+
+async def numbers(to: int) -> AsyncIterator[int]:
+    for number in range(to):
+        if number % 1_000 == 0:
+            await asyncio.sleep(0)
+        yield number
+
+
+def test_methods_are_awaited_in_threads_and_attributes_are_plain(proxy: AsyncProxy[Whole]) -> None:
+    async def use() -> None:
+        assert proxy.name == "whole"
+        assert await proxy.thread() != threading.get_ident()
+        with pytest.raises(ValueError, match="no"):
+            await proxy.fail()
+        with pytest.raises(AttributeError):
+            await proxy.nothing()
+
+    asyncio.run(use())
+
+
+def test_what_comes_back_is_wrapped_in_turn(proxy: AsyncProxy[Whole]) -> None:
+    async def use() -> None:
+        part = await proxy.part(4)
+        assert part.number == 4
+        assert await part.doubled() == 8
+        assert [number async for number in await proxy.count(1_000)] == list(range(1_000))
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("count", [0, 1, 50_000])
+def test_async_and_sync_iterables_are_streamed(proxy: AsyncProxy[Whole], whole: Whole, count: int) -> None:
+    async def use() -> None:
+        assert await proxy.collect(numbers(count)) == count
+        assert await proxy.collect(numbers=iter(range(count))) == 2 * count
+
+    asyncio.run(use())
+    assert whole.taken == [*range(count), *range(count)]
+
+
+def test_an_async_source_is_not_read_far_ahead(proxy: AsyncProxy[Whole]) -> None:
+    gate, read = threading.Event(), 0
+
+    async def source() -> AsyncIterator[int]:
+        nonlocal read
+        for read in range(100_000):
+            yield read
+
+    def slowly(items: Iterable[int]) -> int:
+        taken = iter(items)
+        next(taken)
+        gate.wait(5)
+        return sum(1 for _ in taken)
+
+    async def use() -> None:
+        proxy._target.slowly = slowly  # type: ignore[attr-defined]
+        call = asyncio.create_task(proxy.slowly(source()))
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        ahead = read
+        gate.set()
+        assert await call == 99_999
+        assert ahead < 20_000
+
+    asyncio.run(use())
+
+
+def test_an_error_of_an_async_source_reaches_the_caller(proxy: AsyncProxy[Whole]) -> None:
+    async def broken() -> AsyncIterator[int]:
+        yield 1
+        raise KeyError("source")
+
+    async def use() -> None:
+        with pytest.raises(KeyError, match="source"):
+            await proxy.collect(broken())
+
+    asyncio.run(use())
+
+
+def test_a_cancelled_call_stops_taking_targets(proxy: AsyncProxy[Whole], whole: Whole) -> None:
+    async def stuck() -> AsyncIterator[int]:
+        yield 1
+        await asyncio.Event().wait()
+
+    async def use() -> None:
+        call = asyncio.create_task(proxy.collect(stuck()))
+        assert await asyncio.to_thread(whole.begun.wait, 5)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert await asyncio.to_thread(whole.ended.wait, 5)
+
+    asyncio.run(use())

@@ -1,0 +1,126 @@
+"""Live controls: stored, then applied; refused where they could not be kept."""
+
+from collections.abc import Callable
+
+import pytest
+
+from dispatcher.control import ControlChange, GlobalChange
+from dispatcher.errors import InvalidInput, NotFound, Refused, TaskEnded, Unreachable
+from dispatcher.task import PushTask
+from producers.controls import Controls
+from producers.submit import Watchers, submit
+from tests.unit.producers.world import World
+
+Change = Callable[[Controls], None]
+ALL: dict[str, Change] = {
+    "pause": lambda controls: controls.pause("t"),
+    "resume": lambda controls: controls.resume("t"),
+    "set_weight": lambda controls: controls.set_weight("t", 2.5),
+    "set_tier": lambda controls: controls.set_tier("t", "low"),
+    "set_cap": lambda controls: controls.set_cap("t", 100),
+}
+
+
+def world_with(tier: str = "high") -> World:
+    world = World()
+    submit(world.services(), PushTask(id="t", app="a", tier=tier, message="x"), ["a"], Watchers())  # type: ignore[arg-type]
+    return world
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "value"),
+    [
+        ("pause", "paused", "1"),
+        ("resume", "paused", "0"),
+        ("set_weight", "weight", "2500"),
+        ("set_tier", "tier", "low"),
+        ("set_cap", "cap", "100"),
+    ],
+)
+def test_a_change_is_stored_and_then_applied(change: str, field: str, value: str) -> None:
+    world = world_with()
+    ALL[change](Controls(world.services()))
+    record = world.records[-1]
+    assert isinstance(record, ControlChange)
+    assert (record.task, record.field, record.value) == ("t", field, value)
+    assert world.steps[-2:] == ["append ControlChange", "apply ControlChange"]
+
+
+def test_no_cap_is_stored_as_zero() -> None:
+    world = world_with()
+    Controls(world.services()).set_cap("t", None)
+    assert world.records[-1].value == "0"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("change", ALL.values(), ids=ALL)
+def test_a_task_in_a_shared_lane_can_only_be_cancelled(change: Change) -> None:
+    world = world_with("low")
+    with pytest.raises(Refused, match="shares its lane"):
+        change(Controls(world.services()))
+    Controls(world.services()).cancel("t")
+    assert world.records[-1].field == "cancelled"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("change", [*ALL.values(), lambda controls: controls.cancel("t")], ids=[*ALL, "cancel"])
+def test_ended_and_unknown_tasks_take_no_change(change: Change) -> None:
+    world = world_with()
+    world.finish("t")
+    with pytest.raises(TaskEnded):
+        change(Controls(world.services()))
+    with pytest.raises(NotFound):
+        change(Controls(World().services()))
+
+
+@pytest.mark.parametrize("change", ALL.values(), ids=ALL)
+def test_a_cancelled_task_takes_no_change(change: Change) -> None:
+    world = world_with()
+    world.cancel("t")
+    with pytest.raises(TaskEnded):
+        change(Controls(world.services()))
+
+
+def test_a_second_cancel_changes_nothing() -> None:
+    world = world_with()
+    Controls(world.services()).cancel("t")
+    count = len(world.records)
+    Controls(world.services()).cancel("t")
+    assert len(world.records) == count
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda controls: controls.set_weight("t", 0),
+        lambda controls: controls.set_weight("t", 1_001),
+        lambda controls: controls.set_tier("t", "urgent"),
+        lambda controls: controls.set_cap("t", -1),
+        lambda controls: controls.set_cap("t", 0.5),
+        lambda controls: controls.set_capacity(-1),
+        lambda controls: controls.set_tiers(1, 0, 1),
+    ],
+)
+def test_values_out_of_range_are_refused(change: Change) -> None:
+    world = world_with()
+    count = len(world.records)
+    with pytest.raises(InvalidInput):
+        change(Controls(world.services()))
+    assert len(world.records) == count
+
+
+def test_settings_of_the_whole_service() -> None:
+    world = World()
+    controls = Controls(world.services())
+    controls.set_capacity(3_000)
+    controls.set_tiers(6, 3, 0.5)
+    assert [(r.field, r.value) for r in world.records if isinstance(r, GlobalChange)] == [
+        ("capacity", "3000"),
+        ("tiers", "6000:3000:500"),
+    ]
+
+
+def test_without_redis_a_change_is_stored_and_the_caller_told_so() -> None:
+    world = World()
+    world.redis_gone = True
+    with pytest.raises(Unreachable, match=r"is stored.*by itself"):
+        Controls(world.services()).set_capacity(1)
+    assert len(world.records) == 1

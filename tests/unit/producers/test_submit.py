@@ -1,0 +1,334 @@
+"""A submission: every accepted target is in the lane, whatever dies on the way, and nothing else is."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.control import Checkpoint, Sealed, TaskRecord
+from dispatcher.envelope import decode_message
+from dispatcher.errors import AudienceMismatch, InvalidInput, TaskEnded, Unreachable
+from dispatcher.task import PushTask
+from dispatcher.topics import Topics
+from producers.cutter import Slab
+from producers.submit import SubmitProgress, SubmitResult, Watchers, submit
+from producers.validation import Refusal
+from tests.unit.producers.world import Died, Slabbed, World
+
+LANE = Topics().own_lane("t")
+
+
+def push(**fields: Any) -> PushTask:
+    return PushTask(**{"id": "t", "app": "shop", "tier": "high", "message": "Hi", "chunk": 2, **fields})
+
+
+def sent(world: World, lane: str = LANE) -> list[str]:
+    return [target for envelope in world.envelopes(lane) for target in envelope.targets]
+
+
+def run(world: World, task: PushTask, targets: Iterable[object], watchers: Watchers | None = None) -> SubmitResult:
+    return submit(world.services(), task, targets, watchers or Watchers())
+
+
+def slabs(items: list[Any], size: int) -> Any:
+    """An audience in small slabs, so that a short one has many blocks."""
+    return Slabbed(items, [size] * (len(items) // size))
+
+
+def test_the_record_and_the_lane_come_before_the_first_envelope_and_the_seal_after_the_last() -> None:
+    world = World()
+    result = run(world, push(), ["a", "b", "c"])
+    order = {step: number for number, step in enumerate(world.steps)}
+    assert max(order["append TaskRecord"], order["create"]) < order["apply TaskRecord"]
+    assert (
+        order["create"]
+        < order["open"]
+        < order["send"]
+        < order["flush"]
+        < order["append Sealed"]
+        < order["apply Sealed"]
+    )
+    assert sent(world) == ["a", "b", "c"]
+    assert (result.task, result.accepted, result.refused, result.envelopes, result.stopped) == ("t", 3, 0, 2, "")
+
+
+def test_what_is_sent_is_what_was_given() -> None:
+    world = World()
+    run(world, push(message={"title": "T"}, ttl_s=60, max_attempts=3, channel="http"), ["a"])
+    envelope = world.envelopes(LANE)[0]
+    now_ms = world.services().clock.wall_ms()
+    assert decode_message(envelope.message) == {"title": "T"}
+    assert (envelope.app, envelope.channel, envelope.max_attempts) == ("shop", "http", 3)
+    assert envelope.expires_ms == now_ms + 60_000
+
+
+def test_a_small_low_task_goes_to_its_shared_lane_and_creates_none() -> None:
+    world = World()
+    run(world, push(tier="low", expected_targets=3), ["a", "b", "c"])
+    assert sent(world, Topics().shared_lane_of("t")) == ["a", "b", "c"]
+    assert "create" not in world.steps
+
+
+def test_the_length_of_the_audience_is_its_expected_size() -> None:
+    world = World()
+    run(world, push(tier="low", id="sized"), ["a"])
+    run(world, push(tier="low", id="streamed"), iter(["a"]))
+    sized, streamed = [record for record in world.records if isinstance(record, TaskRecord)]
+    assert (sized.expected_targets, sized.shared) == (1, True)
+    assert (streamed.expected_targets, streamed.shared) == (-1, False)
+
+
+def test_a_task_without_an_id_is_given_one_at_each_submit() -> None:
+    world = World()
+    services, task = world.services(), push(id=None)
+    ids = [submit(services, task, ["a"], Watchers()).task for _ in range(2)]
+    assert ids == ["made-1", "made-2"]
+
+
+def test_an_empty_audience_is_sealed_at_zero() -> None:
+    world = World()
+    assert run(world, push(), []).accepted == 0
+    assert [record.targets for record in world.records if isinstance(record, Sealed)] == [0]
+
+
+def test_refused_targets_are_told_with_their_lines_and_do_not_stop_the_rest() -> None:
+    world, told = World(), list[Refusal]()
+    result = run(world, push(), ["a", "b b", "c", ""], Watchers(on_refused=told.append))
+    assert sent(world) == ["a", "c"]
+    assert [refusal.line for refusal in told] == [2, 4]
+    assert result.refusals == tuple(told)
+    assert result.refused == 2
+
+
+def test_only_the_first_refusals_are_kept_but_all_are_counted() -> None:
+    result = run(World(), push(), ["x x"] * 1_000)
+    assert (result.refused, len(result.refusals)) == (1_000, 100)
+
+
+def test_progress_is_told_at_the_end() -> None:
+    told: list[SubmitProgress] = []
+    run(World(), push(), ["a", "b b"], Watchers(on_progress=told.append))
+    assert (told[-1].accepted, told[-1].refused) == (1, 1)
+
+
+def test_a_start_too_far_ahead_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="start_at"):
+        run(World(), push(start_at="2099-01-01T00:00:00Z"), ["a"])
+
+
+# ----------------------------------------------------------------- resuming
+
+
+def dying(world: World, at: int) -> None:
+    """The process dies at its at-th step: that step and all after it do not happen."""
+    done = 0
+
+    def fault(step: str) -> None:
+        nonlocal done
+        done += 1
+        if done > at:
+            raise Died
+
+    world.fault = fault
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(["a", "bb", "ccc", "bad one"]), max_size=40),
+    st.integers(1, 5),
+    st.integers(1, 9),
+    st.lists(st.integers(0, 30), max_size=3),
+)
+def test_a_submission_that_died_anywhere_any_number_of_times_is_completed_by_submitting_again(
+    words: list[str], chunk: int, slab: int, deaths: list[int]
+) -> None:
+    audience = [f"{word}{number}" for number, word in enumerate(words)]
+    good = [target for target in audience if " " not in target]
+    world = World()
+    for at in deaths:
+        dying(world, at)
+        with suppress(Died):
+            run(world, push(chunk=chunk), slabs(audience, slab))
+    world.fault = lambda step: None
+    result = run(world, push(chunk=chunk), slabs(audience, slab))
+    assert (result.accepted, result.refused) == (len(good), len(audience) - len(good))
+    by_identity = {}
+    for envelope in world.envelopes(LANE):
+        assert by_identity.setdefault(envelope.identity, envelope.targets) == envelope.targets
+    assert [target for key in sorted(by_identity) for target in by_identity[key]] == good
+    assert [record.targets for record in world.records if isinstance(record, Sealed)] == [len(good)]
+
+
+def test_only_what_came_after_the_last_checkpoint_is_sent_again() -> None:
+    world, audience = World(), [f"t{number}" for number in range(40)]
+
+    def cut_short() -> Iterator[Any]:
+        yield from slabs(audience, 4).slabs(2)
+        raise Died
+
+    class CutShort:
+        def slabs(self, unit: int) -> Iterator[Any]:
+            return cut_short()
+
+    with pytest.raises(Died):
+        run(world, push(), CutShort())
+    point = [record for record in world.records if isinstance(record, Checkpoint)][-1]
+    before = len(world.lanes[LANE])
+    result = run(world, push(), slabs(audience, 4))
+    assert result.resumed_from == point.sequence > 0
+    assert len(world.lanes[LANE]) == before + 20 - point.sequence
+
+
+def test_the_caller_is_told_how_to_go_on() -> None:
+    def broken() -> Iterator[str]:
+        yield "a"
+        raise ValueError("the source broke")
+
+    with pytest.raises(ValueError, match="source") as caught:
+        run(World(), push(), broken())
+    assert "id='t' again" in caught.value.__notes__[0]
+
+
+def submitted_in_part(audience: list[str]) -> World:
+    """Died before the seal, everything else stored."""
+    world = World()
+
+    def fault(step: str) -> None:
+        if step == "append Sealed":
+            raise Died
+
+    world.fault = fault
+    with pytest.raises(Died):
+        run(world, push(), slabs(audience, 4))
+    world.fault = lambda step: None
+    assert [record for record in world.records if isinstance(record, Checkpoint)]
+    return world
+
+
+@pytest.mark.parametrize(
+    "other",
+    [["x", *"bcdefghijklm"], list("bacdefghijklm"), list("abc"), [], [*"abcdefgh", *"zzzzzzzz"][1:]],
+)
+def test_another_audience_under_the_same_id_is_refused(other: list[str]) -> None:
+    world = submitted_in_part(list("abcdefghijklm"))
+    before = len(world.lanes[LANE])
+    with pytest.raises(AudienceMismatch):
+        run(world, push(), other)
+    assert len(world.lanes[LANE]) == before
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("message", "Other"), ("tier", "low"), ("app", "news"), ("channel", "log"), ("chunk", 3), ("ttl_s", 9),
+        ("weight", 2), ("cap", 5), ("max_attempts", 2), ("hold_until_sealed", True),
+    ],
+)  # fmt: skip
+def test_another_task_under_the_same_id_is_refused_and_what_differs_is_named(field: str, value: object) -> None:
+    world = World()
+    run(world, push(), ["a"])
+    with pytest.raises(AudienceMismatch, match=field):
+        run(world, push(**{field: value}), ["a"])
+
+
+def test_another_expected_size_is_no_other_task() -> None:
+    world = World()
+    run(world, push(), ["a"])
+    assert run(world, push(expected_targets=9), ["a"]).accepted == 1
+
+
+def test_a_complete_submission_is_only_verified() -> None:
+    world = World()
+    first = run(world, push(), ["a", "b b", "c"])
+    world.steps.clear()
+    again = run(world, push(), ["a", "b b", "c"])
+    assert world.steps == []
+    assert (again.accepted, again.refused) == (first.accepted, first.refused) == (2, 1)
+    assert again.resumed_from == again.envelopes
+    for other in (["a"], ["a", "c", "d"], ["c", "a"]):
+        with pytest.raises(AudienceMismatch):
+            run(world, push(), other)
+
+
+def test_a_finished_task_is_still_verified() -> None:
+    world = World()
+    run(world, push(), ["a"])
+    world.finish("t")
+    assert run(world, push(), ["a"]).accepted == 1
+
+
+# ----------------------------------------------------------------- cancelled, and servers that are away
+
+
+def test_a_cancelled_task_takes_no_more_targets() -> None:
+    world = submitted_in_part(list("abcdefgh"))
+    world.cancel("t")
+    with pytest.raises(TaskEnded, match="cancelled"):
+        run(world, push(), list("abcdefgh"))
+
+
+def test_a_submission_notices_that_its_task_is_cancelled() -> None:
+    world = World()
+
+    class Endless:
+        def slabs(self, unit: int) -> Iterator[Any]:
+            for number in range(1, 10**7):
+                if number == 50:
+                    world.cancel("t")
+                yield Slab(["a", "b"], number)
+
+    result = run(world, push(), Endless())
+    assert result.stopped == "cancelled"
+    assert not [record for record in world.records if isinstance(record, Sealed)]
+
+
+def test_a_lane_that_vanishes_under_a_cancelled_task_is_no_failure() -> None:
+    world = World()
+
+    def fault(step: str) -> None:
+        if step == "flush":
+            world.cancel("t")
+            raise Unreachable("The topic is gone.")
+
+    world.fault = fault
+    assert run(world, push(), ["a"]).stopped == "cancelled"
+
+
+def test_without_redis_a_new_task_is_stored_and_the_caller_told_to_go_on() -> None:
+    world = World()
+    world.redis_gone = True
+    with pytest.raises(Unreachable, match=r"is stored.*id='made-1' again"):
+        run(world, push(id=None), ["a"])
+    assert [type(record) for record in world.records] == [TaskRecord]
+    assert all(not bodies for bodies in world.lanes.values())
+    world.redis_gone = False
+    assert run(world, push(id="made-1"), ["a"]).accepted == 1
+
+
+def test_redis_may_go_away_while_targets_are_streamed() -> None:
+    world = World()
+
+    def fault(step: str) -> None:
+        world.redis_gone = world.redis_gone or step == "send"
+
+    world.fault = fault
+    audience = [f"t{number}" for number in range(40)]
+    with pytest.raises(Unreachable, match="complete and stored"):
+        run(world, push(), slabs(audience, 4))
+    assert [record.targets for record in world.records if isinstance(record, Sealed)] == [40]
+    assert sent(world) == audience
+
+
+def test_a_failure_of_pulsar_is_told_with_how_to_go_on() -> None:
+    world = World()
+
+    def fault(step: str) -> None:
+        if step == "flush":
+            raise Unreachable("Pulsar is away.", "Look.")
+
+    world.fault = fault
+    with pytest.raises(Unreachable, match=r"Pulsar is away.*id='t' again"):
+        run(world, push(), ["a"])
