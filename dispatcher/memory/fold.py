@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from dispatcher.memory import claims
 from dispatcher.memory.view import MemoryTask, MemoryView, OpenEnvelope
 from dispatcher.outcome import (
@@ -31,14 +33,26 @@ class MemoryFold:
         stands = self.view.cursors.get(partition)
         if stands != expected:
             return FoldResult(False, stands or "")
-        decoded = [decode_record(record) for record in records]
         touched: dict[str, None] = {}
-        for record in decoded:
+        for body in records:
+            record = self._read(body)
+            if record is None:
+                continue
             self._apply(partition, record)
             if isinstance(record, Outcomes | CloseTask):
                 touched[record.task] = None
         self.view.cursors[partition] = cursor
-        return FoldResult(True, cursor, [task for task in touched if self.view.tasks[task].complete])
+        finished = [task for task in touched if self.view.epoch.ready and self.view.tasks[task].complete]
+        return FoldResult(True, cursor, finished)
+
+    def _read(self, body: bytes) -> OutcomeRecord | None:
+        """None for bytes that are no outcome record: these are counted and passed over."""
+        try:
+            record: OutcomeRecord = decode_record(body)
+            return record
+        except msgspec.MsgspecError:
+            self.view.stats["malformed"] += 1
+            return None
 
     def _apply(self, partition: int, record: OutcomeRecord) -> None:
         match record:
@@ -63,8 +77,7 @@ class MemoryFold:
             if counts:
                 self._envelope(task, mixed)
             claims.cut(self.view, name, mixed.writer, mixed.attempt, mixed.sequence, 1)
-        if counts and task.first_outcome_ms == 0 and task.finals:
-            task.first_outcome_ms = record.at_ms
+        _note_time(task, record.at_ms)
 
     def _run(self, task: MemoryTask, run: Run) -> None:
         codes = bytes([run.code]) * run.size
@@ -111,6 +124,7 @@ class MemoryFold:
             task.sealed, task.total = True, max(task.published, task.finals)
         task.counts[record.code] += max(task.total - task.finals, 0)
         task.closed = True
+        _note_time(task, record.at_ms)
 
     def _end_claim(self, name: str) -> None:
         claim = self.view.claims.get(name)
@@ -120,3 +134,9 @@ class MemoryFold:
         for run in claim.runs:
             self.view.stats["repeats_possible"] += claims.free(task, run, name.partition("|")[0])
         claims.close_claim(self.view, name)
+
+
+def _note_time(task: MemoryTask, at_ms: int) -> None:
+    """The time of the first record that had an outcome."""
+    if task.first_outcome_ms == 0 and task.finals:
+        task.first_outcome_ms = at_ms

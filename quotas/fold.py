@@ -1,0 +1,50 @@
+"""The fold in Redis: counts, final bits and cursor change in one script."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from backends.keys import Keys
+from backends.redis_client import Scripts
+from dispatcher.outcome import Outcomes, decode_record
+from dispatcher.ports import FoldResult
+
+_encode = msgspec.msgpack.Encoder().encode
+_MALFORMED = _encode(["?"])
+
+
+class RedisFold:
+    """Implements dispatcher.ports.Fold. All methods raise Unreachable when Redis is gone; the call may be made again:
+    the cursor tells whether the lost one was carried out."""
+
+    def __init__(self, scripts: Scripts, keys: Keys) -> None:
+        self._scripts = scripts
+        self._prefix = keys.prefix
+
+    def cursor(self, partition: int) -> str | None:
+        cursor: bytes | None = self._scripts.call("fold_cursor", [self._prefix], [partition])
+        return None if cursor is None else cursor.decode()
+
+    def apply(self, partition: int, expected: str | None, cursor: str, records: Sequence[bytes]) -> FoldResult:
+        """Bytes that are no outcome record are counted (`malformed`) and passed over: a fold may not stand still."""
+        readable = [_for_script(record) for record in records]
+        args: list[str | bytes | int] = [partition, expected or "", cursor, *readable]
+        applied, stands, *rest = self._scripts.call("fold", [self._prefix], args)
+        finished = [task.decode() for task in rest[0]] if rest else []
+        return FoldResult(applied == 1, stands.decode(), finished)
+
+
+def _for_script(record: bytes) -> bytes:
+    """The record as Lua can read it: its msgpack knows no byte strings, so codes become text (all are below 128)."""
+    try:
+        decoded = decode_record(record)
+    except msgspec.MsgspecError:
+        return _MALFORMED
+    if not isinstance(decoded, Outcomes) or not decoded.mixed:
+        return record
+    mixed = [
+        (m.writer, m.attempt, m.sequence, m.size, m.positions, m.codes.decode("ascii"), m.delay_s)
+        for m in decoded.mixed
+    ]
+    runs = decoded.runs
+    return _encode(("o", decoded.format, decoded.task, decoded.claim, decoded.at_ms, decoded.channel, runs, mixed))

@@ -1,0 +1,62 @@
+"""The ledger in Redis: who may send now. One method per script."""
+
+from typing import Any
+
+import msgspec
+
+from backends.keys import Keys
+from backends.redis_client import Scripts
+from dispatcher.errors import FairlaneError, Refused
+from dispatcher.lease import LeaseAnswer, LeaseRequest, decode_answer, encode
+from dispatcher.outcome import Outcome
+from dispatcher.topics import Topics
+
+DUE_AGAIN_MS = 3_000
+"""A claim that was said to be due is said so again after this, should its ClaimsEnded record not have been folded."""
+PAGE = 1_000
+"""Live tasks looked at in one call for closable ones."""
+
+
+class RedisLedger:
+    """Implements dispatcher.ports.Ledger. Methods raise Unreachable when Redis is gone; the call may be made again."""
+
+    def __init__(self, scripts: Scripts, keys: Keys, topics: Topics) -> None:
+        self._scripts = scripts
+        self._prefix = keys.prefix
+        self._topics = topics
+
+    def lease(self, request: LeaseRequest) -> LeaseAnswer:
+        """What the worker may send. The same number again gets the same answer; raises Refused for a lower one."""
+        answer = self._call("lease", encode(request))
+        if isinstance(answer, int):
+            raise Refused(
+                f"Worker {request.worker} asks with number {request.number} after {answer}.",
+                "Give each worker process an id of its own.",
+            )
+        try:
+            return decode_answer(answer)
+        except msgspec.MsgspecError as error:
+            raise FairlaneError(f"The ledger's answer cannot be read: {error}.", "This is a defect.") from error
+
+    def due_claims(self, limit: int = PAGE) -> dict[int, list[str]]:
+        """Claims past their end by outcome partition, for a ClaimsEnded record; each is named again only after a few
+        seconds."""
+        due: dict[int, list[str]] = {}
+        for name in self._call("due_claims", limit, DUE_AGAIN_MS):
+            member = name.decode()
+            due.setdefault(self._topics.partition_of(member.partition("|")[2]), []).append(member)
+        return due
+
+    def closable(self) -> list[tuple[str, int]]:
+        """Tasks with a lane of their own that are cancelled or expired and have no live claims, and the outcome their
+        open targets get."""
+        found: list[tuple[str, int]] = []
+        first, looked_at = 0, PAGE
+        while looked_at == PAGE:
+            looked_at, *rows = self._call("closable", first, PAGE)
+            found += [(task.decode(), int(Outcome[outcome.decode().upper()])) for task, outcome in rows]
+            first += looked_at
+        return found
+
+    def _call(self, name: str, *args: str | bytes | int) -> Any:
+        return self._scripts.call(name, [self._prefix], args)

@@ -1,0 +1,63 @@
+-- library
+-- include: keys.lua
+-- Ranges of bits in bitmaps by sequence, whole bytes at a time.
+
+local function all_ones(width)
+  return whole(2 ^ width - 1)
+end
+
+-- Sets (on) or clears the bits of `count` sequences from `first`.
+local function write_bits(key, first, count, on)
+  local args = { key }
+  local function field(from, width)
+    if width == 0 then return end
+    for _, word in ipairs({ 'SET', 'u' .. width, whole(from), on and all_ones(width) or '0' }) do
+      args[#args + 1] = word
+    end
+  end
+  local head = math.min((8 - first % 8) % 8, count)
+  local body = math.floor((count - head) / 8)
+  local tail = count - head - body * 8
+  if count <= 48 then
+    field(first, count)
+    body = 0
+  else
+    field(first, head)
+    field(first + count - tail, tail)
+  end
+  if #args > 1 then redis.call('BITFIELD', unpack(args)) end
+  if body > 0 then
+    redis.call('SETRANGE', key, whole((first + head) / 8), string.rep(on and '\255' or '\0', body))
+  end
+end
+
+local function count_bits(key, first, count)
+  return redis.call('BITCOUNT', key, whole(first), whole(first + count - 1), 'BIT')
+end
+
+-- Where the bits next differ from `bit`, from `at` on (`last` + 1 if nowhere before the end `last`, which the bitmap holds).
+local function next_change(key, bit, at, last)
+  local found = redis.call('BITPOS', key, 1 - bit, whole(at), whole(last), 'BIT')
+  if found < 0 or found > last then return last + 1 end
+  return found
+end
+
+-- The range as runs of equal bits: {bit, first, count} each. Beyond its end a bitmap has zeros.
+local function bit_runs(key, first, count)
+  local set = count_bits(key, first, count)
+  if set == 0 then return { { 0, first, count } } end
+  if set == count then return { { 1, first, count } } end
+  local runs, at, beyond = {}, first, first + count
+  local last = math.min(beyond, redis.call('STRLEN', key) * 8) - 1
+  local bit = redis.call('GETBIT', key, whole(first))
+  while at <= last do
+    local change = next_change(key, bit, at, last)
+    runs[#runs + 1] = { bit, at, change - at }
+    at, bit = change, 1 - bit
+  end
+  if at < beyond then
+    local tail = runs[#runs]
+    if tail[1] == 0 then tail[3] = tail[3] + beyond - at else runs[#runs + 1] = { 0, at, beyond - at } end
+  end
+  return runs
+end

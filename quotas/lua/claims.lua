@@ -1,0 +1,79 @@
+-- library
+-- include: envelopes.lua
+-- Claims: P:claims (sorted set of `<claim>|<task>` by end), P:claim:<member>: msgpack of {end_ms, lease_end_ms, runs};
+-- a run is {writer, attempt, first, count, 1 if a lease came with it}. What is recorded or given back is cut out, so that
+-- what is left at its end is what was not.
+local CLAIM_KEPT_MS = 7 * 24 * 3600 * 1000
+local claims_read = {}
+
+local function claim_key(member)
+  return P .. ':claim:' .. member
+end
+
+local function task_of_claim(member)
+  return string.sub(member, string.find(member, '|', 1, true) + 1)
+end
+
+local function add_run(runs, writer, attempt, first, count, paid)
+  local last = runs[#runs]
+  if last and last[1] == writer and last[2] == attempt and last[5] == paid and last[3] + last[4] == first then
+    last[4] = last[4] + count
+  else
+    runs[#runs + 1] = { writer, attempt, first, count, paid }
+  end
+end
+
+local function write_claim(member, claim)
+  redis.call('SET', claim_key(member), cmsgpack.pack({ claim.end_ms, claim.lease_end_ms, claim.runs }), 'PX', CLAIM_KEPT_MS)
+end
+
+local function open_claim(member, claim)
+  write_claim(member, claim)
+  redis.call('ZADD', P .. ':claims', whole(claim.end_ms), member)
+  redis.call('HINCRBY', task_key(task_of_claim(member)), 'claims', 1)
+end
+
+local function close_claim(member)
+  redis.call('UNLINK', claim_key(member))
+  redis.call('ZREM', P .. ':claims', member)
+  redis.call('HINCRBY', task_key(task_of_claim(member)), 'claims', -1)
+end
+
+-- The claim, read once a call; false if it has ended.
+local function claim_of(member)
+  if claims_read[member] == nil then
+    local packed = redis.call('GET', claim_key(member))
+    local got = packed and cmsgpack.unpack(packed)
+    claims_read[member] = got and { end_ms = got[1], lease_end_ms = got[2], runs = got[3] }
+  end
+  return claims_read[member]
+end
+
+-- Takes sequences out of a claim; returns the runs it held of them. `save_claims` writes what is left.
+local function cut_claim(member, writer, attempt, first, count)
+  local claim, kept, taken, beyond = claim_of(member), {}, {}, first + count
+  if not claim then return taken end
+  for _, run in ipairs(claim.runs) do
+    local last = run[3] + run[4]
+    if run[1] ~= writer or run[2] ~= attempt or last <= first or run[3] >= beyond then
+      kept[#kept + 1] = run
+    else
+      local from, till = math.max(run[3], first), math.min(last, beyond)
+      if run[3] < from then kept[#kept + 1] = { writer, attempt, run[3], from - run[3], run[5] } end
+      taken[#taken + 1] = { writer, attempt, from, till - from, run[5] }
+      if till < last then kept[#kept + 1] = { writer, attempt, till, last - till, run[5] } end
+      claim.changed = true
+    end
+  end
+  claim.runs = kept
+  return taken
+end
+
+local function save_claims()
+  for member, claim in pairs(claims_read) do
+    if claim and claim.changed then
+      if #claim.runs > 0 then write_claim(member, claim) else close_claim(member) end
+    end
+  end
+  claims_read = {}
+end

@@ -1,0 +1,30 @@
+-- Finds tasks with a lane of their own that are cancelled or expired, have open targets and no live claim: one CloseTask
+-- record can give all their open targets an outcome. Looks at a page of the live tasks.
+--
+-- KEYS[1] prefix
+-- ARGV[1] first place in the list of live tasks, [2] how many to look at
+-- Returns {how many were looked at, {task, 'cancelled' or 'expired'}...}
+
+-- include: keys.lua
+-- include: clock.lua
+-- include: integers.lua
+
+local now, first = now_ms(), tonumber(ARGV[1])
+local tasks = redis.call('ZRANGE', P .. ':tasks', first, first + tonumber(ARGV[2]) - 1)
+local answer = { #tasks }
+
+local function closing(task)
+  local got = redis.call('HMGET', task_key(task), 'lane', 'shared', 'ended', 'claims', 'sealed', 'total', 'finals',
+    'cancelled', 'expires_ms')
+  if not got[1] or got[2] == '1' or (got[3] or '') ~= '' or int(got[4]) > 0 then return nil end
+  if got[5] == '1' and int(got[6]) == int(got[7]) then return nil end
+  if got[8] == '1' then return 'cancelled' end
+  local expires = int(got[9])
+  return (expires > 0 and expires <= now) and 'expired' or nil
+end
+
+for _, task in ipairs(tasks) do
+  local outcome = closing(task)
+  if outcome then answer[#answer + 1] = { task, outcome } end
+end
+return answer

@@ -1,0 +1,89 @@
+-- library
+-- include: envelopes.lua
+-- include: integers.lua
+-- include: clock.lua
+-- Counts of tasks, read once a call and written at its end.
+local OUTCOMES = 5
+local COUNT_FIELDS = { [0] = 'sent', 'invalid', 'failed', 'expired', 'cancelled_n' }
+local RATE_WINDOW_MS, RATE_FRESH_MS = 500, 5000
+local UNKNOWN_KEPT_MS = 60 * 24 * 3600 * 1000
+local counts_read, counts_order = {}, {}
+
+local function counts_of(task)
+  local counts = counts_read[task]
+  if counts then return counts end
+  local got = redis.call('HMGET', task_key(task), 'ended', 'closed', 'lane', 'sealed', 'total', 'published', 'finals',
+    'first_outcome_ms')
+  counts = { task = task, ended = (got[1] or '') ~= '', known = got[3], sealed = got[4] == '1', writers = {} }
+  counts.over = counts.ended or got[2] == '1'
+  counts.total, counts.published, counts.finals, counts.first_ms = int(got[5]), int(got[6]), int(got[7]), int(got[8])
+  counts.by_code = { [0] = 0, 0, 0, 0, 0 }
+  counts.has_open = redis.call('EXISTS', open_key(task)) == 1
+  counts_read[task] = counts
+  counts_order[#counts_order + 1] = task
+  return counts
+end
+
+-- Remembers the writers met, for the life of their bitmaps.
+local function keep_writer(counts, writer)
+  counts.writers[writer] = true
+end
+
+local function added_to(counts)
+  local added = 0
+  for code = 0, OUTCOMES - 1 do added = added + counts.by_code[code] end
+  return added
+end
+
+-- The time of the first record that had an outcome.
+local function note_time(counts, at_ms)
+  if not counts.at_ms and added_to(counts) > 0 then counts.at_ms = at_ms end
+end
+
+-- Targets per second of late: a mean over windows of at least half a second, weighed by their length.
+local function fold_rate(key, added, now)
+  local got = redis.call('HMGET', key, 'rate', 'rate_n', 'rate_ms')
+  local rate, count, since = tonumber(got[1] or 0) * 1000, int(got[2]) + added, int(got[3])
+  local took = now - since
+  if since > 0 and took < RATE_WINDOW_MS then return { 'rate_n', whole(count) } end
+  if since > 0 then
+    local late = div(count * 1000000, took)
+    rate = (rate == 0 or took > RATE_FRESH_MS) and late or rate + div((late - rate) * took, took + 1000)
+    count = 0
+  end
+  return { 'rate', string.format('%.3f', rate / 1000), 'rate_n', whole(count), 'rate_ms', whole(now) }
+end
+
+local function keep_unknown(counts)
+  local keys = { task_key(counts.task), open_key(counts.task) }
+  for writer in pairs(counts.writers) do
+    keys[#keys + 1] = final_key(counts.task, writer)
+    keys[#keys + 1] = touched_key(counts.task, writer)
+  end
+  for i, key in ipairs(keys) do
+    if not counts.known then
+      redis.call('PEXPIRE', key, i == 1 and TOMBSTONE_MS or UNKNOWN_KEPT_MS)
+    elseif i > 1 then
+      redis.call('PERSIST', key)
+    end
+  end
+end
+
+local function save_count(counts, now)
+  local key, added = task_key(counts.task), added_to(counts)
+  for code = 0, OUTCOMES - 1 do
+    local count = counts.by_code[code]
+    if count > 0 then redis.call('HINCRBY', key, COUNT_FIELDS[code], whole(count)) end
+  end
+  if added > 0 then
+    redis.call('HINCRBY', key, 'finals', whole(added))
+    redis.call('HSET', key, unpack(fold_rate(key, added, now)))
+    if counts.first_ms == 0 and counts.at_ms then redis.call('HSET', key, 'first_outcome_ms', whole(counts.at_ms)) end
+  end
+  if not counts.ended then keep_unknown(counts) end
+end
+
+local function save_counts()
+  local now = now_ms()
+  for _, task in ipairs(counts_order) do save_count(counts_read[task], now) end
+end

@@ -1,0 +1,71 @@
+-- Folds records of one outcome topic into the view, and moves the cursor, together or not at all.
+--
+-- KEYS[1] prefix
+-- ARGV[1] partition, [2] cursor expected ('' for none), [3] new cursor, then the records: msgpack arrays led by their tag
+--         (dispatcher.outcome; a Mixed' codes as text)
+-- Returns {1, new cursor, ids of tasks that by now have an outcome for every target}; {0, cursor} if it stood elsewhere
+
+-- include: keys.lua
+-- include: outcomes.lua
+-- include: freeing.lua
+-- include: epoch_read.lua
+-- include: task_end.lua
+
+local partition, expected, cursor = ARGV[1], ARGV[2], ARGV[3]
+local cursor_key = P .. ':fold:' .. partition
+
+-- All open targets of a task get one outcome. record: {tag, format, task, code, at_ms}
+local function close_task(record)
+  local counts = counts_of(record[3])
+  if counts.ended then return end
+  local finals = counts.finals + added_to(counts)
+  if not counts.sealed then
+    counts.sealed, counts.total = true, math.max(counts.published, finals)
+    redis.call('HSET', task_key(counts.task), 'sealed', '1', 'total', whole(counts.total))
+  end
+  counts.by_code[record[4]] = counts.by_code[record[4]] + math.max(counts.total - finals, 0)
+  counts.over = true
+  note_time(counts, record[5])
+  redis.call('HSET', task_key(counts.task), 'closed', '1')
+end
+
+-- What these claims still hold is not recorded anywhere before here, so it may be granted again.
+local function end_claims(record)
+  for _, member in ipairs(record[3]) do
+    local claim, freed = claim_of(member), 0
+    if claim then
+      local name = string.sub(member, 1, string.find(member, '|', 1, true) - 1)
+      for _, run in ipairs(claim.runs) do freed = freed + free_run(task_of_claim(member), run, name) end
+      claim.runs, claim.changed = {}, true
+      if freed > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats_possible', whole(freed)) end
+    end
+  end
+  save_claims()
+end
+
+local function fold_record(record)
+  if record[1] == 'o' then
+    fold_outcomes(record)
+  elseif record[1] == 'c' then
+    close_task(record)
+  elseif record[1] == 'e' then
+    end_claims(record)
+  elseif record[1] == 'm' then
+    epoch_read(partition, record[3])
+  else
+    redis.call('HINCRBY', P .. ':stats', 'malformed', 1)
+  end
+end
+
+local stands = redis.call('HGET', cursor_key, 'cursor')
+if (stands or '') ~= expected then return { 0, stands or '' } end
+for i = 4, #ARGV do fold_record(cmsgpack.unpack(ARGV[i])) end
+save_claims()
+save_counts()
+redis.call('HSET', cursor_key, 'cursor', cursor)
+
+local finished = {}
+for _, task in ipairs(counts_order) do
+  if is_complete(task) == 1 then finished[#finished + 1] = task end
+end
+return { 1, cursor, finished }

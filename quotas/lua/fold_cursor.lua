@@ -1,0 +1,9 @@
+-- Where the fold of an outcome topic stands.
+--
+-- KEYS[1] prefix
+-- ARGV[1] partition
+-- Returns the cursor, nil if there is none
+
+-- include: keys.lua
+
+return redis.call('HGET', P .. ':fold:' .. ARGV[1], 'cursor')

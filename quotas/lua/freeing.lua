@@ -1,0 +1,44 @@
+-- library
+-- include: claims.lua
+
+local function free_open(task, run, claim)
+  local freed = 0
+  for sequence, state in pairs(open_states(task, run[1], run[3], run[4])) do
+    if state.claimed == run[2] and state.claim == claim then
+      state.claimed, state.claim = -1, ''
+      write_open(task, open_field(run[1], sequence), state)
+      freed = freed + 1
+    end
+  end
+  return freed
+end
+
+-- Clears the touched bits of one run of bits that are set and not final, save those recorded with open targets.
+local function free_touched(task, writer, first, count)
+  local freed, at, states = 0, first, open_states(task, writer, first, count)
+  if next(states) == nil then
+    write_bits(touched_key(task, writer), first, count, false)
+    return count
+  end
+  for sequence = at, first + count - 1 do
+    if not states[sequence] then
+      write_bits(touched_key(task, writer), sequence, 1, false)
+      freed = freed + 1
+    end
+  end
+  return freed
+end
+
+-- The sequences of a claim's run that are not recorded may be granted again; returns how many those are.
+local function free_run(task, run, claim)
+  local writer, freed = run[1], 0
+  if run[2] > 0 then return free_open(task, run, claim) end
+  for _, touched in ipairs(bit_runs(touched_key(task, writer), run[3], run[4])) do
+    if touched[1] == 1 then
+      for _, final in ipairs(bit_runs(final_key(task, writer), touched[2], touched[3])) do
+        if final[1] == 0 then freed = freed + free_touched(task, writer, final[2], final[3]) end
+      end
+    end
+  end
+  return freed
+end

@@ -1,0 +1,83 @@
+-- library
+-- include: pools.lua
+-- Virtual times of lanes in a pool, in the hash P:vt:<pool>: `<tier> <time> <carry>`.
+
+local function window_of(share)
+  return div(share.depth, math.max(share.busy, 1))
+end
+
+local function read_time(text)
+  if not text then return nil end
+  local tier, time, carry = string.match(text, '^(%S+) (%-?%d+) (%d+)$')
+  return { tier = tier, time = int(time), carry = int(carry) }
+end
+
+local function load_times(pool, names)
+  for from = 1, #names, 1000 do
+    local to = math.min(from + 999, #names)
+    local got = redis.call('HMGET', P .. ':vt:' .. pool.name, unpack(names, from, to))
+    for i = from, to do pool.lanes[names[i]] = read_time(got[i - from + 1]) end
+  end
+end
+
+local function save_times(pool)
+  local args = {}
+  for lane, entry in pairs(pool.lanes) do
+    args[#args + 1] = lane
+    args[#args + 1] = string.format('%s %.0f %.0f', entry.tier, entry.time, entry.carry)
+  end
+  for from = 1, #args, 1000 do
+    redis.call('HSET', P .. ':vt:' .. pool.name, unpack(args, from, math.min(from + 999, #args)))
+  end
+end
+
+-- A lane asks: one that was idle starts at its tier's present time, one that lags is owed at most a window.
+local function enter_pool(pool, lane, tier, idle)
+  local share, entry = pool.tiers[tier], pool.lanes[lane]
+  if not entry or entry.tier ~= tier then
+    entry = { tier = tier, time = share.time, carry = 0 }
+    pool.lanes[lane] = entry
+  end
+  local floor = idle and share.time or share.time - window_of(share)
+  if entry.time < floor then entry.time, entry.carry = floor, 0 end
+end
+
+-- Whether the lane may draw. Ahead by more than a window it may only while the bucket stands half full: its peers are
+-- not using their part then, and the tier's time follows it.
+local function pool_allows(pool, lane, tier)
+  local share, entry = pool.tiers[tier], pool.lanes[lane]
+  if share.bucket <= 0 then return false end
+  local window = window_of(share)
+  if entry.time <= share.time + window then return true end
+  if 2 * share.bucket < share.depth then return false end
+  share.time = entry.time - window
+  return true
+end
+
+-- Targets a lane is granted at once: an eighth of its window (at least one envelope, whatever this says).
+local function quantum_of(pool, tier, weight)
+  local share = pool.tiers[tier]
+  local part = div(portion(share.depth, weight, math.max(share.busy, weight)), QUANTA)
+  return div(math.min(share.bucket, part), UNIT)
+end
+
+local function charge_pool(pool, lane, tier, weight, targets)
+  local share, entry, amount = pool.tiers[tier], pool.lanes[lane], targets * UNIT
+  local busy = math.max(share.busy, weight)
+  share.bucket = share.bucket - amount
+  local ahead = div(amount + entry.carry, weight)
+  entry.carry = amount + entry.carry - ahead * weight
+  entry.time = entry.time + ahead
+  ahead = div(amount + share.carry, busy)
+  share.carry = amount + share.carry - ahead * busy
+  share.time = share.time + ahead
+end
+
+-- Takes back what was granted and not used; a bucket does not rise above its depth by it.
+local function refund_pool(pool, lane, tier, weight, targets)
+  local share = pool.tiers[tier]
+  share.bucket = math.min(share.bucket + targets * UNIT, math.max(share.bucket, share.depth))
+  if not pool.lanes[lane] then load_times(pool, { lane }) end
+  local entry = pool.lanes[lane]
+  if entry and entry.tier == tier then entry.time = entry.time - div(targets * UNIT, weight) end
+end

@@ -1,0 +1,105 @@
+-- library
+-- include: keys.lua
+-- include: integers.lua
+-- Pools: caps that lanes share, with a bucket and a virtual time per tier (dispatcher/memory/pools.py explains them).
+local RESERVE_PART = 5
+local QUANTA = 8
+local SHARE_FIELDS = { 'bucket', 'depth', 'time', 'carry', 'busy', 'wanted' }
+
+-- Reads a pool; one that is new is empty and begins to fill now.
+local function load_pool(name, now_us)
+  local fields = { 'refilled_us' }
+  for _, tier in ipairs(TIERS) do
+    for _, field in ipairs(SHARE_FIELDS) do fields[#fields + 1] = field .. ':' .. tier end
+  end
+  local got = redis.call('HMGET', P .. ':pool:' .. name, unpack(fields))
+  local pool = { name = name, refilled_us = int(got[1] or now_us), tiers = {}, lanes = {} }
+  for i, tier in ipairs(TIERS) do
+    local share = {}
+    for j, field in ipairs(SHARE_FIELDS) do share[field] = int(got[1 + (i - 1) * #SHARE_FIELDS + j]) end
+    pool.tiers[tier] = share
+  end
+  return pool
+end
+
+local function save_pool(pool)
+  local args = { 'refilled_us', whole(pool.refilled_us) }
+  for _, tier in ipairs(TIERS) do
+    for _, field in ipairs(SHARE_FIELDS) do
+      args[#args + 1] = field .. ':' .. tier
+      args[#args + 1] = whole(pool.tiers[tier][field])
+    end
+  end
+  redis.call('HSET', P .. ':pool:' .. pool.name, unpack(args))
+end
+
+local function pour_once(amount, levels, limits, weights)
+  local total, open = 0, {}
+  for _, tier in ipairs(TIERS) do
+    if levels[tier] < limits[tier] then
+      open[#open + 1] = tier
+      total = total + weights[tier]
+    end
+  end
+  if #open == 0 then return nil end
+  local left = amount
+  for _, tier in ipairs(open) do
+    local part = math.min(portion(amount, weights[tier], total), limits[tier] - levels[tier])
+    levels[tier] = levels[tier] + part
+    left = left - part
+  end
+  if left == amount then
+    levels[open[1]] = levels[open[1]] + 1
+    left = left - 1
+  end
+  return left
+end
+
+-- Shares an amount between levels by weight, none above its limit; the rest goes to the others at once. Returns what
+-- found no room.
+local function pour(amount, levels, limits, weights)
+  for _, tier in ipairs(TIERS) do
+    if levels[tier] > limits[tier] then
+      amount = amount + levels[tier] - limits[tier]
+      levels[tier] = limits[tier]
+    end
+  end
+  while amount > 0 do
+    local left = pour_once(amount, levels, limits, weights)
+    if not left then break end
+    amount = left
+  end
+  return amount
+end
+
+-- How much each tier's bucket holds: by demand, at least a fifth of its share; all together one window.
+local function depths_of(pool, capacity, weights)
+  local window, total, limits, depths = capacity * WINDOW_US, 0, {}, {}
+  for _, tier in ipairs(TIERS) do total = total + weights[tier] end
+  for _, tier in ipairs(TIERS) do
+    local reserve = div(portion(window, weights[tier], total), RESERVE_PART)
+    limits[tier] = math.max(reserve, math.min(pool.tiers[tier].wanted * UNIT, window))
+    depths[tier] = 0
+  end
+  local left = pour(window, depths, limits, weights)
+  for _, tier in ipairs(TIERS) do depths[tier] = depths[tier] + portion(left, weights[tier], total) end
+  return depths
+end
+
+-- Brings the buckets to the present. Virtual times begin at 0 again before they grow too large to be exact.
+local function refill_pool(pool, now_us, capacity, weights)
+  local elapsed = math.min(math.max(now_us - pool.refilled_us, 0), div(LARGEST, capacity))
+  pool.refilled_us = math.max(now_us, pool.refilled_us)
+  local depths, levels, rebase = depths_of(pool, capacity, weights), {}, false
+  for _, tier in ipairs(TIERS) do levels[tier] = pool.tiers[tier].bucket end
+  pour(elapsed * capacity, levels, depths, weights)
+  for _, tier in ipairs(TIERS) do
+    local share = pool.tiers[tier]
+    share.bucket, share.depth = levels[tier], depths[tier]
+    rebase = rebase or share.time > LARGEST
+  end
+  if rebase then
+    redis.call('UNLINK', P .. ':vt:' .. pool.name)
+    for _, tier in ipairs(TIERS) do pool.tiers[tier].time = 0 end
+  end
+end

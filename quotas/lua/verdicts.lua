@@ -1,0 +1,116 @@
+-- library
+-- include: tasks.lua
+-- include: envelopes.lua
+-- What the ledger says of wanted envelopes before quotas. A segment is consecutive envelopes of a want with one verdict;
+-- what may be granted, or is cancelled or expired, is marked as claimed at once, so that a copy further on in the same
+-- call is not granted too.
+local opened = {}
+
+local function add_segment(segments, status, want, first, count, extra)
+  local last, lane = segments[#segments], extra and extra.lane or ''
+  if last and last.status == status and status ~= REPUBLISH and last.lane == lane and last.first + last.count == first then
+    last.count = last.count + count
+    return
+  end
+  local segment = { status = status, want = want, first = first, count = count, lane = lane, granted = 0, waits = NO_CREDIT }
+  if extra then segment.attempt, segment.positions = extra.attempt, extra.positions end
+  segments[#segments + 1] = segment
+end
+
+local function is_claiming(status)
+  return status == GRANTABLE or status == CANCELLED or status == EXPIRED
+end
+
+-- Envelopes of which nothing is known but the state of their task.
+local function judge_fresh(segments, task, lane, want, first, count, now)
+  local status, target = writer_status(task, want.writer), ''
+  if not status then
+    status, target = gate(task, lane, now)
+    if is_claiming(status) then write_bits(touched_key(task.id, want.writer), first, count, true) end
+  end
+  add_segment(segments, status, want, first, count, { lane = target })
+end
+
+-- Attempt 0, claimed or recorded, not final.
+local function judge_touched(segments, task, want, first, count)
+  local barred = writer_status(task, want.writer)
+  if barred then return add_segment(segments, barred, want, first, count) end
+  local states = open_states(task.id, want.writer, first, count)
+  for sequence = first, first + count - 1 do
+    local state = states[sequence]
+    if state then
+      add_segment(segments, REPUBLISH, want, sequence, 1, { attempt = state.recorded, positions = state.positions })
+    else
+      add_segment(segments, HELD, want, sequence, 1)
+    end
+  end
+end
+
+local function judge_first(segments, task, lane, want, now)
+  for _, run in ipairs(bit_runs(touched_key(task.id, want.writer), want.first, want.count)) do
+    if run[1] == 0 then
+      judge_fresh(segments, task, lane, want, run[2], run[3], now)
+    else
+      for _, final in ipairs(bit_runs(final_key(task.id, want.writer), run[2], run[3])) do
+        if final[1] == 1 then
+          add_segment(segments, DROP, want, final[2], final[3])
+        else
+          judge_touched(segments, task, want, final[2], final[3])
+        end
+      end
+    end
+  end
+end
+
+-- One envelope of a later attempt, not final.
+local function judge_later(segments, task, lane, want, sequence, now, claim)
+  local barred = writer_status(task, want.writer)
+  if barred then return add_segment(segments, barred, want, sequence, 1) end
+  local key = task.id .. ' ' .. open_field(want.writer, sequence)
+  local state = opened[key] or open_states(task.id, want.writer, sequence, 1)[sequence]
+  if state and state.recorded >= want.attempt then
+    local extra = { attempt = state.recorded, positions = state.positions }
+    return add_segment(segments, REPUBLISH, want, sequence, 1, extra)
+  end
+  if not state or state.recorded < want.attempt - 1 or state.claimed >= 0 then
+    return add_segment(segments, HELD, want, sequence, 1)
+  end
+  local status, target = gate(task, lane, now)
+  if is_claiming(status) then
+    state.claimed, state.claim, opened[key] = want.attempt, claim, state
+    write_open(task.id, open_field(want.writer, sequence), state)
+  end
+  return add_segment(segments, status, want, sequence, 1, { lane = target })
+end
+
+-- The segments of a want, in order.
+local function judge(lane, want, now, claim)
+  local segments, task = {}, task_of(want.task)
+  if not task.lane then
+    add_segment(segments, UNKNOWN, want, want.first, want.count)
+  elseif task.over then
+    add_segment(segments, DROP, want, want.first, want.count)
+  elseif want.attempt == 0 then
+    judge_first(segments, task, lane, want, now)
+  else
+    for sequence = want.first, want.first + want.count - 1 do
+      if redis.call('GETBIT', final_key(task.id, want.writer), whole(sequence)) == 1 then
+        add_segment(segments, DROP, want, sequence, 1)
+      else
+        judge_later(segments, task, lane, want, sequence, now, claim)
+      end
+    end
+  end
+  return segments
+end
+
+-- Lets go of marked envelopes that were not granted after all.
+local function unmark(want, first, count)
+  if want.attempt == 0 then return write_bits(touched_key(want.task, want.writer), first, count, false) end
+  for sequence = first, first + count - 1 do
+    local field = open_field(want.writer, sequence)
+    local state = opened[want.task .. ' ' .. field]
+    state.claimed, state.claim = -1, ''
+    write_open(want.task, field, state)
+  end
+end
