@@ -139,7 +139,8 @@ class WorkingSet:
         settings = self._settings
         if lane.held_envelopes >= settings.held_envelopes:
             return 0
-        floor = max(settings.lane_floor_targets, lane.info.chunk)
+        roomy = min(settings.lane_roomy_targets, settings.budget_targets // (2 * len(self.lanes)))
+        floor = max(settings.lane_floor_targets, roomy, lane.info.chunk)
         limit = max(floor, min(settings.lane_ceiling_targets, 2 * lane.grants.recent(now_s)))
         buffered = lane.buffered_targets - lane.held_targets
         if self.targets >= settings.budget_targets and lane.targets:

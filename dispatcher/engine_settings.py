@@ -12,7 +12,7 @@ class EngineSettings:
 
     Buffers. budget_targets: held in all (buffered, in flight and unsettled); a lane that holds nothing may still take
     lane_floor_targets. A lane's buffer follows what it was granted in the last half second, twice over, between
-    lane_floor_targets and lane_ceiling_targets. prefetch_targets: for the client's queue of each lane.
+    lane_floor_targets (lane_roomy_targets while the budget is enough for all) and lane_ceiling_targets. prefetch_targets: for the client's queue of each lane.
     held_envelopes: most envelopes of a lane that wait, unacked, for an answer other than HELD.
 
     Leases. lease_ms: how long a grant may be used. claim_ms: how long its claims last: lease, longest channel timeout,
@@ -32,6 +32,7 @@ class EngineSettings:
     worker: str
     budget_targets: int = 200_000
     lane_floor_targets: int = 100
+    lane_roomy_targets: int = 1_000
     lane_ceiling_targets: int = 100_000
     prefetch_targets: int = 2_000
     held_envelopes: int = 1_000

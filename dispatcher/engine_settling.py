@@ -62,12 +62,13 @@ class _Receipt:
 class _Gathering:
     """Outcomes of one task from one lane under one claim, on their way into one record."""
 
-    __slots__ = ("draft", "lane", "since_s")
+    __slots__ = ("draft", "due_s", "lane", "since_s")
 
-    def __init__(self, lane: LaneBuffer, draft: Draft, since_s: float) -> None:
+    def __init__(self, lane: LaneBuffer, draft: Draft, since_s: float, linger_s: float) -> None:
         self.lane = lane
         self.draft = draft
         self.since_s = since_s
+        self.due_s = since_s + linger_s
 
 
 class Settling:
@@ -111,10 +112,9 @@ class Settling:
 
     def flush(self, now_s: float, *, everything: bool = False) -> None:
         """Writes the records of what has been gathered for long enough."""
-        ripe_s = now_s - self._settings.settle_linger_s
         while self._gathering:
             key, gathering = next(iter(self._gathering.items()))
-            if gathering.since_s > ripe_s and not everything:
+            if gathering.due_s > now_s and not everything:
                 return
             del self._gathering[key]
             self._settle(gathering)
@@ -124,14 +124,15 @@ class Settling:
         """When flush has something to do."""
         if not self._gathering:
             return None
-        return next(iter(self._gathering.values())).since_s + self._settings.settle_linger_s
+        return next(iter(self._gathering.values())).due_s
 
     def _gather(self, lane: LaneBuffer, part: Stretch) -> _Gathering:
         key = (lane.name, part.task, part.claim, part.channel)
         gathering = self._gathering.get(key)
         if gathering is None:
             draft = Draft(part.task, part.claim, part.channel)
-            gathering = self._gathering[key] = _Gathering(lane, draft, self._clock.monotonic_s())
+            now_s, linger_s = self._clock.monotonic_s(), self._settings.settle_linger_s
+            gathering = self._gathering[key] = _Gathering(lane, draft, now_s, linger_s)
         return gathering
 
     def _start_if_full(self, gathering: _Gathering, part: Stretch) -> None:

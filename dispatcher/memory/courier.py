@@ -11,7 +11,7 @@ Sent = Callable[[Batch, Sequence[Report | None]], None]
 Script = Callable[[Envelope], Report]
 
 
-def all_sent(envelope: Envelope) -> Report:
+def all_sent(_envelope: Envelope) -> Report:
     """The script of a channel that accepts everything."""
     return ALL_SENT
 

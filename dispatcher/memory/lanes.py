@@ -137,6 +137,8 @@ class MemoryLanes:
         self._ready = ready
         self._clock = clock
         self._armed: dict[str, bool] = {}
+        """Attached lanes, and whether they announce themselves when something comes."""
+        self.prefetch_targets = 0
 
     @property
     def attached(self) -> list[str]:
@@ -144,6 +146,7 @@ class MemoryLanes:
 
     def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
         self._armed[lane.name] = True
+        self.prefetch_targets = prefetch_targets
         self._broker.attach(self, lane.name)
 
     def detach(self, lane: str) -> None:
@@ -159,8 +162,9 @@ class MemoryLanes:
         return [Delivery(message.envelope, message, now_s) for message in taken], empty
 
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
-        for delivery in deliveries:
-            self._broker.ack(self, delivery.handle)
+        if lane in self._armed:
+            for delivery in deliveries:
+                self._broker.ack(self, delivery.handle)
 
     def announce(self, lane: str) -> None:
         """From the broker: there is something."""

@@ -1,0 +1,298 @@
+"""A whole service in memory for tests of the engine: a broker, logs, the ledger and its fold, and workers that may die."""
+
+import queue
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dispatcher.clock import VirtualClock
+from dispatcher.control import TaskRecord
+from dispatcher.engine import Engine, EnginePorts
+from dispatcher.engine_settings import EngineSettings
+from dispatcher.envelope import FORMAT, Envelope, encode_message
+from dispatcher.events import Drain, LaneReady, LanesChanged
+from dispatcher.lease import LaneKind
+from dispatcher.memory.courier import MemoryCourier, Script, all_sent
+from dispatcher.memory.fold import MemoryFold
+from dispatcher.memory.lanes import MemoryBroker, MemoryLanes, MemoryPublisher
+from dispatcher.memory.leases import MemoryLeaseCaller
+from dispatcher.memory.ledger import MemoryLedger
+from dispatcher.memory.logs import MemoryDeadLetters, MemoryOutcomeLog
+from dispatcher.memory.view import MemoryView
+from dispatcher.outcome import FORMAT as RECORD_FORMAT
+from dispatcher.outcome import ClaimsEnded, CloseTask
+from dispatcher.ports import LaneInfo
+from dispatcher.tier import Tier
+from dispatcher.topics import Topics
+
+MESSAGE = encode_message({"title": "hello"})
+
+
+class Crash(BaseException):
+    """The worker's process is gone."""
+
+
+class Tripwire:
+    """Counts a worker's steps (each port call has a moment before it and one after it) and kills it at one of them."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.dies_at = -1
+
+    def pass_by(self) -> None:
+        self.steps += 1
+        if self.steps == self.dies_at:
+            raise Crash
+
+
+class Tripped:
+    """A port whose calls pass a tripwire."""
+
+    def __init__(self, port: Any, wire: Tripwire, calls: Sequence[str]) -> None:
+        self._port = port
+        self._wire = wire
+        self._calls = frozenset(calls)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._port, name)
+        if name not in self._calls:
+            return found
+
+        def call(*args: Any) -> Any:
+            self._wire.pass_by()
+            result = found(*args)
+            self._wire.pass_by()
+            return result
+
+        return call
+
+
+class Worker:
+    """One engine over the world's broker, logs and ledger."""
+
+    def __init__(self, world: "World", name: str, **settings: Any) -> None:
+        self.name = name
+        self.world = world
+        self.alive = True
+        self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.wire = Tripwire()
+        self.lanes = MemoryLanes(world.broker, lambda lane: self.inbox.put(LaneReady(lane)), world.clock)
+        self.courier = MemoryCourier(world.clock, world.answer)
+        self.leases = MemoryLeaseCaller(world.ledger)
+        self.publisher = MemoryPublisher(world.broker)
+        ports = EnginePorts(
+            lanes=Tripped(self.lanes, self.wire, ["ack"]),
+            courier=Tripped(self.courier, self.wire, ["send"]),
+            leases=Tripped(self.leases, self.wire, ["ask"]),
+            outcomes=Tripped(world.outcomes, self.wire, ["publish"]),
+            publisher=Tripped(self.publisher, self.wire, ["publish"]),
+            dead_letters=Tripped(world.dead_letters, self.wire, ["publish"]),
+            topics=world.topics,
+        )
+        self.engine = Engine(EngineSettings(worker=name, **settings), ports, world.clock, self.inbox)
+        self.inbox.put(LanesChanged(world.held_lanes()))
+
+    def work(self) -> float:
+        """Takes all that is in the inbox. Returns the seconds until there is more to do."""
+        if not self.alive:
+            return 1.0
+        try:
+            wait_s = self.engine.tick()
+            while not self.inbox.empty():
+                wait_s = self.engine.step(self.inbox.get())
+        except Crash:
+            self.die()
+            return 1.0
+        return wait_s
+
+    def die(self) -> None:
+        """SIGKILL."""
+        self.alive = False
+        self.lanes.crash()
+
+    def look(self) -> None:
+        """The registry watcher says which lanes there are."""
+        self.inbox.put(LanesChanged(self.world.held_lanes()))
+
+    def drain(self, within_s: float = 20.0) -> None:
+        self.inbox.put(Drain(within_s))
+
+
+class World:
+    """script: the provider. Time moves only in `run`."""
+
+    def __init__(self, script: Script = all_sent, *, capacity: int = 0) -> None:
+        self.clock = VirtualClock()
+        self.topics = Topics(outcome_partitions=1)
+        self.broker = MemoryBroker()
+        self.outcomes = MemoryOutcomeLog(self.topics)
+        self.dead_letters = MemoryDeadLetters()
+        self.view = MemoryView(self.clock, self.topics)
+        self.view.capacity = capacity
+        self.ledger = MemoryLedger(self.view)
+        self.fold = MemoryFold(self.view)
+        self.workers: list[Worker] = []
+        self.script = script
+        self.provider_calls: list[Envelope] = []
+        self.lanes: dict[str, LaneInfo] = {}
+        self.folding = True
+        for topic, tier, _ in self.topics.retry_lanes():
+            self._add_lane(LaneInfo(topic, LaneKind.RETRY, str(tier), 1000, 100))
+
+    def answer(self, envelope: Envelope) -> Any:
+        self.provider_calls.append(envelope)
+        return self.script(envelope)
+
+    # ------------------------------------------------------------- what is given to it
+    def add_task(
+        self,
+        task: str,
+        targets: int,
+        *,
+        chunk: int = 1,
+        tier: Tier = Tier.HIGH,
+        channel: str = "null",
+        max_attempts: int = 3,
+        shared: bool = False,
+        expires_in_s: int = 0,
+        weight: int = 1000,
+        known: bool = True,
+        publish: bool = True,
+    ) -> str:
+        """Submits a task whole: record, lane, envelopes, seal. Returns its lane."""
+        lane = self.topics.shared_lane(0) if shared else self.topics.own_lane(task)
+        kind = LaneKind.SHARED if shared else LaneKind.OWN
+        now = self.clock.wall_ms()
+        expires = now + expires_in_s * 1000 if expires_in_s else 0
+        if known:
+            self.view.add_task(
+                TaskRecord(
+                    1,
+                    task,
+                    "app",
+                    tier,
+                    channel,
+                    MESSAGE,
+                    lane,
+                    shared,
+                    chunk,
+                    targets,
+                    weight,
+                    0,
+                    0,
+                    expires,
+                    False,
+                    max_attempts,
+                    now,
+                    "digest",
+                )  # fmt: skip
+            )
+            self.view.seal(task, targets)
+        self._add_lane(LaneInfo(lane, kind, str(tier), weight, chunk, "" if shared else task, channel))
+        if publish:
+            self.publish(task, lane, targets, chunk=chunk, channel=channel, max_attempts=max_attempts, expires=expires)
+        return lane
+
+    def publish(
+        self,
+        task: str,
+        lane: str,
+        targets: int,
+        *,
+        chunk: int = 1,
+        channel: str = "null",
+        max_attempts: int = 3,
+        expires: int = 0,
+        writer: str = "0",
+        first: int = 0,
+    ) -> None:
+        now = self.clock.wall_ms()
+        envelopes = []
+        for start in range(0, targets, chunk):
+            names = [f"{task}:{i}" for i in range(start, min(start + chunk, targets))]
+            sequence = first + start // chunk
+            envelopes.append(
+                Envelope(
+                    FORMAT,
+                    task,
+                    writer,
+                    sequence,
+                    0,
+                    "app",
+                    channel,
+                    now,
+                    0,
+                    expires,
+                    len(names),
+                    max_attempts,
+                    MESSAGE,
+                    names,
+                )  # fmt: skip
+            )
+        self.broker.publish(lane, envelopes)
+
+    def _add_lane(self, info: LaneInfo) -> None:
+        self.broker.create(info.name)
+        self.lanes[info.name] = info
+        for worker in self.workers:
+            worker.look()
+
+    def held_lanes(self) -> list[LaneInfo]:
+        return list(self.lanes.values())
+
+    def remove_lane(self, lane: str) -> None:
+        del self.lanes[lane]
+        for worker in self.workers:
+            worker.look()
+
+    def worker(self, name: str = "", **settings: Any) -> Worker:
+        worker = Worker(self, name or f"w{len(self.workers)}", **settings)
+        self.workers.append(worker)
+        return worker
+
+    # ------------------------------------------------------------- time
+    def run(self, until: Callable[[], bool] | None = None, *, within_s: float = 120.0) -> None:
+        """Lets everybody work, and time pass, until the condition holds. Without one: for within_s."""
+        end_s = self.clock.monotonic_s() + within_s
+        while not (until is not None and until()):
+            if self.clock.monotonic_s() >= end_s:
+                if until is None:
+                    return
+                raise AssertionError(f"Not within {within_s} s: {self.explain()}")
+            wait_s = min([worker.work() for worker in self.workers], default=1.0)
+            self.fold_all()
+            if wait_s > 0:
+                self.clock.advance(max(0.001, wait_s))
+
+    def fold_all(self) -> None:
+        """The folder and the housekeeper."""
+        if not self.folding:
+            return
+        cursor = self.fold.cursor(0)
+        for position, record in self.outcomes.read(0, cursor):
+            assert self.fold.apply(0, cursor, position, [record]).applied
+            cursor = position
+        for members in self.ledger.due_claims().values():
+            self.outcomes.publish("housekeeping", ClaimsEnded(RECORD_FORMAT, members), lambda _: None)
+        for task, code in self.ledger.closable():
+            record = CloseTask(RECORD_FORMAT, task, code, self.clock.wall_ms())
+            self.outcomes.publish(task, record, lambda _: None)
+
+    # ------------------------------------------------------------- what came of it
+    def finished(self, *tasks: str) -> bool:
+        return all(self.view.tasks[task].complete for task in tasks)
+
+    def settled(self) -> bool:
+        """No lane holds anything that is not acked."""
+        return not any(self.broker.open(lane) for lane in self.broker.lanes())
+
+    def calls(self) -> Counter[tuple[str, int]]:
+        """How often the provider was called for each target and attempt."""
+        return Counter((target, envelope.attempt) for envelope in self.provider_calls for target in envelope.targets)
+
+    def counts(self, task: str) -> dict[str, int]:
+        return {name: count for name, count in self.view.outcomes(task).items() if count}
+
+    def explain(self) -> str:
+        open_lanes = {lane: len(self.broker.open(lane)) for lane in self.broker.lanes() if self.broker.open(lane)}
+        return f"open {open_lanes}, stats {[worker.engine.stats for worker in self.workers]}"
