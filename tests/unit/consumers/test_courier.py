@@ -1,0 +1,275 @@
+"""The courier: every batch is reported once, in time, whatever its channel does."""
+
+import asyncio
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from consumers.courier import ChannelCourier
+from dispatcher.clock import VirtualClock
+from dispatcher.envelope import Envelope
+from dispatcher.errors import Unreachable
+from dispatcher.outcome import ALL_SENT, RETRY, Report
+from dispatcher.ports import Batch
+from tests.unit.consumers.envelopes import batch, envelope
+from tests.unit.consumers.fakes import eventually
+
+Deliver = Callable[[Sequence[Envelope], str], Sequence[Report]]
+TIMEOUT_S = 5.0
+
+
+class Channel:
+    """Does what the test says; `gate` closed, calls stay under way."""
+
+    name = "x"
+
+    def __init__(
+        self, deliver: Deliver | None = None, *, timeout_s: float = 60.0, concurrency: int = 4, batch_limit: int = 10
+    ) -> None:
+        self._deliver = deliver or (lambda envelopes, tier: [ALL_SENT] * len(envelopes))
+        self.timeout_s, self.concurrency, self.batch_limit = timeout_s, concurrency, batch_limit
+        self.gate = threading.Event()
+        self.gate.set()
+        self.calls: list[tuple[list[int], str]] = []
+        self.running = self.most_running = 0
+        self.state = "new"
+
+    async def open(self) -> None:
+        self.state = "open"
+
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        self.calls.append(([one.sequence for one in envelopes], tier))
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        try:
+            while not self.gate.is_set():  # noqa: ASYNC110  # it is opened from another thread
+                await asyncio.sleep(0.002)
+            return self._deliver(envelopes, tier)
+        finally:
+            self.running -= 1
+
+    async def close(self) -> None:
+        self.state = "closed"
+
+
+class Stubborn(Channel):
+    """Takes no notice of being cancelled."""
+
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        while not self.gate.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.002)
+        return [ALL_SENT] * len(envelopes)
+
+
+class Office:
+    """A courier, its clock and what it reported."""
+
+    def __init__(self, courier: ChannelCourier, clock: VirtualClock) -> None:
+        self.courier = courier
+        self.clock = clock
+        self.reports: queue.SimpleQueue[tuple[Batch, Sequence[Report | None]]] = queue.SimpleQueue()
+
+    def send(self, one: Batch) -> None:
+        self.courier.send(one, lambda sent, reports: self.reports.put((sent, reports)))
+
+    def reported(self) -> tuple[Batch, Sequence[Report | None]]:
+        return self.reports.get(timeout=TIMEOUT_S)
+
+
+@contextmanager
+def office(channel: Channel) -> Iterator[Office]:
+    clock = VirtualClock()
+    courier = ChannelCourier({"x": channel}, clock)
+    courier.start()
+    try:
+        yield Office(courier, clock)
+    finally:
+        channel.gate.set()
+        courier.stop(TIMEOUT_S)
+
+
+def reasons(reports: Sequence[Report | None]) -> set[tuple[int, str]]:
+    assert all(report is not None for report in reports)
+    return {(report.verdict.code, report.verdict.reason) for report in reports if report is not None}
+
+
+def test_a_batch_comes_back_with_the_channels_reports_in_order() -> None:
+    def deliver(envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        return [Report() if one.sequence else Report(exceptions={}) for one in envelopes]
+
+    with office(Channel(deliver)) as at:
+        sent = batch([envelope(0), envelope(1), envelope(2)], tier="low")
+        at.send(sent)
+        back, reports = at.reported()
+    assert back is sent
+    assert [None if report is None else report.exceptions for report in reports] == [{}, None, None]
+
+
+def test_the_channel_is_told_the_tier_and_a_large_batch_is_cut_into_calls() -> None:
+    channel = Channel(batch_limit=2)
+    with office(channel) as at:
+        at.send(batch([envelope(n) for n in range(5)], tier="medium"))
+        assert at.reported()[1] == [ALL_SENT] * 5
+        assert at.courier.batch_limit("x") == 2
+    assert channel.calls == [([0, 1], "medium"), ([2, 3], "medium"), ([4], "medium")]
+
+
+def test_no_more_calls_than_the_channel_wants_are_under_way() -> None:
+    channel = Channel(concurrency=3, batch_limit=1)
+    channel.gate.clear()
+    with office(channel) as at:
+        for n in range(10):
+            at.send(batch([envelope(n)]))
+        eventually(lambda: at.courier.in_flight("x") == (3, 7, 10))
+        channel.gate.set()
+        assert [at.reported()[1] for _ in range(10)] == [[ALL_SENT]] * 10
+        eventually(lambda: at.courier.in_flight("x") == (0, 0, 0))
+    assert channel.most_running == 3
+
+
+def test_a_call_whose_turn_comes_after_its_use_by_is_not_made() -> None:
+    channel = Channel(concurrency=1, batch_limit=1)
+    channel.gate.clear()
+    with office(channel) as at:
+        at.send(batch([envelope(0)], use_by_s=2.0))
+        eventually(lambda: channel.running == 1)
+        late = batch([envelope(1), envelope(2)], use_by_s=2.0)
+        at.send(late)
+        at.clock.advance(2.0)
+        channel.gate.set()
+        assert at.reported()[1] == [ALL_SENT]
+        assert at.reported() == (late, [None, None])
+    assert channel.calls == [([0], "high")]
+
+
+def test_a_batch_may_be_partly_late() -> None:
+    channel = Channel(concurrency=1, batch_limit=1)
+    channel.gate.clear()
+    with office(channel) as at:
+        at.send(batch([envelope(0), envelope(1)], use_by_s=2.0))
+        eventually(lambda: channel.running == 1)
+        at.clock.advance(2.0)
+        channel.gate.set()
+        assert at.reported()[1] == [ALL_SENT, None]
+
+
+def test_an_exception_means_retry_with_its_text() -> None:
+    def deliver(envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        raise ValueError("no such certificate")
+
+    with office(Channel(deliver)) as at:
+        at.send(batch([envelope(0), envelope(1)]))
+        assert reasons(at.reported()[1]) == {(RETRY, "ValueError: no such certificate")}
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        ([ALL_SENT], "1 reports for 2 envelopes"),
+        ([ALL_SENT] * 3, "3 reports for 2 envelopes"),
+        (None, "a NoneType, not a list"),
+        ([ALL_SENT, True], "a bool among its reports"),
+    ],
+)
+def test_reports_that_make_no_sense_mean_retry_for_all(answer: list[Report], complaint: str) -> None:
+    with office(Channel(lambda envelopes, tier: answer)) as at:
+        at.send(batch([envelope(0), envelope(1)]))
+        ((code, reason),) = reasons(at.reported()[1])
+    assert code == RETRY
+    assert complaint in reason
+
+
+def test_a_call_never_outlasts_the_timeout() -> None:
+    channel = Channel(timeout_s=0.05, concurrency=1)
+    channel.gate.clear()
+    with office(channel) as at:
+        at.send(batch([envelope(0), envelope(1)]))
+        assert reasons(at.reported()[1]) == {(RETRY, "no answer within 0.05 s")}
+        eventually(lambda: channel.running == 0)
+
+
+def test_a_call_that_will_not_be_cancelled_is_reported_once_and_keeps_its_place() -> None:
+    channel = Stubborn(timeout_s=0.05, concurrency=1)
+    channel.gate.clear()
+    with office(channel) as at:
+        at.send(batch([envelope(0)]))
+        assert reasons(at.reported()[1]) == {(RETRY, "no answer within 0.05 s")}
+        at.send(batch([envelope(1)]))
+        eventually(lambda: at.courier.in_flight("x") == (1, 1, 1))
+        channel.gate.set()
+        assert at.reported()[1] == [ALL_SENT]
+        assert at.reports.empty()
+
+
+def test_a_channel_this_worker_does_not_have_means_retry() -> None:
+    with office(Channel()) as at:
+        at.send(batch([envelope(0)], channel="pigeon"))
+        ((code, reason),) = reasons(at.reported()[1])
+    assert code == RETRY
+    assert "no channel named 'pigeon'" in reason
+
+
+def test_many_batches_cost_few_wake_ups() -> None:
+    with office(Channel()) as at:
+        wakes: list[int] = []
+        hold = threading.Event()
+        loop = at.courier._loop
+        wake = loop.call_soon_threadsafe
+        loop.call_soon_threadsafe = lambda *given, **named: (wakes.append(1), wake(*given, **named))[1]  # type: ignore[method-assign]
+        wake(hold.wait, TIMEOUT_S)
+        for n in range(100):
+            at.send(batch([envelope(n)]))
+        assert len(wakes) == 1
+        hold.set()
+        assert [at.reported()[0].deliveries[0].envelope.sequence for _ in range(100)] == list(range(100))
+
+
+def test_a_report_that_is_not_taken_does_not_stop_the_courier() -> None:
+    def refuse(_batch: Batch, _reports: Sequence[Report | None]) -> None:
+        raise RuntimeError
+
+    with office(Channel()) as at:
+        at.courier.send(batch([envelope(0)]), refuse)
+        at.send(batch([envelope(1)]))
+        assert at.reported()[1] == [ALL_SENT]
+
+
+def test_stopping_waits_for_calls_under_way() -> None:
+    channel = Channel()
+    channel.gate.clear()
+    with office(channel) as at:
+        at.send(batch([envelope(0)]))
+        eventually(lambda: channel.running == 1)
+        threading.Timer(0.05, channel.gate.set).start()
+        at.courier.stop(TIMEOUT_S)
+        assert at.reported()[1] == [ALL_SENT]
+    assert channel.state == "closed"
+
+
+def test_at_the_deadline_of_stopping_every_batch_is_reported() -> None:
+    channel = Channel(concurrency=1)
+    channel.gate.clear()
+    with office(channel) as at:
+        at.send(batch([envelope(0)]))
+        at.send(batch([envelope(1)]))
+        eventually(lambda: channel.running == 1)
+        at.courier.stop(0.05)
+        said = {one.deliveries[0].envelope.sequence: reports for one, reports in (at.reported(), at.reported())}
+    assert reasons(said[0]) == {(RETRY, "the worker stopped during the call")}
+    assert said[1] == [None]
+    assert channel.state == "closed"
+
+
+def test_a_channel_that_cannot_be_opened_is_named() -> None:
+    class Shut(Channel):
+        async def open(self) -> None:
+            raise PermissionError("not yours")
+
+    courier = ChannelCourier({"x": Shut()}, VirtualClock())
+    with pytest.raises(Unreachable, match="The channel x cannot be opened: not yours"):
+        courier.start()

@@ -1,0 +1,246 @@
+"""The http channel against a real server: what each answer, or none, means for the targets."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from consumers.channels.http import ANSWER_LIMIT, HttpChannel, retry_after_s
+from dispatcher.envelope import Envelope
+from dispatcher.errors import InvalidInput
+from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
+from tests.unit.consumers.envelopes import MESSAGE, envelope
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+THREE = envelope(7, ["a", "b", "c"], attempt=2)
+FAILED = int(Outcome.FAILED)
+
+
+async def _post(answer: Answer, envelopes: list[Envelope], settings: dict[str, Any]) -> list[Report]:
+    """Delivers to a server that answers so."""
+    app = web.Application()
+    app.router.add_post("/push", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        port = runner.addresses[0][1]
+        return await _deliver(f"http://127.0.0.1:{port}/push", envelopes, settings)
+    finally:
+        await runner.cleanup()
+
+
+async def _deliver(url: str, envelopes: list[Envelope], settings: dict[str, Any]) -> list[Report]:
+    channel = HttpChannel({"url": url, **settings})
+    await channel.open()
+    try:
+        return list(await channel.deliver(envelopes, "high"))
+    finally:
+        await channel.close()
+
+
+def post(answer: Answer, *envelopes: Envelope, **settings: Any) -> list[Report]:
+    return asyncio.run(_post(answer, list(envelopes) or [THREE], settings))
+
+
+def answering(status: int = 200, text: str = "", **headers: str) -> Answer:
+    async def answer(_request: web.Request) -> web.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return web.Response(status=status, text=text, headers=named)
+
+    return answer
+
+
+def verdict(answer: Answer, **settings: Any) -> Verdict:
+    (report,) = post(answer, **settings)
+    assert report.exceptions is None
+    return report.verdict
+
+
+# ---------------------------------------------------------------- what is posted
+def test_an_envelope_is_one_post_of_its_fields() -> None:
+    seen: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append((request.headers["Content-Type"], request.headers["X-Key"], await request.json()))
+        return web.Response(status=204)
+
+    assert post(answer, THREE, headers={"X-Key": "secret"}) == [ALL_SENT]
+    assert seen == [
+        (
+            "application/json",
+            "secret",
+            {
+                "task": "task-1",
+                "app": "shop",
+                "tier": "high",
+                "message": MESSAGE,
+                "targets": ["a", "b", "c"],
+                "sequence": 7,
+                "attempt": 2,
+            },
+        )
+    ]
+
+
+def test_variables_are_posted_where_there_are_any() -> None:
+    seen: list[Any] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append((await request.json())["variables"])
+        return web.Response()
+
+    post(answer, envelope(0, ["a", "b"], variables=[{"name": "Ann"}, None]))
+    assert seen == [[{"name": "Ann"}, None]]
+
+
+def test_each_envelope_has_its_own_report() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=200 if (await request.json())["sequence"] else 404)
+
+    failed, sent = post(answer, envelope(0), envelope(1))
+    assert (failed.verdict.code, sent) == (FAILED, ALL_SENT)
+
+
+# ---------------------------------------------------------------- what answers mean
+@pytest.mark.parametrize("status", [200, 201, 202, 204])
+def test_2xx_is_sent(status: int) -> None:
+    assert post(answering(status)) == [ALL_SENT]
+
+
+@pytest.mark.parametrize("status", [301, 408, 425, 429, 500, 502, 503, 504])
+def test_what_may_pass_is_tried_again(status: int) -> None:
+    said = verdict(answering(status, "too much"))
+    assert (said.code, said.reason, said.retry_after_s) == (RETRY, f"HTTP {status}: too much", None)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 413, 422])
+def test_other_4xx_fail_with_status_and_the_beginning_of_the_answer(status: int) -> None:
+    said = verdict(answering(status, "no\n such  thing" + "!" * 10_000))
+    assert said.code == FAILED
+    assert said.reason.startswith(f"HTTP {status}: no such thing!!!")
+    assert len(said.reason) < 250
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_in_seconds_is_passed_on(status: int) -> None:
+    assert verdict(answering(status, Retry_After="17")) == Verdict(RETRY, f"HTTP {status}", 17.0)
+
+
+def test_retry_after_as_a_date_is_passed_on() -> None:
+    date, later = (format_datetime(datetime(2026, 1, 1, 0, minute, tzinfo=UTC), usegmt=True) for minute in (0, 2))
+    assert verdict(answering(429, Date=date, Retry_After=later)).retry_after_s == 120.0
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0.0),
+        ("1.5", 1.5),
+        ("-3", 0.0),
+        ("999999999", 86_400.0),
+        ("Thu, 01 Jan 1970 00:16:50 GMT", 10.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("soon", None),
+        ("nan", None),
+        ("inf", None),
+        ("", None),
+    ],
+)
+def test_retry_after(value: str, seconds: float | None) -> None:
+    assert retry_after_s({"Retry-After": value}, wall_s=1_000.0) == seconds
+
+
+def test_a_slow_answer_is_tried_again() -> None:
+    async def answer(_request: web.Request) -> web.Response:
+        await asyncio.sleep(30)
+        return web.Response()
+
+    assert verdict(answer, timeout_s=0.1) == Verdict(RETRY, "no answer within 0.1 s")
+
+
+def test_a_refused_connection_is_tried_again() -> None:
+    async def refused() -> list[Report]:
+        server = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        server.close()
+        await server.wait_closed()
+        return await _deliver(f"http://127.0.0.1:{port}/", [THREE], {})
+
+    (report,) = asyncio.run(refused())
+    assert report.verdict.code == RETRY
+    assert "ConnectorError" in report.verdict.reason
+
+
+def test_a_connection_that_breaks_off_is_tried_again() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    assert verdict(answer).code == RETRY
+
+
+# ---------------------------------------------------------------- single targets
+def failing(*failures: dict[str, Any]) -> Answer:
+    return answering(200, json.dumps({"failed": failures, "id": 5}))
+
+
+def test_an_answer_fails_single_targets() -> None:
+    (report,) = post(failing({"target": "b", "reason": "gone"}, {"target": "c", "reason": "busy", "retry": True}))
+    assert report.verdict.code == Outcome.SENT
+    assert report.exceptions == {1: Verdict(FAILED, "gone"), 2: Verdict(RETRY, "busy")}
+
+
+def test_a_failed_target_fails_wherever_it_stands_and_a_stranger_nowhere() -> None:
+    (report,) = post(failing({"target": "a"}, {"target": "z"}), envelope(0, ["a", "b", "a"]))
+    assert report.exceptions == {0: Verdict(FAILED), 2: Verdict(FAILED)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "OK",
+        "[]",
+        "{}",
+        "{",
+        '{"failed": []}',
+        '{"failed": "all"}',
+        '{"failed": [{"target": 5}]}',
+        '{"failed": [{"target": "z"}]}',
+        "{" + "x" * (ANSWER_LIMIT + 10),
+    ],
+)
+def test_an_answer_of_2xx_that_names_no_target_takes_nothing_back(text: str) -> None:
+    assert post(answering(200, text)) == [ALL_SENT]
+
+
+def test_an_answer_that_is_not_text_takes_nothing_back() -> None:
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(body=b'{"failed": [\xff\xfe')
+
+    assert post(answer) == [ALL_SENT]
+
+
+# ---------------------------------------------------------------- settings
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({}, "has no url"),
+        ({"url": None}, "has no url"),
+        ({"url": "ftp://x"}, "not an http"),
+        ({"url": "http://"}, "not an http"),
+        ({"url": "http://x", "timeout_s": 0}, "above 0"),
+        ({"url": "http://x", "timeout_s": "long"}, "timeout_s"),
+        ({"url": "http://x", "retries": 3}, "retries"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        HttpChannel(settings)
