@@ -205,6 +205,10 @@ class Scripts:
     def names(self) -> list[str]:
         return list(self._texts)
 
+    def of(self, folder: Traversable) -> "Scripts":
+        """The scripts of another folder, called in the same way."""
+        return Scripts(self._client, folder, on_restart=self._on_restart, observe=self._observe)
+
     def call(self, name: str, keys: Sequence[str], args: Sequence[Arg] = ()) -> Any:
         """The script's answer. Raises Unreachable."""
         started_s = time.perf_counter()

@@ -1,11 +1,12 @@
 """The fold in Redis: counts, final bits and cursor change in one script."""
 
 from collections.abc import Sequence
+from importlib.resources.abc import Traversable
 
 import msgspec
 
-from backends.keys import Keys
-from backends.redis_client import Scripts
+from backends.redis_client import lua_folder
+from backends.redis_view import RedisView
 from dispatcher.outcome import Outcomes, decode_record
 from dispatcher.ports import FoldResult
 
@@ -17,9 +18,10 @@ class RedisFold:
     """Implements dispatcher.ports.Fold. All methods raise Unreachable when Redis is gone; the call may be made again:
     the cursor tells whether the lost one was carried out."""
 
-    def __init__(self, scripts: Scripts, keys: Keys) -> None:
-        self._scripts = scripts
-        self._prefix = keys.prefix
+    def __init__(self, view: RedisView, folder: Traversable | None = None) -> None:
+        """folder: of the scripts, if not this package's."""
+        self._scripts = view.scripts.of(folder or lua_folder("quotas"))
+        self._prefix = view.keys.prefix
 
     def cursor(self, partition: int) -> str | None:
         cursor: bytes | None = self._scripts.call("fold_cursor", [self._prefix], [partition])

@@ -1,11 +1,12 @@
 """The ledger in Redis: who may send now. One method per script."""
 
+from importlib.resources.abc import Traversable
 from typing import Any
 
 import msgspec
 
-from backends.keys import Keys
-from backends.redis_client import Scripts
+from backends.redis_client import lua_folder
+from backends.redis_view import RedisView
 from dispatcher.errors import FairlaneError, Refused
 from dispatcher.lease import LeaseAnswer, LeaseRequest, decode_answer, encode
 from dispatcher.outcome import Outcome
@@ -20,9 +21,10 @@ PAGE = 1_000
 class RedisLedger:
     """Implements dispatcher.ports.Ledger. Methods raise Unreachable when Redis is gone; the call may be made again."""
 
-    def __init__(self, scripts: Scripts, keys: Keys, topics: Topics) -> None:
-        self._scripts = scripts
-        self._prefix = keys.prefix
+    def __init__(self, view: RedisView, topics: Topics, folder: Traversable | None = None) -> None:
+        """folder: of the scripts, if not this package's."""
+        self._scripts = view.scripts.of(folder or lua_folder("quotas"))
+        self._prefix = view.keys.prefix
         self._topics = topics
 
     def lease(self, request: LeaseRequest) -> LeaseAnswer:
