@@ -1,0 +1,81 @@
+"""What may fail while workers send: nothing is lost, nothing is counted twice, and it goes on by itself."""
+
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from backends.redis_view import open_view
+from fairlane import PushClient, PushTask, Settings
+from tests import redis_server
+from tests.integration.worker_crew import audience, crew, eventually
+
+MESSAGE = {"title": "hello"}
+
+
+def push(**fields: object) -> PushTask:
+    given = {"app": "a", "tier": "high", "channel": "log", "message": MESSAGE, "chunk": 10, **fields}
+    return PushTask.model_validate(given)
+
+
+@pytest.mark.timeout(240)
+def test_a_killed_worker_costs_time_only(fresh_settings: Settings, tmp_path: Path) -> None:
+    with crew(fresh_settings, tmp_path, "w1", "w2") as members, PushClient.connect(fresh_settings) as client:
+        client.set_capacity(2_000)
+        handle = client.submit(push(), audience(20_000))
+        eventually(lambda: handle.progress().targets.sent > 4_000, 30, "it is in full swing")
+        members.kill("w1")
+        view = handle.wait(90)
+        assert (view.state, view.targets.sent, view.targets.total) == ("completed", 20_000, 20_000)
+        delivered = members.targets(handle.id)
+        assert set(delivered) == set(audience(20_000))
+        repeated = sum(count - 1 for count in delivered.values())
+        assert repeated <= 1_000  # only what it had sent and not yet recorded
+
+
+@pytest.mark.timeout(240)
+def test_an_emptied_redis_is_rebuilt_and_nothing_is_sent_twice(fresh_settings: Settings, tmp_path: Path) -> None:
+    with crew(fresh_settings, tmp_path, "w1", "w2") as members, PushClient.connect(fresh_settings) as client:
+        client.set_capacity(1_000)
+        running = client.submit(push(), audience(12_000, "r"))
+        paused = client.submit(push(), audience(2_000, "p"))
+        cancelled = client.submit(push(), audience(2_000, "c"))
+        paused.pause()
+        cancelled.cancel()
+        cancelled_view = cancelled.wait(30)
+        eventually(lambda: running.progress().targets.sent > 3_000, 30, "it is in full swing")
+        view = open_view(fresh_settings.redis)
+        view.wipe()
+        after = running.wait(120)
+        assert (after.state, after.targets.sent) == ("completed", 12_000)
+        assert members.targets(running.id) == Counter(audience(12_000, "r"))
+        assert client.globals().capacity == 1_000
+        assert paused.progress().state == "paused"
+        assert cancelled.progress() == cancelled_view
+        assert sum(members.targets(cancelled.id).values()) == cancelled_view.targets.sent
+        assert "repeats_possible" not in view.stats()
+        view.close()
+        paused.resume()
+        assert paused.wait(60).targets.sent == 2_000
+        assert members.targets(paused.id) == Counter(audience(2_000, "p"))
+
+
+@pytest.mark.timeout(240)
+def test_workers_wait_for_a_redis_that_stands_still(fresh_settings: Settings, tmp_path: Path) -> None:
+    binary = next(iter(redis_server.binaries().values()))
+    with redis_server.running(binary) as server:
+        settings = fresh_settings.model_copy(
+            update={"redis": fresh_settings.redis.model_copy(update={"url": server.url, "socket_timeout_s": 1.0})}
+        )
+        with crew(settings, tmp_path, "w1") as members, PushClient.connect(settings) as client:
+            client.set_capacity(1_000)
+            handle = client.submit(push(), audience(10_000))
+            eventually(lambda: handle.progress().targets.sent > 2_000, 30, "it is in full swing")
+            server.process.send_signal(signal.SIGSTOP)
+            with pytest.raises(subprocess.TimeoutExpired):  # it lives on
+                members.members["w1"].wait(4)
+            server.process.send_signal(signal.SIGCONT)
+            assert handle.wait(90).targets.sent == 10_000
+            assert members.targets(handle.id) == Counter(audience(10_000))

@@ -1,0 +1,117 @@
+"""Real worker processes for the tests, and what was delivered by them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairlane.settings import Settings
+
+START_S = 30.0
+
+
+def eventually(condition: Callable[[], object], within_s: float, what: str) -> None:
+    """Waits for a condition with a deadline."""
+    deadline_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline_s, f"not within {within_s:g} s: {what}"
+        time.sleep(0.05)
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """What makes a process use the same servers and names."""
+    pulsar, redis = settings.pulsar, settings.redis
+    given = {
+        "PULSAR_URL": pulsar.url,
+        "PULSAR_ADMIN_URL": pulsar.admin_url,
+        "PULSAR_TENANT": pulsar.tenant,
+        "PULSAR_NAMESPACES": pulsar.namespaces,
+        "PULSAR_SHARED_LANES": pulsar.shared_lanes,
+        "PULSAR_OUTCOME_PARTITIONS": pulsar.outcome_partitions,
+        "REDIS_URL": redis.url,
+        "REDIS_PREFIX": redis.prefix,
+    }
+    return {**os.environ, **{f"FAIRLANE_{name}": str(value) for name, value in given.items()}}
+
+
+@dataclass
+class Crew:
+    """folder: of the logs, and of the file that all `log` channels append to."""
+
+    settings: Settings
+    folder: Path
+    members: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def delivered(self) -> Path:
+        return self.folder / "delivered.jsonl"
+
+    def join(self, name: str, *options: str) -> None:
+        config = self.folder / "crew.toml"
+        config.write_text(f"[channels.log]\npath = {json.dumps(str(self.delivered))}\n")
+        command = [sys.executable, "-m", "fairlane", "--config", str(config), "worker", "--name", name, *options]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.members[name] = subprocess.Popen(command, env=environment(self.settings), stdout=log, stderr=log)
+
+    def log_of(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    def await_serving(self, name: str) -> None:
+        def serving() -> bool:
+            assert self.members[name].poll() is None, self.log_of(name)
+            return " serves" in self.log_of(name)
+
+        eventually(serving, START_S, f"{name} serves")
+
+    def kill(self, name: str) -> None:
+        self.members[name].kill()
+        self.members[name].wait()
+
+    def leave(self, name: str, within_s: float = 30.0) -> int:
+        self.members[name].send_signal(signal.SIGTERM)
+        return self.members[name].wait(within_s)
+
+    def end(self) -> None:
+        for process in self.members.values():
+            process.kill()
+            process.wait()
+
+    # ------------------------------------------------------------- what was delivered
+    def lines(self) -> list[dict[str, object]]:
+        if not self.delivered.exists():
+            return []
+        return [json.loads(line) for line in self.delivered.read_text().splitlines() if line.strip()]
+
+    def targets(self, task: str) -> Counter[str]:
+        """How often each target of a task was delivered."""
+        counts: Counter[str] = Counter()
+        for line in self.lines():
+            if line["task"] == task:
+                counts.update(line["targets"])  # type: ignore[arg-type]
+        return counts
+
+
+@contextmanager
+def crew(settings: Settings, folder: Path, *names: str) -> Iterator[Crew]:
+    """Workers by name, serving."""
+    folder.mkdir(parents=True, exist_ok=True)
+    members = Crew(settings, folder)
+    try:
+        for name in names:
+            members.join(name)
+        for name in names:
+            members.await_serving(name)
+        yield members
+    finally:
+        members.end()
+
+
+def audience(count: int, prefix: str = "device") -> list[str]:
+    return [f"{prefix}-{number:06d}" for number in range(count)]

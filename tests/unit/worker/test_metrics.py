@@ -1,0 +1,81 @@
+"""Metrics say what the engine counted, in few series."""
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from backends.task_rows import LiveTask
+from dispatcher.clock import VirtualClock
+from dispatcher.engine_stats import EngineStats
+from dispatcher.errors import Unreachable
+from dispatcher.tier import DEFAULT_TIER_WEIGHTS, Tier
+from dispatcher.view import Globals, TierStats, WorkerBeat
+from fairlane.worker.call_times import CallTimes
+from fairlane.worker.metrics import EngineCollector, ServiceCollector
+from fairlane.worker.service_view import ServiceView
+from tests.unit.worker.test_watcher import live
+
+
+def exposed(*collectors: EngineCollector | ServiceCollector) -> str:
+    registry = CollectorRegistry()
+    for collector in collectors:
+        registry.register(collector)
+    return generate_latest(registry).decode()
+
+
+def test_targets_waits_and_calls_are_shown() -> None:
+    stats, calls = EngineStats(), CallTimes()
+    stats.outcomes[(Tier.HIGH, "http", 0)] += 7
+    stats.tiers[Tier.LOW].wait.add(3.0, 2)
+    stats.tiers[Tier.LOW].wait.add(10**9)
+    calls.note("lease", 0.0004)
+    calls.note("lease", 7.0)
+    text = exposed(EngineCollector(stats, calls, "9.9"))
+    assert 'fairlane_targets_total{channel="http",outcome="sent",tier="high"} 7.0' in text
+    assert 'fairlane_queue_wait_seconds_bucket{le="0.002",tier="low"} 0.0' in text
+    assert 'fairlane_queue_wait_seconds_bucket{le="0.005",tier="low"} 2.0' in text
+    assert 'fairlane_queue_wait_seconds_count{tier="low"} 3.0' in text
+    assert 'fairlane_redis_call_seconds_bucket{le="0.0005",script="lease"} 1.0' in text
+    assert 'fairlane_redis_call_seconds_bucket{le="+Inf",script="lease"} 2.0' in text
+    assert 'fairlane_build_info{version="9.9"} 1.0' in text
+
+
+class World:
+    def __init__(self) -> None:
+        self.tasks: list[LiveTask] = []
+        self.sent = 0
+        self.gone = False
+
+    def live(self) -> list[LiveTask]:
+        if self.gone:
+            raise Unreachable("Redis is gone.")
+        return self.tasks
+
+    def globals(self) -> Globals:
+        return Globals(100, {str(tier): weight for tier, weight in DEFAULT_TIER_WEIGHTS.items()})
+
+    def workers(self) -> list[WorkerBeat]:
+        tiers = {"high": TierStats(sent=self.sent), "low": TierStats(sent=self.sent)}
+        return [WorkerBeat("w", "h", 1, "serving", 0, 0, "0", 0, 0, 0, 0.0, tiers)]
+
+
+def test_backlog_shares_and_time_to_drain_are_of_all_workers() -> None:
+    world, clock = World(), VirtualClock()
+    world.tasks = [live("a", total=1_000), live("b", tier="low", total=500), live("c", state="paused", total=9)]
+    service = ServiceView(world, world, clock)
+    service.tiers()
+    world.sent = 100
+    clock.advance(5)
+    tiers = service.tiers()
+    assert (tiers["high"].backlog, tiers["low"].backlog, tiers["medium"].backlog) == (1_000, 500, 0)
+    assert tiers["high"].drain_s == 50
+    assert tiers["medium"].drain_s == 0
+    assert tiers["high"].wanted == 6 / 7
+    assert tiers["low"].actual == 0.5
+
+
+def test_without_redis_the_workers_own_figures_are_still_shown() -> None:
+    world = World()
+    world.gone = True
+    service = ServiceCollector(ServiceView(world, world, VirtualClock()))
+    text = exposed(service, EngineCollector(EngineStats(), CallTimes(), "1"))
+    assert "fairlane_worker_lanes 0.0" in text
+    assert "fairlane_backlog_targets" not in text

@@ -1,0 +1,78 @@
+"""The supervisor keeps its workers alive and takes them down in order."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+
+from backends.system_clock import SystemClock
+from fairlane.worker.supervisor import Supervisor, SupervisorSettings, spawned
+
+QUICK = SupervisorSettings(drain_s=5.0, kill_after_s=0.5, backoff_s=(0.05, 0.1))
+STUBBORN = SupervisorSettings(drain_s=0.2, kill_after_s=0.2, backoff_s=(0.05, 0.1))
+
+
+def obedient() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    while True:
+        time.sleep(0.1)
+
+
+def stubborn() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        time.sleep(0.1)
+
+
+class Run:
+    def __init__(self, target: Callable[[], None], settings: SupervisorSettings, count: int = 2) -> None:
+        self.started: list[BaseProcess] = []
+        self.target = target
+        self.stop = threading.Event()
+        self.codes: list[int] = []
+        supervisor = Supervisor(self.start, [f"w{n}" for n in range(count)], SystemClock(), settings)
+        self.thread = threading.Thread(target=lambda: self.codes.append(supervisor.run(self.stop)))
+        self.thread.start()
+
+    def start(self, name: str) -> BaseProcess:
+        process = spawned(self.target, name)
+        self.started.append(process)
+        return process
+
+    def await_started(self, count: int) -> None:
+        deadline_s = time.monotonic() + 30
+        while len([process for process in self.started if process.pid]) < count:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+
+    def end(self) -> int:
+        self.stop.set()
+        self.thread.join(30)
+        return self.codes[0]
+
+
+def test_workers_are_asked_to_leave() -> None:
+    run = Run(obedient, QUICK)
+    run.await_started(2)
+    run.end()
+    assert not any(process.is_alive() for process in run.started)
+    assert len(run.started) == 2
+
+
+def test_a_worker_that_dies_is_followed_by_another() -> None:
+    run = Run(obedient, QUICK, count=1)
+    run.await_started(1)
+    run.started[0].kill()
+    run.await_started(2)
+    run.end()
+    assert [process.name for process in run.started] == ["w0", "w0"]
+    assert not run.started[1].is_alive()
+
+
+def test_one_that_does_not_leave_is_killed_and_the_exit_code_says_so() -> None:
+    run = Run(stubborn, STUBBORN, count=1)
+    run.await_started(1)
+    assert run.end() == 1
+    assert not run.started[0].is_alive()
