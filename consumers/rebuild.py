@@ -24,6 +24,7 @@ from dispatcher.outcome import EpochMark, OutcomeRecord
 from dispatcher.ports import ControlLog
 
 _log = logging.getLogger(__name__)
+_NOT_HELD_S = 0.1
 
 
 class EpochState(Protocol):
@@ -101,12 +102,13 @@ class Rebuilder:
     def run(self, stop: threading.Event) -> None:
         """Returns when `stop` is set. A server that is gone is waited for."""
         while not stop.is_set():
-            pause_s = self._settings.poll_s
+            pause_s = _NOT_HELD_S
             if self._held():
                 try:
                     pause_s = self.step()
                 except Unreachable as error:
                     _log.debug("rebuild waits: %s", error)
+                    pause_s = self._settings.poll_s
             stop.wait(pause_s)
 
     def step(self) -> float:
@@ -128,7 +130,7 @@ class Rebuilder:
         """With the wait, whatever came before: only the control topic can say that there was nothing."""
         epoch = self._new_id()
         if self._epochs.begin_epoch(epoch, self._settings.claim_max_ms, self._settings.partitions):
-            _log.warning("Redis holds no view: rebuilding it from Pulsar as epoch %s", epoch)
+            _log.info("Redis holds no view; making it from Pulsar, as epoch %s", epoch)
         return 0.0
 
     def _announce(self, epoch: str) -> float:

@@ -70,7 +70,7 @@ class PulsarSide:
     def close(self, timeout_s: float) -> None:
         self.outcomes.close(timeout_s)
         self.control.close()
-        self.client.close()
+        pulsar_client.close(self.client)
         self.admin.close()
 
 

@@ -188,7 +188,7 @@ class Worker:
         self.state = "stopped"
         self._dead_letters.close(_CLOSE_S)
         self._pulsar.close(_CLOSE_S)
-        self._lanes_client.close()
+        pulsar_client.close(self._lanes_client)
         self._feed.close()
         self._redis.view.close()
         if self._metrics:

@@ -95,7 +95,7 @@ def test_the_list_shows_who_is_there(
     with crew(fresh_settings, tmp_path, "w1", "w2") as members:
         eventually(lambda: len(listed()) == 2, 10, "both are listed")
         assert all(str(worker["id"]).startswith(("w1-", "w2-")) for worker in listed())
-        assert {worker["state"] for worker in listed()} == {"serving"}
+        eventually(lambda: {worker["state"] for worker in listed()} == {"serving"}, 10, "both serve")
         members.leave("w2")
         assert [worker["state"] for worker in listed()] == ["serving"]
         assert {worker["state"] for worker in listed("--all")} == {"serving", "stopped"}
