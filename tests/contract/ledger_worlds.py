@@ -1,0 +1,266 @@
+"""The ledger and the fold with all they need, in memory and in a real Redis, under a clock that tests move."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from backends.redis_view import RedisView, open_view
+from backends.registry import Registry
+from backends.settings import RedisSettings
+from dispatcher.clock import VirtualClock
+from dispatcher.control import FORMAT, ControlChange, ControlRecord, Finished, GlobalChange, Sealed, TaskRecord
+from dispatcher.lease import LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Want
+from dispatcher.memory.fold import MemoryFold
+from dispatcher.memory.ledger import MemoryLedger
+from dispatcher.memory.view import MemoryView
+from dispatcher.outcome import FORMAT as RECORD_FORMAT
+from dispatcher.outcome import Mixed, OutcomeRecord, Outcomes, Run, encode_record
+from dispatcher.ports import Fold, FoldResult
+from dispatcher.tier import MILLI, Tier
+from dispatcher.topics import Topics
+from quotas.fold import RedisFold
+from quotas.ledger import RedisLedger
+
+EPOCH = "memory"
+TOPICS = Topics(outcome_partitions=2)
+COUNTS = ("sent", "invalid", "failed", "expired", "cancelled")
+LUA = Path(__file__).resolve().parents[2] / "quotas" / "lua"
+TEST_CLOCK = """-- library
+-- include: keys.lua
+-- The clock of tests, in place of Redis' own.
+local function now_ms()
+  return tonumber(redis.call('GET', P .. ':test-clock'))
+end
+"""
+
+
+class Ledger(Protocol):
+    """What the memory ledger and the one in Redis have in common."""
+
+    def lease(self, request: LeaseRequest) -> LeaseAnswer: ...
+    def due_claims(self) -> dict[int, list[str]]: ...
+    def closable(self) -> list[tuple[str, int]]: ...
+
+
+class World(Protocol):
+    ledger: Ledger
+    fold: Fold
+    clock: VirtualClock
+
+    def advance(self, ms: int) -> None: ...
+    def apply(self, record: ControlRecord) -> None: ...
+    def counts(self, task: str) -> dict[str, int]: ...
+    def claims(self, task: str) -> int: ...
+    def stats(self) -> dict[str, int]: ...
+    def restart_epoch(self, grants_after_ms: int) -> None: ...
+    def ready(self) -> bool: ...
+
+
+class MemoryWorld:
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.view = MemoryView(self.clock, TOPICS)
+        self.ledger: Ledger = MemoryLedger(self.view)
+        self.fold: Fold = MemoryFold(self.view)
+
+    def advance(self, ms: int) -> None:
+        self.clock.advance(ms / 1000)
+
+    def apply(self, record: ControlRecord) -> None:
+        self.view.apply(record)
+
+    def counts(self, task: str) -> dict[str, int]:
+        return dict(zip(COUNTS, self.view.task(task).counts, strict=True))
+
+    def claims(self, task: str) -> int:
+        return self.view.task(task).claims
+
+    def stats(self) -> dict[str, int]:
+        return {name: count for name, count in self.view.stats.items() if count}
+
+    def restart_epoch(self, grants_after_ms: int) -> None:
+        self.view.begin_epoch("again", grants_after_ms)
+
+    def ready(self) -> bool:
+        return self.view.epoch.ready
+
+
+class RedisWorld:
+    """One prefix of a real server; the scripts are the real ones but for their clock."""
+
+    def __init__(self, view: RedisView, lua: Path) -> None:
+        self.view = view
+        self.clock = VirtualClock()
+        self.registry = Registry(view)
+        self.ledger: Ledger = RedisLedger(view, TOPICS, lua)
+        self.fold: Fold = RedisFold(view, lua)
+        self._position = 0
+        self._set_epoch(EPOCH, "1", 0)
+        self.advance(0)
+
+    def _set_epoch(self, epoch: str, ready: str, grants_after_ms: int) -> None:
+        fields = {"id": epoch, "ready": ready, "grants_after_ms": str(grants_after_ms), "partitions": "2", "run_id": self.view.run_id()}
+        self.view.client.delete(self.view.keys.epoch)
+        self.view.client.hset(self.view.keys.epoch, mapping=fields)
+
+    def advance(self, ms: int) -> None:
+        self.clock.advance(ms / 1000)
+        self.view.client.set(f"{self.view.keys.prefix}:test-clock", self.clock.wall_ms())
+
+    def apply(self, record: ControlRecord) -> None:
+        self._position += 1
+        position = f"{1:020d}:{self._position:020d}:{0:06d}"
+        self.registry.apply(position, record)
+        if getattr(record, "tag", None) is None and hasattr(record, "epoch"):
+            cursor = self.registry.control_cursor()
+            self.registry.move_control_cursor(cursor, position, record.epoch, marked=True)
+
+    def counts(self, task: str) -> dict[str, int]:
+        names = ["cancelled_n" if name == "cancelled" else name for name in COUNTS]
+        values = self.view.client.hmget(self.view.keys.task(task), names)
+        return {name: int(value or 0) for name, value in zip(COUNTS, values, strict=True)}
+
+    def claims(self, task: str) -> int:
+        return int(self.view.client.hget(self.view.keys.task(task), "claims") or 0)
+
+    def stats(self) -> dict[str, int]:
+        return {name: count for name, count in self.view.stats().items() if count}
+
+    def restart_epoch(self, grants_after_ms: int) -> None:
+        self._set_epoch("again", "0", grants_after_ms)
+
+    def ready(self) -> bool:
+        return bool(self.view.client.hget(self.view.keys.epoch, "ready") == b"1")
+
+
+def lua_with_test_clock(folder: Path) -> Path:
+    """A copy of the ledger's scripts whose clock is a key."""
+    shutil.copytree(LUA, folder)
+    (folder / "clock.lua").write_text(TEST_CLOCK)
+    return folder
+
+
+@contextmanager
+def redis_world(url: str, lua: Path, prefix: str = "law") -> Iterator[RedisWorld]:
+    view = open_view(RedisSettings(url=url, prefix=prefix))
+    view.wipe()
+    try:
+        yield RedisWorld(view, lua)
+    finally:
+        view.wipe()
+        view.close()
+
+
+# ---------------------------------------------------------------- records and requests
+
+
+def own_lane(task: str) -> str:
+    return TOPICS.own_lane(task)
+
+
+SHARED_LANE = TOPICS.shared_lane(0)
+
+
+def retry_lane(tier: str = "high") -> str:
+    return TOPICS.retry_lane(Tier(tier), 1)
+
+
+def task_record(task: str, tier: str = "high", *, shared: bool = False, **fields: object) -> TaskRecord:
+    record = TaskRecord(
+        format=FORMAT,
+        task=task,
+        app="shop",
+        tier=Tier(tier),
+        channel="null",
+        message=msgspec.Raw(msgspec.msgpack.encode({"title": "Sale"})),
+        lane=SHARED_LANE if shared else own_lane(task),
+        shared=shared,
+        chunk=1,
+        expected_targets=-1,
+        weight=MILLI,
+        cap=0,
+        start_ms=0,
+        expires_ms=0,
+        hold_until_sealed=False,
+        max_attempts=5,
+        created_ms=1_700_000_000_000,
+        digest="d",
+    )
+    return msgspec.structs.replace(record, **fields)
+
+
+def change(task: str, field: str, value: str) -> ControlChange:
+    return ControlChange(FORMAT, task, field, value, 0)
+
+
+def capacity(targets_s: int) -> GlobalChange:
+    return GlobalChange(FORMAT, "capacity", str(targets_s), 0)
+
+
+def sealed(task: str, targets: int, writers: Sequence[str] = ("0",)) -> Sealed:
+    return Sealed(FORMAT, task, targets, 0, "", list(writers))
+
+
+def finished(task: str, state: str = "completed") -> Finished:
+    return Finished(FORMAT, task, state, [0, 0, 0, 0, 0], 1)
+
+
+def want(task: str, first: int, count: int, *, size: int = 1, attempt: int = 0, writer: str = "0") -> Want:
+    return Want(task, writer, attempt, first, count, size, size)
+
+
+def ask(lane: str, *wants: Want, kind: LaneKind = LaneKind.OWN, tier: str = "", demand: int = 0) -> LaneAsk:
+    return LaneAsk(lane, kind, tier, demand, list(wants))
+
+
+def ask_own(task: str, first: int, count: int, **more: int) -> LaneAsk:
+    return ask(own_lane(task), want(task, first, count, **more))  # type: ignore[arg-type]
+
+
+def ask_retry(*wants: Want, tier: str = "high") -> LaneAsk:
+    return ask(retry_lane(tier), *wants, kind=LaneKind.RETRY, tier=tier)
+
+
+def ask_shared(*wants: Want) -> LaneAsk:
+    return ask(SHARED_LANE, *wants, kind=LaneKind.SHARED)
+
+
+def request(number: int, *asks: LaneAsk, worker: str = "w", **fields: object) -> LeaseRequest:
+    made = LeaseRequest(1, worker, number, 1_000, 3_000, 400, list(asks), [])
+    return msgspec.structs.replace(made, **fields)
+
+
+def run(first: int, count: int, code: int = 0, *, size: int = 1, attempt: int = 0, writer: str = "0") -> Run:
+    return Run(writer, attempt, first, count, size, code)
+
+
+def mixed(sequence: int, codes: Sequence[int], *, attempt: int = 0, size: int = 0, positions: Sequence[int] | None = None) -> Mixed:
+    places = None if positions is None else list(positions)
+    return Mixed("0", attempt, sequence, size or len(codes), places, bytes(codes))
+
+
+def outcomes(task: str, *parts: Run | Mixed, claim: str = "w.1") -> Outcomes:
+    runs = [part for part in parts if isinstance(part, Run)]
+    return Outcomes(RECORD_FORMAT, task, claim, 1_700_000_000_500, "null", runs, [p for p in parts if isinstance(p, Mixed)])
+
+
+def fold(world: World, *records: OutcomeRecord, partition: int = 0) -> FoldResult:
+    """Folds records at the end of a partition."""
+    stands = world.fold.cursor(partition)
+    cursor = f"{int((stands or '0').split(':')[0]) + 1:020d}"
+    result = world.fold.apply(partition, stands, cursor, [encode_record(record) for record in records])
+    assert result.applied
+    return result
+
+
+def statuses(answer: LeaseAnswer, lane: int = 0, wanted: int = 0) -> list[tuple[int, int]]:
+    """(status, count) of the pieces of one want."""
+    return [(piece.status, piece.count) for piece in answer.lanes[lane][wanted]]
+
+
+def pieces(answer: LeaseAnswer) -> list[Piece]:
+    return [piece for lane in answer.lanes for wanted in lane for piece in wanted]
