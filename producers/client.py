@@ -11,7 +11,7 @@ from dispatcher.errors import InvalidInput, NotFound
 from dispatcher.task import PushTask, Target
 from dispatcher.view import STATES, Globals, TaskView, WorkerBeat
 from producers.aio import AsyncProxy
-from producers.connection import Connection, ConnectionSettings, connect
+from producers.connection import Connection, ConnectionSettings
 from producers.controls import Controls
 from producers.cutter import SlabSource
 from producers.handle import TaskHandle
@@ -37,9 +37,9 @@ class PushClient:
 
     @classmethod
     def connect(cls, settings: ConnectionSettings) -> Self:
-        """settings: anything that has `pulsar` and `redis`, as fairlane.settings.Settings has. Connects when first
-        used."""
-        return cls(connect(settings))
+        """settings: anything that has `pulsar` and `redis`, as fairlane.settings.Settings has. Each server is
+        connected to when it is first needed: looking at tasks needs Redis alone."""
+        return cls(Connection(settings))
 
     @classmethod
     @asynccontextmanager
@@ -82,7 +82,7 @@ class PushClient:
         twice a second and at the end.
         Raises InvalidInput, AudienceMismatch, TaskEnded, Unreachable; what `targets` raises goes through.
         """
-        result = submit(self._connection.services, task, targets, Watchers(on_progress, on_refused))
+        result = submit(self._connection.services(), task, targets, Watchers(on_progress, on_refused))
         return TaskHandle(result.task, self._connection.registry, self._controls, self._connection.letters, result)
 
     def task(self, id: str) -> TaskHandle:  # noqa: A002  # the public word for it

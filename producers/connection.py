@@ -1,9 +1,8 @@
 """Puts a client together: Pulsar, Redis, and what a submission needs of them."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Protocol
 
@@ -37,42 +36,57 @@ class ConnectionSettings(Protocol):
     def redis(self) -> RedisSettings: ...
 
 
-@dataclass(frozen=True, slots=True)
 class Connection:
-    """What a client works with. letters: task id -> its dead letters so far."""
+    """What a client works with. Each server is met when it is first needed: looking at tasks needs Redis alone."""
 
-    services: Services
-    registry: Registry
-    workers: Workers
-    letters: Callable[[str], Iterator[DeadLetter]]
-    close: Callable[[], None]
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
+        self._topics = pulsar_client.topics(settings.pulsar)
+        self._view = redis_view.open_view(settings.redis)
+        self._lock = threading.RLock()
+        self._opened = ExitStack()
+        self._opened.enter_context(closing(self._view))
+        self._client: pulsar.Client | None = None
+        self._services: Services | None = None
+        self.registry = Registry(self._view)
+        self.workers = Workers(self._view)
 
+    def services(self) -> Services:
+        """For submissions and changes. Raises Unreachable if Pulsar does not answer, NotFound if it is not
+        provisioned."""
+        with self._lock:
+            if self._services is None:
+                self._services = self._connect()
+            return self._services
 
-def connect(settings: ConnectionSettings) -> Connection:
-    """Raises Unreachable if Pulsar does not answer, NotFound if it is not provisioned; Redis is met when first used."""
-    topics, clock = pulsar_client.topics(settings.pulsar), SystemClock()
-    with ExitStack() as opened:
-        client = pulsar_client.connect(settings.pulsar)
-        opened.callback(_close, client)
-        control = opened.enter_context(closing(ControlTopic(client, topics)))
-        admin = opened.enter_context(closing(PulsarAdmin(settings.pulsar)))
-        view = opened.enter_context(closing(redis_view.open_view(settings.redis)))
-        registry = Registry(view)
-        services = Services(
+    def letters(self, task: str) -> Iterator[DeadLetter]:
+        """The task's dead letters so far. Raises as `services`."""
+        return read_dead_letters(self._pulsar(), self._topics, task)
+
+    def close(self) -> None:
+        """Lets go of both servers."""
+        with self._lock:
+            self._opened.close()
+
+    def _pulsar(self) -> pulsar.Client:
+        with self._lock:
+            if self._client is None:
+                self._client = pulsar_client.connect(self._settings.pulsar)
+                self._opened.callback(pulsar_client.close, self._client)
+            return self._client
+
+    def _connect(self) -> Services:
+        client, clock = self._pulsar(), SystemClock()
+        control = self._opened.enter_context(closing(ControlTopic(client, self._topics)))
+        admin = self._opened.enter_context(closing(PulsarAdmin(self._settings.pulsar)))
+        return Services(
             control=control,
-            registry=KnownSubmissions(registry, Epochs(view), control.reader),
+            registry=KnownSubmissions(self.registry, Epochs(self._view), control.reader),
             lanes=PulsarLanes(client, admin),
-            topics=topics,
+            topics=self._topics,
             clock=clock,
             new_id=id_maker(clock),
         )
-        letters = partial(read_dead_letters, client, topics)
-        return Connection(services, registry, Workers(view), letters, opened.pop_all().close)
-
-
-def _close(client: pulsar.Client) -> None:
-    with suppress(pulsar.PulsarException):  # it complains of producers that are still letting go
-        client.close()
 
 
 class PulsarLanes:

@@ -1,5 +1,7 @@
 """Live controls: written to the control topic first, then to the registry; the caller hears of it after both."""
 
+from collections.abc import Callable
+
 from dispatcher.control import FORMAT, ControlChange, GlobalChange
 from dispatcher.errors import InvalidInput, NotFound, Refused, TaskEnded, Unreachable
 from dispatcher.task import MAX_CAP, MAX_WEIGHT, MIN_WEIGHT
@@ -8,9 +10,9 @@ from producers.ports import Services, Submission
 
 
 class Controls:
-    """Changes tasks and the settings of the whole service."""
+    """Changes tasks and the settings of the whole service. services: called when first needed, since it connects."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Callable[[], Services]) -> None:
         self._services = services
 
     def pause(self, task: str) -> None:
@@ -64,7 +66,7 @@ class Controls:
         self._change(task, field, value)
 
     def _live(self, task: str) -> Submission:
-        found = self._services.registry.submission(task)
+        found = self._services().registry.submission(task)
         if found is None:
             raise NotFound(f"There is no task {task}.", "`fairlane task list` shows all; ended ones are kept for days.")
         if found.ended:
@@ -72,15 +74,15 @@ class Controls:
         return found
 
     def _change(self, task: str, field: str, value: str) -> None:
-        self._store(ControlChange(FORMAT, task, field, value, self._services.clock.wall_ms()))
+        self._store(ControlChange(FORMAT, task, field, value, self._services().clock.wall_ms()))
 
     def _change_global(self, field: str, value: str) -> None:
-        self._store(GlobalChange(FORMAT, field, value, self._services.clock.wall_ms()))
+        self._store(GlobalChange(FORMAT, field, value, self._services().clock.wall_ms()))
 
     def _store(self, record: ControlChange | GlobalChange) -> None:
-        position = self._services.control.append(record)
+        position = self._services().control.append(record)
         try:
-            self._services.registry.apply(position, record)
+            self._services().registry.apply(position, record)
         except Unreachable as error:
             raise Unreachable(
                 f"The change is stored, but the registry could not be told: {error.cause}",

@@ -183,17 +183,24 @@ class _Run:
             if created is not None:
                 created.result()
             opened = pool.submit(services.lanes.open, record.lane)
-            if position:
-                self._announce(position)
+            try:
+                if position:
+                    self._announce(position)
+            except FairlaneError:
+                opened.result().close()
+                raise
             return opened.result()
 
     def _announce(self, position: str) -> None:
         try:
             self._services.registry.apply(position, self._record)
+            winner = self._services.registry.submission(self._record.task)
         except Unreachable as error:
             raise Unreachable(
                 f"Task {self._record.task} is stored, but the registry is not told yet: {error.cause}"
             ) from error
+        if winner is not None and winner.record.digest != self._record.digest:
+            raise AudienceMismatch(f"Task {self._record.task} was submitted with something else at the same moment.")
 
     def _check_digest(self) -> None:
         assert self._known is not None

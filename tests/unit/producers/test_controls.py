@@ -39,7 +39,7 @@ def world_with(tier: str = "high") -> World:
 )
 def test_a_change_is_stored_and_then_applied(change: str, field: str, value: str) -> None:
     world = world_with()
-    ALL[change](Controls(world.services()))
+    ALL[change](Controls(world.services))
     record = world.records[-1]
     assert isinstance(record, ControlChange)
     assert (record.task, record.field, record.value) == ("t", field, value)
@@ -48,7 +48,7 @@ def test_a_change_is_stored_and_then_applied(change: str, field: str, value: str
 
 def test_no_cap_is_stored_as_zero() -> None:
     world = world_with()
-    Controls(world.services()).set_cap("t", None)
+    Controls(world.services).set_cap("t", None)
     assert world.records[-1].value == "0"  # type: ignore[union-attr]
 
 
@@ -56,8 +56,8 @@ def test_no_cap_is_stored_as_zero() -> None:
 def test_a_task_in_a_shared_lane_can_only_be_cancelled(change: Change) -> None:
     world = world_with("low")
     with pytest.raises(Refused, match="shares its lane"):
-        change(Controls(world.services()))
-    Controls(world.services()).cancel("t")
+        change(Controls(world.services))
+    Controls(world.services).cancel("t")
     assert world.records[-1].field == "cancelled"  # type: ignore[union-attr]
 
 
@@ -66,9 +66,9 @@ def test_ended_and_unknown_tasks_take_no_change(change: Change) -> None:
     world = world_with()
     world.finish("t")
     with pytest.raises(TaskEnded):
-        change(Controls(world.services()))
+        change(Controls(world.services))
     with pytest.raises(NotFound):
-        change(Controls(World().services()))
+        change(Controls(World().services))
 
 
 @pytest.mark.parametrize("change", ALL.values(), ids=ALL)
@@ -76,14 +76,14 @@ def test_a_cancelled_task_takes_no_change(change: Change) -> None:
     world = world_with()
     world.cancel("t")
     with pytest.raises(TaskEnded):
-        change(Controls(world.services()))
+        change(Controls(world.services))
 
 
 def test_a_second_cancel_changes_nothing() -> None:
     world = world_with()
-    Controls(world.services()).cancel("t")
+    Controls(world.services).cancel("t")
     count = len(world.records)
-    Controls(world.services()).cancel("t")
+    Controls(world.services).cancel("t")
     assert len(world.records) == count
 
 
@@ -103,13 +103,13 @@ def test_values_out_of_range_are_refused(change: Change) -> None:
     world = world_with()
     count = len(world.records)
     with pytest.raises(InvalidInput):
-        change(Controls(world.services()))
+        change(Controls(world.services))
     assert len(world.records) == count
 
 
 def test_settings_of_the_whole_service() -> None:
     world = World()
-    controls = Controls(world.services())
+    controls = Controls(world.services)
     controls.set_capacity(3_000)
     controls.set_tiers(6, 3, 0.5)
     assert [(r.field, r.value) for r in world.records if isinstance(r, GlobalChange)] == [
@@ -122,5 +122,5 @@ def test_without_redis_a_change_is_stored_and_the_caller_told_so() -> None:
     world = World()
     world.redis_gone = True
     with pytest.raises(Unreachable, match=r"is stored.*by itself"):
-        Controls(world.services()).set_capacity(1)
+        Controls(world.services).set_capacity(1)
     assert len(world.records) == 1

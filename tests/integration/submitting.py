@@ -1,0 +1,52 @@
+"""Submits one task and dies in the middle. Started as a process of its own, so that it can be killed for good.
+
+Arguments: settings as JSON, task id, what to wait for before dying (`checkpoint`, `more` or `end`).
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+from backends.settings import PulsarSettings, RedisSettings
+from dispatcher.task import PushTask
+from producers.client import PushClient
+
+TARGETS = 60_000
+CHUNK = 10
+_PACE = 500
+
+
+def push(task: str) -> PushTask:
+    return PushTask(id=task, app="shop", tier="high", message="Hi", chunk=CHUNK)  # type: ignore[arg-type]
+
+
+def audience() -> Iterator[str]:
+    return (f"target-{number}" for number in range(TARGETS))
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    settings = SimpleNamespace(pulsar=PulsarSettings(**given["pulsar"]), redis=RedisSettings(**given["redis"]))
+    with PushClient.connect(settings) as client:
+        client.submit(push(sys.argv[2]), _dying(client, sys.argv[2], sys.argv[3]))
+
+
+def _dying(client: PushClient, task: str, when: str) -> Iterator[str]:
+    """Slow enough for checkpoints to be due while it lasts."""
+    seen = 0
+    for number, target in enumerate(audience()):
+        if number % _PACE == 0:
+            time.sleep(0.01)
+            seen += client._connection.registry.checkpoint(task) is not None
+        if (when == "checkpoint" and seen == 1) or (when == "more" and seen == 20):
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield target
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""Submitting to a real Pulsar and Redis: all targets arrive, exactly, and the registry says so."""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pulsar
+import pytest
+
+from backends.control_topic import ControlTopic
+from backends.pulsar_admin import PulsarAdmin
+from backends.topic_reader import TopicReader
+from dispatcher.control import TaskRecord, decode_control
+from dispatcher.envelope import Envelope, decode_envelope, decode_message
+from dispatcher.errors import AudienceMismatch, NotFound, Refused, TaskEnded, Unreachable
+from dispatcher.task import PushTask, Target
+from dispatcher.topics import SUBSCRIPTION, Topics
+from fairlane.settings import Settings
+from producers.client import PushClient
+from producers.handle import TimedOut
+from producers.submit import SubmitProgress
+from producers.targets_file import TargetsFile
+
+
+@pytest.fixture
+def push_client(fresh_settings: Settings) -> Iterator[PushClient]:
+    with PushClient.connect(fresh_settings) as push_client:
+        yield push_client
+
+
+def push(**fields: Any) -> PushTask:
+    return PushTask(**{"id": "t", "app": "shop", "tier": "high", "message": "Hi", **fields})
+
+
+def envelopes_in(client: pulsar.Client, lane: str) -> list[Envelope]:
+    """All that the lane holds now."""
+    reader, found = TopicReader(client, lane), list[Envelope]()
+    while not reader.at_end():
+        found += [decode_envelope(record.body) for record in reader.read(1_000, 1.0)]
+    reader.close()
+    return found
+
+
+def test_all_targets_arrive_once_in_order_with_all_that_is_needed_to_send_them(
+    push_client: PushClient, client: pulsar.Client, admin: PulsarAdmin, names: Topics
+) -> None:
+    targets = [Target(f"target-{number}", {"name": "Ann"} if number % 2 else None) for number in range(1_001)]
+    handle = push_client.submit(push(message={"title": "T"}, chunk=100, max_attempts=3, channel="http"), targets)
+    lane = names.own_lane("t")
+    made = envelopes_in(client, lane)
+    assert [target for envelope in made for target in envelope.targets] == [target.address for target in targets]
+    own = [variables for envelope in made for variables in envelope.variables or [None] * envelope.size]
+    assert own == [target.variables for target in targets]
+    assert [envelope.identity for envelope in made] == [("t", "0", sequence, 0) for sequence in range(11)]
+    assert decode_message(made[0].message) == {"title": "T"}
+    assert (made[0].app, made[0].channel, made[0].max_attempts) == ("shop", "http", 3)
+    assert admin.backlog(lane, SUBSCRIPTION) > 0
+    view = handle.progress()
+    assert (view.sealed, view.targets.total, view.targets.pending, view.state) == (True, 1_001, 1_001, "running")
+    assert (view.lane, view.shared, view.chunk, view.refused) == (lane, False, 100, 0)
+
+
+def test_small_low_tasks_share_a_lane(push_client: PushClient, client: pulsar.Client, names: Topics) -> None:
+    for number in range(3):
+        push_client.submit(push(id=f"t{number}", tier="low"), [f"of-{number}"])
+    for number in range(3):
+        made = envelopes_in(client, names.shared_lane_of(f"t{number}"))
+        assert [envelope.targets for envelope in made if envelope.task == f"t{number}"] == [[f"of-{number}"]]
+        assert push_client.task(f"t{number}").progress().shared
+
+
+def test_what_is_refused_is_told_and_what_is_shown_adds_up(push_client: PushClient) -> None:
+    told: list[SubmitProgress] = []
+    targets = [f"t{number}" if number % 100 else "bad one" for number in range(20_000)]
+    handle = push_client.submit(push(), targets, on_progress=told.append)
+    result = handle.result
+    assert result is not None
+    assert (result.accepted, result.refused) == (19_800, 200)
+    assert [refusal.line for refusal in result.refusals] == list(range(1, 10_000, 100))
+    assert (told[-1].accepted, told[-1].refused) == (19_800, 200)
+    assert (handle.progress().targets.total, handle.progress().refused) == (19_800, 200)
+
+
+def test_a_file_is_an_audience(push_client: PushClient, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"token,app\none,shop\ntwo,news\nb b,shop\nthree,shop\n"))
+    result = push_client.submit(push(), TargetsFile(path, where={"app": "shop"})).result
+    assert result is not None
+    assert (result.accepted, [refusal.line for refusal in result.refusals]) == (2, [4])
+
+
+def test_the_same_again_is_verified_and_another_audience_or_task_refused(
+    push_client: PushClient, client: pulsar.Client, names: Topics
+) -> None:
+    push_client.submit(push(), ["a", "b"])
+    again = push_client.submit(push(), iter(["a", "b"])).result
+    assert again is not None
+    assert again.accepted == 2
+    for other in (push(), ["a", "c"]), (push(message="Other"), ["a", "b"]):
+        with pytest.raises(AudienceMismatch):
+            push_client.submit(*other)  # type: ignore[arg-type]
+    assert len(envelopes_in(client, names.own_lane("t"))) == 2
+
+
+def test_a_task_that_an_incomplete_registry_does_not_know_is_read_from_the_control_topic(
+    fresh_settings: Settings, push_client: PushClient, client: pulsar.Client, names: Topics
+) -> None:
+    from tests.conftest import delete_keys
+
+    push_client.submit(push(), ["a", "b"])
+    delete_keys(fresh_settings)
+    with pytest.raises(AudienceMismatch):
+        push_client.submit(push(), ["c"])
+    assert push_client.submit(push(), ["a", "b"]).id == "t"
+    assert len(envelopes_in(client, names.own_lane("t"))) == 2
+
+
+def test_controls_show_at_once(push_client: PushClient) -> None:
+    handle = push_client.submit(push(), ["a"])
+    handle.pause()
+    assert handle.progress().state == "paused"
+    handle.resume()
+    handle.set_weight(2.5)
+    handle.set_cap(100)
+    handle.set_tier("low")
+    view = handle.progress()
+    assert (view.state, view.weight, view.cap, view.tier) == ("running", 2.5, 100, "low")
+    handle.set_cap(None)
+    assert handle.progress().cap == 0
+    handle.cancel()
+    handle.cancel()
+    assert handle.progress().state == "cancelled"
+    with pytest.raises(TaskEnded):
+        handle.resume()
+
+
+def test_a_task_in_a_shared_lane_can_only_be_cancelled(push_client: PushClient) -> None:
+    handle = push_client.submit(push(tier="low"), ["a"])
+    with pytest.raises(Refused, match="shares its lane"):
+        handle.pause()
+    handle.cancel()
+    assert handle.progress().state == "cancelled"
+
+
+def test_tasks_are_found_by_id_state_and_app(push_client: PushClient) -> None:
+    for number in range(5):
+        push_client.submit(push(id=f"t{number}", app="shop" if number % 2 else "news"), ["a"])
+    push_client.task("t3").pause()
+    assert {view.id for view in push_client.tasks()} == {f"t{number}" for number in range(5)}
+    assert [view.id for view in push_client.tasks("paused")] == ["t3"]
+    assert {view.id for view in push_client.tasks(app="news")} == {"t0", "t2", "t4"}
+    assert len(push_client.tasks(limit=2)) == 2
+    with pytest.raises(NotFound):
+        push_client.task("none")
+
+
+def test_a_wait_ends_at_its_timeout(push_client: PushClient) -> None:
+    handle = push_client.submit(push(), ["a"])
+    with pytest.raises(TimedOut, match="1 of 1"):
+        handle.wait(timeout_s=0.1)
+
+
+def test_settings_of_the_whole_service(push_client: PushClient) -> None:
+    assert push_client.globals().capacity == 0
+    push_client.set_capacity(3_000)
+    push_client.set_tiers(high=5, medium=3, low=0.5)
+    assert push_client.globals().capacity == 3_000
+    assert push_client.globals().tier_weights == {"high": 5_000, "medium": 3_000, "low": 500}
+    assert push_client.workers() == []
+
+
+def test_a_cancelled_task_ends_its_submission(push_client: PushClient) -> None:
+    def endless() -> Iterator[str]:
+        number = 0
+        while True:
+            number += 1
+            if number == 10_000:
+                push_client.task("t").cancel()
+            yield f"target-{number}"
+
+    result = push_client.submit(push(chunk=500), endless()).result
+    assert result is not None
+    assert result.stopped == "cancelled"
+    with pytest.raises(TaskEnded):
+        push_client.submit(push(chunk=500), ["a"])
+
+
+def test_without_redis_a_task_is_stored_and_going_on_is_explained(
+    fresh_settings: Settings, client: pulsar.Client, names: Topics
+) -> None:
+    away = fresh_settings.redis.model_copy(update={"url": "redis://127.0.0.1:1/0"})
+    without = fresh_settings.model_copy(update={"redis": away})
+    with PushClient.connect(without) as push_client, pytest.raises(Unreachable, match="Submit the same task with id="):
+        push_client.submit(push(id=None), ["a"])
+    reader = ControlTopic(client, names).reader()
+    records = [decode_control(record.body) for record in reader.read(10, 5.0)]
+    reader.close()
+    assert [type(record) for record in records] == [TaskRecord]
+
+
+def test_looking_at_tasks_needs_no_pulsar(fresh_settings: Settings, push_client: PushClient) -> None:
+    push_client.submit(push(), ["a"])
+    away = fresh_settings.pulsar.model_copy(update={"url": "pulsar://127.0.0.1:1"})
+    with PushClient.connect(fresh_settings.model_copy(update={"pulsar": away})) as without:
+        assert without.task("t").progress().targets.total == 1
+        assert len(without.tasks()) == 1
+
+
+def test_async_callers_are_served(fresh_settings: Settings, client: pulsar.Client, names: Topics) -> None:
+    async def targets() -> AsyncIterator[str]:
+        for number in range(10_000):
+            if number % 1_000 == 0:
+                await asyncio.sleep(0)
+            yield f"target-{number}"
+
+    async def use() -> None:
+        async with PushClient.connect_async(fresh_settings) as push_client:
+            first, second = await asyncio.gather(
+                push_client.submit(push(id="t1"), targets()),
+                push_client.submit(push(id="t2"), ["a", "b b"]),
+            )
+            assert (first.result.accepted, second.result.accepted, second.result.refused) == (10_000, 1, 1)
+            await first.pause()
+            assert (await first.progress()).state == "paused"
+            assert [failure async for failure in await first.failures()] == []
+
+    asyncio.run(use())
+    made = envelopes_in(client, names.own_lane("t1"))
+    assert [t for envelope in made for t in envelope.targets] == [f"target-{number}" for number in range(10_000)]
