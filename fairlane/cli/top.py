@@ -13,14 +13,12 @@ from fairlane.cli.connect import client_of
 @click.pass_context
 def top(ctx: click.Context, every: float, count: int | None) -> None:
     """Watch tiers, tasks and workers live; Ctrl-C ends it. Prints lines where there is no terminal."""
-    from rich.console import Console
-
     from fairlane.cli.live import LiveTasks
     from fairlane.screen.sample import Sampler
-    from fairlane.screen.watch import Watch
+    from fairlane.screen.watch import Watch, console_of
     from fairlane.system_clock import SystemClock
 
-    with client_of(ctx) as client, Watch(Console(), "Fairlane") as watch:
+    with client_of(ctx) as client, Watch(console_of(), "Fairlane") as watch:
         sampler, looks = Sampler(LiveTasks(client), SystemClock()), 0
         while count is None or looks < count:
             looks += 1

@@ -82,7 +82,7 @@ def tasks_report(closing: Closing) -> Table:
     for name in ("task", "tier", "state"):
         table.add_column(name, no_wrap=True)
     for name in ("targets", *OUTCOME_NAMES, "pending"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for task in closing.tasks:
         outcomes = [getattr(task.targets, name) for name in OUTCOME_NAMES]
         figures = [f"{n:,}" for n in (task.targets.total, *outcomes, task.targets.pending)]

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.console import Console
-
 from dispatcher.errors import InvalidInput
 from fairlane.cli.invocation import Invocation
 from fairlane.cli.steps import steps
 from fairlane.crew import Crew
 from fairlane.demo.run import Demo, Plan
 from fairlane.isolation import environment, isolated, provisioned
+from fairlane.screen.watch import console_of
 from fairlane.settings import Settings
 from fairlane.settings_sources import Sources
 from fairlane.stack.stack import LocalStack
@@ -34,7 +33,7 @@ def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
         with provisioned(own):
             try:
                 with PushClient.connect(own) as client:
-                    return Demo(client, crew, jobs, Console(), Plan(capacity=capacity), started_s=began).run()
+                    return Demo(client, crew, jobs, console_of(), Plan(capacity=capacity), started_s=began).run()
             finally:
                 crew.stop(LEAVE_S)
 
