@@ -121,7 +121,7 @@ class MemoryFold:
         if task.ended:
             return
         if not task.sealed:
-            task.sealed, task.total = True, max(task.published, task.finals)
+            task.sealed, task.guessed, task.total = True, True, max(task.published, task.finals)
         task.counts[record.code] += max(task.total - task.finals, 0)
         task.closed = True
         _note_time(task, record.at_ms)

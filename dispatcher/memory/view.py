@@ -40,7 +40,8 @@ class OpenEnvelope:
 @dataclass(slots=True)
 class MemoryTask:
     """What the view knows of a task. record is None as long as only its outcomes or controls have been read. counts: by
-    Outcome value. closed: a CloseTask record gave all open targets their outcome."""
+    Outcome value. closed: a CloseTask record gave all open targets their outcome. guessed: there was no seal when it did,
+    so that the total is what was known to be published."""
 
     id: str
     record: TaskRecord | None = None
@@ -50,6 +51,7 @@ class MemoryTask:
     paused: bool = False
     cancelled: bool = False
     sealed: bool = False
+    guessed: bool = False
     total: int = 0
     published: int = 0
     writers: tuple[str, ...] = ()
@@ -172,9 +174,9 @@ class MemoryView:
     def seal(self, task: str, targets: int, writers: Iterable[str] = (MAIN_WRITER,)) -> None:
         """The audience is complete; the first seal counts."""
         state = self.task(task)
-        if state.sealed and not state.closed:
+        if state.sealed and not state.guessed:
             return
-        state.sealed, state.total, state.writers = True, targets, tuple(writers)
+        state.sealed, state.guessed, state.total, state.writers = True, False, targets, tuple(writers)
 
     def control(self, task: str, name: str, value: str) -> None:
         """Changes a control: weight (thousandths), cap, tier, paused or cancelled ("1"/"0")."""
