@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from backends.pulsar_admin import PulsarAdmin
 from dispatcher.task import PushTask
 from dispatcher.tier import Tier
 from fairlane.bench import bare as bare_loop
@@ -73,8 +74,6 @@ def bare_rate(scene: Stage, lanes: list[str], envelopes: int, decode: bool) -> f
 
 def run(settings: Settings, load: Load, say: Callable[[str], None]) -> dict[str, float]:
     """One run: submit, then workers, then the bare loop on the same messages."""
-    from backends.pulsar_admin import PulsarAdmin
-
     audience = targets(load.count, load.seed)
     with stage(settings, say) as scene:
         handles, submit_s = submit_all(scene.client, load, audience)
@@ -82,9 +81,9 @@ def run(settings: Settings, load: Load, say: Callable[[str], None]) -> dict[str,
         admin = PulsarAdmin(scene.settings.pulsar)
         for lane in lanes:
             admin.create_subscription(lane, bare_loop.NAME)
+        bare = bare_rate(scene, lanes, load.count // load.chunk, decode=load.chunk > 1) * load.chunk
         for lane in lanes:
             admin.delete_subscription(lane, bare_loop.NAME)
-        bare = bare_rate(scene, lanes, load.count // load.chunk, decode=load.chunk > 1) * load.chunk
         workers = drain(scene, handles, load.count)
     return {
         "submit_targets_s": load.count / submit_s,
