@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Self
 
-from dispatcher.errors import InvalidInput, NotFound
+from dispatcher.errors import InvalidInput
 from dispatcher.task import PushTask, Target
 from dispatcher.view import STATES, Globals, TaskView, WorkerBeat
 from producers.aio import AsyncProxy
@@ -83,13 +83,12 @@ class PushClient:
         Raises InvalidInput, AudienceMismatch, TaskEnded, Unreachable; what `targets` raises goes through.
         """
         result = submit(self._connection.services(), task, targets, Watchers(on_progress, on_refused))
-        return TaskHandle(result.task, self._connection.registry, self._controls, self._connection.letters, result)
+        return TaskHandle(result.task, self._connection.known_tasks, self._controls, self._connection.letters, result)
 
     def task(self, id: str) -> TaskHandle:  # noqa: A002  # the public word for it
-        """A handle of a task submitted anywhere. Raises NotFound."""
-        if self._connection.registry.task(id) is None:
-            raise NotFound(f"There is no task {id}.", "`fairlane task list` shows all; ended ones are kept for days.")
-        return TaskHandle(id, self._connection.registry, self._controls, self._connection.letters)
+        """A handle of a task submitted anywhere. Raises NotFound; NotReady if a view being rebuilt does not know it."""
+        self._connection.known_tasks.task(id)
+        return TaskHandle(id, self._connection.known_tasks, self._controls, self._connection.letters)
 
     def tasks(
         self, state: str | None = None, *, app: str | None = None, tier: str | None = None, limit: int | None = None

@@ -21,6 +21,7 @@ from backends.workers import Workers
 from dispatcher.ports import DeadLetter
 from producers.history import KnownSubmissions
 from producers.ids import id_maker
+from producers.known_tasks import KnownTasks
 from producers.ports import LaneWriter, Services
 
 _FLUSH_S = 60.0
@@ -49,6 +50,7 @@ class Connection:
         self._client: pulsar.Client | None = None
         self._services: Services | None = None
         self.registry = Registry(self._view)
+        self.known_tasks = KnownTasks(self.registry, Epochs(self._view))
         self.workers = Workers(self._view)
 
     def services(self) -> Services:

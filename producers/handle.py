@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from dispatcher.errors import FairlaneError, NotFound
+from dispatcher.errors import FairlaneError, NotReady, Unreachable
 from dispatcher.ports import DeadLetter
 from dispatcher.tier import Tier
 from dispatcher.view import TaskView
@@ -14,6 +14,8 @@ from producers.submit import SubmitResult
 
 _FIRST_POLL_S = 0.02
 _LONGEST_POLL_S = 0.25
+_OUTAGE_S = 60.0
+"""How long `wait` goes on without an answer from Redis."""
 
 
 class TimedOut(FairlaneError):
@@ -26,7 +28,9 @@ class TimedOut(FairlaneError):
 class Views(Protocol):
     """Reads tasks as the registry shows them."""
 
-    def task(self, task: str) -> TaskView | None: ...
+    def task(self, task: str) -> TaskView:
+        """Raises NotFound, NotReady, Unreachable."""
+        ...
 
 
 Letters = Callable[[str], Iterator[DeadLetter]]
@@ -49,30 +53,44 @@ class TaskHandle:
         self._views = views
         self._controls = controls
         self._letters = letters
+        self._answered_s = time.monotonic()
 
     def __repr__(self) -> str:
         return f"TaskHandle({self.id!r})"
 
     def progress(self) -> TaskView:
-        """The task now; its counts add up to the audience. Raises NotFound, Unreachable."""
-        view = self._views.task(self.id)
-        if view is None:
-            raise NotFound(f"There is no task {self.id}.", "Ended tasks are kept for days, then forgotten.")
-        return view
+        """The task now; its counts add up to the audience. While the view is being rebuilt they lag behind, and a task
+        it does not know yet raises NotReady. Raises NotFound, Unreachable."""
+        return self._views.task(self.id)
 
     def wait(self, timeout_s: float | None = None) -> TaskView:
-        """Returns when every target has an outcome. Raises TimedOut after so many seconds; None: never."""
-        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        """Returns when every target has an outcome. Raises TimedOut after so many seconds; None: never. Waits through
+        a rebuild of the view, and through an outage of Redis of a minute."""
+        self._answered_s = time.monotonic()
+        deadline_s = None if timeout_s is None else self._answered_s + timeout_s
         pause_s = _FIRST_POLL_S
         while True:
-            view = self.progress()
-            if view.ended:
+            view = self._seen()
+            if view is not None and view.ended:
                 return view
             left_s = pause_s if deadline_s is None else deadline_s - time.monotonic()
             if left_s <= 0:
-                raise TimedOut(_unfinished(view, timeout_s or 0))
+                raise TimedOut(_unfinished(self.id, view, timeout_s or 0))
             time.sleep(min(pause_s, left_s))
             pause_s = min(pause_s * 1.5, _LONGEST_POLL_S)
+
+    def _seen(self) -> TaskView | None:
+        """None if the view cannot tell just now."""
+        try:
+            view = self.progress()
+        except NotReady:
+            view = None
+        except Unreachable:
+            if time.monotonic() - self._answered_s > _OUTAGE_S:
+                raise
+            return None
+        self._answered_s = time.monotonic()
+        return view
 
     def pause(self) -> None:
         """Nothing more is sent until `resume`."""
@@ -103,6 +121,8 @@ class TaskHandle:
         return failures(self._letters(self.id))
 
 
-def _unfinished(view: TaskView, timeout_s: float) -> str:
+def _unfinished(task: str, view: TaskView | None, timeout_s: float) -> str:
+    if view is None:
+        return f"Task {task} is not known after {timeout_s:g} s: the view in Redis is not there or being rebuilt."
     open_ones, total = view.targets.pending, view.targets.total
     return f"Task {view.id} is {view.state} after {timeout_s:g} s: {open_ones:,} of {total:,} targets are open."
