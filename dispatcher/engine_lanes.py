@@ -146,6 +146,8 @@ class WorkingSet:
         if self.targets >= settings.budget_targets and lane.targets:
             self._stinted[lane.name] = lane
             return 0
+        if lane.held_envelopes:
+            limit = min(limit, (settings.held_envelopes - lane.held_envelopes) * max(1, lane.info.chunk))
         # Half empty before it is filled again: a drain costs more than what it brings otherwise.
         return limit - buffered if buffered <= limit // 2 else 0
 

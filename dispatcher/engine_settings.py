@@ -12,7 +12,8 @@ class EngineSettings:
 
     Buffers. budget_targets: held in all (buffered, in flight and unsettled); a lane that holds nothing may still take
     lane_floor_targets. A lane's buffer follows what it was granted in the last half second, twice over, between
-    lane_floor_targets (lane_roomy_targets while the budget is enough for all) and lane_ceiling_targets. prefetch_targets: for the client's queue of each lane.
+    lane_floor_targets (lane_roomy_targets while half the budget is enough for all) and lane_ceiling_targets.
+    prefetch_targets: for the client's queue of each lane.
     held_envelopes: most envelopes of a lane that wait, unacked, for an answer other than HELD.
 
     Leases. lease_ms: how long a grant may be used. claim_ms: how long its claims last: lease, longest channel timeout,

@@ -1,4 +1,4 @@
-"""A whole service in memory for tests of the engine: a broker, logs, the ledger and its fold, and workers that may die."""
+"""A whole service in memory for tests of the engine: broker, logs, the ledger and its fold, workers that may die."""
 
 import queue
 from collections import Counter
@@ -94,7 +94,7 @@ class Worker:
 
     def work(self) -> float:
         """Takes all that is in the inbox. Returns the seconds until there is more to do."""
-        if not self.alive:
+        if not self.alive or self.engine.drained:
             return 1.0
         try:
             wait_s = self.engine.tick()
@@ -185,7 +185,7 @@ class World:
                     max_attempts,
                     now,
                     "digest",
-                )  # fmt: skip
+                )
             )
             self.view.seal(task, targets)
         self._add_lane(LaneInfo(lane, kind, str(tier), weight, chunk, "" if shared else task, channel))
@@ -227,7 +227,7 @@ class World:
                     max_attempts,
                     MESSAGE,
                     names,
-                )  # fmt: skip
+                )
             )
         self.broker.publish(lane, envelopes)
 
@@ -262,7 +262,8 @@ class World:
             wait_s = min([worker.work() for worker in self.workers], default=1.0)
             self.fold_all()
             if wait_s > 0:
-                self.clock.advance(max(0.001, wait_s))
+                left_s = end_s - self.clock.monotonic_s()
+                self.clock.advance(max(0.001, min(wait_s, left_s)))
 
     def fold_all(self) -> None:
         """The folder and the housekeeper."""

@@ -1,0 +1,96 @@
+"""A worker is stopped between each two of its steps, and another one finishes: one outcome each, no needless call."""
+
+import pytest
+
+from dispatcher.envelope import Envelope
+from dispatcher.outcome import RETRY, Outcome, Outcomes, Report, Verdict, decode_record
+from tests.unit.engine_world import Worker, World
+
+TRY_AGAIN = Verdict(RETRY, "busy")
+BAD = Verdict(int(Outcome.INVALID), "no such device")
+
+Call = tuple[str, int, int]
+"""Task, sequence, attempt."""
+
+
+def provider(envelope: Envelope) -> Report:
+    """The first target is accepted, the second only at the second attempt, the third is invalid."""
+    exceptions = {}
+    for index, target in enumerate(envelope.targets):
+        if target.endswith(":1") and envelope.attempt == 0:
+            exceptions[index] = TRY_AGAIN
+        if target.endswith(":2"):
+            exceptions[index] = BAD
+    return Report(exceptions=exceptions)
+
+
+def recorded(world: World) -> set[Call]:
+    found: set[Call] = set()
+    for partition in world.outcomes.partitions.values():
+        for record in map(decode_record, partition):
+            if isinstance(record, Outcomes):
+                found |= {(record.task, mixed.sequence, mixed.attempt) for mixed in record.mixed}
+                for run in record.runs:
+                    found |= {(record.task, run.first + i, run.attempt) for i in range(run.count)}
+    return found
+
+
+def called(world: World) -> list[Call]:
+    return [(envelope.task, envelope.sequence, envelope.attempt) for envelope in world.provider_calls]
+
+
+def crash_at(step: int, *, lose_receipts: int = 0) -> tuple[World, Worker]:
+    """Runs a world whose first worker dies at the given step; the second comes then."""
+    world = World(provider)
+    world.add_task("own", 5, chunk=3)
+    world.add_task("shared", 2, chunk=1, shared=True)
+    world.outcomes.receipts.lose = lose_receipts
+    first = world.worker()
+    first.wire.dies_at = step
+    world.run(lambda: not first.alive or (world.finished("own", "shared") and world.settled()), within_s=60)
+    excused = set(called(world)) - recorded(world)
+    world.worker()
+    world.run(lambda: world.finished("own", "shared") and world.settled(), within_s=120)
+    repeats = {call for call in called(world) if called(world).count(call) > 1}
+    assert repeats <= excused, f"called twice without excuse after a stop at step {step}"
+    return world, first
+
+
+def steps_of_a_run(lose_receipts: int = 0) -> int:
+    _, first = crash_at(-1, lose_receipts=lose_receipts)
+    return first.wire.steps
+
+
+def check(world: World) -> None:
+    assert world.counts("own") == {"sent": 4, "invalid": 1}
+    assert world.counts("shared") == {"sent": 2}
+
+
+@pytest.mark.parametrize("lose_receipts", [0, 1])
+def test_a_worker_stopped_at_any_step_changes_nothing(lose_receipts: int) -> None:
+    steps = steps_of_a_run(lose_receipts)
+    assert steps > 20
+    for step in range(1, steps + 1):
+        world, first = crash_at(step, lose_receipts=lose_receipts)
+        assert not first.alive, f"no step {step}"
+        check(world)
+        letters = {(letter.task, position) for letter in world.dead_letters.letters for position in letter.positions}
+        assert letters == {("own", 2)}
+
+
+def two_crashes_at(step: int) -> World:
+    world = World(provider)
+    world.add_task("own", 5, chunk=3)
+    world.add_task("shared", 2, chunk=1, shared=True)
+    for _ in range(2):
+        worker = world.worker()
+        worker.wire.dies_at = step
+        world.run(lambda worker=worker: not worker.alive or world.settled(), within_s=120)
+    world.worker()
+    world.run(lambda: world.finished("own", "shared") and world.settled(), within_s=120)
+    return world
+
+
+def test_two_workers_stopped_one_after_the_other() -> None:
+    for step in range(1, steps_of_a_run() + 1, 2):
+        check(two_crashes_at(step))

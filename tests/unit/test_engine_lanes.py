@@ -1,0 +1,219 @@
+"""The lanes a worker holds: bounded buffers, lanes that do not get in each other's way, coming and going."""
+
+from collections.abc import Sequence
+
+from dispatcher.control import ControlChange
+from dispatcher.events import LaneReady, LanesChanged
+from dispatcher.lease import LaneKind
+from dispatcher.ports import Delivery, LaneInfo
+from dispatcher.tier import Tier
+from tests.unit.engine_world import World
+
+
+def run(world: World, *tasks: str) -> None:
+    world.run(lambda: world.finished(*tasks) and world.settled())
+
+
+def held_of(worker_lanes: object, world: World, lane: str) -> int:
+    topic = world.broker._topic(lane)
+    return sum(message.holder is worker_lanes and not message.acked for message in topic.messages)
+
+
+# ------------------------------------------------------------------ bounds
+def test_what_a_worker_holds_is_bounded_in_targets() -> None:
+    world = World(capacity=100)
+    lanes = [world.add_task(f"t{i}", 20_000, chunk=500) for i in range(10)]
+    worker = world.worker(budget_targets=20_000)
+    most = 0
+    for _ in range(50):
+        world.run(within_s=0.1)
+        most = max(most, sum(held_of(worker.lanes, world, lane) for lane in lanes) * 500)
+    assert 0 < most <= 20_000 + 10 * 500
+
+
+def test_a_slow_lane_holds_few_and_a_fast_one_many() -> None:
+    world = World()
+    slow = world.add_task("slow", 50_000)
+    fast = world.add_task("fast", 100_000)
+    world.view.control("slow", "cap", "100")
+    worker = world.worker(lane_roomy_targets=100)
+    most_fast = 0
+    for _ in range(20):
+        world.run(within_s=0.05)
+        assert held_of(worker.lanes, world, slow) <= 300
+        most_fast = max(most_fast, held_of(worker.lanes, world, fast))
+    assert worker.engine.stats.tiers[Tier.HIGH].sent > 90_000
+    assert most_fast >= 100
+
+
+def test_every_lane_gets_its_turn_when_the_budget_is_spent() -> None:
+    world = World(capacity=1_000)
+    for i in range(50):
+        world.add_task(f"big{i}", 400, chunk=200)
+    world.worker(budget_targets=2_000, lane_roomy_targets=100)
+    world.run(lambda: world.finished(*(f"big{i}" for i in range(50))), within_s=30)
+
+
+# ------------------------------------------------------------------ lanes do not get in each other's way
+def test_a_lane_that_yields_nothing_delays_nobody() -> None:
+    world = World()
+    world.add_task("t", 1_000)
+    worker = world.worker()
+    dead = LaneInfo("persistent://fairlane/tasks-00/dead", LaneKind.OWN, "high", 1000, 1, "dead", "null")
+    drain = worker.lanes.drain
+    asked = []
+
+    def stubborn(lane: str, max_targets: int) -> tuple[list[Delivery], bool]:
+        if lane == dead.name:
+            asked.append(lane)
+            return [], False  # says there is something, and never gives it
+        return drain(lane, max_targets)
+
+    worker.lanes.drain = stubborn  # type: ignore[method-assign]
+    worker.inbox.put(LanesChanged([*world.held_lanes(), dead]))
+    worker.inbox.put(LaneReady(dead.name))
+    started_s = world.clock.monotonic_s()
+    run(world, "t")
+    assert world.clock.monotonic_s() - started_s < 0.5
+    assert 0 < len(asked) < 150
+
+
+def test_a_channel_without_room_holds_up_no_other() -> None:
+    world = World()
+    world.add_task("slow", 500, channel="http")
+    world.add_task("quick", 500, channel="null", tier=Tier.LOW)
+    worker = world.worker(channel_batches={"http": 2})
+    worker.courier.paused.add("http")
+    world.run(lambda: world.finished("quick"), within_s=2.0)
+    assert len(worker.courier.waiting) == 2
+    worker.courier.paused.clear()
+    worker.courier.answer()
+    run(world, "slow")
+
+
+def test_a_channel_without_room_holds_up_no_other_in_a_shared_lane() -> None:
+    world = World()
+    lane = world.add_task("slow", 0, channel="http", shared=True, publish=False)
+    world.view.tasks["slow"].sealed = False
+    world.publish("slow", lane, 500, channel="http")
+    world.add_task("quick", 500, shared=True, tier=Tier.LOW)
+    worker = world.worker(channel_batches={"http": 1})
+    worker.courier.paused.add("http")
+    world.run(lambda: world.finished("quick"), within_s=3.0)
+    assert len(worker.courier.waiting) == 1
+
+
+def test_of_envelopes_that_must_wait_a_lane_holds_a_thousand_and_others_go_on() -> None:
+    world = World()
+    lane = world.add_task("t", 5_000, publish=False)
+    world.view.tasks["t"].sealed = False
+    world.publish("t", lane, 5_000, writer="stage-1")
+    world.add_task("other", 500)
+    worker = world.worker()
+    world.run(lambda: world.finished("other"), within_s=5.0)
+    world.run(within_s=10.0)
+    assert 1_000 <= worker.engine.stats.held_envelopes <= 2_000
+    assert held_of(worker.lanes, world, lane) <= 2_000
+    asked = len(worker.leases.requests)
+    world.run(within_s=10.0)
+    assert len(worker.leases.requests) - asked < 60
+    world.view.tasks["t"].writers = ()
+    world.view.seal("t", 5_000, writers=["stage-1"])
+    run(world, "t")
+    assert world.counts("t") == {"sent": 5_000}
+
+
+def test_envelopes_behind_those_that_must_wait_are_sent() -> None:
+    world = World()
+    lane = world.add_task("t", 50)
+    world.view.tasks["t"].sealed = False
+    world.broker.delete(lane)
+    world.broker.create(lane)
+    world.publish("t", lane, 300, writer="stage-1")
+    world.publish("t", lane, 50)
+    world.worker()
+    world.run(lambda: world.counts("t") == {"sent": 50}, within_s=2.0)
+
+
+# ------------------------------------------------------------------ pauses
+def test_a_paused_lane_is_asked_about_seldom_and_goes_on_when_it_may() -> None:
+    world = World()
+    world.add_task("t", 2_000)
+    world.view.apply(ControlChange(1, "t", "paused", "1", 0))
+    worker = world.worker()
+    world.run(within_s=20.0)
+    assert world.provider_calls == []
+    assert len(worker.leases.requests) <= 12, "about every two seconds"
+    world.view.apply(ControlChange(1, "t", "paused", "0", 0))
+    worker.look()
+    started_s = world.clock.monotonic_s()
+    world.run(lambda: bool(world.provider_calls))
+    assert world.clock.monotonic_s() - started_s < 0.2
+    run(world, "t")
+
+
+# ------------------------------------------------------------------ coming and going
+def test_a_lane_is_let_go_of_when_what_is_under_way_is_settled() -> None:
+    world = World()
+    lane = world.add_task("t", 500)
+    worker = world.worker(in_flight_batches=1)
+    worker.courier.paused.add("null")
+    world.run(within_s=0.5)
+    world.remove_lane(lane)
+    world.run(within_s=0.5)
+    assert lane in worker.lanes.attached
+    worker.courier.answer()
+    world.run(within_s=0.5)
+    assert lane not in worker.lanes.attached
+    assert len(world.provider_calls) == 50
+    assert len(world.broker.open(lane)) == 450
+    assert world.view.claims == {}, "what was granted and not sent is given back"
+
+
+def test_a_lane_that_comes_again_while_it_is_let_go_of_is_attached_again() -> None:
+    world = World()
+    lane = world.add_task("t", 500)
+    worker = world.worker(in_flight_batches=1)
+    worker.courier.paused.add("null")
+    world.run(within_s=0.5)
+    info = world.lanes[lane]
+    world.remove_lane(lane)
+    world.run(within_s=0.5)
+    world._add_lane(info)
+    world.run(within_s=0.5)
+    worker.courier.paused.clear()
+    worker.courier.answer()
+    run(world, "t")
+    assert max(world.calls().values()) == 1
+
+
+def test_a_task_that_changes_its_tier_is_served_by_the_new_one() -> None:
+    world = World(capacity=1_000)
+    lane = world.add_task("mover", 20_000, tier=Tier.LOW)
+    world.add_task("high", 20_000, tier=Tier.HIGH)
+    worker = world.worker()
+    world.run(within_s=3.0)
+    world.view.control("mover", "tier", "high")
+    old = world.lanes[lane]
+    world.lanes[lane] = LaneInfo(lane, old.kind, "high", old.weight, old.chunk, old.task, old.channel)
+    worker.look()
+    world.run(within_s=2.0)
+    seen = len(world.provider_calls)
+    world.run(within_s=5.0)
+    tasks = [envelope.task for envelope in world.provider_calls[seen:]]
+    assert abs(tasks.count("mover") / len(tasks) - 0.5) < 0.03
+
+
+def test_workers_that_come_late_and_leave_early() -> None:
+    world = World(capacity=2_000)
+    for i in range(6):
+        world.add_task(f"t{i}", 1_000, tier=list(Tier)[i % 3])
+    tasks: Sequence[str] = [f"t{i}" for i in range(6)]
+    world.worker()
+    world.run(within_s=0.7)
+    second = world.worker()
+    world.run(within_s=0.7)
+    second.die()
+    world.worker()
+    run(world, *tasks)
+    assert [world.counts(task) for task in tasks] == [{"sent": 1_000}] * 6

@@ -1,0 +1,271 @@
+"""When the engine asks, for how much, and what it does with grants that come late, get lost or cannot be used."""
+
+import pytest
+
+from dispatcher.errors import Refused
+from dispatcher.events import LeaseAnswered
+from dispatcher.lease import LeaseRequest
+from dispatcher.outcome import Outcome
+from dispatcher.tier import Tier
+from tests.unit.engine_world import World
+
+
+def run(world: World, *tasks: str) -> None:
+    world.run(lambda: world.finished(*tasks) and world.settled())
+
+
+def wanted(request: LeaseRequest) -> int:
+    return sum(want.count * want.size for ask in request.lanes for want in ask.wants)
+
+
+# ------------------------------------------------------------------ when the ledger cannot be heard
+def test_a_lost_answer_is_asked_for_again_under_its_number() -> None:
+    world = World()
+    world.add_task("t", 10)
+    worker = world.worker()
+    worker.leases.lose = 3
+    run(world, "t")
+    first = worker.leases.requests[:4]
+    assert [request.number for request in first] == [1, 1, 1, 1]
+    assert first[0] == first[3]
+    assert max(world.calls().values()) == 1
+    assert not world.view.stats["repeats_possible"], "the repeated call got the same claim"
+
+
+def test_what_is_claimed_goes_on_while_the_ledger_is_gone() -> None:
+    world = World()
+    world.add_task("t", 100)
+    worker = world.worker()
+    worker.courier.paused.add("null")
+    worker.work()
+    world.add_task("later", 100)
+    worker.leases.fail = 1_000_000
+    worker.work()
+    worker.courier.paused.clear()
+    worker.courier.answer()
+    world.run(lambda: world.finished("t"))
+    world.run(within_s=20.0)
+    assert not world.finished("later")
+    assert len(worker.leases.requests) < 40, "asks with growing pauses"
+    worker.leases.fail = 0
+    run(world, "t", "later")
+    assert max(world.calls().values()) == 1
+
+
+def test_an_answer_that_comes_after_its_use_by_is_given_back_unsent() -> None:
+    world = World()
+    world.add_task("t", 10)
+    worker = world.worker()
+    answers = []
+    ask = worker.leases.ask
+    worker.leases.ask = lambda request, answered: ask(request, lambda *said: answers.append((answered, said)))  # type: ignore[method-assign]
+    worker.work()
+    (answered, said) = answers.pop()
+    world.clock.advance(2.5)
+    worker.leases.ask = ask  # type: ignore[method-assign]
+    answered(*said)
+    worker.work()
+    assert worker.engine.stats.given_back == 10
+    run(world, "t")
+    assert max(world.calls().values()) == 1
+
+
+def test_a_refusal_ends_the_worker() -> None:
+    world = World()
+    world.add_task("t", 10)
+    worker = world.worker()
+    world.folding = False
+    worker.leases.fail = 1
+    worker.work()
+    number = worker.leases.requests[-1].number
+    with pytest.raises(Refused):
+        worker.engine.step(LeaseAnswered(number, None, Refused("Another worker has this name.")))
+
+
+def test_a_late_double_of_an_answer_is_ignored() -> None:
+    world = World()
+    world.add_task("t", 10)
+    worker = world.worker()
+    ask = worker.leases.ask
+
+    def twice(request, answered):  # type: ignore[no-untyped-def]
+        ask(request, lambda *said: (answered(*said), answered(*said)))
+
+    worker.leases.ask = twice  # type: ignore[method-assign]
+    run(world, "t")
+    assert world.counts("t") == {"sent": 10}
+    assert max(world.calls().values()) == 1
+
+
+# ------------------------------------------------------------------ use-by
+def test_what_cannot_be_sent_in_time_is_given_back_and_asked_for_again() -> None:
+    world = World()
+    world.add_task("t", 500)
+    worker = world.worker(in_flight_batches=1)
+    worker.courier.paused.add("null")
+    world.run(within_s=5.0)
+    given_back = [given for request in worker.leases.requests for given in request.given_back]
+    assert sum(given.count for given in given_back) >= 400
+    assert worker.engine.stats.in_flight_batches == 1
+    worker.courier.paused.clear()
+    worker.courier.answer()
+    run(world, "t")
+    assert world.counts("t") == {"sent": 500}
+    assert max(world.calls().values()) == 1
+    assert not world.view.stats["repeats_possible"]
+
+
+def test_a_batch_whose_use_by_passed_in_the_courier_is_given_back() -> None:
+    world = World()
+    world.add_task("t", 50)
+    worker = world.worker()
+    worker.courier.paused.add("null")
+    worker.work()
+    assert worker.engine.stats.in_flight_targets == 50
+    world.clock.advance(2.1)
+    worker.courier.answer()
+    worker.work()
+    assert world.provider_calls == []
+    worker.courier.paused.clear()
+    worker.courier.answer()
+    run(world, "t")
+    assert world.counts("t") == {"sent": 50}
+    assert not world.view.stats["repeats_possible"]
+
+
+def test_no_call_starts_after_its_use_by() -> None:
+    world = World(capacity=300)
+    world.add_task("t", 600)
+    worker = world.worker()
+    late = []
+    send = worker.courier.send
+
+    def checked(batch, sent):  # type: ignore[no-untyped-def]
+        late.append(world.clock.monotonic_s() >= batch.use_by_s)
+        send(batch, sent)
+
+    worker.courier.send = checked  # type: ignore[method-assign]
+    run(world, "t")
+    assert late
+    assert not any(late)
+
+
+# ------------------------------------------------------------------ how often
+def test_an_idle_worker_does_not_ask() -> None:
+    world = World(capacity=1_000)
+    world.add_task("t", 0)
+    worker = world.worker()
+    world.run(within_s=30.0)
+    assert worker.leases.requests == []
+
+
+def test_short_of_credit_a_worker_asks_ten_times_a_second() -> None:
+    world = World(capacity=200)
+    for i in range(5):
+        world.add_task(f"t{i}", 2_000)
+    worker = world.worker()
+    world.run(within_s=2.0)
+    before = len(worker.leases.requests)
+    world.run(within_s=10.0)
+    assert 80 <= len(worker.leases.requests) - before <= 105
+    assert 2_000 <= worker.engine.stats.tiers[Tier.HIGH].sent <= 2_500, "capacity x time, and a window"
+
+
+def test_new_demand_is_asked_for_at_once() -> None:
+    world = World(capacity=1_000)
+    world.add_task("backlog", 50_000, tier=Tier.LOW)
+    world.worker()
+    world.run(within_s=3.03)
+    world.add_task("alert", 10, tier=Tier.HIGH)
+    started_s = world.clock.monotonic_s()
+    world.run(lambda: world.calls()["alert:9", 0] == 1)
+    assert world.clock.monotonic_s() - started_s <= 0.05
+
+
+def test_many_lanes_that_wake_up_cost_at_most_fifty_calls_a_second() -> None:
+    world = World(capacity=100_000)
+    worker = world.worker()
+    world.run(within_s=1.0)
+    for i in range(300):
+        world.add_task(f"t{i}", 1)
+        world.run(within_s=0.01)
+    assert len(worker.leases.requests) <= 3.5 * 50 + 15
+    run(world, *(f"t{i}" for i in range(300)))
+
+
+# ------------------------------------------------------------------ for how much
+def test_without_a_cap_no_more_is_asked_for_than_can_be_sent_soon() -> None:
+    world = World()
+    world.add_task("t", 30_000)
+    worker = world.worker(in_flight_batches=1)
+    worker.courier.paused.add("null")
+    for _ in range(200):
+        worker.work()
+        worker.courier.answer(1)
+        world.fold_all()
+        world.clock.advance(0.05)
+    assert max(map(wanted, worker.leases.requests)) <= 1_100
+    sent = worker.engine.stats.tiers[Tier.HIGH].sent
+    assert worker.engine.stats.given_back < sent / 10
+    assert sent > 9_000, "50 targets each 50 ms"
+
+
+def test_every_lane_with_demand_is_announced() -> None:
+    world = World(capacity=100)
+    for i in range(20):
+        world.add_task(f"t{i}", 500)
+    worker = world.worker()
+    world.run(within_s=3.0)
+    assert all(len(request.lanes) == 20 for request in worker.leases.requests[5:])
+    assert all(ask.demand > 0 for request in worker.leases.requests for ask in request.lanes)
+
+
+def test_lanes_share_by_weight_when_the_worker_is_the_limit() -> None:
+    world = World()
+    for tier in Tier:
+        world.add_task(f"{tier}1", 40_000, tier=tier)
+        world.add_task(f"{tier}2", 40_000, tier=tier, weight=3_000)
+    worker = world.worker(in_flight_batches=4)
+    worker.courier.paused.add("null")
+    while len(world.provider_calls) < 30_000:
+        worker.work()
+        worker.courier.answer(2)
+        world.fold_all()
+        world.clock.advance(0.005)
+    tasks = [envelope.task for envelope in world.provider_calls[2_000:12_000]]
+    for tier, share in ((Tier.HIGH, 0.6), (Tier.MEDIUM, 0.3), (Tier.LOW, 0.1)):
+        one, two = tasks.count(f"{tier}1"), tasks.count(f"{tier}2")
+        assert abs((one + two) / len(tasks) - share) <= 0.01
+        assert abs(two / (one + two) - 0.75) <= 0.06
+
+
+def test_capacity_that_one_tier_leaves_goes_to_the_others() -> None:
+    world = World(capacity=2_000)
+    world.add_task("low", 20_000, tier=Tier.LOW)
+    worker = world.worker()
+    world.run(within_s=1.0)
+    before = worker.engine.stats.tiers[Tier.LOW].sent
+    world.run(within_s=5.0)
+    assert worker.engine.stats.tiers[Tier.LOW].sent - before >= 0.98 * 5 * 2_000
+
+
+def test_a_capped_task_does_not_make_the_worker_ask_all_the_time() -> None:
+    world = World()
+    world.add_task("capped", 5_000)
+    world.view.control("capped", "cap", "100")
+    worker = world.worker()
+    world.run(within_s=2.0)
+    before, sent = len(worker.leases.requests), worker.engine.stats.tiers[Tier.HIGH].sent
+    world.run(within_s=10.0)
+    assert len(worker.leases.requests) - before <= 105
+    assert 950 <= worker.engine.stats.tiers[Tier.HIGH].sent - sent <= 1_050
+
+
+def test_outcomes_are_counted_by_tier_and_channel() -> None:
+    world = World()
+    world.add_task("t", 7, tier=Tier.MEDIUM, channel="log")
+    worker = world.worker()
+    run(world, "t")
+    assert dict(worker.engine.stats.outcomes) == {(Tier.MEDIUM, "log", int(Outcome.SENT)): 7}
+    stats = worker.engine.stats.tier_stats()["medium"]
+    assert (stats.granted, stats.sent, stats.envelopes, sum(stats.wait_counts)) == (7, 7, 7, 7)

@@ -1,0 +1,306 @@
+"""The settle rules, each seen from outside: what is recorded, sent, published again and acked, and in which order."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dispatcher.control import ControlChange
+from dispatcher.envelope import Envelope, decode_envelope
+from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Outcomes, Report, Verdict, decode_record
+from dispatcher.tier import Tier
+from tests.unit.engine_world import World
+
+BUSY = Report(Verdict(RETRY, "busy"))
+
+
+def busy_at_first(envelope: Envelope) -> Report:
+    return BUSY if envelope.attempt == 0 else ALL_SENT
+
+
+def always_busy(_envelope: Envelope) -> Report:
+    return BUSY
+
+
+def run(world: World, *tasks: str) -> None:
+    world.run(lambda: world.finished(*tasks) and world.settled())
+
+
+def most_calls(world: World) -> int:
+    return max(world.calls().values())
+
+
+def change(world: World, task: str, field: str, value: str) -> None:
+    world.view.apply(ControlChange(1, task, field, value, world.clock.wall_ms()))
+
+
+# ------------------------------------------------------------------ the order of the steps
+def watched(port: Any, name: str, call: str, seen: list[str]) -> None:
+    original: Callable[..., Any] = getattr(port, call)
+
+    def noted(*args: Any) -> Any:
+        seen.append(name)
+        return original(*args)
+
+    setattr(port, call, noted)
+
+
+def test_dead_letter_then_record_then_next_attempt_then_ack() -> None:
+    def script(envelope: Envelope) -> Report:
+        if envelope.attempt == 1:
+            return ALL_SENT
+        return Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone"), 1: BUSY.verdict})
+
+    world = World(script)
+    world.add_task("t", 3, chunk=3)
+    seen: list[str] = []
+    worker = world.worker()
+    watched(world.dead_letters, "letter", "publish", seen)
+    watched(world.outcomes, "record", "publish", seen)
+    watched(worker.publisher, "again", "publish", seen)
+    watched(worker.lanes, "ack", "ack", seen)
+    run(world, "t")
+    assert seen == ["letter", "record", "again", "ack", "record", "ack"]
+    assert world.counts("t") == {"sent": 2, "invalid": 1}
+
+
+@pytest.mark.parametrize("failing", ["letters", "record", "next attempt"])
+def test_nothing_is_acked_before_everything_is_stored(failing: str) -> None:
+    def script(envelope: Envelope) -> Report:
+        if envelope.attempt == 1:
+            return ALL_SENT
+        return Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone"), 1: BUSY.verdict})
+
+    world = World(script)
+    lane = world.add_task("t", 3, chunk=3)
+    worker = world.worker()
+    faults: Any = {
+        "letters": world.dead_letters.receipts,
+        "record": world.outcomes.receipts,
+        "next attempt": worker.publisher,
+    }[failing]
+    faults.fail = 1_000_000
+    world.run(within_s=30)
+    assert len(world.broker.open(lane)) == 1
+    assert len(world.provider_calls) == 1
+    faults.fail = 0
+    run(world, "t")
+    assert world.counts("t") == {"sent": 2, "invalid": 1}
+    assert most_calls(world) == 1
+
+
+def test_a_record_without_receipt_is_written_again_and_counts_once() -> None:
+    world = World()
+    world.add_task("t", 10)
+    world.outcomes.receipts.lose = 1
+    worker = world.worker()
+    run(world, "t")
+    assert world.counts("t") == {"sent": 10}
+    assert worker.engine.stats.stored_again == 1
+    assert most_calls(world) == 1
+
+
+def test_a_next_attempt_without_receipt_is_published_again_and_sent_once() -> None:
+    world = World(busy_at_first)
+    world.add_task("t", 4, chunk=4)
+    worker = world.worker()
+    worker.publisher.lose = 1
+    run(world, "t")
+    assert world.counts("t") == {"sent": 4}
+    assert most_calls(world) == 1
+
+
+# ------------------------------------------------------------------ copies
+def test_copies_of_a_resumed_submission_are_sent_once() -> None:
+    world = World()
+    lane = world.add_task("t", 200)
+    world.broker.repeat(lane)
+    worker = world.worker()
+    run(world, "t")
+    assert most_calls(world) == 1
+    assert worker.engine.stats.dropped == 200
+
+
+def test_what_is_redelivered_while_it_is_sent_is_not_sent_again() -> None:
+    world = World()
+    lane = world.add_task("t", 20)
+    first = world.worker()
+    first.courier.paused.add("null")
+    first.work()
+    world.broker.take_away(lane)
+    world.worker()
+    world.run(within_s=1.0)
+    assert len(world.provider_calls) == 0
+    first.courier.paused.clear()
+    first.courier.answer()
+    run(world, "t")
+    assert most_calls(world) == 1
+    assert world.counts("t") == {"sent": 20}
+
+
+def test_forgotten_acks_bring_nothing_back() -> None:
+    world = World()
+    lane = world.add_task("t", 50)
+    world.worker()
+    run(world, "t")
+    world.broker.forget_acks(lane)
+    run(world, "t")
+    assert most_calls(world) == 1
+
+
+def test_a_copy_of_what_is_recorded_and_open_gets_its_next_attempt_again() -> None:
+    world = World(busy_at_first)
+    lane = world.add_task("t", 4, chunk=4)
+    worker = world.worker()
+    world.run(lambda: not world.broker.open(lane))
+    retry = world.topics.retry_lane(Tier.HIGH, 1)
+    # The next attempt got lost after all, and the first comes again.
+    world.broker.delete(retry)
+    world.broker.create(retry)
+    worker.die()
+    world.broker.forget_acks(lane)
+    second = world.worker()
+    run(world, "t")
+    assert second.engine.stats.republished == 1
+    assert world.counts("t") == {"sent": 4}
+    assert most_calls(world) == 1
+
+
+def test_only_the_open_targets_are_tried_again() -> None:
+    def script(envelope: Envelope) -> Report:
+        return Report(exceptions={1: BUSY.verdict, 3: BUSY.verdict}) if envelope.attempt == 0 else ALL_SENT
+
+    world = World(script)
+    world.add_task("t", 5, chunk=5)
+    world.worker()
+    run(world, "t")
+    assert [envelope.targets for envelope in world.provider_calls][1] == ["t:1", "t:3"]
+    assert world.provider_calls[1].positions == [1, 3]
+
+
+# ------------------------------------------------------------------ retries
+def test_the_last_attempt_fails_the_targets_and_says_why() -> None:
+    world = World(always_busy)
+    world.add_task("t", 2, chunk=2, max_attempts=3)
+    world.worker()
+    started_s = world.clock.monotonic_s()
+    run(world, "t")
+    assert world.counts("t") == {"failed": 2}
+    assert [envelope.attempt for envelope in world.provider_calls] == [0, 1, 2]
+    assert world.clock.monotonic_s() - started_s >= 6.0, "delays of 1 and 5 seconds"
+    (letter,) = world.dead_letters.letters
+    assert letter.targets == ["t:0", "t:1"]
+    assert letter.reasons == ["gave up after 3 attempts; the last: busy"] * 2
+
+
+def test_an_envelope_waits_for_the_longest_of_its_delays() -> None:
+    def script(envelope: Envelope) -> Report:
+        if envelope.attempt:
+            return ALL_SENT
+        return Report(exceptions={0: BUSY.verdict, 1: Verdict(RETRY, "later", 20.0)})
+
+    world = World(script)
+    world.add_task("t", 3, chunk=3, tier=Tier.MEDIUM)
+    world.worker()
+    started_s = world.clock.monotonic_s()
+    run(world, "t")
+    assert 30.0 <= world.clock.monotonic_s() - started_s < 32.0
+    assert most_calls(world) == 1
+
+
+# ------------------------------------------------------------------ what is not sent
+@pytest.mark.parametrize("how", ["cancelled", "expired"])
+def test_what_is_closed_in_a_shared_lane_is_recorded_without_being_sent(how: str) -> None:
+    world = World()
+    world.add_task("t", 30, shared=True, tier=Tier.LOW, expires_in_s=5)
+    world.add_task("other", 30, shared=True, tier=Tier.LOW)
+    if how == "cancelled":
+        change(world, "t", "cancelled", "1")
+    else:
+        world.clock.advance(6.0)
+    world.worker()
+    run(world, "t", "other")
+    assert world.counts("t") == {how: 30}
+    assert world.counts("other") == {"sent": 30}
+    assert {envelope.task for envelope in world.provider_calls} == {"other"}
+
+
+def test_a_cancelled_task_with_its_own_lane_is_left_alone_and_closed_as_a_whole() -> None:
+    world = World()
+    lane = world.add_task("t", 30)
+    change(world, "t", "cancelled", "1")
+    world.worker()
+    world.run(lambda: world.finished("t"))
+    assert world.counts("t") == {"cancelled": 30}
+    assert world.provider_calls == []
+    assert len(world.broker.open(lane)) == 30
+
+
+def test_an_envelope_of_an_unknown_task_is_kept_whole_and_never_sent() -> None:
+    world = World()
+    lane = world.topics.shared_lane(0)
+    world.add_task("known", 3, shared=True)
+    world.publish("stranger", lane, 2)
+    world.worker()
+    run(world, "known")
+    assert {envelope.task for envelope in world.provider_calls} == {"known"}
+    bodies = [decode_envelope(letter.body) for letter in world.dead_letters.letters]
+    assert [(envelope.task, envelope.sequence) for envelope in bodies] == [("stranger", 0), ("stranger", 1)]
+    assert "stranger" not in [record.task for record in records(world)]
+
+
+def test_a_paused_task_leaves_the_retry_lanes_and_goes_on_from_its_own() -> None:
+    world = World(busy_at_first)
+    lane = world.add_task("t", 6, chunk=3)
+    worker = world.worker()
+    world.run(lambda: bool(world.provider_calls))
+    change(world, "t", "paused", "1")
+    world.run(lambda: worker.engine.stats.moved == 2)
+    calls = len(world.provider_calls)
+    world.run(within_s=10.0)
+    assert len(world.provider_calls) == calls
+    assert [envelope.attempt for envelope in world.broker.open(lane)] == [1, 1]
+    change(world, "t", "paused", "0")
+    run(world, "t")
+    assert world.counts("t") == {"sent": 6}
+    assert most_calls(world) == 1
+
+
+def test_envelopes_of_a_writer_that_does_not_count_are_dropped() -> None:
+    world = World()
+    lane = world.add_task("t", 5)
+    world.publish("t", lane, 5, writer="stage-1-attempt-2")
+    worker = world.worker()
+    run(world, "t")
+    assert worker.engine.stats.dropped == 5
+    assert len(world.provider_calls) == 5
+
+
+# ------------------------------------------------------------------ records
+def records(world: World) -> list[Outcomes]:
+    decoded = [decode_record(record) for record in world.outcomes.partitions[0]]
+    return [record for record in decoded if isinstance(record, Outcomes)]
+
+
+def test_one_record_covers_many_envelopes() -> None:
+    world = World()
+    world.add_task("t", 1_000)
+    world.worker()
+    run(world, "t")
+    assert len(records(world)) <= 5
+    assert sum(run.count for record in records(world) for run in record.runs) == 1_000
+    assert all(record.mixed == [] for record in records(world))
+
+
+def test_a_view_that_is_not_ready_is_not_sent_for() -> None:
+    world = World()
+    world.add_task("t", 10)
+    world.view.begin_epoch("new", 0)
+    worker = world.worker()
+    world.run(within_s=10.0)
+    assert world.provider_calls == []
+    assert len(worker.leases.requests) < 12, "asks less and less often"
+    for topic in ("control", "0"):
+        world.view.mark_read(topic, "new")
+    run(world, "t")
+    assert most_calls(world) == 1

@@ -1,0 +1,259 @@
+"""Laws of the local pick."""
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.scheduler import Flow, Scheduler
+from dispatcher.sharing import share_out
+from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
+
+HIGH, MEDIUM, LOW = TIERS
+Lane = Flow[str]
+
+tier_weights = st.fixed_dictionaries({tier: st.integers(1, 20).map(lambda w: w * 500) for tier in TIERS})
+sizes = st.integers(1, 500)
+lane_weights = st.integers(1, 50).map(lambda w: w * 200)
+
+
+def backlogged(scheduler: Scheduler[str], lanes: dict[str, tuple[Tier, int]]) -> dict[str, Lane]:
+    """Lanes that always have something to send."""
+    flows = {name: scheduler.flow(name, tier, weight) for name, (tier, weight) in lanes.items()}
+    for flow in flows.values():
+        scheduler.enter(flow)
+    return flows
+
+
+def send(scheduler: Scheduler[str], size: int) -> str:
+    flow = scheduler.pick()
+    assert flow is not None
+    scheduler.charge(flow, size)
+    return flow.item
+
+
+def send_targets(scheduler: Scheduler[str], targets: int, size: dict[str, int]) -> list[tuple[str, int]]:
+    """What was sent, in order, until so many targets were."""
+    sent = []
+    while targets > 0:
+        flow = scheduler.pick()
+        assert flow is not None
+        scheduler.charge(flow, size[flow.item])
+        sent.append((flow.item, size[flow.item]))
+        targets -= size[flow.item]
+    return sent
+
+
+# ------------------------------------------------------------------ law 1: shares
+@given(weights=tier_weights, size=st.fixed_dictionaries(dict.fromkeys(TIERS, sizes)), lanes=st.integers(1, 5))
+@settings(max_examples=60, deadline=None)
+def test_any_ten_thousand_targets_are_shared_by_tier(
+    weights: dict[Tier, int], size: dict[Tier, int], lanes: int
+) -> None:
+    scheduler: Scheduler[str] = Scheduler(weights)
+    names = {f"{tier}/{i}": tier for tier in TIERS for i in range(lanes)}
+    backlogged(scheduler, {name: (tier, 1000) for name, tier in names.items()})
+    sent = send_targets(scheduler, 25_000, {name: size[tier] for name, tier in names.items()})
+    tiers = [names[name] for name, targets in sent for _ in range(targets)]
+    for start in range(0, 15_000, 1_000):
+        window = Counter(tiers[start : start + 10_000])
+        for tier in TIERS:
+            fair = 10_000 * weights[tier] / sum(weights.values())
+            assert abs(window[tier] - fair) <= 100 + max(size.values())
+
+
+@given(weights=st.lists(lane_weights, min_size=2, max_size=6), size=sizes)
+@settings(max_examples=60, deadline=None)
+def test_lanes_of_a_tier_share_by_weight(weights: list[int], size: int) -> None:
+    scheduler: Scheduler[str] = Scheduler()
+    backlogged(scheduler, {str(i): (LOW, weight) for i, weight in enumerate(weights)})
+    sent: Counter[str] = Counter()
+    for name, targets in send_targets(
+        scheduler, 200 * size * len(weights), {str(i): size for i in range(len(weights))}
+    ):
+        sent[name] += targets
+    for (i, one), (j, two) in pairwise(enumerate(weights)):
+        ahead = abs(sent[str(i)] / one - sent[str(j)] / two)
+        assert ahead <= size / one + size / two, "start-time fair: never further apart than an envelope each"
+
+
+# ------------------------------------------------------------------ law 3: no starvation
+@given(weights=tier_weights, size=st.fixed_dictionaries(dict.fromkeys(TIERS, sizes)))
+@settings(max_examples=100, deadline=None)
+def test_the_gap_between_two_sends_of_a_tier_is_bounded(weights: dict[Tier, int], size: dict[Tier, int]) -> None:
+    scheduler: Scheduler[str] = Scheduler(weights)
+    backlogged(scheduler, {str(tier): (tier, 1000) for tier in TIERS})
+    total = sum(weights.values())
+    sent = send_targets(scheduler, 30_000, {str(tier): size[tier] for tier in TIERS})
+    for tier in TIERS:
+        largest_of_others = sum(size[other] for other in TIERS if other is not tier)
+        bound = (total - weights[tier]) / weights[tier] * size[tier] + largest_of_others
+        gap = 0
+        seen = False
+        for name, targets in sent:
+            if name == tier:
+                assert not seen or gap <= bound
+                gap, seen = 0, True
+            else:
+                gap += targets
+
+
+# ------------------------------------------------------------------ law 4: coming late, being idle
+@given(before=st.integers(1, 5_000), weight=lane_weights, size=sizes)
+@settings(max_examples=60, deadline=None)
+def test_a_late_lane_neither_waits_nor_owes(before: int, weight: int, size: int) -> None:
+    scheduler: Scheduler[str] = Scheduler()
+    backlogged(scheduler, {"early": (HIGH, 1000)})
+    for _ in range(before):
+        send(scheduler, size)
+    late = scheduler.flow("late", HIGH, weight)
+    scheduler.enter(late)
+    sent = Counter(send(scheduler, size) for _ in range(400))
+    fair = 400 * weight / (weight + 1000)
+    assert abs(sent["late"] - fair) <= 2
+
+
+def test_an_idle_tier_saves_nothing_up() -> None:
+    scheduler: Scheduler[str] = Scheduler()
+    flows = backlogged(scheduler, {"high": (HIGH, 1000), "low": (LOW, 1000)})
+    scheduler.leave(flows["high"])
+    for _ in range(5_000):
+        assert send(scheduler, 10) == "low"
+    scheduler.enter(flows["high"])
+    sent = Counter(send(scheduler, 10) for _ in range(700))
+    assert abs(sent["high"] - 600) <= 2
+
+
+def test_a_lane_that_leaves_and_comes_back_gains_nothing() -> None:
+    scheduler: Scheduler[str] = Scheduler()
+    flows = backlogged(scheduler, {"steady": (HIGH, 1000), "flighty": (HIGH, 1000)})
+    sent: Counter[str] = Counter()
+    for _ in range(2_000):
+        sent[send(scheduler, 1)] += 1
+        scheduler.leave(flows["flighty"])
+        scheduler.enter(flows["flighty"])
+    assert abs(sent["steady"] - sent["flighty"]) <= 2
+
+
+# ------------------------------------------------------------------ law 5: live changes
+def test_changes_of_weight_and_tier_count_at_once() -> None:
+    scheduler: Scheduler[str] = Scheduler()
+    flows = backlogged(scheduler, {"a": (HIGH, 1000), "b": (HIGH, 1000), "c": (LOW, 1000)})
+    for _ in range(1_000):
+        send(scheduler, 1)
+    scheduler.change(flows["a"], HIGH, 3_000)
+    sent = Counter(send(scheduler, 1) for _ in range(700))
+    assert abs(sent["a"] - 450) <= 3
+    scheduler.change(flows["a"], LOW, 1_000)
+    sent = Counter(send(scheduler, 1) for _ in range(700))
+    assert abs(sent["b"] - 600) <= 3
+    assert abs(sent["a"] - 50) <= 3
+    scheduler.set_tier_weights({HIGH: 1_000, MEDIUM: 1_000, LOW: 1_000})
+    sent = Counter(send(scheduler, 1) for _ in range(700))
+    assert abs(sent["b"] - 350) <= 3
+
+
+# ------------------------------------------------------------------ groups
+def test_a_closed_group_is_passed_over_and_not_owed() -> None:
+    scheduler: Scheduler[str] = Scheduler()
+    one = scheduler.flow("one", HIGH, 1000, "http")
+    two = scheduler.flow("two", HIGH, 1000, "null")
+    for flow in (one, two):
+        scheduler.enter(flow)
+    scheduler.close("http")
+    assert {send(scheduler, 1) for _ in range(1_000)} == {"two"}
+    scheduler.close("null")
+    assert scheduler.pick() is None
+    scheduler.open("http")
+    scheduler.open("null")
+    sent = Counter(send(scheduler, 1) for _ in range(100))
+    assert abs(sent["one"] - 50) <= 1
+
+
+def test_a_flow_of_a_closed_group_may_come_and_go() -> None:
+    scheduler: Scheduler[str] = Scheduler()
+    scheduler.close("http")
+    flow = scheduler.flow("one", HIGH, 1000, "http")
+    scheduler.enter(flow)
+    assert scheduler.pick() is None
+    scheduler.leave(flow)
+    scheduler.open("http")
+    assert scheduler.pick() is None
+    scheduler.enter(flow)
+    assert scheduler.pick() is flow
+
+
+# ------------------------------------------------------------------ any course of events
+@st.composite
+def course(draw: st.DrawFn) -> list[tuple[str, int]]:
+    events = st.tuples(st.sampled_from(["enter", "leave", "send", "tier", "close", "open"]), st.integers(0, 5))
+    return draw(st.lists(events, max_size=120))
+
+
+@given(events=course())
+@settings(max_examples=150, deadline=None)
+def test_a_pick_is_always_one_that_can_be_sent_and_is_found_if_there_is_one(events: list[tuple[str, int]]) -> None:
+    def play() -> list[str]:
+        scheduler: Scheduler[str] = Scheduler()
+        flows = [scheduler.flow(str(i), TIERS[i % 3], 1000, f"g{i % 2}") for i in range(6)]
+        entered: set[int] = set()
+        closed: set[str] = set()
+        order = []
+        for event, i in events:
+            if event == "enter":
+                scheduler.enter(flows[i])
+                entered.add(i)
+            elif event == "leave":
+                scheduler.leave(flows[i])
+                entered.discard(i)
+            elif event == "tier":
+                scheduler.change(flows[i], TIERS[(i + 1) % 3], 2000)
+            elif event == "close":
+                closed.add(f"g{i % 2}")
+                scheduler.close(f"g{i % 2}")
+            elif event == "open":
+                closed.discard(f"g{i % 2}")
+                scheduler.open(f"g{i % 2}")
+            possible = {str(i) for i in entered if f"g{i % 2}" not in closed}
+            flow = scheduler.pick()
+            assert (flow is None) == (not possible)
+            if flow is not None:
+                assert flow.item in possible
+                scheduler.charge(flow, 3)
+                order.append(flow.item)
+        return order
+
+    assert play() == play(), "the same events, the same picks"
+
+
+def test_many_lanes_coming_and_going_leave_nothing_behind() -> None:
+    scheduler: Scheduler[str] = Scheduler()
+    flows = backlogged(scheduler, {str(i): (HIGH, 1000) for i in range(10)})
+    for _ in range(5_000):
+        for flow in flows.values():
+            scheduler.leave(flow)
+            scheduler.enter(flow)
+    (group,) = flows["0"].tier.groups.values()
+    assert len(group.heap) < 200
+
+
+# ------------------------------------------------------------------ sharing out
+@given(
+    total=st.integers(0, 10_000),
+    needs=st.lists(st.tuples(st.integers(0, 5_000), st.integers(1, 9_000)), min_size=1, max_size=12),
+)
+def test_sharing_out_gives_no_more_than_needed_and_wastes_nothing(total: int, needs: list[tuple[int, int]]) -> None:
+    shares = share_out(total, needs)
+    assert all(share <= need for share, (need, _) in zip(shares, needs, strict=True))
+    assert sum(shares) >= min(total, sum(need for need, _ in needs))
+    assert sum(shares) <= total + len(needs)
+    unmet = [share / weight for share, (need, weight) in zip(shares, needs, strict=True) if share < need]
+    met = [share / weight for share, (need, weight) in zip(shares, needs, strict=True) if share == need]
+    if unmet and met:
+        assert min(met) <= max(unmet) + 1
+
+
+def test_default_weights_are_six_three_one() -> None:
+    assert [DEFAULT_TIER_WEIGHTS[tier] for tier in TIERS] == pytest.approx([6000, 3000, 1000])
