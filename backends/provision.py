@@ -215,6 +215,15 @@ def _check_namespace(admin: PulsarAdmin, namespace: str, policies: tuple[Policy,
 
 
 def _check_topics(admin: PulsarAdmin, names: Topics) -> list[Finding]:
-    there = set(_all_topics(admin, [names.shared_namespace, names.system_namespace]))
-    missing = [topic for topic in [*names.standing_lanes(), *names.system_topics()] if topic not in there]
-    return [Finding("fail", f"topic {topic} is missing", _PROVISION) for topic in missing]
+    there = set(_all_topics(admin, [names.system_namespace]))
+    missing = [topic for topic in names.system_topics() if topic not in there]
+    missing += _each(lambda lane: _missing_lane(admin, lane), names.standing_lanes())
+    return [Finding("fail", f"{topic} is missing", _PROVISION) for topic in missing]
+
+
+def _missing_lane(admin: PulsarAdmin, lane: str) -> list[str]:
+    """A topic without its subscription is none: it drops what it is sent."""
+    try:
+        return [] if SUBSCRIPTION in admin.subscriptions(lane) else [f"{lane}: its subscription {SUBSCRIPTION}"]
+    except NotFound:
+        return [lane]

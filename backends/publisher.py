@@ -39,7 +39,7 @@ class LaneProducerSettings:
     batch_bytes: int = 128 * 1024
     batch_delay_ms: int = 5
     in_flight_messages: int = 20_000
-    in_flight_bytes: int = 64 * 1024 * 1024
+    in_flight_bytes: int = 32 * 1024 * 1024
     stall_s: float = 60.0
 
 
@@ -96,6 +96,12 @@ class LaneProducer:
                 raise self._error
             if self._messages:
                 raise self._stalled(timeout_s)
+
+    @property
+    def receipts(self) -> int:
+        """Pieces confirmed or failed so far; if it stands still while something is in flight, Pulsar does."""
+        with self._room:
+            return self._receipts
 
     @property
     def in_flight(self) -> tuple[int, int]:
@@ -227,24 +233,37 @@ _TIDY_S = 1.0
 
 @dataclass(frozen=True)
 class PublisherSettings:
-    """max_lanes: most producers kept. idle_s: one not used for so long is closed, so that its lane can be deleted."""
+    """max_lanes: most producers kept. idle_s: one not used for so long is closed, so that its lane can be deleted.
+    stuck_s: one that gets no receipts for so long is closed, and what it holds fails (its topic is gone, perhaps)."""
 
     max_lanes: int = 64
     idle_s: float = 5.0
-    producer: LaneProducerSettings = LaneProducerSettings(in_flight_bytes=16 * 1024 * 1024)
+    stuck_s: float = 30.0
+    producer: LaneProducerSettings = LaneProducerSettings(in_flight_bytes=16 * 1024 * 1024, stall_s=30.0)
 
 
 @dataclass
 class _Lane:
-    """waiting: publishings until the producer is there."""
+    """waiting: publishings until the producer is there. used_s: last publishing; moved_s: when receipts were last seen
+    to have grown."""
 
     used_s: float
     producer: LaneProducer | None = None
     waiting: list[tuple[Sequence[Envelope], Done]] = field(default_factory=list)
+    receipts: int = 0
+    moved_s: float = 0.0
 
-    @property
-    def idle(self) -> bool:
-        return self.producer is not None and self.producer.in_flight[0] == 0
+    def idle_for(self, now_s: float) -> float | None:
+        """Seconds since it was used; None if something is under way."""
+        busy = self.producer is None or self.producer.in_flight[0] > 0
+        return None if busy else now_s - self.used_s
+
+    def stuck_for(self, now_s: float) -> float:
+        """Seconds in which nothing was confirmed although something is in flight (a topic that is gone)."""
+        if self.producer is None or not self.producer.in_flight[0] or self.producer.receipts != self.receipts:
+            self.receipts = 0 if self.producer is None else self.producer.receipts
+            self.moved_s = now_s
+        return now_s - self.moved_s
 
 
 class LanePublisher:
@@ -356,13 +375,16 @@ class LanePublisher:
             lane.producer.close()
 
     def _tidy(self) -> None:
-        """Closes producers that are too many or too long unused; those with something in flight stay."""
+        """Closes producers that are too many or too long unused, and those that are stuck (what they hold fails)."""
         now_s = self._clock.monotonic_s()
         surplus = len(self._lanes) - self._settings.max_lanes
         if surplus <= 0 and now_s - self._tidied_s < _TIDY_S:
             return
         self._tidied_s = now_s
-        idle = [(name, lane.used_s) for name, lane in self._lanes.items() if lane.idle]
-        for index, (name, used_s) in enumerate(idle):
-            if index < surplus or now_s - used_s >= self._settings.idle_s:
+        for name, lane in list(self._lanes.items()):
+            idle_s = lane.idle_for(now_s)
+            if idle_s is not None and (surplus > 0 or idle_s >= self._settings.idle_s):
+                self._forget(name)
+                surplus -= 1
+            elif lane.stuck_for(now_s) >= self._settings.stuck_s:
                 self._forget(name)

@@ -133,7 +133,7 @@ class PulsarAdmin:
         return dict(self._json(f"{_path(topic)}/stats"))
 
     def backlog(self, topic: str, subscription: str = SUBSCRIPTION) -> int:
-        """Messages not acknowledged yet. Exact up to what is acknowledged inside a batch. Raises NotFound."""
+        """Entries (producer batches, not messages) that are not wholly acknowledged. Raises NotFound."""
         found = self._json(f"{_path(topic)}/stats?getPreciseBacklog=true")["subscriptions"].get(subscription)
         if found is None:
             raise NotFound(f"Topic {topic} has no subscription {subscription}.")
@@ -174,7 +174,8 @@ class PulsarAdmin:
                 method, f"{self._root}/{path}{query}", body=content, headers={**self._http.headers, **headers}
             )
         except urllib3.exceptions.HTTPError as error:
-            raise Unreachable(f"Pulsar: {method} {path} got no answer from {self._root}: {error}.", _WAIT) from error
+            reason = str(getattr(error, "reason", error)).split("): ")[-1]
+            raise Unreachable(f"Pulsar: {method} {self._root}/{path} got no answer: {reason}.", _WAIT) from error
         if answer.status >= 300:
             raise _failure(f"{method} {path}", answer.status, answer.data)
         return answer.data

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pulsar
@@ -39,6 +39,12 @@ def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threa
             tls_private_key_file_path=_path(settings.tls_key),
             logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, log_file),
         )
+
+
+def close(client: pulsar.Client) -> None:
+    """Closes a client with all that it made. Never fails: after an outage the client says that it was closed before."""
+    with suppress(pulsar.PulsarException):
+        client.close()
 
 
 def _authentication(settings: PulsarSettings) -> pulsar.Authentication | None:

@@ -1,0 +1,82 @@
+"""Lanes made and deleted by REST."""
+
+import pulsar
+import pytest
+
+from backends.pulsar_admin import PulsarAdmin
+from dispatcher.errors import NotFound, Unreachable
+from dispatcher.topics import SUBSCRIPTION, Topics
+from fairlane.settings import Settings
+from tests.integration.pulsar_helpers import bodies_in, eventually
+
+
+def test_a_lane_is_made_once_and_holds_what_it_is_sent_before_anybody_attaches(
+    client: pulsar.Client, admin: PulsarAdmin, lane: str
+) -> None:
+    admin.create_lane(lane)
+    assert admin.subscriptions(lane) == [SUBSCRIPTION]
+    assert admin.list_topics("/".join(lane.split("/")[2:4])) == [lane]
+    client.create_producer(lane).send(b"first")
+    admin.create_lane(lane)
+    assert bodies_in(client, lane, 1) == [b"first"]
+
+
+def test_a_subscription_made_late_gets_what_is_still_there(
+    client: pulsar.Client, admin: PulsarAdmin, lane: str
+) -> None:
+    client.create_producer(lane).send(b"before")
+    assert admin.create_subscription(lane, "second")
+    assert not admin.create_subscription(lane, "second")
+    assert admin.backlog(lane, "second") == 1
+    admin.delete_subscription(lane, "second")
+    admin.delete_subscription(lane, "second")
+    with pytest.raises(NotFound):
+        admin.backlog(lane, "second")
+
+
+def test_a_lane_is_not_deleted_under_those_attached(client: pulsar.Client, admin: PulsarAdmin, lane: str) -> None:
+    producer = client.create_producer(lane)
+    producer.send(b"undrained")
+    assert not admin.delete_topic(lane)
+    consumer = client.subscribe(lane, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
+    producer.close()
+    assert not admin.delete_topic(lane)
+    consumer.close()
+    assert admin.delete_topic(lane)
+    assert admin.delete_topic(lane)  # gone already
+    assert not admin.topic_exists(lane)
+
+
+def test_a_lane_deleted_by_force_does_not_come_back_with_its_consumer(
+    client: pulsar.Client, admin: PulsarAdmin, lane: str
+) -> None:
+    consumer = client.subscribe(lane, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
+    assert admin.delete_topic(lane, force=True)
+    with pytest.raises(pulsar.Timeout):
+        consumer.receive(1_500)  # longer than the client's first attempts to attach again
+    assert not admin.topic_exists(lane)
+
+
+def test_an_unloaded_lane_serves_on(client: pulsar.Client, admin: PulsarAdmin, lane: str) -> None:
+    producer = client.create_producer(lane)
+    producer.send(b"one")
+    admin.unload(lane)
+    producer.send(b"two")
+    assert bodies_in(client, lane, 2) == [b"one", b"two"]
+    eventually(lambda: admin.backlog(lane) == 0, "the backlog is gone")
+
+
+def test_names_that_do_not_exist(admin: PulsarAdmin, names: Topics) -> None:
+    missing = names.own_lane("missing")
+    assert not admin.topic_exists(missing)
+    assert admin.list_topics(f"{names.tenant}/nowhere") == []
+    assert admin.namespaces("no-such-tenant") == []
+    for ask in (admin.stats, admin.backlog, admin.subscriptions):
+        with pytest.raises(NotFound):
+            ask(missing)
+
+
+def test_a_broker_that_is_not_there_is_unreachable(fresh_settings: Settings) -> None:
+    admin = PulsarAdmin(fresh_settings.pulsar.model_copy(update={"admin_url": "http://127.0.0.1:9"}))
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9.*refused.*FAIRLANE_PULSAR_ADMIN_URL"):
+        admin.health()

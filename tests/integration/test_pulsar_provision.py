@@ -1,0 +1,89 @@
+"""Provisioning on a real broker: what it makes, that it is idempotent, that it mends, and what doctor says of it."""
+
+import pulsar
+import pytest
+
+from backends.policies import RETENTION_DAYS
+from backends.provision import check, deprovision, provision
+from backends.pulsar_admin import PulsarAdmin
+from backends.pulsar_client import topics, translated
+from dispatcher.errors import NotFound
+from dispatcher.topics import SUBSCRIPTION, Topics
+from fairlane.settings import Settings
+from fairlane.stack.addresses import StackAddresses
+from tests.conftest import settings_for
+
+
+def test_a_second_provisioning_changes_nothing(stack: StackAddresses) -> None:
+    settings = settings_for(stack, "t-provision").pulsar
+    deprovision(settings)
+    try:
+        said = provision(settings)
+        names = topics(settings)
+        assert said[0] == "created tenant t-provision"
+        for thing in [*names.task_namespaces(), *names.standing_lanes(), *names.system_topics()]:
+            assert any(thing in line for line in said), thing
+        assert provision(settings) == []
+    finally:
+        deprovision(settings)
+    admin = PulsarAdmin(settings)
+    assert settings.tenant not in admin.tenants()
+    assert admin.namespaces(settings.tenant) == []
+
+
+def test_what_was_changed_by_hand_is_found_mended_and_said(
+    fresh_settings: Settings, admin: PulsarAdmin, names: Topics
+) -> None:
+    namespace = names.task_namespaces()[0]
+    admin.set_policy(namespace, "deduplication", True)
+    admin.set_policy(names.system_namespace, "messageTTL", 60)
+    admin.delete_subscription(names.shared_lane(1), SUBSCRIPTION)
+    admin.delete_topic(names.retry_lanes()[0][0])
+    failed = [finding for finding in check(fresh_settings.pulsar) if finding.level == "fail"]
+    assert len(failed) == 4
+    assert all(finding.fix == "Run `fairlane provision`." for finding in failed)
+
+    said = provision(fresh_settings.pulsar)
+    assert len(said) == 4
+    assert f"namespace {namespace}: Pulsar's deduplication is off" in said
+    assert f"created lane {names.shared_lane(1)}" in said
+    assert [finding for finding in check(fresh_settings.pulsar) if finding.level == "fail"] == []
+    assert provision(fresh_settings.pulsar) == []
+
+
+def test_the_broker_of_the_stack_is_set_up_as_doctor_wants_it(fresh_settings: Settings) -> None:
+    findings = check(fresh_settings.pulsar)
+    assert {finding.level for finding in findings} == {"ok"}
+    assert any("preciseDispatcherFlowControl is true" in finding.what for finding in findings)
+
+
+def test_doctor_says_so_when_nobody_answers(fresh_settings: Settings) -> None:
+    nobody = fresh_settings.pulsar.model_copy(update={"admin_url": "http://127.0.0.1:9"})
+    (finding,) = check(nobody)
+    assert finding.level == "fail"
+    assert "FAIRLANE_PULSAR_ADMIN_URL" in finding.fix
+
+
+def test_records_are_kept_and_lanes_never_evict(admin: PulsarAdmin, names: Topics) -> None:
+    system = admin.policies(names.system_namespace)
+    assert system["retention_policies"] == {"retentionTimeInMinutes": RETENTION_DAYS * 1440, "retentionSizeInMB": -1}
+    for namespace in [*names.task_namespaces(), names.shared_namespace, names.system_namespace]:
+        policies = admin.policies(namespace)
+        assert policies["backlog_quota_map"]["destination_storage"]["policy"] == "producer_request_hold"
+        assert policies["deduplicationEnabled"] is False
+        assert policies["inactive_topic_policies"]["deleteWhileInactive"] is False
+
+
+@pytest.mark.parametrize("attach", ["producer", "reader", "consumer"])
+def test_a_topic_never_comes_into_being_by_accident(
+    client: pulsar.Client, admin: PulsarAdmin, names: Topics, attach: str
+) -> None:
+    lane = names.own_lane("never-made")
+    attempts = {
+        "producer": lambda: client.create_producer(lane),
+        "reader": lambda: client.create_reader(lane, pulsar.MessageId.earliest),
+        "consumer": lambda: client.subscribe(lane, SUBSCRIPTION),
+    }
+    with pytest.raises(NotFound), translated("attach"):
+        attempts[attach]()
+    assert not admin.topic_exists(lane)

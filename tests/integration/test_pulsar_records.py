@@ -1,0 +1,219 @@
+"""Control, outcome and dead-letter topics: positions, readers that go on exactly where they were, records not lost."""
+
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pulsar
+import pytest
+
+from backends.control_topic import ControlTopic
+from backends.dead_letter_topic import DeadLetterTopic, read_dead_letters
+from backends.outcome_topic import OutcomeTopic
+from backends.pulsar_admin import PulsarAdmin
+from backends.record_producer import RecordProducer
+from backends.topic_reader import Record, TopicReader
+from dispatcher.control import GlobalChange, decode_control
+from dispatcher.errors import NotFound, Unreachable
+from dispatcher.outcome import EpochMark, Outcomes, Run, decode_record
+from dispatcher.ports import DeadLetter
+from dispatcher.topics import Topics
+from tests.integration.pulsar_helpers import Answers, eventually
+
+
+def change(number: int) -> GlobalChange:
+    return GlobalChange(1, "capacity", str(number), 0)
+
+
+def read_all(reader: TopicReader, limit: int = 1_000) -> list[Record]:
+    records: list[Record] = []
+    while not reader.at_end():
+        records += reader.read(limit, 1.0)
+    return records
+
+
+# ---------------------------------------------------------------- control
+def test_positions_are_told_in_topic_order_and_read_again(client: pulsar.Client, names: Topics) -> None:
+    control = ControlTopic(client, names)
+    positions = [control.append(change(0)), *control.append_many([change(n) for n in range(1, 250)])]
+    assert positions == sorted(set(positions))
+    found = read_all(control.reader())
+    assert [record.position for record in found] == positions
+    assert [decode_control(record.body) for record in found] == [change(n) for n in range(250)]
+
+
+def test_a_reader_begins_exactly_behind_its_position_wherever_that_is_in_a_batch(
+    client: pulsar.Client, admin: PulsarAdmin, names: Topics
+) -> None:
+    control = ControlTopic(client, names)
+    positions = control.append_many([change(n) for n in range(130)])
+    admin.unload(names.control)  # another ledger
+    positions += control.append_many([change(n) for n in range(130, 260)])
+    edges = [0, 98, 99, 100, 128, 129, 130, 131, 229, 258, 259]
+    for index in [*edges, *random.Random(4).sample(range(260), 10)]:
+        found = read_all(control.reader(positions[index]))
+        assert [record.position for record in found] == positions[index + 1 :], index
+
+
+def test_a_reader_neither_loses_nor_repeats_when_its_topic_moves(
+    client: pulsar.Client, admin: PulsarAdmin, names: Topics
+) -> None:
+    control = ControlTopic(client, names)
+    positions = control.append_many([change(n) for n in range(250)])
+    reader = control.reader()
+    found = reader.read(110, 5.0)
+    assert len(found) == 110
+    admin.unload(names.control)
+    positions.append(control.append(change(250)))
+    found += read_all(reader, limit=7)
+    assert [record.position for record in found] == positions
+
+
+def test_appends_of_many_threads_are_all_stored_and_each_is_told_its_own_position(
+    client: pulsar.Client, names: Topics
+) -> None:
+    control = ControlTopic(client, names)
+    with ThreadPoolExecutor(16) as pool:
+        told = list(pool.map(lambda n: (control.append(change(n)), change(n)), range(400)))
+    found = {record.position: decode_control(record.body) for record in read_all(control.reader())}
+    assert found == dict(told)
+
+
+def test_an_append_that_cannot_be_stored_raises_and_the_next_one_works(
+    client: pulsar.Client, admin: PulsarAdmin, names: Topics
+) -> None:
+    control = ControlTopic(client, names, timeout_s=1.0)
+    control.append(change(0))
+    admin.delete_topic(names.control, force=True)
+    with pytest.raises(Unreachable):
+        control.append(change(1))
+    admin.create_topic(names.control)
+    control.append(change(2))
+    found = [decode_control(record.body) for record in read_all(control.reader())]
+    assert found == [change(2)]  # and the one that was given up does not come later
+
+
+def test_a_reader_waits_for_what_comes(client: pulsar.Client, names: Topics) -> None:
+    control = ControlTopic(client, names)
+    reader = control.reader()
+    assert reader.at_end()
+    assert reader.read(10, 0.05) == []
+    found: list[Record] = []
+    waiting = threading.Thread(target=lambda: found.extend(reader.read(10, 20.0)))
+    waiting.start()
+    position = control.append(change(1))
+    waiting.join(20.0)
+    assert [record.position for record in found] == [position]
+
+
+def test_nothing_is_opened_on_topics_that_were_not_provisioned(client: pulsar.Client) -> None:
+    elsewhere = Topics("no-such-tenant")
+    for build in (ControlTopic, OutcomeTopic, DeadLetterTopic):
+        with pytest.raises(NotFound, match="fairlane provision"):
+            build(client, elsewhere)
+
+
+# ---------------------------------------------------------------- outcomes
+def outcomes(task: str, number: int) -> Outcomes:
+    return Outcomes(1, task, f"w.{number}", 0, "null", [Run("0", 0, number, 1, 1, 0)], [])
+
+
+def test_a_tasks_records_are_in_its_partition_in_order(client: pulsar.Client, names: Topics) -> None:
+    topic, done = OutcomeTopic(client, names), Answers()
+    tasks = [f"task-{n}" for n in range(8)]
+    for number in range(50):
+        for task in tasks:
+            topic.publish(task, outcomes(task, number), done)
+    position = topic.append(1, EpochMark(1, "e"))
+    assert done.wait(400) == [None] * 400
+    read = {partition: read_all(topic.reader(partition)) for partition in range(names.outcome_partitions)}
+    assert read[1][-1].position == position
+    for task in tasks:
+        records = [decode_record(record.body) for record in read[names.partition_of(task)]]
+        mine = [record for record in records if isinstance(record, Outcomes) and record.task == task]
+        assert mine == [outcomes(task, number) for number in range(50)]
+    assert topic.close()
+
+
+def test_a_record_is_kept_until_its_topic_can_be_written_again(
+    client: pulsar.Client, admin: PulsarAdmin, names: Topics
+) -> None:
+    producer, stored = RecordProducer(client, names.outcomes(0)), Answers()
+    admin.delete_topic(names.outcomes(0), force=True)
+    for number in range(20):
+        producer.publish(b"%d" % number, stored)
+    assert not stored.errors
+    admin.create_topic(names.outcomes(0))
+    for number in range(20, 40):
+        producer.publish(b"%d" % number, stored)
+    assert stored.wait(40) == [None] * 40
+    found = [record.body for record in read_all(TopicReader(client, names.outcomes(0)))]
+    assert list(dict.fromkeys(found)) == [b"%d" % number for number in range(40)]
+
+
+def test_a_broken_producer_is_replaced_and_publishes_again_what_has_no_receipt(
+    client: pulsar.Client, names: Topics
+) -> None:
+    producer, stored = RecordProducer(client, names.outcomes(0)), Answers()
+    for number in range(300):
+        producer.publish(b"%d" % number, stored)
+        if number == 150:
+            producer._producer.close_async(lambda _result: None)  # as the client does when a broker fences it off
+    assert stored.wait(300) == [None] * 300
+    found = [record.body for record in read_all(TopicReader(client, names.outcomes(0)))]
+    assert set(found) == {b"%d" % number for number in range(300)}
+    assert producer.close()
+
+
+def test_closing_gives_up_what_cannot_be_stored(client: pulsar.Client, admin: PulsarAdmin, names: Topics) -> None:
+    producer, stored = RecordProducer(client, names.outcomes(0)), Answers()
+    admin.delete_topic(names.outcomes(0), force=True)
+    producer.publish(b"lost", stored)
+    with pytest.raises(Unreachable):
+        producer.append(b"lost as well", 0.1)
+    assert not producer.close(0.1)
+    assert [type(error) for error in stored.wait(1)] == [Unreachable]
+    producer.publish(b"too late", stored)
+    assert len(stored.wait(2)) == 2
+
+
+# ---------------------------------------------------------------- dead letters
+def letter(task: str, sequence: int, positions: list[int], attempt: int = 0, body: bytes = b"") -> DeadLetter:
+    count = len(positions)
+    targets = [f"target-{sequence}-{position}" for position in positions]
+    return DeadLetter(
+        1, task, "0", sequence, attempt, 0, "null", positions, targets, [2] * count, ["gone"] * count, body
+    )
+
+
+def test_dead_letters_are_listed_once_for_their_task(client: pulsar.Client, names: Topics) -> None:
+    topic, done = DeadLetterTopic(client, names), Answers()
+    letters = [
+        letter("a", 0, [0, 1]),
+        letter("b", 0, [0]),
+        letter("a", 0, [1, 2], attempt=1),  # position 1 is a copy
+        letter("a", 1, [0]),
+        letter("a", 1, [0]),  # a copy
+        letter("a", 7, [], body=b"an envelope"),
+        letter("a", 7, [], body=b"an envelope"),
+    ]
+    for one in letters:
+        topic.publish(one, done)
+    assert done.wait(7) == [None] * 7
+    listed = list(read_dead_letters(client, names, "a"))
+    assert listed == [letters[0], letter("a", 0, [2], attempt=1), letters[3], letters[5]]
+    assert list(read_dead_letters(client, names, "nobody")) == []
+    assert topic.close()
+
+
+def test_a_dead_letter_that_cannot_be_read_is_passed_over(
+    client: pulsar.Client, names: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, done = RecordProducer(client, names.dead_letters), Answers()
+    broken.publish(b"\xc1 not a letter", done, key="a")
+    topic = DeadLetterTopic(client, names)
+    eventually(lambda: done.errors == [None], "the broken letter is stored")
+    topic.publish(letter("a", 1, [0]), done)
+    done.wait(2)
+    assert list(read_dead_letters(client, names, "a")) == [letter("a", 1, [0])]
+    assert "cannot be read" in caplog.text
