@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
 from backends.settings import HttpUrl, Name
+from dispatcher.tier import TIERS, Tier
 
 ClassPath = Annotated[str, StringConstraints(pattern=r"^(null|log|http|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
 """A built-in channel's name, or `module:Class`."""
@@ -32,6 +33,7 @@ class WorkerSettings(Group):
         description="port of the Prometheus metrics (further processes take the next ones); 0 for any, -1 for none",
     )
     max_lanes: int = Field(1_000, ge=1, le=100_000, description="task lanes one worker is attached to at most")
+    tiers: tuple[Tier, ...] = Field(TIERS, description="tiers whose lanes the worker holds; by default all")
     buffer_targets: int = Field(
         200_000, ge=1_000, le=10_000_000, description="targets one worker holds at most, over all its lanes"
     )

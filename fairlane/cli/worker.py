@@ -20,6 +20,7 @@ _COLUMNS = ("id", "state", "host", "pid", "lanes", "in_flight", "buffered", "rat
 @click.option(
     "--channel", "channels", multiple=True, metavar="NAME=MODULE:CLASS", help="A channel of your own; may be repeated."
 )
+@click.option("--tiers", metavar="TIER,...", help="Hold the lanes of these tiers only; by default of all.")
 @click.option("--metrics-port", type=click.IntRange(-1, 65_535), help="Of Prometheus; 0 for any free one, -1 for none.")
 @click.option("--drain-timeout", type=float, metavar="SECONDS", help="How long a worker may take to leave.")
 @click.pass_context
@@ -28,6 +29,7 @@ def worker(
     processes: int | None,
     name: str | None,
     channels: tuple[str, ...],
+    tiers: str | None,
     metrics_port: int | None,
     drain_timeout: float | None,
 ) -> int | None:
@@ -39,6 +41,7 @@ def worker(
     given: dict[str, Any] = {
         "processes": processes,
         "name": name,
+        "tiers": tiers.split(",") if tiers else None,
         "metrics_port": metrics_port,
         "drain_timeout_s": drain_timeout,
         "channels": _channels(channels),

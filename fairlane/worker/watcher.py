@@ -43,12 +43,14 @@ class ChangeFeed(Protocol):
 @dataclass(frozen=True)
 class WatchSettings:
     """max_lanes: most own lanes held at once. reconcile_s: between two looks that do not need the feed; full_s: between
-    two that do not need the version either. gather_s: changes this close together are taken at once."""
+    two that do not need the version either. gather_s: changes this close together are taken at once. tiers: lanes of
+    others are left to other workers."""
 
     max_lanes: int = 1_000
     reconcile_s: float = 1.0
     full_s: float = 15.0
     gather_s: float = 0.02
+    tiers: tuple[Tier, ...] = TIERS
 
 
 class LaneWatcher:
@@ -101,14 +103,16 @@ class LaneWatcher:
 
     def _tell(self, told_again: bool) -> None:
         """Said again after a change even if the lanes are the same: it unparks lanes."""
-        lanes = [*standing_lanes(self._topics), *self._own_lanes()]
+        lanes = [lane for lane in standing_lanes(self._topics) if lane.tier in self._settings.tiers]
+        lanes += self._own_lanes()
         if told_again or lanes != self._told:
             self._told = lanes
             self._changed(lanes)
 
     def _own_lanes(self) -> list[LaneInfo]:
         now_ms = self._clock.wall_ms()
-        open_now = [task for task in self._live if not task.shared and dispatching(task, now_ms)]
+        tiers = self._settings.tiers
+        open_now = [t for t in self._live if not t.shared and t.tier in tiers and dispatching(t, now_ms)]
         return [lane_of(task) for task in working_set(open_now, self._settings.max_lanes)]
 
     def _wait_ms(self) -> int:

@@ -122,7 +122,7 @@ class Worker:
             self._pulsar.topics,
             lambda lanes: self._inbox.put(LanesChanged(lanes)),
             clock,
-            WatchSettings(max_lanes=self._settings.worker.max_lanes),
+            WatchSettings(max_lanes=self._settings.worker.max_lanes, tiers=self._settings.worker.tiers),
         )
 
     def _serve_metrics(self) -> MetricsServer | None:

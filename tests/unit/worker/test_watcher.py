@@ -8,6 +8,7 @@ from backends.task_rows import LiveTask
 from dispatcher.clock import VirtualClock
 from dispatcher.lease import LaneKind
 from dispatcher.ports import LaneInfo
+from dispatcher.tier import Tier
 from dispatcher.topics import Topics
 from dispatcher.view import Change
 from fairlane.worker.watcher import LaneWatcher, WatchSettings, standing_lanes, working_set
@@ -49,9 +50,10 @@ class Watch:
     clock: VirtualClock = field(default_factory=VirtualClock)
     told: list[list[LaneInfo]] = field(default_factory=list)
 
+    settings: WatchSettings = WatchSettings(max_lanes=3)
+
     def __post_init__(self) -> None:
-        settings = WatchSettings(max_lanes=3)
-        self.watcher = LaneWatcher(self.registry, NoFeed(), TOPICS, self.told.append, self.clock, settings)
+        self.watcher = LaneWatcher(self.registry, NoFeed(), TOPICS, self.told.append, self.clock, self.settings)
 
     def own(self) -> list[str]:
         return [lane.task for lane in self.told[-1] if lane.kind == LaneKind.OWN]
@@ -118,3 +120,11 @@ def test_when_there_are_too_many_those_with_something_pending_come_first_and_no_
     low = [live("low", tier="low", finals=9)]
     chosen = [task.id for task in working_set([*done, *high, *low], 3)]
     assert chosen == ["high0", "low", "high1"]
+
+
+def test_a_worker_of_some_tiers_holds_no_lanes_of_others() -> None:
+    watch = Watch(settings=WatchSettings(tiers=(Tier.LOW,)))
+    watch.registry.tasks = [live("x"), live("y", tier="low")]
+    watch.watcher.look(changes=True)
+    assert watch.own() == ["y"]
+    assert {lane.tier for lane in watch.told[-1]} == {"low"}
