@@ -80,6 +80,9 @@ class _TierQueue(Generic[T]):
         return group
 
     def head(self) -> Flow[T] | None:
+        if len(self.groups) == 1:
+            (group,) = self.groups.values()
+            return group.head()
         best: Flow[T] | None = None
         best_key = (0, 0)
         for group in self.groups.values():
@@ -101,6 +104,7 @@ class Scheduler(Generic[T]):
         self._queues = tuple(self._tiers.values())
         self._now = 0
         self._order = 0
+        """Among equals, first come, first served."""
         self._closed: set[str] = set()
 
     def flow(self, item: T, tier: Tier, weight: int, group: str = "") -> Flow[T]:
@@ -117,7 +121,8 @@ class Scheduler(Generic[T]):
         group = tier.group(flow.group)
         flow.active = True
         flow.time = max(flow.time, tier.now)
-        self._number(flow)
+        self._order += 1
+        flow.order = self._order
         group.active += 1
         group.push(flow)
         if not group.closed:
@@ -188,26 +193,26 @@ class Scheduler(Generic[T]):
     def charge(self, flow: Flow[T], targets: int) -> None:
         """`targets` of the flow were sent."""
         tier = flow.tier
-        group = tier.group(flow.group)
-        start = max(flow.time, group.floor)
-        tier.now = max(tier.now, start)
-        step, flow.rest = divmod(targets * UNIT + flow.rest, flow.weight)
-        flow.time = start + step
+        group = tier.groups[flow.group]
+        cost = targets * UNIT
+        start = flow.time if flow.time > group.floor else group.floor
+        if start > tier.now:
+            tier.now = start
+        step, flow.rest = divmod(cost + flow.rest, flow.weight)
+        flow.time = time = start + step
         if flow.active:
             was = flow.order
-            self._number(flow)
-            if group.heap and group.heap[0][1] == was:
-                heapreplace(group.heap, (flow.time, flow.order, flow))
+            self._order += 1
+            flow.order = self._order
+            heap = group.heap
+            if heap and heap[0][1] == was:
+                heapreplace(heap, (time, self._order, flow))
             else:
                 group.push(flow)
-        self._now = max(self._now, tier.time)
-        step, tier.rest = divmod(targets * UNIT + tier.rest, tier.weight)
+        if tier.time > self._now:
+            self._now = tier.time
+        step, tier.rest = divmod(cost + tier.rest, tier.weight)
         tier.time += step
-
-    def _number(self, flow: Flow[T]) -> None:
-        """Among equals, first come, first served."""
-        self._order += 1
-        flow.order = self._order
 
     def _raise_open(self, tier: _TierQueue[T], flows: int) -> None:
         if not tier.open and flows:
