@@ -63,7 +63,8 @@ local function lease()
   local lanes, refunds, runs = {}, {}, {}
   for i, given in ipairs(request[8]) do refunds[i] = give_back(given, now) end
   save_claims()
-  for i, packed_lane in ipairs(request[7]) do lanes[i] = read_lane(packed_lane, now, claim) end
+  for i, packed_lane in ipairs(request[7]) do lanes[i] = read_lane(packed_lane, now) end
+  for _, lane in ipairs(lanes) do judge_lane(lane, now, claim) end
   local pools, names, bound = open_pools()
   forget_demand(pools, now)
   local asking = announce_all(lanes, pools, names)

@@ -8,6 +8,7 @@ local function read_wants(packed)
   local wants = {}
   for i, got in ipairs(packed) do
     wants[i] = { task = got[1], writer = got[2], attempt = got[3], first = got[4], count = got[5], size = got[6] }
+    note_want(wants[i])
   end
   return wants
 end
@@ -36,17 +37,20 @@ local function asked_by(lane, demand)
   return asked
 end
 
-local function read_lane(packed, now, claim)
-  local lane = { name = packed[1], wants = {}, queue = {}, head = 1, granted = 0 }
+local function read_lane(packed, now)
+  local lane = { name = packed[1], demand = packed[4], wanted = read_wants(packed[5]), wants = {}, queue = {}, head = 1, granted = 0 }
   place(lane, packed[2], packed[3], now)
-  for i, want in ipairs(read_wants(packed[5])) do
+  return lane
+end
+
+local function judge_lane(lane, now, claim)
+  for i, want in ipairs(lane.wanted) do
     lane.wants[i] = judge(lane.name, want, now, claim)
     for _, segment in ipairs(lane.wants[i]) do
       if segment.status == GRANTABLE then lane.queue[#lane.queue + 1] = segment end
     end
   end
-  lane.asked = asked_by(lane, packed[4])
-  return lane
+  lane.asked = asked_by(lane, lane.demand)
 end
 
 local function piece(segment, status, count)
@@ -59,6 +63,7 @@ end
 local function settle(segment, pieces, runs)
   local want = segment.want
   local function hold(count, paid)
+    mark(want, segment.first, count)
     runs[want.task] = runs[want.task] or {}
     add_run(runs[want.task], want.writer, want.attempt, segment.first, count, paid)
   end

@@ -1,11 +1,7 @@
 -- library
 -- include: tasks.lua
--- include: envelopes.lua
--- What the ledger says of wanted envelopes before quotas. A segment is consecutive envelopes of a want with one verdict;
--- what may be granted, or is cancelled or expired, is marked as claimed at once, so that a copy further on in the same
--- call is not granted too.
-local opened = {}
-
+-- include: marks.lua
+-- What the ledger says of wanted envelopes before quotas. A segment is consecutive envelopes of a want with one verdict.
 local function add_segment(segments, status, want, first, count, extra)
   local last, lane = segments[#segments], extra and extra.lane or ''
   if last and last.status == status and status ~= REPUBLISH and last.lane == lane and last.first + last.count == first then
@@ -26,7 +22,9 @@ local function judge_fresh(segments, task, lane, want, first, count, now)
   local status, target = writer_status(task, want.writer), ''
   if not status then
     status, target = gate(task, lane, now)
-    if is_claiming(status) then write_bits(touched_key(task.id, want.writer), first, count, true) end
+    if is_claiming(status) and copies[writer_of(want)] then
+      write_bits(touched_key(task.id, want.writer), first, count, true)
+    end
   end
   add_segment(segments, status, want, first, count, { lane = target })
 end
@@ -102,15 +100,4 @@ local function judge(lane, want, now, claim)
     end
   end
   return segments
-end
-
--- Lets go of marked envelopes that were not granted after all.
-local function unmark(want, first, count)
-  if want.attempt == 0 then return write_bits(touched_key(want.task, want.writer), first, count, false) end
-  for sequence = first, first + count - 1 do
-    local field = open_field(want.writer, sequence)
-    local state = opened[want.task .. ' ' .. field]
-    state.claimed, state.claim = -1, ''
-    write_open(want.task, field, state)
-  end
 end

@@ -1,7 +1,7 @@
 """The ledger and the fold with all they need, in memory and in a real Redis, under a clock that tests move."""
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -18,7 +18,7 @@ from dispatcher.memory.fold import MemoryFold
 from dispatcher.memory.ledger import MemoryLedger
 from dispatcher.memory.view import MemoryView
 from dispatcher.outcome import FORMAT as RECORD_FORMAT
-from dispatcher.outcome import Mixed, OutcomeRecord, Outcomes, Run, encode_record
+from dispatcher.outcome import EpochMark, Mixed, OutcomeRecord, Outcomes, Run, encode_record
 from dispatcher.ports import Fold, FoldResult
 from dispatcher.tier import MILLI, Tier
 from dispatcher.topics import Topics
@@ -103,7 +103,8 @@ class RedisWorld:
         self.advance(0)
 
     def _set_epoch(self, epoch: str, ready: str, grants_after_ms: int) -> None:
-        fields = {"id": epoch, "ready": ready, "grants_after_ms": str(grants_after_ms), "partitions": "2", "run_id": self.view.run_id()}
+        fields = {"id": epoch, "ready": ready, "grants_after_ms": grants_after_ms, "partitions": 2}
+        fields["run_id"] = self.view.run_id()
         self.view.client.delete(self.view.keys.epoch)
         self.view.client.hset(self.view.keys.epoch, mapping=fields)
 
@@ -114,10 +115,10 @@ class RedisWorld:
     def apply(self, record: ControlRecord) -> None:
         self._position += 1
         position = f"{1:020d}:{self._position:020d}:{0:06d}"
-        self.registry.apply(position, record)
-        if getattr(record, "tag", None) is None and hasattr(record, "epoch"):
-            cursor = self.registry.control_cursor()
-            self.registry.move_control_cursor(cursor, position, record.epoch, marked=True)
+        if isinstance(record, EpochMark):
+            self.registry.move_control_cursor(self.registry.control_cursor(), position, record.epoch, marked=True)
+        else:
+            self.registry.apply(position, record)
 
     def counts(self, task: str) -> dict[str, int]:
         names = ["cancelled_n" if name == "cancelled" else name for name in COUNTS]
@@ -145,17 +146,25 @@ def lua_with_test_clock(folder: Path) -> Path:
 
 
 @contextmanager
-def redis_world(url: str, lua: Path, prefix: str = "law") -> Iterator[RedisWorld]:
+def redis_worlds(url: str, lua: Path, prefix: str = "law") -> Iterator[Callable[[], RedisWorld]]:
+    """Makes fresh worlds, one after the other, under one prefix."""
     view = open_view(RedisSettings(url=url, prefix=prefix))
-    view.wipe()
+
+    def fresh() -> RedisWorld:
+        view.wipe()
+        return RedisWorld(view, lua)
+
     try:
-        yield RedisWorld(view, lua)
+        yield fresh
     finally:
         view.wipe()
         view.close()
 
 
 # ---------------------------------------------------------------- records and requests
+
+
+Worlds = Callable[[], World]
 
 
 def own_lane(task: str) -> str:
@@ -238,14 +247,17 @@ def run(first: int, count: int, code: int = 0, *, size: int = 1, attempt: int = 
     return Run(writer, attempt, first, count, size, code)
 
 
-def mixed(sequence: int, codes: Sequence[int], *, attempt: int = 0, size: int = 0, positions: Sequence[int] | None = None) -> Mixed:
+def mixed(
+    sequence: int, codes: Sequence[int], *, attempt: int = 0, size: int = 0, positions: Sequence[int] | None = None
+) -> Mixed:
     places = None if positions is None else list(positions)
     return Mixed("0", attempt, sequence, size or len(codes), places, bytes(codes))
 
 
 def outcomes(task: str, *parts: Run | Mixed, claim: str = "w.1") -> Outcomes:
     runs = [part for part in parts if isinstance(part, Run)]
-    return Outcomes(RECORD_FORMAT, task, claim, 1_700_000_000_500, "null", runs, [p for p in parts if isinstance(p, Mixed)])
+    mixed_ones = [part for part in parts if isinstance(part, Mixed)]
+    return Outcomes(RECORD_FORMAT, task, claim, 1_700_000_000_500, "null", runs, mixed_ones)
 
 
 def fold(world: World, *records: OutcomeRecord, partition: int = 0) -> FoldResult:

@@ -1,0 +1,37 @@
+"""Worlds for the same test bodies over memory and over every Redis and Valkey there is on this machine."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.ledger_worlds import MemoryWorld, World, Worlds, lua_with_test_clock, redis_worlds
+from tests.redis_server import binaries, running
+
+
+@pytest.fixture(scope="session")
+def test_lua(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ledger's scripts under a clock that tests move."""
+    return lua_with_test_clock(tmp_path_factory.mktemp("ledger") / "lua")
+
+
+@pytest.fixture(scope="session", params=sorted(binaries()))
+def real_worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worlds]:
+    """Makes fresh worlds in a server of this engine."""
+    with running(binaries()[request.param]) as server, redis_worlds(server.url, test_lua) as worlds:
+        yield worlds
+
+
+@pytest.fixture(scope="session", params=["memory", *sorted(binaries())])
+def worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worlds]:
+    """Makes fresh worlds, in memory or in a server."""
+    if request.param == "memory":
+        yield MemoryWorld
+        return
+    with running(binaries()[request.param]) as server, redis_worlds(server.url, test_lua) as made:
+        yield made
+
+
+@pytest.fixture
+def world(worlds: Worlds) -> World:
+    return worlds()

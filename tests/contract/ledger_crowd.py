@@ -1,0 +1,112 @@
+"""Workers that ask a ledger for leases, each in its own rhythm, under a clock that does not wait."""
+
+import heapq
+import random
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dispatcher.lease import LaneAsk, Status
+from dispatcher.tier import MILLI
+from tests.contract.ledger_worlds import World, ask, own_lane, request, task_record, want
+
+DEMAND_MS = 400
+
+
+class Grant(NamedTuple):
+    at_ms: int
+    task: str
+    targets: int
+
+
+@dataclass
+class Backlog:
+    """Tasks of one envelope size with more targets than can be sent. held: worker -> tasks it holds the lanes of.
+    period_ms: worker -> time between its calls."""
+
+    world: World
+    held: Mapping[str, Sequence[str]]
+    period_ms: Mapping[str, int]
+    size: int = 1
+    ask_targets: int = 400
+    seed: int = 1
+    grants: list[Grant] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._rng = random.Random(self.seed)
+        self._next: Counter[str] = Counter()
+        self._numbers: Counter[str] = Counter()
+        self._now_ms = 0
+        self.left: dict[str, int] = defaultdict(lambda: 1 << 40)
+        self._calls = [(self._rng.uniform(0, period), worker) for worker, period in self.period_ms.items()]
+        heapq.heapify(self._calls)
+
+    def run_until(self, until_ms: int) -> None:
+        """Lets the workers ask until this time."""
+        while self._calls[0][0] < until_ms:
+            at_ms, worker = heapq.heappop(self._calls)
+            self._advance(int(at_ms))
+            self._call(worker)
+            heapq.heappush(self._calls, (at_ms + self.period_ms[worker] * self._rng.uniform(0.8, 1.2), worker))
+
+    def _advance(self, to_ms: int) -> None:
+        self.world.advance(to_ms - self._now_ms)
+        self._now_ms = to_ms
+
+    def _call(self, worker: str) -> None:
+        tasks = [task for task in self.held[worker] if self.left[task] > 0]
+        self._numbers[worker] += 1
+        asks = [self._ask(task) for task in tasks]
+        answer = self.world.ledger.lease(request(self._numbers[worker], *asks, worker=worker, demand_ms=DEMAND_MS))
+        for task, wants in zip(tasks, answer.lanes, strict=True):
+            for piece in wants[0]:
+                if piece.status == Status.GRANTED:
+                    self._next[task] += piece.count
+                    self.left[task] -= piece.count * self.size
+                    self.grants.append(Grant(self._now_ms, task, piece.count * self.size))
+
+    def _ask(self, task: str) -> LaneAsk:
+        targets = min(self.ask_targets, self.left[task])
+        wanted = want(task, self._next[task], max(targets // self.size, 1), size=self.size)
+        return ask(own_lane(task), wanted, demand=min(2_000, self.left[task]))
+
+    def sums(self, from_ms: int, to_ms: int) -> Counter[str]:
+        """Targets granted in a time, by task."""
+        granted: Counter[str] = Counter()
+        for grant in self.grants:
+            if from_ms <= grant.at_ms < to_ms:
+                granted[grant.task] += grant.targets
+        return granted
+
+    def shares(self, from_ms: int, to_ms: int) -> dict[str, float]:
+        """Parts of what was granted in a time, by the tasks' names without their number: the tiers."""
+        tiers: Counter[str] = Counter()
+        for task, targets in self.sums(from_ms, to_ms).items():
+            tiers[task.rstrip("0123456789")] += targets
+        return {tier: targets / tiers.total() for tier, targets in tiers.items()}
+
+    def most_in(self, window_ms: int) -> int:
+        """The most targets granted in any window of this length."""
+        most = held = start = 0
+        for grant in self.grants:
+            held += grant.targets
+            while self.grants[start].at_ms <= grant.at_ms - window_ms:
+                held -= self.grants[start].targets
+                start += 1
+            most = max(most, held)
+        return most
+
+
+def add_tasks(world: World, lanes: Mapping[str, int], **fields: object) -> dict[str, list[str]]:
+    """So many tasks in each tier, named by tier and number."""
+    tasks = {tier: [f"{tier}{number}" for number in range(count)] for tier, count in lanes.items()}
+    for tier, names in tasks.items():
+        for name in names:
+            world.apply(task_record(name, tier, **{"weight": MILLI, **fields}))  # type: ignore[arg-type]
+    return tasks
+
+
+def jain(sums: Sequence[int]) -> float:
+    """Jain's index: 1 when all are equal."""
+    return sum(sums) ** 2 / (len(sums) * sum(value * value for value in sums))
