@@ -33,14 +33,14 @@ def connect(settings: RedisSettings) -> redis.Redis:
         "health_check_interval": 15,
         "retry": Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
     }
-    return redis.Redis(connection_pool=ConnectionPool(**_address(settings), **options))
+    return redis.Redis.from_pool(ConnectionPool(**_address(settings), **options))
 
 
 def with_read_timeout(client: redis.Redis, seconds: float) -> redis.Redis:
     """A client of the same server, with connections of its own, for commands that block as long as this."""
     pool = client.connection_pool
     options = {**pool.connection_kwargs, "socket_timeout": seconds}
-    return redis.Redis(connection_pool=ConnectionPool(connection_class=pool.connection_class, **options))
+    return redis.Redis.from_pool(ConnectionPool(connection_class=pool.connection_class, **options))
 
 
 @contextmanager

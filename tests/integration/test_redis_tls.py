@@ -56,8 +56,11 @@ def tls_port(certificates: Path) -> Iterator[int]:
     context.verify_mode = ssl.CERT_REQUIRED
     with running(next(iter(binaries().values()))) as server, socket.create_server(("127.0.0.1", 0)) as listener:
         backend = int(server.url.rpartition(":")[2].partition("/")[0])
-        threading.Thread(target=_relay, args=(listener, context, backend), daemon=True).start()
+        relay = threading.Thread(target=_relay, args=(listener, context, backend))
+        relay.start()
         yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+        relay.join()
 
 
 def _relay(listener: socket.socket, context: ssl.SSLContext, backend: int) -> None:

@@ -4,7 +4,9 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 import pytest
@@ -39,6 +41,21 @@ def view(server: RedisServer) -> Iterator[RedisView]:
     view.close()
 
 
+class Open(Protocol):
+    def __call__(self, url: str, **settings: Any) -> RedisView: ...
+
+
+@pytest.fixture
+def open_at() -> Iterator[Open]:
+    """Opens views that are closed when the test has ended."""
+    with ExitStack() as opened:
+
+        def open_at(url: str, **settings: Any) -> RedisView:
+            return opened.enter_context(closing(open_view(RedisSettings(url=url, **settings))))
+
+        yield open_at
+
+
 def until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 10
     while not condition():
@@ -54,20 +71,20 @@ def capacity(targets_per_s: int) -> GlobalChange:
 
 
 @pytest.mark.parametrize("binary", [path for _, path in BINARIES], ids=[name for name, _ in BINARIES])
-def test_a_password_is_wanted(binary: str) -> None:
+def test_a_password_is_wanted(binary: str, open_at: Open) -> None:
     with running(binary, "--requirepass", "sesame") as server:
         with pytest.raises(Unreachable, match=r"wants a password and none is set\. Set the Redis password"):
-            open_view(RedisSettings(url=server.url)).ping()
+            open_at(server.url).ping()
         with pytest.raises(Unreachable, match=r"refuses the user name or password\. Correct the Redis user"):
-            open_view(RedisSettings(url=server.url, password="wrong")).ping()
-        open_view(RedisSettings(url=server.url, password="sesame")).ping()
+            open_at(server.url, password="wrong").ping()
+        open_at(server.url, password="sesame").ping()
         in_url = server.url.replace("//", "//:wrong@")
-        open_view(RedisSettings(url=in_url, password="sesame")).ping()
+        open_at(in_url, password="sesame").ping()
 
 
-def test_a_user_needs_the_rights(view: RedisView, server: RedisServer) -> None:
+def test_a_user_needs_the_rights(view: RedisView, server: RedisServer, open_at: Open) -> None:
     view.command("ACL", "SETUSER", "bob", "on", ">pw", "~other:*", "+@all")
-    bob = open_view(RedisSettings(url=server.url, prefix="test", username="bob", password="pw"))
+    bob = open_at(server.url, prefix="test", username="bob", password="pw")
     with pytest.raises(Unreachable, match="lacks a right"):
         Registry(bob).apply("1", capacity(1))
 
@@ -80,9 +97,9 @@ def test_a_full_redis_says_so_and_recovers(view: RedisView) -> None:
     Registry(view).apply("1", capacity(1))
 
 
-def test_a_redis_that_comes_back_is_used_again() -> None:
+def test_a_redis_that_comes_back_is_used_again(open_at: Open) -> None:
     port = free_port()
-    view = open_view(RedisSettings(url=f"redis://127.0.0.1:{port}/0"))
+    view = open_at(f"redis://127.0.0.1:{port}/0")
     for _ in range(2):
         with pytest.raises(Unreachable, match="cannot be reached"):
             view.scripts.check()
@@ -91,21 +108,22 @@ def test_a_redis_that_comes_back_is_used_again() -> None:
             assert Registry(view).globals().capacity == 1
 
 
-def test_what_is_no_redis_is_told_from_one() -> None:
+def test_what_is_no_redis_is_told_from_one(open_at: Open) -> None:
     def answer() -> None:
-        for _ in range(2):
-            connection, _address = listener.accept()
-            with connection:
-                connection.recv(1_000)
-                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        connection, _address = listener.accept()
+        with connection:
+            connection.recv(1_000)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=answer, daemon=True).start()
+        thread = threading.Thread(target=answer)
+        thread.start()
         with pytest.raises(Unreachable, match="does not speak Redis"):
-            open_view(RedisSettings(url=f"redis://127.0.0.1:{listener.getsockname()[1]}/0")).ping()
+            open_at(f"redis://127.0.0.1:{listener.getsockname()[1]}/0").ping()
+        thread.join()
 
 
-def test_tls_files_want_a_tls_url() -> None:
+def test_tls_files_want_a_tls_url(open_at: Open) -> None:
     with pytest.raises(InvalidInput, match="rediss://"):
         open_view(RedisSettings(url="redis://127.0.0.1:1/0", tls_ca=Path("ca.pem")))
 
@@ -126,6 +144,7 @@ def test_calls_are_observed(server: RedisServer) -> None:
     Registry(view).control_cursor()
     Registry(view).apply("1", capacity(1))
     view.wipe()
+    view.close()
     assert [name for name, _ in seen] == ["apply_global", "wipe"]
     assert all(seconds > 0 for _, seconds in seen)
 
@@ -158,10 +177,10 @@ def test_an_empty_redis_gets_no_epoch_from_a_restart(view: RedisView) -> None:
     assert Epochs(view).epoch() is None
 
 
-def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path) -> None:
+def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, open_at: Open) -> None:
     options = ("--appendonly", "yes", "--appendfsync", "always", "--dir", str(tmp_path))
     port = free_port()
-    view = open_view(RedisSettings(url=f"redis://127.0.0.1:{port}/0"))
+    view = open_at(f"redis://127.0.0.1:{port}/0")
     epochs, registry = Epochs(view), Registry(view)
     with running(BINARIES[0][1], *options, port=port):
         epochs.begin_epoch("e", 0, 1)
