@@ -4,6 +4,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 from dispatcher.task import PushTask
@@ -22,14 +23,16 @@ def fill(scene: Stage, seed: int) -> None:
         scene.client.submit(task, targets=targets(count, seed))
 
 
-def delivered(folder: Path) -> dict[str, float]:
-    """Wall time at which the last envelope of each task was delivered, from the log channel's files."""
+def delivered(path: Path) -> dict[str, float]:
+    """Wall time at which each task's last target was delivered, for tasks that are through; from the log channel."""
+    left: dict[str, int] = {}
     found: dict[str, float] = {}
-    for path in folder.glob("*.jsonl"):
-        for line in path.read_text().splitlines():
-            entry = json.loads(line)
-            found[entry["task"]] = max(found.get(entry["task"], 0.0), entry["at_ms"] / 1000)
-    return found
+    for line in path.read_text().splitlines() if path.exists() else []:
+        entry = json.loads(line)
+        task = entry["task"]
+        left[task] = left.get(task, PROBE_TARGETS) - len(entry["targets"])
+        found[task] = max(found.get(task, 0.0), datetime.fromisoformat(entry["ts"]).timestamp())
+    return {task: at for task, at in found.items() if left[task] <= 0}
 
 
 def probe(scene: Stage, number: int) -> tuple[str, float]:
@@ -44,7 +47,7 @@ def probe(scene: Stage, number: int) -> tuple[str, float]:
 
 def run(settings: Settings, seed: int, say: Callable[[str], None]) -> dict[str, float]:
     """One run of 40 probes: p50 and p95 in milliseconds."""
-    with stage(settings, say, {"FAIRLANE_LOG_CHANNEL_DIR": "."}) as scene:
+    with stage(settings, say) as scene:
         scene.client.set_capacity(CAPACITY)
         fill(scene, seed)
         for number in range(2):
@@ -55,7 +58,7 @@ def run(settings: Settings, seed: int, say: Callable[[str], None]) -> dict[str, 
             task, at = probe(scene, number)
             called[task] = at
             time.sleep(PROBE_EVERY_S)
-        wait_for("the probes", lambda: called.keys() <= delivered(scene.folder).keys(), 30)
-        ended = delivered(scene.folder)
+        wait_for("the probes", lambda: called.keys() <= delivered(scene.log).keys(), 30)
+        ended = delivered(scene.log)
     waits = sorted((ended[task] - at) * 1000 for task, at in called.items())
     return {"p50_ms": statistics.median(waits), "p95_ms": waits[int(len(waits) * 0.95) - 1], "max_ms": waits[-1]}

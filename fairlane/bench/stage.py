@@ -1,5 +1,6 @@
 """Where a benchmark runs: a tenant and a prefix of its own on the configured servers, and its own worker processes."""
 
+import json
 import os
 import platform
 import secrets
@@ -21,24 +22,28 @@ from producers.client import PushClient
 
 @dataclass(frozen=True)
 class Stage:
-    """settings: of this benchmark's own tenant and prefix. client: connected to it. say: progress for the person."""
+    """settings: of this benchmark's own tenant and prefix. client: connected to it. log: what the
+    workers' `log` channel writes. say: progress for the person."""
 
     settings: Settings
     client: PushClient
     crew: Crew
     folder: Path
+    log: Path
     say: Callable[[str], None]
 
 
 @contextmanager
-def stage(settings: Settings, say: Callable[[str], None], extra: dict[str, str] | None = None) -> Iterator[Stage]:
-    """Provisions a fresh tenant, connects, and clears all away afterwards. extra: more environment for the workers."""
+def stage(settings: Settings, say: Callable[[str], None]) -> Iterator[Stage]:
+    """Provisions a fresh tenant, connects, and clears all away afterwards."""
     own = isolated(settings, f"bench-{secrets.token_hex(3)}")
     with TemporaryDirectory(prefix="fairlane-bench-") as folder, provisioned(own):
-        crew = Crew({**environment(own), **(extra or {})}, Path(folder) / "logs")
+        log = Path(folder) / "delivered.jsonl"
+        channels = {"FAIRLANE_CHANNELS": json.dumps({"log": {"path": str(log)}})}
+        crew = Crew({**environment(own), **channels}, Path(folder) / "logs")
         try:
             with PushClient.connect(own) as client:
-                yield Stage(own, client, crew, Path(folder), say)
+                yield Stage(own, client, crew, Path(folder), log, say)
         finally:
             crew.stop(deadline_s=20)
 

@@ -50,7 +50,7 @@ class Watch:
     clock: VirtualClock = field(default_factory=VirtualClock)
     told: list[list[LaneInfo]] = field(default_factory=list)
 
-    settings: WatchSettings = WatchSettings(max_lanes=3)
+    settings: WatchSettings = field(default_factory=lambda: WatchSettings(max_lanes=3))
 
     def __post_init__(self) -> None:
         self.watcher = LaneWatcher(self.registry, NoFeed(), TOPICS, self.told.append, self.clock, self.settings)
