@@ -9,7 +9,7 @@ from dispatcher.errors import AudienceMismatch, FairlaneError, TaskEnded, Unreac
 from dispatcher.task import PushTask
 from producers.acceptance import accept, check_same
 from producers.checkpoints import Checkpointer
-from producers.cutter import Cutter, SlabSource, bodies, cut
+from producers.cutter import Begun, Cutter, SlabSource, bodies, cut
 from producers.ports import LaneWriter, Services, Submission
 from producers.validation import Refusal
 
@@ -139,6 +139,8 @@ class _Run:
         return self._result("", self._cutter.sequence)
 
     def publish(self, targets: Iterable[object] | SlabSource) -> SubmitResult:
+        if isinstance(targets, SlabSource):
+            targets = Begun(targets, self._record.chunk)
         writer = self._register()
         checkpoints = Checkpointer(self._services, writer, self._record.task, self._base)
         try:

@@ -59,10 +59,11 @@ class TargetsFile:
             yield from slab.items
 
     def check(self) -> None:
-        """Raises InvalidInput if there is no such file to read (standard input is not looked at)."""
+        """Raises InvalidInput if there is no such file, or its beginning cannot be an audience (standard input is not
+        looked at)."""
         if str(self.path) != STDIN:
-            with self._open():
-                pass
+            with self._open() as file:
+                next(self._read(file, 1), None)
 
     def slabs(self, unit: int) -> Iterator[Slab]:
         """Raises InvalidInput if the file cannot be read, or is a CSV without a target's column."""

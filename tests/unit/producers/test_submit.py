@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from dispatcher.task import PushTask
 from dispatcher.topics import Topics
 from producers.cutter import Slab
 from producers.submit import SubmitProgress, SubmitResult, Watchers, submit
+from producers.targets_file import TargetsFile
 from producers.validation import Refusal
 from tests.unit.producers.world import Died, Slabbed, World
 
@@ -332,3 +334,12 @@ def test_a_failure_of_pulsar_is_told_with_how_to_go_on() -> None:
     world.fault = fault
     with pytest.raises(Unreachable, match=r"Pulsar is away.*id='t' again"):
         run(world, push(), ["a"])
+
+
+def test_an_audience_that_cannot_be_read_leaves_no_task_behind(tmp_path: Path) -> None:
+    world = World()
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    for name in ("a.csv", "missing.csv"):
+        with pytest.raises(InvalidInput, match=name):
+            run(world, push(), TargetsFile(tmp_path / name))
+    assert world.steps == []
