@@ -46,5 +46,7 @@ def configure_logging(settings: LogSettings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.json_lines else TextFormatter())
     logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
-    for chatty in ("asyncio", "urllib3", "redis"):
+    for chatty in ("asyncio", "redis"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    # It warns of each try of a request that is tried again; what comes of the request is told by who made it.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
