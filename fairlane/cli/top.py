@@ -18,9 +18,10 @@ def top(ctx: click.Context, every: float, count: int | None) -> None:
     from fairlane.screen.watch import Watch, console_of
     from fairlane.system_clock import SystemClock
 
-    with client_of(ctx) as client, Watch(console_of(), "Fairlane") as watch:
+    with client_of(ctx) as client, Watch(console_of(), "Fairlane", line_every_s=0.0) as watch:
         sampler, looks = Sampler(LiveTasks(client), SystemClock()), 0
         while count is None or looks < count:
             looks += 1
             watch.show(sampler.take(), [])
-            time.sleep(every)
+            if looks != count:
+                time.sleep(every)

@@ -1,4 +1,4 @@
-"""Shows samples while they come: a live screen on a terminal, a line every two seconds elsewhere."""
+"""Shows samples while they come: a live screen on a terminal, lines elsewhere."""
 
 from rich.console import Console
 from rich.live import Live
@@ -18,8 +18,9 @@ def console_of(width: int = 140) -> Console:
 class Watch:
     """A context manager; `show` draws one sample and, once each, the notes that are new."""
 
-    def __init__(self, console: Console, title: str = "Fairlane demo") -> None:
+    def __init__(self, console: Console, title: str = "Fairlane demo", line_every_s: float = LINE_EVERY_S) -> None:
         self._console = console
+        self._line_every_s = line_every_s
         self._title = title
         self._live = Live(console=console, refresh_per_second=4, transient=False) if console.is_terminal else None
         self._last_line_s = float("-inf")
@@ -41,6 +42,6 @@ class Watch:
         for note in notes[self._notes_said :]:
             self._console.print(f"· {note}", highlight=False)
         self._notes_said = len(notes)
-        if sample.at_s - self._last_line_s >= LINE_EVERY_S:
+        if sample.at_s - self._last_line_s >= self._line_every_s:
             self._last_line_s = sample.at_s
             self._console.print(line(sample), highlight=False, soft_wrap=True)
