@@ -50,7 +50,7 @@ class Begun:
         self._rest = audience.slabs(unit)
         self._first = next(self._rest, None)
 
-    def slabs(self, unit: int) -> Iterator[Slab]:
+    def slabs(self, unit: int) -> Iterator[Slab]:  # noqa: ARG002  # the protocol names it
         """Once, in the unit it was begun with."""
         if self._first is not None:
             yield self._first
