@@ -1,16 +1,19 @@
 """Starting the two servers and waiting until they are ready."""
 
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairlane.stack import distribution, java, ports, processes, pulsar_server, redis_server
-from fairlane.stack.errors import NoSpace, ServerDied
+from fairlane.stack.errors import NoSpace, PortTaken, ServerDied
 from fairlane.stack.homes import Home
 from fairlane.stack.state import ServerState
 
 POLL_S = 0.2
+BOOKIE_PORTS_FROM, BOOKIE_PORTS = 20_000, 10_000
+"""Below the ports that connections going out are given."""
 NEEDED_BYTES = 500_000_000
 """Free disk space below which nothing is started: Pulsar turns read-only on a full disk."""
 
@@ -55,10 +58,22 @@ def start_pulsar(
 def _pulsar_ports(home: Home, options: StackOptions, progress: Progress) -> pulsar_server.PulsarPorts:
     broker = _port(options.pulsar_port, 6650, "Pulsar", progress)
     web = _port(options.pulsar_web_port, 8080, "Pulsar's REST", progress)
+    return pulsar_server.PulsarPorts(broker, web, _bookie_port(home))
+
+
+def _bookie_port(home: Home) -> int:
+    """The data is known by this port for good, so each home starts from one of its own, away from those others take."""
     saved = pulsar_server.saved_bookie_port(home)
-    bookie = ports.choose(3181, {broker, web}) if saved is None else ports.require(saved, "Pulsar's storage")
-    pulsar_server.bookie_port_file(home).write_text(str(bookie))
-    return pulsar_server.PulsarPorts(broker, web, bookie)
+    if saved is None:
+        chosen = ports.choose(BOOKIE_PORTS_FROM + zlib.crc32(bytes(home.root)) % BOOKIE_PORTS)
+        pulsar_server.bookie_port_file(home).write_text(str(chosen))
+        return chosen
+    if not ports.is_free(saved):
+        raise PortTaken(
+            f"Port {saved}, to which the local stack's data is bound, is taken by another program.",
+            f"Stop that program (`ss -ltnp 'sport = :{saved}'` shows it), or delete the data: `fairlane stack down --wipe`.",
+        )
+    return saved
 
 
 def _port(wanted: int | None, usual: int, what: str, progress: Progress) -> int:

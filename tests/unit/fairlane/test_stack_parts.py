@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlane.stack import distribution, java, launch, ports, processes, pulsar_conf, redis_server, state
+from fairlane.stack import distribution, java, launch, ports, processes, pulsar_conf, pulsar_server, redis_server, state
 from fairlane.stack.errors import DownloadFailed, JavaUnusable, NoSpace, PortTaken, ServerDied, StackError
 from fairlane.stack.homes import Home, default_cache, default_home
+from fairlane.stack.launch import StackOptions
 from fairlane.stack.stack import LocalStack, quiet
 from fairlane.stack.state import ServerState, StackState
 
@@ -48,6 +49,22 @@ def test_a_port_asked_for_by_number_must_be_free(taken: int) -> None:
         ports.require(taken, "Redis")
     assert caught.value.exit_code == 5
     assert caught.value.next_step
+
+
+def test_data_that_is_bound_to_a_taken_port_is_not_started_elsewhere(tmp_path: Path, taken: int) -> None:
+    home = Home(tmp_path)
+    home.make()
+    pulsar_server.bookie_port_file(home).write_text(str(taken))
+    with pytest.raises(PortTaken, match=f"Port {taken}.* data is bound") as caught:
+        launch._pulsar_ports(home, StackOptions(), quiet)
+    assert "--wipe" in caught.value.next_step
+
+
+def test_the_storage_port_is_kept(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.make()
+    first = launch._pulsar_ports(home, StackOptions(), quiet)
+    assert launch._pulsar_ports(home, StackOptions(), quiet).bookie == first.bookie
 
 
 # ---------------------------------------------------------------- processes
