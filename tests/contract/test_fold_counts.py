@@ -1,0 +1,139 @@
+"""The fold: per target the first final outcome counts, whatever is doubled; the cursor keeps two folders apart."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dispatcher.lease import Status
+from dispatcher.outcome import RETRY, CloseTask, Mixed, Outcome, Outcomes, Run, encode_record
+from dispatcher.ports import FoldResult
+from tests.contract.ledger_worlds import (
+    COUNTS,
+    World,
+    Worlds,
+    ask_own,
+    fold,
+    mixed,
+    outcomes,
+    request,
+    run,
+    sealed,
+    statuses,
+    task_record,
+)
+
+codes = st.sampled_from([0, 1, 2, RETRY])
+SIZE = 3
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> Run | Mixed:
+    first, attempt = draw(st.integers(0, 11)), draw(st.integers(0, 2))
+    if draw(st.booleans()):
+        return run(first, draw(st.integers(1, 12 - first)), draw(codes), size=SIZE, attempt=attempt)
+    places = sorted(draw(st.sets(st.integers(0, SIZE - 1), min_size=1)))
+    return mixed(first, [draw(codes) for _ in places], attempt=attempt, size=SIZE, positions=places)
+
+
+def truth(records: list[Outcomes]) -> dict[str, int]:
+    """The first final outcome of each target."""
+    first: dict[tuple[int, int], int] = {}
+    for record in records:
+        for part in record.runs:
+            for sequence in range(part.first, part.first + part.count):
+                for place in range(SIZE):
+                    _note(first, (sequence, place), part.code)
+        for one in record.mixed:
+            for place, code in zip(one.positions or range(SIZE), one.codes, strict=False):
+                _note(first, (one.sequence, place), code)
+    counted = Counter(first.values())
+    return {name: counted[code] for code, name in enumerate(COUNTS)}
+
+
+def _note(first: dict[tuple[int, int], int], target: tuple[int, int], code: int) -> None:
+    if code != RETRY:
+        first.setdefault(target, code)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    records=st.lists(st.lists(parts(), min_size=1, max_size=4), min_size=1, max_size=8),
+    doubled=st.lists(st.integers(0, 7), max_size=6),
+    batch=st.integers(1, 5),
+)
+def test_the_first_final_outcome_counts_under_any_doubling(worlds: Worlds, records, doubled, batch: int) -> None:  # type: ignore[no-untyped-def]
+    world = worlds()
+    world.apply(task_record("t"))
+    log = [outcomes("t", *some) for some in records]
+    for index in doubled:
+        log.insert(index, log[index % len(log)])
+    for start in range(0, len(log), batch):
+        fold(world, *log[start : start + batch])
+    assert world.counts("t") == truth(log)
+
+
+def test_a_final_envelope_is_dropped_and_others_not(world: World) -> None:
+    world.apply(task_record("t"))
+    fold(world, outcomes("t", run(0, 100), run(200, 1_000, Outcome.FAILED)))
+    answer = world.ledger.lease(request(1, ask_own("t", 0, 1_300)))
+    drop, granted = Status.DROP, Status.GRANTED
+    assert statuses(answer) == [(drop, 100), (granted, 100), (drop, 1_000), (granted, 100)]
+
+
+@pytest.mark.parametrize("first", [0, 1, 7, 8, 63])
+@pytest.mark.parametrize("count", [1, 7, 8, 48, 49, 64, 200])
+def test_ranges_are_exact_to_the_bit(world: World, first: int, count: int) -> None:
+    world.apply(task_record("t"))
+    fold(world, outcomes("t", run(first, count)))
+    answer = world.ledger.lease(request(1, ask_own("t", 0, first + count + 9)))
+    head = [(Status.GRANTED, first)] if first else []
+    assert statuses(answer) == [*head, (Status.DROP, count), (Status.GRANTED, 9)]
+
+
+def test_another_cursor_applies_nothing(world: World) -> None:
+    world.apply(task_record("t"))
+    body = encode_record(outcomes("t", run(0, 1)))
+    assert world.fold.cursor(0) is None
+    assert world.fold.apply(0, "elsewhere", "b", [body]) == FoldResult(False, "")
+    assert world.fold.apply(0, None, "a", [body]) == FoldResult(True, "a")
+    assert world.fold.apply(0, None, "b", [body]) == FoldResult(False, "a")
+    assert world.fold.cursor(0) == "a"
+    assert world.fold.cursor(1) is None
+    assert world.counts("t")["sent"] == 1
+
+
+def test_a_sealed_task_is_finished_with_its_last_target(world: World) -> None:
+    world.apply(task_record("t"))
+    assert fold(world, outcomes("t", run(0, 2, size=5))).finished == []
+    world.apply(sealed("t", 15))
+    assert fold(world, outcomes("t", mixed(2, [0, 0, RETRY, 0, 0]))).finished == []
+    last = outcomes("t", mixed(2, [Outcome.FAILED], attempt=1, size=5, positions=[2]))
+    assert fold(world, last).finished == ["t"]
+    assert world.counts("t") == {"sent": 14, "invalid": 0, "failed": 1, "expired": 0, "cancelled": 0}
+
+
+def test_closing_an_unsealed_task_counts_what_is_published(world: World) -> None:
+    world.apply(task_record("t"))
+    fold(world, outcomes("t", run(0, 4)))
+    assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
+    world.apply(sealed("t", 9))
+    assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
+    fold(world, outcomes("t", run(4, 3)))
+    assert world.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 5}
+
+
+def test_bytes_that_are_no_record_are_counted_and_passed_over(world: World) -> None:
+    world.apply(task_record("t"))
+    result = world.fold.apply(0, None, "a", [b"\xc1", encode_record(outcomes("t", run(0, 1))), b""])
+    assert result == FoldResult(True, "a")
+    assert world.counts("t")["sent"] == 1
+    assert world.stats()["malformed"] == 2
+
+
+def test_large_envelopes_and_many_runs_in_one_record(world: World) -> None:
+    world.apply(task_record("t"))
+    runs = [run(first, 1, size=500) for first in range(0, 400, 2)]
+    fold(world, outcomes("t", *runs, mixed(1, [0] * 250 + [RETRY] * 250)))
+    assert world.counts("t")["sent"] == 200 * 500 + 250

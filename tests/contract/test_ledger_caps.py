@@ -1,0 +1,108 @@
+"""Law 6: caps are prepaid; what is granted in any time stays below cap x time + burst, the first second included."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dispatcher.lease import GivenBack, Status
+from tests.contract.ledger_crowd import Backlog, add_tasks
+from tests.contract.ledger_worlds import World, Worlds, ask_own, capacity, own_lane, request, statuses, task_record
+
+WINDOW_S = 0.25
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    envelope=st.sampled_from([1, 7, 100]),
+    cap=st.sampled_from([10, 500, 3_000]),
+    workers=st.integers(1, 20),
+    period_ms=st.integers(10, 400),
+)
+def test_the_total_is_never_exceeded(worlds: Worlds, envelope: int, cap: int, workers: int, period_ms: int) -> None:
+    """The burst is one window of the cap, and one envelope a tier."""
+    world = worlds()
+    tasks = [task for names in add_tasks(world, {"high": 2, "medium": 1, "low": 1}).values() for task in names]
+    world.apply(capacity(cap))
+    names = [f"w{number}" for number in range(workers)]
+    crowd = Backlog(world, dict.fromkeys(names, tasks), dict.fromkeys(names, period_ms), envelope, ask_targets=1_000)
+    crowd.run_until(3_000)
+    for window_ms in (100, 1_000, 2_500):
+        assert crowd.most_in(window_ms) <= cap * (window_ms / 1_000 + WINDOW_S) + 3 * envelope
+
+
+def test_after_a_lull_no_more_than_a_window_is_saved(worlds: Worlds) -> None:
+    world = worlds()
+    tasks = [task for names in add_tasks(world, {"high": 1, "medium": 1, "low": 1}).values() for task in names]
+    world.apply(capacity(1_000))
+    crowd = Backlog(world, {"a": tasks}, {"a": 50}, ask_targets=5_000)
+    crowd.run_until(500)
+    world.advance(60_000)
+    before = len(crowd.grants)
+    crowd.run_until(600)
+    assert sum(grant.targets for grant in crowd.grants[before:]) <= 1_000 * (WINDOW_S + 0.1) + 3
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(envelope=st.sampled_from([1, 7, 100]), cap=st.sampled_from([1, 50, 900]), total=st.sampled_from([0, 2_000]))
+def test_a_tasks_cap_is_never_exceeded_and_is_used(worlds: Worlds, envelope: int, cap: int, total: int) -> None:
+    world = worlds()
+    task = add_tasks(world, {"high": 1}, cap=cap)["high"]
+    world.apply(capacity(total))
+    crowd = Backlog(world, {"a": task, "b": task}, {"a": 100, "b": 40}, envelope)
+    crowd.run_until(6_000)
+    for window_ms in (100, 1_000, 5_000):
+        assert crowd.most_in(window_ms) <= cap * window_ms / 1_000 + max(cap * WINDOW_S, 1) + envelope
+    assert crowd.sums(0, 6_000).total() >= 0.97 * cap * 6 - envelope
+
+
+def test_without_a_capacity_everything_is_granted(world: World) -> None:
+    world.apply(task_record("t"))
+    assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 5_000, size=500)))) == [(Status.GRANTED, 5_000)]
+
+
+def test_whole_envelopes_are_granted_on_credit(world: World) -> None:
+    """A bucket above zero may go below it by one envelope, and then the debt is paid first: 500 less the 80 that were
+    there (the first 20 fill what the idle tiers keep)."""
+    world.apply(task_record("t"))
+    world.apply(capacity(1_000))
+    world.ledger.lease(request(1, ask_own("t", 0, 2, size=500)))
+    world.advance(100)
+    answer = world.ledger.lease(request(2, ask_own("t", 0, 2, size=500)))
+    assert statuses(answer) == [(Status.GRANTED, 1), (Status.NO_CREDIT, 1)]
+    world.advance(420)
+    assert statuses(world.ledger.lease(request(3, ask_own("t", 1, 1, size=500)))) == [(Status.NO_CREDIT, 1)]
+    world.advance(20)
+    assert statuses(world.ledger.lease(request(4, ask_own("t", 1, 1, size=500)))) == [(Status.GRANTED, 1)]
+
+
+def test_what_is_given_back_in_time_can_be_granted_to_others(world: World) -> None:
+    world.apply(task_record("t"))
+    world.apply(capacity(1_000))
+    world.ledger.lease(request(1, ask_own("t", 0, 500)))
+    world.advance(100)
+    granted = statuses(world.ledger.lease(request(2, ask_own("t", 0, 500))))[0][1]
+    back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
+    answer = world.ledger.lease(request(3, ask_own("t", 0, 500), given_back=[back]))
+    assert statuses(answer)[0] == (Status.GRANTED, granted)
+    assert world.stats()["returned:high"] == granted
+    assert world.stats()["granted:high"] == 2 * granted
+
+
+def test_what_is_given_back_after_the_lease_is_spent(world: World) -> None:
+    world.apply(task_record("t"))
+    world.apply(capacity(1_000))
+    world.ledger.lease(request(1, ask_own("t", 0, 500)))
+    world.advance(100)
+    granted = statuses(world.ledger.lease(request(2, ask_own("t", 0, 500), lease_ms=100)))[0][1]
+    world.advance(100)
+    back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
+    world.ledger.lease(request(3, ask_own("t", 0, 500), given_back=[back]))
+    assert "returned:high" not in world.stats()
+
+
+def test_what_a_lane_holds_back_for_want_of_credit_blocks_the_rest_of_it_only(world: World) -> None:
+    world.apply(task_record("capped", cap=4))
+    world.apply(task_record("free"))
+    world.apply(capacity(0))
+    answer = world.ledger.lease(request(1, ask_own("capped", 0, 10), ask_own("free", 0, 10)))
+    assert statuses(answer, 0) == [(Status.GRANTED, 1), (Status.NO_CREDIT, 9)]
+    assert statuses(answer, 1) == [(Status.GRANTED, 10)]

@@ -1,0 +1,217 @@
+"""Claims: one grant per identity while it is claimed; what ends without a record is granted again, after the fold."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dispatcher.errors import Refused
+from dispatcher.lease import GivenBack, Status
+from dispatcher.outcome import RETRY, ClaimsEnded
+from tests.contract.ledger_worlds import (
+    TOPICS,
+    World,
+    Worlds,
+    ask,
+    ask_own,
+    ask_retry,
+    capacity,
+    fold,
+    mixed,
+    outcomes,
+    own_lane,
+    request,
+    run,
+    statuses,
+    task_record,
+    want,
+)
+
+GRANTED, HELD, DROP, REPUBLISH = Status.GRANTED, Status.HELD, Status.DROP, Status.REPUBLISH
+
+
+def end_claims(world: World) -> None:
+    """What the housekeeper does."""
+    for partition, claims in world.ledger.due_claims().items():
+        fold(world, ClaimsEnded(1, claims), partition=partition)
+
+
+def test_a_claimed_envelope_is_held_from_others(world: World) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 10, 20)))
+    answer = world.ledger.lease(request(1, ask_own("t", 0, 40), worker="other"))
+    assert statuses(answer) == [(GRANTED, 10), (HELD, 20), (GRANTED, 10)]
+    assert world.claims("t") == 2
+
+
+def test_copies_in_one_call_are_granted_once(world: World) -> None:
+    world.apply(task_record("t"))
+    lane = ask(own_lane("t"), want("t", 0, 5), want("t", 3, 1), want("t", 2, 6))
+    answer = world.ledger.lease(request(1, lane))
+    assert statuses(answer, 0, 0) == [(GRANTED, 5)]
+    assert statuses(answer, 0, 1) == [(HELD, 1)]
+    assert statuses(answer, 0, 2) == [(HELD, 3), (GRANTED, 3)]
+
+
+def test_a_copy_in_one_call_is_free_again_where_the_first_found_no_credit(world: World) -> None:
+    world.apply(task_record("t", cap=4))
+    lane = ask(own_lane("t"), want("t", 0, 2), want("t", 1, 1))
+    answer = world.ledger.lease(request(1, lane))
+    assert statuses(answer, 0, 0) == [(GRANTED, 1), (Status.NO_CREDIT, 1)]
+    assert statuses(answer, 0, 1) == [(HELD, 1)]
+    world.advance(1_000)
+    assert statuses(world.ledger.lease(request(2, ask_own("t", 1, 1)))) == [(GRANTED, 1)]
+
+
+def test_the_same_number_gets_the_same_answer(world: World) -> None:
+    world.apply(task_record("t"))
+    first = world.ledger.lease(request(7, ask_own("t", 0, 20)))
+    world.advance(50)
+    assert world.ledger.lease(request(7, ask_own("t", 0, 20))) == first
+    assert world.claims("t") == 1
+
+
+def test_a_lower_number_is_refused(world: World) -> None:
+    world.ledger.lease(request(7))
+    with pytest.raises(Refused, match="number 6 after 7"):
+        world.ledger.lease(request(6))
+
+
+def test_an_ended_claim_is_granted_again_only_once_the_fold_has_read_of_its_end(world: World) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 20)))
+    fold(world, outcomes("t", run(0, 5)))
+    assert world.ledger.due_claims() == {}
+    world.advance(3_000)
+    assert statuses(world.ledger.lease(request(2, ask_own("t", 0, 20)))) == [(DROP, 5), (HELD, 15)]
+    assert world.ledger.due_claims() == {TOPICS.partition_of("t"): ["w.1|t"]}
+    fold(world, ClaimsEnded(1, ["w.1|t"]))
+    assert statuses(world.ledger.lease(request(3, ask_own("t", 0, 20)))) == [(DROP, 5), (GRANTED, 15)]
+    assert world.stats()["repeats_possible"] == 15
+
+
+def test_a_due_claim_is_named_again_after_a_while(world: World) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 1)))
+    world.advance(3_000)
+    assert world.ledger.due_claims()
+    assert not world.ledger.due_claims()
+    world.advance(3_000)
+    assert world.ledger.due_claims()
+
+
+def test_a_record_of_an_ended_claim_counts_and_leaves_the_next_claim_alone(world: World) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 10)))
+    world.advance(3_000)
+    end_claims(world)
+    world.ledger.lease(request(2, ask_own("t", 0, 10)))
+    fold(world, outcomes("t", run(0, 4), claim="w.1"))
+    assert world.counts("t")["sent"] == 4
+    assert world.claims("t") == 1
+    fold(world, outcomes("t", run(0, 10), claim="w.2"))
+    assert world.counts("t")["sent"] == 10
+    assert world.claims("t") == 0
+    assert world.stats()["repeats"] == 4
+
+
+def test_a_doubled_record_does_not_end_a_claim_on_other_envelopes(world: World) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 10)))
+    record = outcomes("t", run(0, 5))
+    fold(world, record, record)
+    assert world.claims("t") == 1
+    world.advance(3_000)
+    end_claims(world)
+    assert statuses(world.ledger.lease(request(2, ask_own("t", 0, 10)))) == [(DROP, 5), (GRANTED, 5)]
+
+
+def test_what_is_given_back_is_free_at_once_and_stays_with_who_claims_it_next(world: World) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 10)))
+    back = GivenBack("w.1", own_lane("t"), "t", "0", 0, 3, 4, 1)
+    answer = world.ledger.lease(request(2, ask_own("t", 0, 10), given_back=[back], claim_ms=60_000))
+    assert statuses(answer) == [(HELD, 3), (GRANTED, 4), (HELD, 3)]
+    world.advance(3_000)
+    end_claims(world)
+    again = world.ledger.lease(request(3, ask_own("t", 0, 10)))
+    assert statuses(again) == [(GRANTED, 3), (HELD, 4), (GRANTED, 3)]
+
+
+def test_giving_back_what_is_recorded_or_of_a_claim_that_ended_changes_nothing(world: World) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 4)))
+    fold(world, outcomes("t", run(0, 2)))
+    recorded = GivenBack("w.1", own_lane("t"), "t", "0", 0, 0, 2, 1)
+    unknown = GivenBack("w.99", own_lane("t"), "t", "0", 0, 2, 2, 1)
+    answer = world.ledger.lease(request(2, ask_own("t", 0, 4), given_back=[recorded, unknown]))
+    assert statuses(answer) == [(DROP, 2), (HELD, 2)]
+
+
+def test_giving_all_back_ends_the_claim(world: World) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 4)))
+    world.ledger.lease(request(2, given_back=[GivenBack("w.1", own_lane("t"), "t", "0", 0, 0, 4, 1)]))
+    assert world.claims("t") == 0
+    world.advance(10_000)
+    assert world.ledger.due_claims() == {}
+
+
+def test_the_next_attempt_waits_for_the_fold_and_is_claimed_on_its_own(world: World) -> None:
+    world.apply(task_record("t"))
+    retry = ask_retry(want("t", 0, 1, attempt=1))
+    world.ledger.lease(request(1, ask_own("t", 0, 1, size=3)))
+    assert statuses(world.ledger.lease(request(2, retry))) == [(HELD, 1)]
+    fold(world, outcomes("t", mixed(0, [0, RETRY, RETRY])))
+    assert statuses(world.ledger.lease(request(3, retry))) == [(GRANTED, 1)]
+    assert statuses(world.ledger.lease(request(1, retry, worker="other"))) == [(HELD, 1)]
+    world.advance(3_000)
+    end_claims(world)
+    assert statuses(world.ledger.lease(request(2, retry, worker="other"))) == [(GRANTED, 1)]
+
+
+def test_a_later_attempt_is_held_until_the_one_before_is_recorded(world: World) -> None:
+    world.apply(task_record("t"))
+    fold(world, outcomes("t", mixed(0, [RETRY])))
+    assert statuses(world.ledger.lease(request(1, ask_retry(want("t", 0, 1, attempt=2))))) == [(HELD, 1)]
+
+
+def test_recorded_with_open_targets_is_published_again(world: World) -> None:
+    """Attempt 0 comes back after its record (the worker died before it published the next one, or before the ack)."""
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 2, size=4)))
+    fold(world, outcomes("t", run(0, 1, size=4), mixed(1, [0, RETRY, 1, RETRY])))
+    answer = world.ledger.lease(request(2, ask_own("t", 0, 3, size=4)))
+    assert statuses(answer) == [(DROP, 1), (REPUBLISH, 1), (GRANTED, 1)]
+    piece = answer.lanes[0][0][1]
+    assert (piece.attempt, piece.open_positions) == (0, [1, 3])
+    fold(world, outcomes("t", mixed(1, [RETRY, 0], attempt=1, size=4, positions=[1, 3])))
+    piece = world.ledger.lease(request(3, ask_retry(want("t", 1, 1, attempt=1)))).lanes[0][0][0]
+    assert (piece.status, piece.attempt, piece.open_positions) == (REPUBLISH, 1, [1])
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    calls=st.lists(
+        st.tuples(st.sampled_from("abc"), st.lists(st.tuples(st.integers(0, 90), st.integers(1, 40)), max_size=4)),
+        min_size=1,
+        max_size=12,
+    ),
+    rate=st.sampled_from([0, 300]),
+)
+def test_no_identity_is_granted_twice_while_it_is_claimed(worlds: Worlds, calls, rate: int) -> None:  # type: ignore[no-untyped-def]
+    world = worlds()
+    world.apply(task_record("t"))
+    world.apply(capacity(rate))
+    granted: list[int] = []
+    for number, (worker, wants) in enumerate(calls, 1):
+        world.advance(100)
+        lane = ask(own_lane("t"), *(want("t", first, count) for first, count in wants))
+        for wanted, got in zip(
+            lane.wants, world.ledger.lease(request(number, lane, worker=worker)).lanes[0], strict=True
+        ):
+            place = wanted.first
+            for piece in got:
+                granted += range(place, place + piece.count) if piece.status == GRANTED else ()
+                place += piece.count
+            assert place == wanted.first + wanted.count
+    assert len(granted) == len(set(granted))

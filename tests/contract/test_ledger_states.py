@@ -1,0 +1,211 @@
+"""What becomes of envelopes of tasks that are paused, cancelled, expired, ended, unknown, or of writers not counted."""
+
+from itertools import count
+
+import pytest
+
+from dispatcher.lease import LaneAsk, Status
+from dispatcher.outcome import RETRY, CloseTask, EpochMark, Outcome
+from tests.contract.ledger_worlds import (
+    EPOCH,
+    World,
+    ask,
+    ask_own,
+    ask_retry,
+    ask_shared,
+    capacity,
+    change,
+    finished,
+    fold,
+    mixed,
+    outcomes,
+    own_lane,
+    request,
+    run,
+    sealed,
+    statuses,
+    task_record,
+    want,
+)
+
+SOON_MS = 5_000
+
+
+_numbers = count(1)
+
+
+def word(world: World, asked: LaneAsk) -> list[tuple[int, int]]:
+    """The pieces of the one want, asked for by a worker of its own: its claim is `<number>.1`."""
+    return statuses(world.ledger.lease(request(1, asked, worker=str(next(_numbers)))))
+
+
+def retried(world: World, task: str) -> None:
+    """Envelope 0 of the task waits for its next attempt."""
+    fold(world, outcomes(task, mixed(0, [RETRY])))
+
+
+@pytest.mark.parametrize(
+    "waits",
+    ["paused", "scheduled", "held"],
+)
+def test_a_waiting_task_is_kept_out_and_spends_nothing(world: World, waits: str) -> None:
+    start_ms = world.clock.wall_ms() + SOON_MS if waits == "scheduled" else 0
+    world.apply(task_record("t", start_ms=start_ms, hold_until_sealed=waits == "held"))
+    world.apply(capacity(1_000))
+    if waits == "paused":
+        world.apply(change("t", "paused", "1"))
+    retried(world, "t")
+    assert word(world, ask_own("t", 1, 5)) == [(Status.PARKED, 5)]
+    answer = world.ledger.lease(request(900, ask_retry(want("t", 0, 1, attempt=1)), worker="other"))
+    piece = answer.lanes[0][0][0]
+    assert (piece.status, piece.lane) == (Status.MOVE, own_lane("t"))
+    assert not any(name.startswith("granted") for name in world.stats())
+    assert world.claims("t") == 0
+    world.apply(change("t", "paused", "0"))
+    world.apply(sealed("t", 10))
+    world.advance(SOON_MS)
+    assert word(world, ask_own("t", 1, 5))[0][0] == Status.GRANTED
+
+
+def test_a_paused_lane_leaves_its_share_to_the_others(world: World) -> None:
+    for task in ("a", "b"):
+        world.apply(task_record(task))
+    world.apply(capacity(1_000))
+    word(world, ask_own("a", 0, 100))
+    world.apply(change("a", "paused", "1"))
+    both = [ask_own("a", 0, 900), ask_own("b", 0, 900)]
+    for number in (800, 801):
+        world.advance(250)
+        world.ledger.lease(request(number, *both, worker="x"))
+    world.advance(200)
+    answer = world.ledger.lease(request(802, *both, worker="x"))
+    assert dict(statuses(answer, 1))[Status.GRANTED] == 200
+
+
+def test_a_cancelled_tasks_own_lane_is_closed_at_once_when_its_claims_have_ended(world: World) -> None:
+    world.apply(task_record("t"))
+    world.apply(sealed("t", 10))
+    answer = world.ledger.lease(request(1, ask_own("t", 0, 4)))
+    assert statuses(answer) == [(Status.GRANTED, 4)]
+    world.apply(change("t", "cancelled", "1"))
+    assert word(world, ask_own("t", 4, 6)) == [(Status.PARKED, 6)]
+    assert world.ledger.closable() == []
+    fold(world, outcomes("t", run(0, 4), claim="w.1"))
+    assert world.ledger.closable() == [("t", Outcome.CANCELLED)]
+    result = fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5))
+    assert result.finished == ["t"]
+    assert world.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 6}
+    assert world.ledger.closable() == []
+    assert word(world, ask_own("t", 4, 6)) == [(Status.DROP, 6)]
+
+
+def test_an_expired_tasks_own_lane_is_closed(world: World) -> None:
+    world.apply(task_record("t", expires_ms=world.clock.wall_ms() + SOON_MS))
+    world.apply(sealed("t", 3))
+    assert world.ledger.closable() == []
+    world.advance(SOON_MS)
+    assert word(world, ask_own("t", 0, 3)) == [(Status.PARKED, 3)]
+    assert world.ledger.closable() == [("t", Outcome.EXPIRED)]
+
+
+@pytest.mark.parametrize(("how", "status"), [("cancelled", Status.CANCELLED), ("expired", Status.EXPIRED)])
+def test_without_a_lane_of_its_own_each_envelope_is_claimed_and_recorded(world: World, how: str, status: int) -> None:
+    """Claimed, so that it is recorded once; without a lease, so that it costs nothing."""
+    world.apply(task_record("t", "low", shared=True, expires_ms=world.clock.wall_ms() + SOON_MS))
+    world.apply(capacity(1_000))
+    retried(world, "t")
+    if how == "cancelled":
+        world.apply(change("t", "cancelled", "1"))
+    else:
+        world.advance(SOON_MS)
+    assert word(world, ask_shared(want("t", 1, 4))) == [(status, 4)]
+    assert word(world, ask_shared(want("t", 1, 4))) == [(Status.HELD, 4)]
+    assert word(world, ask_retry(want("t", 0, 1, attempt=1), tier="low")) == [(status, 1)]
+    assert world.ledger.closable() == []
+    assert not any(name.startswith("granted") for name in world.stats())
+
+
+def test_envelopes_of_a_cancelled_task_leave_the_retry_lane(world: World) -> None:
+    world.apply(task_record("t"))
+    retried(world, "t")
+    world.apply(change("t", "cancelled", "1"))
+    answer = world.ledger.lease(request(1, ask_retry(want("t", 0, 1, attempt=1))))
+    piece = answer.lanes[0][0][0]
+    assert (piece.status, piece.lane) == (Status.MOVE, own_lane("t"))
+
+
+def test_envelopes_of_a_capped_task_leave_the_retry_lane(world: World) -> None:
+    world.apply(task_record("t", cap=4))
+    fold(world, outcomes("t", mixed(0, [RETRY]), mixed(1, [RETRY]), mixed(2, [RETRY])))
+    answer = world.ledger.lease(request(1, ask_retry(want("t", 0, 3, attempt=1))))
+    assert statuses(answer) == [(Status.GRANTED, 1), (Status.MOVE, 2)]
+    assert answer.lanes[0][0][1].lane == own_lane("t")
+
+
+def test_a_waiting_task_does_not_block_those_behind_it_in_a_lane_of_many(world: World) -> None:
+    world.apply(task_record("waits"))
+    world.apply(task_record("goes"))
+    world.apply(change("waits", "paused", "1"))
+    for task in ("waits", "goes"):
+        retried(world, task)
+    asked = ask_retry(want("waits", 0, 1, attempt=1), want("goes", 0, 1, attempt=1))
+    answer = world.ledger.lease(request(1, asked))
+    assert [statuses(answer, 0, index) for index in (0, 1)] == [[(Status.MOVE, 1)], [(Status.GRANTED, 1)]]
+
+
+def test_an_ended_task_is_dropped_everywhere(world: World) -> None:
+    world.apply(task_record("t"))
+    retried(world, "t")
+    world.apply(finished("t"))
+    assert word(world, ask_own("t", 0, 9)) == [(Status.DROP, 9)]
+    assert word(world, ask_retry(want("t", 0, 1, attempt=1))) == [(Status.DROP, 1)]
+    before = world.counts("t")
+    fold(world, outcomes("t", run(5, 3)))
+    assert world.counts("t") == before
+
+
+def test_an_unknown_task_is_said_to_be_so_only_by_a_complete_view(world: World) -> None:
+    assert word(world, ask_own("ghost", 0, 3)) == [(Status.UNKNOWN, 3)]
+    world.restart_epoch(0)
+    assert word(world, ask_own("ghost", 0, 3)) == [(Status.HELD, 3)]
+
+
+def test_a_task_of_which_only_outcomes_are_known_is_unknown(world: World) -> None:
+    fold(world, outcomes("t", run(0, 3)))
+    assert word(world, ask_own("t", 0, 3)) == [(Status.UNKNOWN, 3)]
+    world.apply(task_record("t"))
+    assert word(world, ask_own("t", 0, 4)) == [(Status.DROP, 3), (Status.GRANTED, 1)]
+    assert world.counts("t")["sent"] == 3
+
+
+def test_writers_count_once_the_seal_names_them(world: World) -> None:
+    world.apply(task_record("t"))
+    assert word(world, ask(own_lane("t"), want("t", 0, 2, writer="s1"))) == [(Status.HELD, 2)]
+    assert word(world, ask_own("t", 0, 2)) == [(Status.GRANTED, 2)]
+    world.apply(sealed("t", 10, ["s1", "s2"]))
+    assert word(world, ask(own_lane("t"), want("t", 0, 2, writer="s1"))) == [(Status.GRANTED, 2)]
+    assert word(world, ask(own_lane("t"), want("t", 0, 2, writer="s3"))) == [(Status.DROP, 2)]
+    assert word(world, ask_own("t", 2, 2)) == [(Status.DROP, 2)]
+
+
+def test_a_view_that_is_not_ready_holds_everything(world: World) -> None:
+    world.apply(task_record("t"))
+    world.restart_epoch(world.clock.wall_ms() + SOON_MS)
+    answer = world.ledger.lease(request(1, ask_own("t", 0, 3)))
+    assert (answer.ready, statuses(answer)) == (False, [(Status.HELD, 3)])
+    for partition in (0, 1):
+        fold(world, EpochMark(1, "again"), partition=partition)
+    assert not world.ready()
+    world.apply(EpochMark(1, "again"))
+    assert world.ready()
+    assert not world.ledger.lease(request(2, ask_own("t", 0, 3))).ready
+    world.advance(SOON_MS)
+    assert statuses(world.ledger.lease(request(3, ask_own("t", 0, 3)))) == [(Status.GRANTED, 3)]
+
+
+def test_a_mark_of_another_epoch_means_nothing(world: World) -> None:
+    world.restart_epoch(0)
+    for partition in (0, 1):
+        fold(world, EpochMark(1, EPOCH), partition=partition)
+    world.apply(EpochMark(1, EPOCH))
+    assert not world.ready()

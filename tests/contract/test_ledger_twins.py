@@ -1,0 +1,231 @@
+"""The ledger in memory and the one in Redis answer alike, whatever is asked of them in whatever order."""
+
+import random
+from collections import Counter
+from typing import NamedTuple
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from dispatcher.control import ControlRecord, TaskRecord
+from dispatcher.lease import GivenBack, LaneAsk, LeaseAnswer, LeaseRequest, Status, Want
+from dispatcher.outcome import ClaimsEnded, CloseTask, OutcomeRecord
+from tests.contract.ledger_worlds import (
+    MemoryWorld,
+    World,
+    Worlds,
+    ask,
+    ask_retry,
+    ask_shared,
+    capacity,
+    change,
+    finished,
+    fold,
+    mixed,
+    outcomes,
+    own_lane,
+    request,
+    run,
+    sealed,
+    task_record,
+    want,
+)
+
+OWN, SHARED = ("t0", "t1", "t2"), ("s0", "s1")
+TASKS = (*OWN, *SHARED)
+CLAIMED = (Status.GRANTED, Status.CANCELLED, Status.EXPIRED)
+START_MS = 1_700_000_000_000
+randoms = st.randoms(use_true_random=False, note_method_calls=False)
+
+
+class Held(NamedTuple):
+    claim: str
+    lane: str
+    want: Want
+    first: int
+    count: int
+
+
+class Twins(RuleBasedStateMachine):
+    """Does the same to both worlds, and compares every answer. Details come from a seeded source, for speed."""
+
+    worlds: Worlds
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pair: tuple[World, World] = (MemoryWorld(), self.worlds())
+        self.numbers: Counter[str] = Counter()
+        self.held: list[Held] = []
+        self.ended: set[str] = set()
+
+    def apply(self, record: ControlRecord) -> None:
+        for world in self.pair:
+            world.apply(record)
+
+    def fold(self, *records: OutcomeRecord, partition: int = 0) -> None:
+        first, second = (fold(world, *records, partition=partition) for world in self.pair)
+        assert first == second
+
+    @initialize(rng=randoms, rate=st.sampled_from([0, 0, 50, 2_000, 1_000_000]))
+    def tasks(self, rng: random.Random, rate: int) -> None:
+        for task in TASKS:
+            self.apply(_random_task(rng, task))
+        self.apply(capacity(rate))
+
+    @rule(rng=randoms, worker=st.sampled_from("ab"))
+    def lease(self, rng: random.Random, worker: str) -> None:
+        self.numbers[worker] += 0 if self.numbers[worker] and rng.random() < 0.05 else 1
+        asked = request(
+            self.numbers[worker],
+            *_random_asks(rng),
+            worker=worker,
+            given_back=self._random_returns(rng),
+            claim_ms=rng.choice([1_500, 3_000]),
+            lease_ms=rng.choice([300, 1_000]),
+        )
+        first, second = (world.ledger.lease(asked) for world in self.pair)
+        assert first == second
+        self._hold(asked, first)
+
+    def _hold(self, asked: LeaseRequest, answer: LeaseAnswer) -> None:
+        for lane, wants in zip(asked.lanes, answer.lanes, strict=False):
+            for wanted, pieces in zip(lane.wants, wants, strict=False):
+                place = wanted.first
+                for piece in pieces:
+                    if piece.status in CLAIMED:
+                        self.held.append(Held(asked.claim, lane.lane, wanted, place, piece.count))
+                    place += piece.count
+
+    def _random_returns(self, rng: random.Random) -> list[GivenBack]:
+        if not self.held or rng.random() < 0.7:
+            return []
+        claim, lane, wanted, first, count = rng.choice(self.held)
+        some = rng.randint(1, count)
+        return [GivenBack(claim, lane, wanted.task, wanted.writer, wanted.attempt, first, some, wanted.size)]
+
+    @rule(rng=randoms, times=st.sampled_from([1, 1, 1, 2]))
+    def record(self, rng: random.Random, times: int) -> None:
+        if not self.held:
+            return
+        claim, _, wanted, first, count = rng.choice(self.held)
+        some = rng.randint(1, count)
+        start = first + rng.randint(0, count - some)
+        more = {"attempt": wanted.attempt, "size": wanted.size}
+        if rng.random() < 0.6:
+            parts = [run(start, some, rng.choice([0, 0, 1, 4, 9]), writer=wanted.writer, **more)]
+            self.fold(*[outcomes(wanted.task, *parts, claim=claim)] * times)
+        else:
+            ones = [
+                mixed(at, [rng.choice([0, 9, 2]) for _ in range(wanted.size)], **more)
+                for at in range(start, start + some)
+            ]
+            self.fold(*[outcomes(wanted.task, *ones, claim=claim)] * times)
+
+    @rule(lost=st.booleans())
+    def end_claims(self, lost: bool) -> None:
+        first, second = (
+            {partition: sorted(claims) for partition, claims in world.ledger.due_claims().items()}
+            for world in self.pair
+        )
+        assert first == second
+        for partition, claims in first.items():
+            if not lost:
+                self.fold(ClaimsEnded(1, claims), partition=partition)
+
+    @rule()
+    def close_tasks(self) -> None:
+        first, second = (sorted(world.ledger.closable()) for world in self.pair)
+        assert first == second
+        for task, code in first:
+            self.fold(CloseTask(1, task, code, 5))
+
+    @rule(
+        task=st.sampled_from(OWN),
+        control=st.sampled_from(
+            [("weight", "3000"), ("tier", "medium"), ("cap", "200"), ("cap", "0"), ("paused", "1"), ("paused", "0")]
+        ),
+    )
+    def control(self, task: str, control: tuple[str, str]) -> None:
+        self.apply(change(task, *control))
+
+    @rule(task=st.sampled_from(TASKS))
+    def cancel(self, task: str) -> None:
+        self.apply(change(task, "cancelled", "1"))
+
+    @rule(task=st.sampled_from(TASKS), total=st.integers(50, 300), writers=st.sampled_from([["0"], ["0", "x"], ["x"]]))
+    def seal(self, task: str, total: int, writers: list[str]) -> None:
+        self.apply(sealed(task, total, writers))
+
+    @rule(task=st.sampled_from(TASKS))
+    def finish(self, task: str) -> None:
+        self.ended.add(task)
+        self.apply(finished(task))
+
+    @rule(rate=st.sampled_from([0, 100, 5_000]))
+    def set_capacity(self, rate: int) -> None:
+        self.apply(capacity(rate))
+
+    @rule(ms=st.sampled_from([1, 20, 100, 450, 2_000]))
+    def wait(self, ms: int) -> None:
+        for world in self.pair:
+            world.advance(ms)
+
+    @invariant()
+    def look_alike(self) -> None:
+        memory, real = self.pair
+        assert memory.stats() == real.stats()
+        for task in TASKS:
+            assert memory.claims(task) == real.claims(task)
+            if task not in self.ended:
+                assert memory.counts(task) == real.counts(task)
+
+
+def _random_task(rng: random.Random, task: str) -> TaskRecord:
+    shared = task in SHARED
+    return task_record(
+        task,
+        "low" if shared else rng.choice(["high", "medium", "low"]),
+        shared=shared,
+        weight=rng.choice([1_000, 500, 7_000, 1]),
+        cap=0 if shared else rng.choice([0, 0, 100, 3]),
+        hold_until_sealed=rng.random() < 0.1,
+        expires_ms=rng.choice([0, 0, 0, START_MS + 5_000]),
+        start_ms=rng.choice([0, 0, START_MS + 1_000]),
+    )
+
+
+def _random_asks(rng: random.Random) -> list[LaneAsk]:
+    asks = [
+        ask(own_lane(task), *_random_wants(rng, [task]), demand=rng.choice([0, 10, 500]))
+        for task in rng.sample([*OWN, "ghost"], rng.randint(0, 3))
+    ]
+    if rng.random() < 0.5:
+        asks.append(ask_retry(*_random_wants(rng, TASKS), tier=rng.choice(["high", "low"])))
+    if rng.random() < 0.5:
+        asks.append(ask_shared(*_random_wants(rng, TASKS)))
+    return asks
+
+
+def _random_wants(rng: random.Random, tasks: list[str] | tuple[str, ...]) -> list[Want]:
+    return [
+        want(
+            rng.choice(tasks),
+            rng.randint(0, 60),
+            rng.choice([1, 2, 5, 30, 90]),
+            size=rng.choice([1, 1, 3]),
+            attempt=rng.choice([0, 0, 0, 1, 2]),
+            writer=rng.choice("0000x"),
+        )
+        for _ in range(rng.randint(0, 3))
+    ]
+
+
+def test_memory_and_redis_answer_alike(real_worlds: Worlds) -> None:
+    machine = type("TwinsHere", (Twins,), {"worlds": staticmethod(real_worlds)})
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        machine,
+        settings=settings(
+            max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
