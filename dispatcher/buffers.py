@@ -162,6 +162,7 @@ class LaneBuffer:
         "out_targets",
         "parked",
         "ready",
+        "received",
         "reopen",
         "short",
         "tier",
@@ -190,6 +191,8 @@ class LaneBuffer:
         """When its head is due, if there is a timer for it."""
         self.ready = False
         """May have more to drain."""
+        self.received = False
+        """Has brought something since it was attached."""
         self.parked = False
         self.announced = False
         """Its demand was in the last call."""

@@ -22,14 +22,16 @@ DRAIN_AGAIN_S = 0.005
 class WorkingSet:
     """Lane buffers, and what of them is to be asked for.
 
-    wanting: lanes with something to ask for now. woken: one of them had no demand in the last call. given_back: granted
-    envelopes the ledger is to be told of. targets: held in all.
+    wanting: lanes with something to ask for now. woken: one of them had no demand in the last call. eager: one of them
+    is not short of credit, only not asked for. given_back: granted envelopes the ledger is to be told of. targets:
+    held in all.
     """
 
     def __init__(self, settings: EngineSettings, port: Lanes, clock: Clock, timers: Timers, stats: EngineStats) -> None:
         self.lanes: dict[str, LaneBuffer] = {}
         self.wanting: dict[str, LaneBuffer] = {}
         self.woken = False
+        self.eager = False
         self.given_back: list[GivenBack] = []
         self.targets = 0
         self._settings = settings
@@ -40,6 +42,7 @@ class WorkingSet:
         self._thirsty: dict[str, LaneBuffer] = {}
         self._stinted: dict[str, LaneBuffer] = {}
         """Lanes that were refused for the budget of all lanes."""
+        timers.at(clock.monotonic_s() + settings.attach_again_s, self._attach_again)
 
     # ------------------------------------------------------------- which lanes
     def change(self, infos: Sequence[LaneInfo]) -> list[LaneBuffer]:
@@ -98,6 +101,14 @@ class WorkingSet:
     def _attach(self, info: LaneInfo) -> None:
         self.lanes[info.name] = LaneBuffer(info)
         self._port.attach(info, self._settings.prefetch_targets)
+
+    def _attach_again(self) -> None:
+        """A lane that has brought nothing yet may have been given up for missing, and be there by now."""
+        settings = self._settings
+        for lane in self.lanes.values():
+            if not lane.received and not lane.closing:
+                self._port.attach(lane.info, settings.prefetch_targets)
+        self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
 
     def _update(self, lane: LaneBuffer, info: LaneInfo) -> bool:
         self.unpark(lane)
@@ -174,6 +185,7 @@ class WorkingSet:
     def _take(self, lane: LaneBuffer, deliveries: Sequence[Delivery]) -> int:
         targets = lane.append(deliveries)
         self.targets += targets
+        lane.received = True
         stats = self._stats
         stats.received += len(deliveries)
         stats.buffered_targets += targets
@@ -191,6 +203,7 @@ class WorkingSet:
         wall_ms = self._clock.wall_ms()
         if lane.has_due(wall_ms):
             self.wanting[lane.name] = lane
+            self.eager = self.eager or not lane.short
             self.woken = self.woken or (wake and not lane.announced)
             return
         self.wanting.pop(lane.name, None)
@@ -270,6 +283,16 @@ class WorkingSet:
         lane.out_targets -= part.targets
         self._stats.buffered_targets += part.targets
         self.give_back(lane, part)
+        self.detach_if_done(lane)
+
+    def look_again(self, lane: LaneBuffer, part: Stretch) -> None:
+        """What was to be done about it cannot be done: the ledger may know better by now."""
+        lane.out_targets -= part.targets
+        self._stats.buffered_targets += part.targets
+        if lane.closing:
+            self._release(part.targets)
+        else:
+            self.hold(lane, part)
         self.detach_if_done(lane)
 
     def ack(self, lane: LaneBuffer, deliveries: Sequence[Delivery], targets: int) -> None:

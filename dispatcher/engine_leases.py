@@ -83,7 +83,7 @@ class Leases:
             return True
         if 2 * self._stats.credit_targets >= self._horizon(now_s):
             return False
-        return any(not lane.short for lane in working.wanting.values())
+        return working.eager
 
     def _horizon(self, now_s: float) -> int:
         """Targets that can be sent in horizon_s."""
@@ -103,6 +103,7 @@ class Leases:
     def _ask(self, now_s: float) -> None:
         self._adapt_floor()
         settings, working = self._settings, self._working
+        working.woken = working.eager = False
         asks = [] if self.draining else self._lane_asks(now_s)
         self._number += 1
         self._request = LeaseRequest(
@@ -116,7 +117,6 @@ class Leases:
             working.given_back,
         )
         working.given_back = []
-        working.woken = False
         self._first_asked_s = now_s
         self._rhythm.asked(now_s)
         self._call(now_s)

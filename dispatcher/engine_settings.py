@@ -14,7 +14,9 @@ class EngineSettings:
     lane_floor_targets. A lane's buffer follows what it was granted in the last half second, twice over, between
     lane_floor_targets (lane_roomy_targets while half the budget is enough for all) and lane_ceiling_targets.
     prefetch_targets: for the client's queue of each lane.
-    held_envelopes: most envelopes of a lane that wait, unacked, for an answer other than HELD.
+    held_envelopes: most envelopes of a lane that wait, unacked, for an answer other than HELD. held_first_s and
+    held_longest_s: until they are asked about again. parked_s: until a lane is tried that we were kept out of.
+    attach_again_s: until a lane is attached again that has brought nothing yet.
 
     Leases. lease_ms: how long a grant may be used. claim_ms: how long its claims last: lease, longest channel timeout,
     margin. demand_ms: how long announced demand is good for. period_s: between calls while credit is short;
@@ -40,6 +42,7 @@ class EngineSettings:
     held_first_s: float = 0.25
     held_longest_s: float = 2.0
     parked_s: float = 2.0
+    attach_again_s: float = 10.0
 
     lease_ms: int = 2_000
     claim_ms: int = 13_000

@@ -11,7 +11,7 @@ from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_stats import EngineStats
 from dispatcher.envelope import Envelope, encode_envelope
-from dispatcher.errors import FairlaneError
+from dispatcher.errors import FairlaneError, NotFound
 from dispatcher.events import Inbox, Stored
 from dispatcher.lease import Piece
 from dispatcher.outcome import FORMAT, Report
@@ -36,9 +36,11 @@ class Logs(msgspec.Struct, frozen=True):
 class _Job:
     """The steps left for some deliveries of one lane; `pending` things of the present step are not yet stored."""
 
-    __slots__ = ("acks", "lane", "pending", "plan", "sent_s", "steps", "targets")
+    __slots__ = ("acks", "lane", "pending", "plan", "refused", "sent_s", "steps", "targets")
 
     def __init__(self, lane: LaneBuffer, steps: list[list[Publish]], acks: list[Delivery], targets: int) -> None:
+        self.refused: Stretch | None = None
+        """What the ledger is to be asked about again, should a step be impossible."""
         self.lane = lane
         self.steps = [step for step in steps if step]
         self.acks = acks
@@ -178,7 +180,8 @@ class Settling:
         """Must wait, and may not do so here: published to its task's own lane."""
         envelopes: list[Envelope] = [delivery.envelope for delivery in part.deliveries]
         self._stats.moved += part.count
-        self._start(lane, [[partial(self._logs.publisher.publish, topic, envelopes)]], part)
+        # The task may have ended in the meantime, and its lane be gone.
+        self._start(lane, [[partial(self._logs.publisher.publish, topic, envelopes)]], part, may_be_refused=True)
 
     def unknown(self, lane: LaneBuffer, part: Stretch) -> None:
         """Of a task nobody knows: kept whole among the dead letters, never sent."""
@@ -204,15 +207,24 @@ class Settling:
             encode_envelope(envelope),
         )
 
-    def _start(self, lane: LaneBuffer, steps: list[list[Publish]], part: Stretch) -> None:
+    def _start(
+        self, lane: LaneBuffer, steps: list[list[Publish]], part: Stretch, *, may_be_refused: bool = False
+    ) -> None:
         self._stats.unsettled_targets += part.targets
-        self._advance(_Job(lane, steps, part.deliveries, part.targets))
+        job = _Job(lane, steps, part.deliveries, part.targets)
+        job.refused = part if may_be_refused else None
+        self._advance(job)
 
     # ------------------------------------------------------------- steps and receipts
     def stored(self, event: Stored) -> None:
         """A receipt, or its absence: then the thing is published again after a while, for as long as it takes."""
         receipt = self._receipts.get(event.token)
         if receipt is None:
+            return
+        if isinstance(event.error, NotFound) and receipt.job.refused is not None:
+            del self._receipts[event.token]
+            self._stats.unsettled_targets -= receipt.job.targets
+            self._working.look_again(receipt.job.lane, receipt.job.refused)
             return
         if event.error is not None:
             self._again(event.token, receipt)

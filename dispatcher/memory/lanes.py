@@ -145,7 +145,7 @@ class MemoryLanes:
         return list(self._armed)
 
     def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
-        self._armed[lane.name] = True
+        self._armed.setdefault(lane.name, True)
         self.prefetch_targets = prefetch_targets
         self._broker.attach(self, lane.name)
 

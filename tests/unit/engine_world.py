@@ -261,6 +261,8 @@ class World:
                 raise AssertionError(f"Not within {within_s} s: {self.explain()}")
             wait_s = min([worker.work() for worker in self.workers], default=1.0)
             self.fold_all()
+            if until is not None and until():
+                return
             if wait_s > 0:
                 left_s = end_s - self.clock.monotonic_s()
                 self.clock.advance(max(0.001, min(wait_s, left_s)))

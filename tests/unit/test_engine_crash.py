@@ -94,3 +94,22 @@ def two_crashes_at(step: int) -> World:
 def test_two_workers_stopped_one_after_the_other() -> None:
     for step in range(1, steps_of_a_run() + 1, 2):
         check(two_crashes_at(step))
+
+
+def test_a_worker_that_stood_still_past_its_claim_adds_no_second_outcome() -> None:
+    world = World()
+    world.add_task("t", 20)
+    sleeper = world.worker()
+    sleeper.courier.paused.add("null")
+    sleeper.work()
+    sleeper.courier.answer()  # The provider is called; then the process is stopped, its connection lost.
+    world.broker.take_away(world.topics.own_lane("t"))
+    world.workers.remove(sleeper)
+    world.worker()
+    world.run(lambda: world.finished("t") and world.settled())
+    assert set(world.calls().values()) == {2}
+    world.workers.append(sleeper)
+    world.run(within_s=30.0)
+    assert world.counts("t") == {"sent": 20}
+    assert world.view.stats["repeats"] == 20
+    assert world.settled()

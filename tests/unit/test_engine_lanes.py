@@ -217,3 +217,14 @@ def test_workers_that_come_late_and_leave_early() -> None:
     world.worker()
     run(world, *tasks)
     assert [world.counts(task) for task in tasks] == [{"sent": 1_000}] * 6
+
+
+def test_a_lane_that_was_given_up_for_missing_is_attached_again() -> None:
+    world = World()
+    world.add_task("t", 10)
+    worker = world.worker()
+    attach = worker.lanes.attach
+    worker.lanes.attach = lambda lane, prefetch_targets: None  # type: ignore[method-assign]
+    world.run(within_s=1.0)
+    worker.lanes.attach = attach  # type: ignore[method-assign]
+    run(world, "t")

@@ -266,6 +266,22 @@ def test_a_paused_task_leaves_the_retry_lanes_and_goes_on_from_its_own() -> None
     assert most_calls(world) == 1
 
 
+def test_what_was_to_be_moved_to_a_lane_that_is_gone_is_dropped_once_the_task_has_ended() -> None:
+    world = World(busy_at_first)
+    lane = world.add_task("t", 3, chunk=3)
+    worker = world.worker()
+    world.run(lambda: bool(world.provider_calls))
+    change(world, "t", "paused", "1")
+    world.run(lambda: not world.broker.open(lane))
+    world.remove_lane(lane)
+    world.broker.delete(lane)
+    world.run(lambda: worker.engine.stats.moved > 1)
+    world.view.finish("t", "cancelled")
+    world.run(world.settled, within_s=10.0)
+    assert worker.engine.stats.dropped == 1
+    assert len(world.provider_calls) == 1
+
+
 def test_envelopes_of_a_writer_that_does_not_count_are_dropped() -> None:
     world = World()
     lane = world.add_task("t", 5)
