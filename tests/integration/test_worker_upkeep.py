@@ -1,0 +1,109 @@
+"""What workers do for all: tombstones, lanes left behind, views made anew, processes kept alive."""
+
+import json
+import os
+import re
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from backends.pulsar_admin import PulsarAdmin
+from fairlane import PushClient, PushTask, Settings
+from fairlane.cli import main
+from tests import redis_server
+from tests.integration.worker_crew import audience, crew, environment, eventually
+
+MESSAGE = {"title": "hello"}
+
+
+def push(**fields: object) -> PushTask:
+    given = {"app": "a", "tier": "high", "channel": "log", "message": MESSAGE, "chunk": 10, **fields}
+    return PushTask.model_validate(given)
+
+
+def test_what_is_not_sent_by_its_end_of_life_expires(fresh_settings: Settings, tmp_path: Path) -> None:
+    with crew(fresh_settings, tmp_path, "w1") as members, PushClient.connect(fresh_settings) as client:
+        client.set_capacity(200)
+        handle = client.submit(push(ttl_s=4), audience(3_000))
+        view = handle.wait(40)
+        assert view.state == "expired"
+        assert view.targets.sent + view.targets.expired == view.targets.total == 3_000
+        assert view.targets.expired > 0
+        assert sum(members.targets(handle.id).values()) == view.targets.sent
+
+
+def test_the_lane_of_an_ended_task_that_came_back_is_swept_by_the_next_worker(
+    fresh_settings: Settings, tmp_path: Path
+) -> None:
+    admin = PulsarAdmin(fresh_settings.pulsar)
+    with PushClient.connect(fresh_settings) as client:
+        with crew(fresh_settings, tmp_path / "1", "w1"):
+            handle = client.submit(push(), audience(50))
+            lane = handle.wait(30).lane
+            eventually(lambda: not admin.topic_exists(lane), 20, "the lane is deleted")
+        stray = lane.rpartition("/")[0] + "/of-a-task-nobody-knows"
+        admin.create_lane(lane)
+        admin.create_lane(stray)
+        with crew(fresh_settings, tmp_path / "2", "w2"):
+            eventually(lambda: not admin.topic_exists(lane), 30, "the lane is swept")
+            assert admin.topic_exists(stray)  # it may be the lane of a task whose record is just being written
+    admin.close()
+
+
+def test_the_view_is_rebuilt_by_hand_without_a_worker(
+    fresh_settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in environment(fresh_settings).items():
+        if name.startswith("FAIRLANE_"):
+            monkeypatch.setenv(name, value)
+    with PushClient.connect(fresh_settings) as client:
+        with crew(fresh_settings, tmp_path, "w1") as members:
+            handle = client.submit(push(), audience(50))
+            handle.wait(30)
+            members.leave("w1")
+        waiting = client.submit(push(), audience(70))
+        before = handle.progress(), waiting.progress()
+        assert main.run(["registry", "rebuild", "--wipe", "-o", "json"]) == 0
+        assert json.loads(capsys.readouterr().out)["complete"] is True
+        for then, now in zip(before, (handle.progress(), waiting.progress()), strict=True):
+            assert (now.state, now.targets, now.sealed) == (then.state, then.targets, then.sealed)
+    assert main.run(["registry", "status", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["grants"] is True
+
+
+@pytest.mark.timeout(240)
+def test_a_restarted_redis_grants_again_when_old_claims_have_ended(fresh_settings: Settings, tmp_path: Path) -> None:
+    binary = next(iter(redis_server.binaries().values()))
+    durable = ("--appendonly", "yes", "--dir", str(tmp_path))
+    with redis_server.running(binary, *durable) as server:
+        redis = fresh_settings.redis.model_copy(update={"url": server.url})
+        settings = fresh_settings.model_copy(update={"redis": redis})
+        port = int(server.url.rpartition(":")[2].partition("/")[0])
+        with crew(settings, tmp_path / "crew", "w1") as members, PushClient.connect(settings) as client:
+            client.set_capacity(500)
+            handle = client.submit(push(), audience(5_000))
+            eventually(lambda: handle.progress().targets.sent > 1_000, 30, "it is in full swing")
+            server.kill()
+            with redis_server.running(binary, *durable, port=port):
+                assert handle.wait(90).targets.sent == 5_000
+                assert members.targets(handle.id) == Counter(audience(5_000))
+
+
+def test_several_processes_are_kept_alive_and_leave_together(fresh_settings: Settings, tmp_path: Path) -> None:
+    with crew(fresh_settings, tmp_path) as members, PushClient.connect(fresh_settings) as client:
+        members.join("w", "--processes", "2")
+
+        def serving() -> list[str]:
+            return re.findall(r"worker (w-\d)-\w+ serves", members.log_of("w"))
+
+        eventually(lambda: sorted(serving()) == ["w-1", "w-2"], 30, "both serve")
+        eventually(lambda: len(client.workers()) == 2, 10, "both beat")
+        victim = next(worker for worker in client.workers() if worker.id.startswith("w-1-"))
+        os.kill(victim.pid, signal.SIGKILL)
+        eventually(lambda: sorted(serving()) == ["w-1", "w-1", "w-2"], 30, "another one serves")
+        handle = client.submit(push(), audience(100))
+        assert handle.wait(30).targets.sent == 100
+        assert members.leave("w") == 0
+        assert len(re.findall("has left", members.log_of("w"))) == 2
