@@ -4,6 +4,7 @@ import logging
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,20 @@ def settings(stack: StackAddresses) -> Settings:
 @pytest.fixture
 def fresh_settings(stack: StackAddresses) -> Iterator[Settings]:
     """Settings with a provisioned tenant and a key prefix that no other test has; all of it is deleted afterwards."""
+    with fresh_names(stack) as fresh:
+        yield fresh
+
+
+@pytest.fixture(scope="module")
+def module_settings(stack: StackAddresses) -> Iterator[Settings]:
+    """The same, for all tests of a module together."""
+    with fresh_names(stack) as fresh:
+        yield fresh
+
+
+@contextmanager
+def fresh_names(stack: StackAddresses) -> Iterator[Settings]:
+    """A provisioned tenant and a key prefix, for as long as the context lasts."""
     from backends.provision import deprovision, provision
 
     fresh = settings_for(stack, f"t{secrets.token_hex(6)}")

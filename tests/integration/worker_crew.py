@@ -38,15 +38,17 @@ def environment(settings: Settings) -> dict[str, str]:
         "REDIS_URL": redis.url,
         "REDIS_PREFIX": redis.prefix,
     }
-    return {**os.environ, **{f"FAIRLANE_{name}": str(value) for name, value in given.items()}}
+    others = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLANE_")}
+    return {**others, **{f"FAIRLANE_{name}": str(value) for name, value in given.items()}}
 
 
 @dataclass
 class Crew:
-    """folder: of the logs, and of the file that all `log` channels append to."""
+    """folder: of the logs, and of the file that all `log` channels append to. config: more TOML for the workers."""
 
     settings: Settings
     folder: Path
+    config: str = ""
     members: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     @property
@@ -55,10 +57,12 @@ class Crew:
 
     def join(self, name: str, *options: str) -> None:
         config = self.folder / "crew.toml"
-        config.write_text(f"[channels.log]\npath = {json.dumps(str(self.delivered))}\n")
+        config.write_text(f"[channels.log]\npath = {json.dumps(str(self.delivered))}\n{self.config}")
         command = [sys.executable, "-m", "fairlane", "--config", str(config), "worker", "--name", name, *options]
         with (self.folder / f"{name}.log").open("ab") as log:
-            self.members[name] = subprocess.Popen(command, env=environment(self.settings), stdout=log, stderr=log)
+            self.members[name] = subprocess.Popen(
+                command, env=environment(self.settings), cwd=self.folder, stdout=log, stderr=log
+            )
 
     def log_of(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
@@ -99,10 +103,10 @@ class Crew:
 
 
 @contextmanager
-def crew(settings: Settings, folder: Path, *names: str) -> Iterator[Crew]:
-    """Workers by name, serving."""
+def crew(settings: Settings, folder: Path, *names: str, config: str = "") -> Iterator[Crew]:
+    """Workers by name, serving. config: more TOML for them."""
     folder.mkdir(parents=True, exist_ok=True)
-    members = Crew(settings, folder)
+    members = Crew(settings, folder, config)
     try:
         for name in names:
             members.join(name)
