@@ -36,7 +36,7 @@ class FoldSettings:
 
     batch: int = 200
     poll_s: float = 0.25
-    idle_check_s: float = 2.0
+    idle_check_s: float = 5.0
     pause_s: float = 0.5
 
 

@@ -43,12 +43,14 @@ class Chores(Protocol):
 @dataclass(frozen=True)
 class HousekeepingSettings:
     """period_s: between two rounds. close_again_s: a task named in a CloseTask is not named in another before that.
-    sweep_finished_s: between two looks for complete tasks without a tombstone; prune_s: between two prunings."""
+    sweep_finished_s: between two looks for complete tasks without a tombstone; prune_s: between two prunings;
+    restate_s: between two announcements of the view."""
 
     period_s: float = 1.0
     close_again_s: float = 5.0
     sweep_finished_s: float = 5.0
     prune_s: float = 60.0
+    restate_s: float = 86_400.0
 
 
 class Housekeeper:
@@ -62,6 +64,7 @@ class Housekeeper:
         partition_of: Callable[[str], int],
         finished: Callable[[list[str]], None],
         cleaner: LaneCleaner,
+        restate: Callable[[], None],
         held: Held,
         clock: Clock,
         settings: HousekeepingSettings = HousekeepingSettings(),
@@ -72,6 +75,7 @@ class Housekeeper:
         self._partition_of = partition_of
         self._finished = finished
         self._cleaner = cleaner
+        self._restate = restate
         self._held = held
         self._clock = clock
         self._settings = settings
@@ -99,6 +103,8 @@ class Housekeeper:
             self._try(self._end_tasks)
         if self._is_due("prune", self._settings.prune_s):
             self._try(self._chores.prune)
+        if self._is_due("restate", self._settings.restate_s):
+            self._try(self._restate)
 
     def _try(self, chore: Callable[[], object]) -> None:
         """Every chore is done again in the next round, so nothing is lost; a refusal is for the operator to mend."""

@@ -111,6 +111,13 @@ class Rebuilder:
                     pause_s = self._settings.poll_s
             stop.wait(pause_s)
 
+    def restate(self) -> None:
+        """Announces a complete view once more: the control topic keeps records for some days only, and a view begun
+        after them must still learn that there were others before it. Raises Unreachable."""
+        epoch = self._epochs.epoch()
+        if epoch is not None and epoch.ready:
+            self._control.append(EpochStarted(CONTROL_FORMAT, epoch.id, self._clock.wall_ms()))
+
     def step(self) -> float:
         """Does the next thing there is to do; seconds until the next look. Raises Unreachable."""
         epoch = self._epochs.epoch()

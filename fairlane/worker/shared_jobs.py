@@ -94,6 +94,7 @@ class SharedJobs:
             topics.partition_of,
             self.finisher.take,
             cleaner,
+            self._rebuilder.restate,
             self._held(HOUSEKEEPING),
             clock,
         )

@@ -164,6 +164,7 @@ class House:
         self.claims, self.chores, self.outcomes = Claims(), Chores(), OutcomeTopics()
         self.cleanup = Cleanup()
         self.told: list[str] = []
+        self.restated: list[int] = []
         self.keeper = Housekeeper(
             self.claims,
             self.chores,
@@ -171,6 +172,7 @@ class House:
             lambda task: 1,
             self.told.extend,
             self.cleanup.cleaner,
+            lambda: self.restated.append(self.cleanup.clock.wall_ms()),
             lambda: True,
             self.cleanup.clock,
         )
@@ -209,6 +211,14 @@ def test_the_outage_of_one_part_stops_no_other_chore() -> None:
     assert house.told == ["a"]
     assert house.chores.pruned == 1
     assert len(house.records(1)) == 1
+
+
+def test_the_view_is_announced_once_a_day() -> None:
+    house = House()
+    for _ in range(4):
+        house.keeper.round()
+        house.cleanup.clock.advance(30_000)
+    assert len(house.restated) == 2
 
 
 def view(task: str = "a", sealed: bool = True, finished_ms: int = 0, **counts: int) -> TaskView:

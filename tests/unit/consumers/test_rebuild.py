@@ -110,6 +110,18 @@ def test_an_end_of_the_control_topic_that_cannot_be_read_leaves_the_wait() -> No
     assert rebuild.epochs.now == FakeEpoch("e1", 13_000)
 
 
+def test_a_complete_view_is_announced_again_and_one_in_the_making_is_not() -> None:
+    rebuild = Rebuild()
+    worker = rebuild.worker()
+    worker.restate()
+    rebuild.epochs.now = FakeEpoch("e0", 0)
+    worker.restate()
+    assert rebuild.control.records == []
+    rebuild.epochs.now = FakeEpoch("e0", 0, ready=True, announced=True, marked=True)
+    worker.restate()
+    assert [record.epoch for record in control_records(rebuild.control) if isinstance(record, EpochStarted)] == ["e0"]
+
+
 def test_marks_that_are_not_reached_are_written_again() -> None:
     rebuild = Rebuild()
     worker = rebuild.worker()
