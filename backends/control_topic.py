@@ -1,4 +1,8 @@
-"""The control topic: the truth about tasks and controls, written before anybody is told."""
+"""The control topic: the truth about tasks and controls, written before anybody is told.
+
+The client's `flush_async` is used nowhere: it waits for the producer's lock while it holds Python's, and a thread that
+has the producer's and drops a callback wants Python's, so both stand still for ever. Batches leave after a short delay.
+"""
 
 import threading
 from collections.abc import Sequence
@@ -7,7 +11,7 @@ from typing import Any
 import _pulsar
 import pulsar
 
-from backends.pulsar_client import failure_of, position_of, translated
+from backends.pulsar_client import failure_of, let_go, position_of, translated
 from backends.topic_reader import TopicReader
 from dispatcher.control import ControlRecord, encode_control
 from dispatcher.topics import Topics
@@ -38,7 +42,6 @@ class ControlTopic:
             builder = _pulsar.MessageBuilder()
             builder.content(encode_control(record))
             producer.send_async(builder.build(), receipts.callback(index))
-        producer.flush_async(_ignore)
         positions, failure = receipts.wait(2 * self._timeout_s)
         error = failure_of(failure, f"append to {self._topic}")
         if error is None:
@@ -54,7 +57,7 @@ class ControlTopic:
         with self._lock:
             producer, self._producer = self._producer, None
         if producer is not None:
-            producer.close_async(_ignore)
+            let_go(producer)
 
     def _open(self) -> Any:
         with self._lock:
@@ -81,7 +84,7 @@ class ControlTopic:
         with self._lock:
             if self._producer is producer:
                 self._producer = None
-        producer.close_async(_ignore)
+        let_go(producer)
 
 
 class _Receipts:
@@ -110,7 +113,3 @@ class _Receipts:
             answers = [answer for answer in self._answers if answer is not None]
         failures = [result for result, _ in answers if result != pulsar.Result.Ok]
         return ([], failures[0]) if failures else ([position_of(id_) for _, id_ in answers], pulsar.Result.Ok)
-
-
-def _ignore(_result: Any) -> None:
-    return None

@@ -13,7 +13,7 @@ from typing import Any
 import _pulsar
 import pulsar
 
-from backends.pulsar_client import failure_of, translated
+from backends.pulsar_client import failure_of, let_go, translated
 from dispatcher.clock import Clock
 from dispatcher.envelope import MAX_ENVELOPE_BYTES, Envelope, encode_envelope
 from dispatcher.errors import FairlaneError, InvalidInput, Unreachable
@@ -48,7 +48,8 @@ class LaneProducer:
 
     No message is lost alone: nothing times out in the client (so a message fails only with all after it), sizes are
     checked before, and receipts come in order, so the receipt of a piece's last message covers the piece. After a
-    failure everything later fails as well: go on from what is confirmed, with a new LaneProducer.
+    failure everything later fails as well: go on from what is confirmed, with a new LaneProducer. `done` must not raise,
+    wait or send: it may run under the client's lock.
     """
 
     def __init__(
@@ -89,7 +90,6 @@ class LaneProducer:
 
     def flush(self, timeout_s: float) -> None:
         """Returns when all that was sent is stored. Raises what failed, or Unreachable after timeout_s."""
-        self._producer.flush_async(_ignore)
         with self._room:
             self._room.wait_for(lambda: self._error is not None or not self._messages, timeout_s)
             if self._error is not None:
@@ -111,7 +111,7 @@ class LaneProducer:
 
     def close(self) -> None:
         """Lets go of the topic; what is not stored by then fails."""
-        self._producer.close_async(_ignore)
+        let_go(self._producer)
 
     # ------------------------------------------------------------ sending
     def _wait_for_room(self, count: int, size: int) -> None:
@@ -221,10 +221,6 @@ def _create_producer(client: pulsar.Client, topic: str, settings: LaneProducerSe
             compression_type=pulsar.CompressionType.LZ4,
         )
     return producer._producer  # the wrapper's checks cost more than the sending
-
-
-def _ignore(_result: Any) -> None:
-    return None
 
 
 # ---------------------------------------------------------------- many lanes

@@ -47,6 +47,18 @@ def close(client: pulsar.Client) -> None:
         client.close()
 
 
+def let_go(producer: Any) -> None:
+    """Closes a raw producer in the background; nobody waits for it, and a broken one may refuse.
+
+    What it holds fails at once, and those callbacks run under the client's lock: they must not send with it.
+    """
+    producer.close_async(_ignore)
+
+
+def _ignore(_result: Any) -> None:
+    return None
+
+
 def _authentication(settings: PulsarSettings) -> pulsar.Authentication | None:
     """A token where there is one; else the client certificate says who we are."""
     if settings.token is not None:

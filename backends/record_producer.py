@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import _pulsar
 import pulsar
 
-from backends.pulsar_client import failure_of, position_of, translated
+from backends.pulsar_client import failure_of, let_go, position_of, translated
 from dispatcher.errors import FairlaneError, Unreachable
 
 Stored = Callable[[Exception | None, str], None]
@@ -82,7 +82,8 @@ class RecordProducer:
             given_up, self._pending = self._pending, {}
         for record in given_up.values():
             record.stored(self._closing(), "")
-        _close(producer)
+        if producer is not None:
+            let_go(producer)
         return all_stored
 
     # ------------------------------------------------------------ sending
@@ -136,7 +137,7 @@ class RecordProducer:
         threading.Thread(target=self._repair, args=(producer,), name=name, daemon=True).start()
 
     def _repair(self, broken: Any) -> None:
-        _close(broken)
+        let_go(broken)
         wait_s, longest_s = _BACKOFF_S
         while not self._closed.wait(wait_s):
             try:
@@ -152,7 +153,7 @@ class RecordProducer:
         """Publishes again what has no receipt, in order, before anything new."""
         with self._lock:
             if self._closed.is_set():
-                _close(producer)
+                let_go(producer)
                 return
             self._generation += 1
             self._producer = producer
@@ -163,13 +164,3 @@ class RecordProducer:
 
     def _closing(self) -> Unreachable:
         return Unreachable(f"The producer of {self._topic} is closed.", "Publish again with another one.")
-
-
-def _close(producer: Any) -> None:
-    """Lets go of a producer; nobody waits for it, and a broken one refuses."""
-    if producer is not None:
-        producer.close_async(_ignore)
-
-
-def _ignore(_result: Any) -> None:
-    return None
