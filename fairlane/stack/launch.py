@@ -71,7 +71,7 @@ def _bookie_port(home: Home) -> int:
     if not ports.is_free(saved):
         raise PortTaken(
             f"Port {saved}, to which the local stack's data is bound, is taken by another program.",
-            f"Stop that program (`ss -ltnp 'sport = :{saved}'` shows it), or delete the data: `fairlane stack down --wipe`.",
+            f"Stop that program (`ss -ltnp 'sport = :{saved}'` shows it), or wipe the data: `stack down --wipe`.",
         )
     return saved
 
