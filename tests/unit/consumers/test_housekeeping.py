@@ -224,8 +224,8 @@ def test_the_view_is_announced_once_a_day() -> None:
 def view(task: str = "a", sealed: bool = True, finished_ms: int = 0, **counts: int) -> TaskView:
     targets = TargetCounts(total=sum(counts.values()), **counts)
     return TaskView(
-        task, "app", "high", "null", "running", sealed, 1.0, 0, targets, 0.0, None, 0, lane(task), False, 100, 0, 0, 0, 0,
-        0, finished_ms,
+        task, "app", "high", "null", "running", sealed, 1.0, 0, targets, 0.0, None, 0, lane(task), False, 100, 0,
+        0, 0, 0, 0, finished_ms,
     )  # fmt: skip
 
 
