@@ -11,8 +11,9 @@ from typing import Any
 import pulsar
 
 from backends.pulsar_client import position_of
-from consumers.attachment import Attachment, AttachSettings, Surroundings
+from consumers.attachment import Attachment, Surroundings
 from consumers.background import Background
+from consumers.opening import Opener, OpenSettings
 from consumers.prefetch import PrefetchBudget, PrefetchSettings, too_different
 from dispatcher.clock import Clock
 from dispatcher.errors import Malformed
@@ -28,7 +29,7 @@ class LaneSettings:
     queue it must stay below the 50,000 at which the broker stops a consumer."""
 
     prefetch: PrefetchSettings = field(default_factory=PrefetchSettings)
-    attach: AttachSettings = field(default_factory=AttachSettings)
+    opening: OpenSettings = field(default_factory=OpenSettings)
     most_held: int = 20_000
 
 
@@ -64,7 +65,8 @@ class PulsarLanes:
         self._background = Background("lane-attacher")
         self._buried: deque[tuple[Attachment, Any]] = deque()
         """Undecodable messages whose dead letters are stored; put in from any thread."""
-        self._around = Surroundings(client, self._background, clock, ready, self._undecodable, self._settings.attach)
+        opener = Opener(client, self._background, clock, self._settings.opening)
+        self._around = Surroundings(opener, self._background, clock, ready, self._undecodable)
         self._closing = 0
         self._all_closed = threading.Condition()
 

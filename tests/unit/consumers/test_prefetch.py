@@ -1,0 +1,57 @@
+"""The prefetch budget: never less than a producer's batch, never more than all lanes may have."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumers.prefetch import ENVELOPE_COST, PrefetchBudget, PrefetchSettings, too_different
+from dispatcher.lease import LaneKind
+from dispatcher.ports import LaneInfo
+
+SETTINGS = PrefetchSettings(budget_targets=100_000, producer_batch=100, batches=4, largest_queue=4_000)
+
+
+def lane(name: str = "a", chunk: int = 1) -> LaneInfo:
+    return LaneInfo(name, LaneKind.OWN, "high", 1_000, chunk)
+
+
+def test_a_queue_follows_what_is_wanted() -> None:
+    assert PrefetchBudget(SETTINGS).take(lane(), 2_000) == 2_000
+    assert PrefetchBudget(SETTINGS).take(lane(chunk=10), 2_000) == 400
+    assert PrefetchBudget(SETTINGS).take(lane(), 1_000_000) == 4_000
+
+
+def test_a_queue_holds_some_producer_batches_whatever_is_wanted() -> None:
+    assert PrefetchBudget(SETTINGS).take(lane(), 0) == 400
+
+
+def test_batches_of_large_envelopes_have_few() -> None:
+    assert PrefetchBudget(SETTINGS).take(lane(chunk=500), 2_000) == 4 * 3
+
+
+def test_a_lane_that_goes_gives_its_part_back() -> None:
+    budget = PrefetchBudget(SETTINGS)
+    budget.take(lane("a"), 4_000)
+    budget.take(lane("b"), 4_000)
+    budget.give_back("a")
+    budget.give_back("a")
+    assert budget.spent_targets == 4_000 * (1 + ENVELOPE_COST)
+    budget.take(lane("b"), 400)
+    assert budget.spent_targets == 400 * (1 + ENVELOPE_COST)
+
+
+@given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 100_000)), min_size=1, max_size=40))
+def test_all_queues_together_stay_within_the_budget_but_for_a_batch_each(lanes: list[tuple[int, int]]) -> None:
+    budget = PrefetchBudget(SETTINGS)
+    least = 0
+    for number, (chunk, wanted) in enumerate(lanes):
+        queue = budget.take(lane(str(number), chunk), wanted)
+        assert queue >= 1
+        least += min(queue, 100) * (chunk + ENVELOPE_COST)
+    assert budget.spent_targets <= max(SETTINGS.budget_targets, least) + least
+
+
+def test_only_a_queue_that_is_far_off_is_exchanged() -> None:
+    assert not too_different(400, 1_600)
+    assert too_different(400, 1_601)
+    assert not too_different(400, 100)
+    assert too_different(401, 100)
