@@ -107,6 +107,7 @@ def test_a_missing_lane_is_looked_for_for_a_while_without_a_word(
         bench.client.answer(0, MISSING)
         bench.clock.advance(30.0)
         bench.client.answer(1, MISSING)
+        eventually(lambda: len(bench.client.asked) == 3)
         bench.clock.advance(0.1)
         bench.client.answer(2, MISSING)
         eventually(lambda: bench.given_up == ["a"])
