@@ -148,7 +148,6 @@ class LaneBuffer:
     """One lane of this worker and the envelopes it holds of it. Counts are of targets, held_envelopes excepted."""
 
     __slots__ = (
-        "announced",
         "asked",
         "asked_targets",
         "closing",
@@ -194,8 +193,6 @@ class LaneBuffer:
         self.received = False
         """Has brought something since it was attached."""
         self.parked = False
-        self.announced = False
-        """Its demand was in the last call."""
         self.short = False
         """Its last answer said NO_CREDIT."""
         self.closing = False

@@ -22,7 +22,7 @@ DRAIN_AGAIN_S = 0.005
 class WorkingSet:
     """Lane buffers, and what of them is to be asked for.
 
-    wanting: lanes with something to ask for now. woken: one of them had no demand in the last call. eager: one of them
+    wanting: lanes with something to ask for now. woken: one of them had none a moment ago. eager: one of them
     is not short of credit, only not asked for. given_back: granted envelopes the ledger is to be told of. targets:
     held in all.
     """
@@ -148,15 +148,15 @@ class WorkingSet:
 
     def _room(self, lane: LaneBuffer, now_s: float) -> int:
         settings = self._settings
-        if lane.held_envelopes >= settings.held_envelopes:
-            return 0
         roomy = min(settings.lane_roomy_targets, settings.budget_targets // (2 * len(self.lanes)))
         floor = max(settings.lane_floor_targets, roomy, lane.info.chunk)
         limit = max(floor, min(settings.lane_ceiling_targets, 2 * lane.grants.recent(now_s)))
         buffered = lane.buffered_targets - lane.held_targets
-        if self.targets >= settings.budget_targets and lane.targets:
+        left = settings.budget_targets - self.targets
+        if left <= 0 and lane.targets:
             self._stinted[lane.name] = lane
             return 0
+        limit = min(limit, buffered + max(left, settings.lane_floor_targets))
         if lane.held_envelopes:
             limit = min(limit, (settings.held_envelopes - lane.held_envelopes) * max(1, lane.info.chunk))
         # Half empty before it is filled again: a drain costs more than what it brings otherwise.
@@ -202,9 +202,10 @@ class WorkingSet:
             return
         wall_ms = self._clock.wall_ms()
         if lane.has_due(wall_ms):
-            self.wanting[lane.name] = lane
+            idle = lane.name not in self.wanting and not (lane.asked or lane.credit_targets or lane.short)
+            self.woken = self.woken or (wake and idle)
             self.eager = self.eager or not lane.short
-            self.woken = self.woken or (wake and not lane.announced)
+            self.wanting[lane.name] = lane
             return
         self.wanting.pop(lane.name, None)
         wait_s = (lane.waiting[0].not_before_ms - wall_ms) / 1000

@@ -148,7 +148,6 @@ class Leases:
             if lane.name in working.wanting and (room > 0 or not lane.credit_targets):
                 parts = lane.take_wants(max(1, room), settings.wants_per_lane, wall_ms)
             working.note(lane, wake=False)
-            lane.announced = True
             if parts or (self._capacity and not lane.parked and lane.name in working.wanting):
                 tier = str(lane.tier) if lane.is_retry else ""
                 asks.append(LaneAsk(lane.name, lane.info.kind, tier, demand, [part.want() for part in parts]))

@@ -21,14 +21,18 @@ def held_of(worker_lanes: object, world: World, lane: str) -> int:
 
 # ------------------------------------------------------------------ bounds
 def test_what_a_worker_holds_is_bounded_in_targets() -> None:
-    world = World(capacity=100)
-    lanes = [world.add_task(f"t{i}", 20_000, chunk=500) for i in range(10)]
-    worker = world.worker(budget_targets=20_000)
+    world = World()
+    lanes = [world.add_task(f"t{i}", 10_000, chunk=50) for i in range(4)]
+    world.outcomes.receipts.fail = 1_000_000
+    worker = world.worker(budget_targets=5_000, lane_roomy_targets=500)
     most = 0
-    for _ in range(50):
-        world.run(within_s=0.1)
-        most = max(most, sum(held_of(worker.lanes, world, lane) for lane in lanes) * 500)
-    assert 0 < most <= 20_000 + 10 * 500
+    for _ in range(40):
+        world.run(within_s=0.05)
+        most = max(most, sum(held_of(worker.lanes, world, lane) for lane in lanes) * 50)
+    assert 5_000 <= most <= 5_000 + 4 * 100
+    world.outcomes.receipts.fail = 0
+    run(world, *(f"t{i}" for i in range(4)))
+    assert max(world.calls().values()) == 1
 
 
 def test_a_slow_lane_holds_few_and_a_fast_one_many() -> None:

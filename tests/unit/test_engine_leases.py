@@ -1,5 +1,7 @@
 """When the engine asks, for how much, and what it does with grants that come late, get lost or cannot be used."""
 
+from itertools import pairwise
+
 import pytest
 
 from dispatcher.errors import Refused
@@ -133,21 +135,25 @@ def test_a_batch_whose_use_by_passed_in_the_courier_is_given_back() -> None:
     assert not world.view.stats["repeats_possible"]
 
 
-def test_no_call_starts_after_its_use_by() -> None:
-    world = World(capacity=300)
+def test_nothing_is_handed_to_a_channel_close_to_its_use_by() -> None:
+    world = World()
     world.add_task("t", 600)
-    worker = world.worker()
-    late = []
+    worker = world.worker(in_flight_batches=1, use_by_margin_s=0.1)
+    worker.courier.paused.add("null")
+    left_s = []
     send = worker.courier.send
 
-    def checked(batch, sent):  # type: ignore[no-untyped-def]
-        late.append(world.clock.monotonic_s() >= batch.use_by_s)
+    def noted(batch, sent):  # type: ignore[no-untyped-def]
+        left_s.append(batch.use_by_s - world.clock.monotonic_s())
         send(batch, sent)
 
-    worker.courier.send = checked  # type: ignore[method-assign]
-    run(world, "t")
-    assert late
-    assert not any(late)
+    worker.courier.send = noted  # type: ignore[method-assign]
+    for wait_s in (1.95, 0.5, 1.4, 1.95) * 5:
+        worker.work()
+        world.clock.advance(wait_s)
+        worker.courier.answer()
+    assert len(left_s) >= 10
+    assert min(left_s) > 0.1
 
 
 # ------------------------------------------------------------------ how often
@@ -182,6 +188,53 @@ def test_new_demand_is_asked_for_at_once() -> None:
     assert world.clock.monotonic_s() - started_s <= 0.05
 
 
+def test_new_demand_is_asked_for_at_once_whatever_credit_there_is() -> None:
+    world = World()
+    world.add_task("stuck", 5_000, channel="http", tier=Tier.LOW)
+    worker = world.worker()
+    worker.courier.paused.add("http")
+    for name in ("first", "second", "third"):
+        world.run(within_s=0.73)
+        assert worker.engine.stats.credit_targets >= 500
+        world.add_task(name, 10)
+        started_s = world.clock.monotonic_s()
+        world.run(lambda name=name: world.calls()[f"{name}:9", 0] == 1)  # type: ignore[misc]
+        assert world.clock.monotonic_s() - started_s <= 0.02
+
+
+def test_a_lane_that_wakes_up_again_is_asked_for_at_once_again() -> None:
+    world = World(capacity=1_000)
+    world.add_task("backlog", 50_000, tier=Tier.LOW)
+    lane = world.add_task("alerts", 40, publish=False)
+    world.worker()
+    for i in range(20):
+        world.run(within_s=0.31 + i / 100)
+        world.publish("alerts", lane, 2, first=2 * i)
+        calls = len([envelope for envelope in world.provider_calls if envelope.task == "alerts"])
+        started_s = world.clock.monotonic_s()
+        world.run(lambda: len([e for e in world.provider_calls if e.task == "alerts"]) == calls + 2)  # noqa: B023
+        assert world.clock.monotonic_s() - started_s <= 0.02
+
+
+def test_calls_keep_a_distance() -> None:
+    world = World()
+    worker = world.worker()
+    asked_s = []
+    ask = worker.leases.ask
+
+    def noted(request, answered):  # type: ignore[no-untyped-def]
+        asked_s.append(world.clock.monotonic_s())
+        ask(request, answered)
+
+    worker.leases.ask = noted  # type: ignore[method-assign]
+    for i in range(40):
+        world.add_task(f"t{i}", 1)
+        world.run(within_s=0.001)
+    run(world, *(f"t{i}" for i in range(40)))
+    assert len(asked_s) >= 5
+    assert min(later - earlier for earlier, later in pairwise(asked_s)) >= 0.0049
+
+
 def test_many_lanes_that_wake_up_cost_at_most_fifty_calls_a_second() -> None:
     world = World(capacity=100_000)
     worker = world.worker()
@@ -208,6 +261,27 @@ def test_without_a_cap_no_more_is_asked_for_than_can_be_sent_soon() -> None:
     sent = worker.engine.stats.tiers[Tier.HIGH].sent
     assert worker.engine.stats.given_back < sent / 10
     assert sent > 9_000, "50 targets each 50 ms"
+
+
+def test_a_slow_channel_is_soon_asked_little_for() -> None:
+    world = World()
+    world.add_task("t", 30_000)
+    worker = world.worker(in_flight_batches=1, quantum_targets=1)
+    worker.courier.paused.add("null")
+
+    def go_on(seconds: int) -> tuple[int, int]:
+        given_back, sent = worker.engine.stats.given_back, worker.engine.stats.tiers[Tier.HIGH].sent
+        for _ in range(seconds * 20):
+            worker.work()
+            worker.courier.answer(1)
+            world.fold_all()
+            world.clock.advance(0.05)
+        return worker.engine.stats.given_back - given_back, worker.engine.stats.tiers[Tier.HIGH].sent - sent
+
+    go_on(20)
+    given_back, sent = go_on(40)
+    assert sent > 600, "it never waits for a grant"
+    assert given_back < 2 * sent
 
 
 def test_every_lane_with_demand_is_announced() -> None:

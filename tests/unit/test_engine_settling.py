@@ -208,6 +208,24 @@ def test_an_envelope_waits_for_the_longest_of_its_delays() -> None:
     assert most_calls(world) == 1
 
 
+def test_what_is_not_due_waits_though_what_is_before_it_is_due() -> None:
+    world = World(busy_at_first)
+    world.add_task("early", 1)
+    world.worker()
+    world.run(lambda: bool(world.provider_calls))
+    early_s = world.clock.monotonic_s()
+    world.run(within_s=0.6)
+    world.add_task("late", 1)
+    seen = len(world.provider_calls)
+    world.run(lambda: len(world.provider_calls) > seen)
+    late_s = world.clock.monotonic_s()
+    world.run(lambda: world.calls()["early:0", 1] == 1)
+    assert world.clock.monotonic_s() - early_s >= 1.0
+    world.run(lambda: world.calls()["late:0", 1] == 1)
+    assert world.clock.monotonic_s() - late_s >= 1.0
+    run(world, "early", "late")
+
+
 # ------------------------------------------------------------------ what is not sent
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
 def test_what_is_closed_in_a_shared_lane_is_recorded_without_being_sent(how: str) -> None:
