@@ -48,8 +48,8 @@ class LaneProducer:
 
     No message is lost alone: nothing times out in the client (so a message fails only with all after it), sizes are
     checked before, and receipts come in order, so the receipt of a piece's last message covers the piece. After a
-    failure everything later fails as well: go on from what is confirmed, with a new LaneProducer. `done` must not raise,
-    wait or send: it may run under the client's lock.
+    failure everything later fails as well: go on from what is confirmed, with a new LaneProducer. `done` may run under
+    the client's lock: it must not raise, wait or send.
     """
 
     def __init__(
