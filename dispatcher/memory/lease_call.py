@@ -23,6 +23,7 @@ class LeaseCall:
         self._now_ms = view.now_ms()
         self._now_us = self._now_ms * 1000
         self._runs: dict[str, list[ClaimRun]] = {}
+        self._copies = _copies(request)
 
     def run(self) -> list[list[list[Piece]]]:
         """For each ask, for each want, its pieces."""
@@ -58,8 +59,9 @@ class LeaseCall:
             return []
         segment = verdict(task, lane.name, want, want.first, self._now_ms)
         segment.count = want.count
-        if segment.status in CLAIMING:
+        if segment.status in CLAIMING and (want.task, want.writer) in self._copies:
             task.touched_of(want.writer).update(sequences)
+            segment.marked = True
         return [segment]
 
     def _piecewise(self, lane: LaneCall, want: Want) -> list[Segment]:
@@ -77,6 +79,7 @@ class LeaseCall:
 
     def _mark(self, task: MemoryTask, segment: Segment, sequence: int) -> None:
         """At once, so that a copy further on in the same call is not granted too."""
+        segment.marked = True
         if segment.want.attempt == 0:
             task.touched_of(segment.want.writer).add(sequence)
         else:
@@ -226,12 +229,16 @@ class LeaseCall:
         if rest:
             want = segment.want
             run = ClaimRun(want.writer, want.attempt, segment.first + segment.granted, rest, False)
-            self._unmark(self._view.tasks[want.task], run)
+            if segment.marked:
+                self._unmark(self._view.tasks[want.task], run)
             pieces.append(Piece(segment.waits, rest, lane=segment.lane))
         return pieces
 
     def _hold(self, segment: Segment, count: int, paid: bool) -> None:
         want = segment.want
+        if not segment.marked:
+            sequences = range(segment.first, segment.first + count)
+            self._view.tasks[want.task].touched_of(want.writer).update(sequences)
         runs = self._runs.setdefault(want.task, [])
         claims.add(runs, ClaimRun(want.writer, want.attempt, segment.first, count, paid))
 
@@ -266,3 +273,16 @@ class LeaseCall:
         for name in demand.pools:
             if name in pools:
                 pools[name].refund(given.lane, demand.tier, demand.weight, targets)
+
+
+def _copies(request: LeaseRequest) -> set[tuple[str, str]]:
+    """Task and writer of wants that may overlap one before them in the same call."""
+    ends: dict[tuple[str, str], int] = {}
+    found = set()
+    for ask in request.lanes:
+        for want in ask.wants:
+            key = (want.task, want.writer)
+            if want.first < ends.get(key, 0):
+                found.add(key)
+            ends[key] = max(ends.get(key, 0), want.first + want.count)
+    return found

@@ -14,7 +14,7 @@ GRANTABLE = -1
 @dataclass(slots=True)
 class Segment:
     """Consecutive envelopes of a want with the same verdict. granted: how many of them by quota so far; waits: what the
-    others get."""
+    others get. marked: as claimed, before it is known how many are granted."""
 
     status: int
     want: Want
@@ -25,6 +25,7 @@ class Segment:
     lane: str = ""
     granted: int = 0
     waits: int = Status.NO_CREDIT
+    marked: bool = False
 
     def joins(self, other: "Segment") -> bool:
         return (
