@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from backends.system_clock import SystemClock
 from dispatcher.errors import FairlaneError
@@ -21,6 +22,7 @@ _log = logging.getLogger(__name__)
 
 def run_workers(settings: Settings) -> int:
     """One worker in this process, or several under a supervisor. Returns the exit code when all have left."""
+    sys.path.insert(0, str(Path.cwd()))  # a channel's `module:Class` may lie where the worker is started
     stop = stop_on_signals()
     if settings.worker.processes == 1:
         return _run_one(settings, settings.worker.name, stop)
