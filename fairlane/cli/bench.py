@@ -23,7 +23,7 @@ def bench() -> None:
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         output_option,
-        click.option("--seed", type=int, default=2026, show_default=True),
+        click.option("--seed", type=int, default=2026, show_default=True, help="Of the made-up targets."),
         click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="How often to repeat."),
         click.pass_context,
     ):

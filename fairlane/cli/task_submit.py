@@ -21,7 +21,13 @@ from producers.submit import SubmitResult
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False))
 @click.option("--id", "task_id", help="Id of the task; submitting it again with the same targets is safe.")
 @click.option("--app", help="The app that owns the task.")
-@click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), default="medium", show_default=True)
+@click.option(
+    "--tier",
+    type=click.Choice([str(tier) for tier in Tier]),
+    default="medium",
+    show_default=True,
+    help="How urgent it is.",
+)
 @click.option("--channel", default="null", show_default=True, help="What delivers it: null, log, http or your own.")
 @click.option("--title", help="Title of the message.")
 @click.option("--body", help="Body of the message.")
