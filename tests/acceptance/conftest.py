@@ -1,0 +1,95 @@
+"""The command line as a user has it: processes of their own, and what they print."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlane.settings import Settings
+from tests.integration.worker_crew import Crew, crew, environment
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a command said, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        """stdout as JSON."""
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """Runs `python -m fairlane ...` in a folder, with nothing of the environment's but what is given."""
+
+    env: dict[str, str]
+    folder: Path
+
+    def __call__(self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> Told:
+        done = subprocess.run(
+            [sys.executable, "-m", "fairlane", *arguments],
+            input=stdin,
+            env={**self.env, **(env or {})},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Told(done.returncode, done.stdout, done.stderr)
+
+    def data(self, *arguments: str, stdin: str = "") -> Any:
+        """What a command that succeeds prints as JSON; it says nothing else."""
+        told = self(*arguments, "-o", "json", stdin=stdin)
+        assert told.code == 0, told
+        return told.data
+
+    def file(self, name: str, text: str) -> str:
+        (self.folder / name).write_text(text)
+        return name
+
+
+def nowhere(folder: Path) -> dict[str, str]:
+    """An environment in which no stack runs."""
+    given = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLANE_")}
+    return {**given, "FAIRLANE_HOME": str(folder / "no-stack")}
+
+
+def command_line(settings: Settings, folder: Path) -> CommandLine:
+    return CommandLine({**environment(settings), **nowhere(folder), **addresses(settings)}, folder)
+
+
+def addresses(settings: Settings) -> dict[str, str]:
+    return {name: value for name, value in environment(settings).items() if name.startswith("FAIRLANE_")}
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> CommandLine:
+    """A command line that knows no servers."""
+    return CommandLine(nowhere(tmp_path), tmp_path)
+
+
+@pytest.fixture(scope="module")
+def fairlane(module_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """A command line on servers where nothing is sent unless the module starts workers."""
+    return command_line(module_settings, tmp_path_factory.mktemp("shell"))
+
+
+@pytest.fixture(scope="module")
+def workers(module_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+    """One worker command with two processes."""
+    with crew(module_settings, tmp_path_factory.mktemp("crew")) as members:
+        members.join("w", "--processes", "2")
+        members.await_serving("w")
+        yield members

@@ -1,0 +1,119 @@
+"""Every command explains itself, and what needs no server works without one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from fairlane.cli.main import cli
+from tests.acceptance.conftest import CommandLine
+
+PROMISED = {
+    *("stack up", "stack down", "stack status", "provision", "doctor", "demo", "bench throughput", "bench shares"),
+    *("bench latency", "bench fairness", "config show", "registry rebuild", "registry status", "worker", "worker list"),
+    *(f"task {name}" for name in ("submit", "list", "show", "wait", "failures", "pause", "resume", "cancel", "set")),
+    *("tier show", "tier set", "capacity show", "capacity set", "top"),
+}
+WITH_OUTPUT = {
+    *("stack status", "doctor", "config show", "registry status", "worker list", "task submit", "task list"),
+    *("task show", "task wait", "task failures", "tier show", "capacity show", "bench shares"),
+}
+
+
+def commands(group: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    """Every command below a group, groups included, by its words."""
+    if path:
+        yield " ".join(path), group
+    if isinstance(group, click.Group):
+        with click.Context(group) as context:
+            for name in group.list_commands(context):
+                found = group.get_command(context, name)
+                assert found is not None
+                yield from commands(found, (*path, name))
+
+
+ALL = dict(commands(cli))
+
+
+def test_every_promised_command_is_there() -> None:
+    assert set(ALL) >= PROMISED
+
+
+@pytest.mark.parametrize("words", sorted(ALL))
+def test_every_command_and_option_says_what_it_does(words: str) -> None:
+    command = ALL[words]
+    assert command.help
+    for option in command.params:
+        if isinstance(option, click.Option):
+            assert option.help, f"{words} {option.name}"
+    with click.Context(command, info_name=words) as context:
+        shown = command.get_help(context)
+    assert shown.startswith(f"Usage: {words}")
+
+
+@pytest.mark.parametrize("words", sorted(WITH_OUTPUT))
+def test_what_prints_data_prints_json_too(words: str) -> None:
+    [option] = [param for param in ALL[words].params if "--output" in param.opts]
+    assert isinstance(option.type, click.Choice)
+    assert list(option.type.choices) == ["table", "json"]
+    assert "-o" in option.opts
+
+
+def test_help_and_version_from_a_shell(alone: CommandLine) -> None:
+    told = alone("--help")
+    assert (told.code, told.err) == (0, "")
+    assert "Exit codes" in told.out
+    assert alone("--version").out.startswith("fairlane 0.")
+    told = alone("task", "submit", "--help")
+    assert (told.code, told.err) == (0, "")
+    for option in (
+        "--id",
+        "--app",
+        "--tier",
+        "--channel",
+        "--title",
+        "--body",
+        "--targets",
+        "--chunk",
+        "--ttl",
+        "--at",
+    ):
+        assert f"{option} " in told.out
+
+
+def test_without_servers_every_command_says_what_is_missing(alone: CommandLine) -> None:
+    told = alone("--redis-url", "redis://127.0.0.1:1/0", "task", "list")
+    assert (told.code, told.out) == (4, "")
+    assert "Redis cannot be reached" in told.err
+    assert "Traceback" not in told.err
+    told = alone("stack", "status", "-o", "json")
+    assert told.data["running"] is False
+
+
+def test_settings_show_their_source_and_no_secret(alone: CommandLine) -> None:
+    alone.file("fairlane.toml", '[worker]\nprocesses = 3\n[pulsar]\ntoken = "hush-token"\n')
+    env = {"FAIRLANE_REDIS_PASSWORD": "hush-word", "FAIRLANE_HTTP_HEADERS": '{"Authorization": "hush-key"}'}
+    arguments = ("--redis-url", "rediss://user:hush-url@there:1/0", "config", "show")
+    told = alone(*arguments, "-o", "json", env=env)
+    assert (told.code, told.err) == (0, "")
+    rows = {row["name"]: row for row in told.data}
+    assert rows["worker.processes"]["value"] == 3
+    assert "fairlane.toml" in rows["worker.processes"]["source"]
+    assert rows["redis.url"]["source"] == "option"
+    assert "there:1" in rows["redis.url"]["value"]
+    assert "FAIRLANE_REDIS_PASSWORD" in rows["redis.password"]["source"]
+    assert rows["pulsar.namespaces"]["source"] == "default"
+    table = alone(*arguments, env=env)
+    assert "hush" not in told.out + table.out + table.err
+
+
+def test_the_examples_are_what_the_readme_says() -> None:
+    import yaml
+
+    folder = Path(__file__).parents[2] / "examples"
+    tasks = yaml.safe_load((folder / "tasks.yaml").read_text())["tasks"]
+    assert len(tasks) == 9
+    assert {task["tier"] for task in tasks} == {"high", "medium", "low"}
+    with (folder / "devices.csv").open() as devices:
+        assert sum(1 for _ in devices) > 60_000
