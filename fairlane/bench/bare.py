@@ -1,7 +1,8 @@
 """One process of the bare loop: the Pulsar client's public receive and acknowledge on given topics, and nothing else.
 
 Run as `python -m fairlane.bench.bare plain|decode TOPIC...`; prints one JSON object: received (messages) and busy_s,
-the seconds from a topic's first message to its last, summed. One topic after the other, so that nothing is fetched ahead while no clock runs.
+the seconds from a topic's first message to its last, summed. One topic after the other, so that nothing is fetched
+ahead while no clock runs.
 """
 
 import json
