@@ -95,6 +95,7 @@ class Worker:
                 budget_targets=self._settings.worker.buffer_targets,
                 lease_ms=_LEASE_MS,
                 claim_ms=self._claim_ms,
+                channel_batches=self._courier.batch_counts(),
             ),
             EnginePorts(
                 lanes=self._lanes,
