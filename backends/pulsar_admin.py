@@ -45,8 +45,13 @@ class PulsarAdmin:
         return [name for name in self._json("clusters") if name != "global"]
 
     # ------------------------------------------------------------ tenants and namespaces
-    def tenants(self) -> list[str]:
-        return list(self._json("tenants"))
+    def tenant_exists(self, tenant: str) -> bool:
+        """Asked by its namespaces: a role may own a tenant without the right to list them all."""
+        try:
+            self._json(f"namespaces/{tenant}")
+        except NotFound:
+            return False
+        return True
 
     def create_tenant(self, tenant: str, clusters: list[str]) -> bool:
         """False if it is there already."""
@@ -174,8 +179,7 @@ class PulsarAdmin:
                 method, f"{self._root}/{path}{query}", body=content, headers={**self._http.headers, **headers}
             )
         except urllib3.exceptions.HTTPError as error:
-            reason = str(getattr(error, "reason", error)).split("): ")[-1]
-            raise Unreachable(f"Pulsar: {method} {self._root}/{path} got no answer: {reason}.", _WAIT) from error
+            raise _no_answer(f"{method} {self._root}/{path}", error) from error
         if answer.status >= 300:
             raise _failure(f"{method} {path}", answer.status, answer.data)
         return answer.data
@@ -187,6 +191,14 @@ class _Conflict(Refused):
 
 class _Precondition(Refused):
     """412: the state does not allow it; of a deletion, that somebody is attached."""
+
+
+def _no_answer(what: str, error: urllib3.exceptions.HTTPError) -> FairlaneError:
+    reason = getattr(error, "reason", error)
+    cause = f"Pulsar: {what} got no answer: {str(reason).split('): ')[-1]}."
+    if isinstance(reason, urllib3.exceptions.SSLError):
+        return Refused(cause, "Check FAIRLANE_PULSAR_TLS_CA, the client certificate and its key.")
+    return Unreachable(cause, _WAIT)
 
 
 def _failure(what: str, status: int, body: bytes) -> FairlaneError:
@@ -206,9 +218,9 @@ def _failure(what: str, status: int, body: bytes) -> FairlaneError:
 
 def _reason(body: bytes) -> str:
     """What the broker gives as the reason; error pages and stack traces are cut."""
-    text = body.decode(errors="replace")
+    text = ""
     with suppress(ValueError, KeyError, TypeError):
-        text = str(json.loads(text)["reason"])
+        text = str(json.loads(body)["reason"])
     return text.strip().splitlines()[0][:200] if text.strip() else "no reason given"
 
 
