@@ -1,0 +1,166 @@
+"""`fairlane task submit` in all its forms, up to what the providers get."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import CommandLine, Told
+from tests.integration.worker_crew import Crew
+
+pytestmark = pytest.mark.usefixtures("workers")
+ONE = ("--app", "shop", "--channel", "log", "--body", "50 % off")
+
+
+def delivered(workers: Crew, task: str) -> list[dict[str, Any]]:
+    return [dict(line) for line in workers.lines() if line["task"] == task]
+
+
+def variables(workers: Crew, task: str) -> dict[str, Any]:
+    """Of each target that was delivered."""
+    lines = delivered(workers, task)
+    pairs = [
+        zip(line["targets"], line.get("variables") or [None] * len(line["targets"]), strict=True) for line in lines
+    ]
+    return {target: own for pair in pairs for target, own in pair}
+
+
+def waited(fairlane: CommandLine, task: str) -> dict[str, Any]:
+    view: dict[str, Any] = fairlane.data("task", "wait", task, "--timeout", "30s")
+    return view
+
+
+def test_one_task_from_options_and_standard_input(fairlane: CommandLine, workers: Crew) -> None:
+    options = ("--title", "Sale", "--tier", "high", "--chunk", "2", "--ttl", "1h", "--weight", "2.5", "--cap", "500")
+    arguments = ("task", "submit", "--id", "stdin-1", *ONE, *options, "--targets", "-")
+    [row] = fairlane.data(*arguments, stdin="one\ntwo\n\nthree\n")
+    assert {name: row[name] for name in ("id", "accepted", "refused", "envelopes", "stopped")} == {
+        "id": "stdin-1",
+        "accepted": 3,
+        "refused": 0,
+        "envelopes": 2,
+        "stopped": "",
+    }
+    view = waited(fairlane, "stdin-1")
+    assert (view["state"], view["weight"], view["cap"], view["chunk"]) == ("completed", 2.5, 500, 2)
+    assert view["expires_ms"] - view["created_ms"] == 3_600_000
+    lines = delivered(workers, "stdin-1")
+    assert {json.dumps(line["message"]) for line in lines} == {json.dumps({"title": "Sale", "body": "50 % off"})}
+    assert sorted(map(str, variables(workers, "stdin-1"))) == ["one", "three", "two"]
+    again = fairlane(*arguments, stdin="one\ntwo\nthree\n")
+    assert again.code == 0
+    other = fairlane(*arguments, stdin="one\ntwo\nfour\n")
+    assert (other.code, other.out) == (5, "")
+    assert "another audience" in other.err
+    assert workers.targets("stdin-1") == {"one": 1, "two": 1, "three": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "token,locale\nd1,de\nd2,\n"),
+        ("a.jsonl", '{"target": "d1", "variables": {"locale": "de"}}\n{"token": "d2", "locale": ""}\n'),
+    ],
+)
+def test_targets_with_variables_from_a_file(fairlane: CommandLine, workers: Crew, name: str, text: str) -> None:
+    task = name.replace(".", "-")
+    told = fairlane("task", "submit", "--id", task, *ONE, "--tier", "low", "--targets", fairlane.file(name, text))
+    assert told.code == 0, told
+    assert task in told.out
+    assert waited(fairlane, task)["targets"]["sent"] == 2
+    assert variables(workers, task) == {"d1": {"locale": "de"}, "d2": {"locale": ""}}
+
+
+def test_bad_targets_are_told_with_their_lines_and_do_not_stop_the_rest(fairlane: CommandLine) -> None:
+    targets = fairlane.file("bad.txt", "one\nt wo\n" + "x" * 2_000 + "\nfour\n")
+    told = fairlane("task", "submit", "--id", "bad-1", *ONE, "--targets", targets, "-o", "json")
+    assert told.code == 1
+    assert [(row["accepted"], row["refused"]) for row in told.data] == [(2, 2)]
+    assert "line 2 refused" in told.err
+    assert "line 3 refused" in told.err
+    view = waited(fairlane, "bad-1")
+    assert (view["targets"]["total"], view["targets"]["sent"], view["refused"]) == (2, 2, 2)
+
+
+TASKS = [
+    {"id": "f-1", "app": "news", "tier": "high", "channel": "log", "message": {"title": "T"}, "targets": "all.csv"},
+    {"id": "f-2", "app": "shop", "tier": "low", "channel": "log", "message": "Hi", "targets": ["a", {"target": "b"}]},
+    {
+        "id": "f-3",
+        "app": "bank",
+        "tier": "medium",
+        "channel": "log",
+        "message": "Hi",
+        "ttl_s": "2h",
+        "targets": "all.csv",
+        "filter": {"app": ["bank", "shop"]},
+        "limit": 2,
+    },
+]
+
+
+@pytest.mark.parametrize("kind", ["yaml", "json"])
+def test_tasks_from_a_file(fairlane: CommandLine, workers: Crew, kind: str) -> None:
+    import yaml
+
+    fairlane.file("all.csv", "token,app\nn1,news\nb1,bank\ns1,shop\nb2,bank\n")
+    tasks = {"tasks": [{**task, "id": f"{task['id']}-{kind}"} for task in TASKS]}
+    text = yaml.safe_dump(tasks) if kind == "yaml" else json.dumps(tasks["tasks"])
+    rows = fairlane.data("task", "submit", fairlane.file(f"tasks.{kind}", text))
+    assert [(row["id"], row["accepted"]) for row in rows] == [
+        (f"f-1-{kind}", 4),
+        (f"f-2-{kind}", 2),
+        (f"f-3-{kind}", 2),
+    ]
+    for row in rows:
+        assert waited(fairlane, row["id"])["targets"]["sent"] == row["accepted"]
+    assert set(workers.targets(f"f-3-{kind}")) == {"b1", "s1"}
+
+
+def test_a_start_time_and_a_held_task(fairlane: CommandLine) -> None:
+    told = fairlane("task", "submit", "--id", "later", *ONE, "--at", "+1h", "--targets", "-", stdin="a\n")
+    assert told.code == 0
+    held = fairlane("task", "submit", "--id", "held", *ONE, "--hold", "--targets", "-", stdin="a\n")
+    assert held.code == 0
+    assert waited(fairlane, "held")["hold_until_sealed"] is True
+    view = fairlane.data("task", "show", "later")
+    assert (view["state"], view["targets"]["pending"]) == ("scheduled", 1)
+    assert abs(view["start_ms"] - view["created_ms"] - 3_600_000) < 60_000
+    assert fairlane("task", "cancel", "later").code == 0
+    assert fairlane("task", "wait", "later", "--timeout", "30s").code == 1
+
+
+def refused(told: Told, code: int, *words: str) -> None:
+    assert (told.code, told.out) == (code, ""), told
+    for word in words:
+        assert word in told.err
+    assert "Traceback" not in told.err
+
+
+def test_what_is_wrong_is_named_and_leaves_nothing_behind(fairlane: CommandLine) -> None:
+    fairlane.file("ok.txt", "a\n")
+    given = ("--targets", "ok.txt")
+    refused(fairlane("task", "submit", *ONE), 2, "--targets")
+    refused(fairlane("task", "submit", "--app", "shop", *given), 2, "--body")
+    refused(fairlane("task", "submit", *ONE, *given, "--app", "no such"), 2, "app:")
+    refused(fairlane("task", "submit", *ONE, *given, "--ttl", "9d"), 2, "ttl_s:")
+    refused(fairlane("task", "submit", *ONE, *given, "--ttl", "soon"), 2, "is not a duration")
+    refused(fairlane("task", "submit", *ONE, *given, "--at", "+90d"), 2, "start_at")
+    refused(fairlane("task", "submit", *ONE, *given, "--weight", "0"), 2, "weight:")
+    refused(fairlane("task", "submit", *ONE, *given, "--body", "x" * 20_000), 2, "message:")
+    refused(fairlane("task", "submit", *ONE, "--id", "wrong-1", "--targets", "missing.txt"), 2, "missing.txt")
+    fairlane.file("odd.csv", "x,y\n1,2\n")
+    refused(fairlane("task", "submit", *ONE, "--id", "wrong-1", "--targets", "odd.csv"), 2, "odd.csv has no column")
+    refused(fairlane("task", "show", "wrong-1"), 3, "no task wrong-1")
+
+
+def test_a_file_with_faults_is_refused_as_a_whole(fairlane: CommandLine, tmp_path: Path) -> None:
+    tasks = [
+        {"id": "part-1", "app": "shop", "tier": "high", "message": "Hi", "targets": ["a"]},
+        {"id": "part-2", "app": "shop", "tier": "urgent", "message": "Hi", "targets": ["a"]},
+        {"id": "part-3", "app": "shop", "tier": "low", "message": "Hi", "targets": "missing.csv", "colour": 1},
+    ]
+    told = fairlane("task", "submit", fairlane.file("part.json", json.dumps(tasks)))
+    refused(told, 2, "part-2", "tier", "part-3", "colour")
+    refused(fairlane("task", "show", "part-1"), 3)
