@@ -6,6 +6,8 @@ from dispatcher.ports import LaneInfo
 
 ENVELOPE_COST = 8
 """Targets' worth of memory that an envelope takes besides its targets (about 1 kB of client objects and message)."""
+_PART = 4
+"""A lane gets at most one part in so many of what is left, so that those who come later find something."""
 RESIZE_FACTOR = 4
 """A queue is exchanged for another only if the wanted size differs by more than this."""
 
@@ -13,12 +15,14 @@ RESIZE_FACTOR = 4
 @dataclass(frozen=True)
 class PrefetchSettings:
     """budget_targets: for the queues of all lanes together. producer_batch and producer_batch_bytes: the largest batch
-    a producer makes. batches: that many of them fit a queue, where the budget allows. largest_queue: in envelopes."""
+    a producer makes. Where the budget allows, a queue fits `batches` of them and `least_queue` envelopes; it never
+    fits more than `largest_queue`."""
 
     budget_targets: int = 400_000
     producer_batch: int = 100
     producer_batch_bytes: int = 128 * 1024
     batches: int = 4
+    least_queue: int = 24
     largest_queue: int = 4_000
 
 
@@ -50,9 +54,10 @@ class PrefetchBudget:
     def affordable_queue(self, lane: LaneInfo, wanted_targets: int) -> int:
         """The queue `take` would return."""
         batch = self._batch(lane)
-        wanted = max(batch * self._settings.batches, wanted_targets // max(1, lane.chunk))
-        left = self._settings.budget_targets - self._spent + self._costs.get(lane.name, 0)
-        return max(batch, min(wanted, self._settings.largest_queue, left // _cost(lane)))
+        settings = self._settings
+        wanted = max(batch * settings.batches, settings.least_queue, wanted_targets // max(1, lane.chunk))
+        left = settings.budget_targets - self._spent + self._costs.get(lane.name, 0)
+        return max(batch, min(wanted, settings.largest_queue, left // (_PART * _cost(lane))))
 
     def _batch(self, lane: LaneInfo) -> int:
         """Envelopes in a producer's batch: bound by their number, or by their bytes (some 70 a target)."""

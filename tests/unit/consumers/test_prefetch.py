@@ -17,24 +17,32 @@ def lane(name: str = "a", chunk: int = 1) -> LaneInfo:
 def test_a_queue_follows_what_is_wanted() -> None:
     assert PrefetchBudget(SETTINGS).take(lane(), 2_000) == 2_000
     assert PrefetchBudget(SETTINGS).take(lane(chunk=10), 2_000) == 400
-    assert PrefetchBudget(SETTINGS).take(lane(), 1_000_000) == 4_000
+    assert PrefetchBudget(PrefetchSettings()).take(lane(), 1_000_000) == 4_000
 
 
 def test_a_queue_holds_some_producer_batches_whatever_is_wanted() -> None:
     assert PrefetchBudget(SETTINGS).take(lane(), 0) == 400
 
 
-def test_batches_of_large_envelopes_have_few() -> None:
-    assert PrefetchBudget(SETTINGS).take(lane(chunk=500), 2_000) == 4 * 3
+def test_queues_of_large_envelopes_are_short() -> None:
+    assert PrefetchBudget(SETTINGS).take(lane(chunk=500), 2_000) == 24
+
+
+def test_those_who_come_later_find_something() -> None:
+    budget = PrefetchBudget(SETTINGS)
+    queues = [budget.take(lane(str(number)), 4_000) for number in range(6)]
+    assert queues == sorted(queues, reverse=True)
+    assert queues[0] > 2_000
+    assert queues[-1] > 400
 
 
 def test_a_lane_that_goes_gives_its_part_back() -> None:
     budget = PrefetchBudget(SETTINGS)
-    budget.take(lane("a"), 4_000)
-    budget.take(lane("b"), 4_000)
+    budget.take(lane("a"), 2_000)
+    left = budget.take(lane("b"), 2_000)
     budget.give_back("a")
     budget.give_back("a")
-    assert budget.spent_targets == 4_000 * (1 + ENVELOPE_COST)
+    assert budget.spent_targets == left * (1 + ENVELOPE_COST)
     budget.take(lane("b"), 400)
     assert budget.spent_targets == 400 * (1 + ENVELOPE_COST)
 
