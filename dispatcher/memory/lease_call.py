@@ -1,5 +1,7 @@
 """One lease call over the view: verdicts, demand, quotas, claims. quotas/lua/lease.lua does the same in Redis."""
 
+import heapq
+
 from dispatcher.lease import GivenBack, LeaseRequest, Piece, Status, Want
 from dispatcher.memory import claims
 from dispatcher.memory.pools import UNIT, Bucket, Pool, cap_depth
@@ -155,13 +157,18 @@ class LeaseCall:
 
     def _share(self, lanes: list[LaneCall], pools: list[Pool]) -> None:
         """Grants to the lanes of one tier: the one furthest behind draws first."""
-        for lane in lanes:
-            for pool in pools:
-                pool.enter(lane.name, lane.tier, lane.idle)
-        while lanes:
-            lane = min(lanes, key=lambda lane: pools[0].lanes[lane.name].time if pools else 0)
-            if not self._draw(lane, pools):
-                lanes.remove(lane)
+        line = [(self._enter(lane, pools), place) for place, lane in enumerate(lanes)]
+        heapq.heapify(line)
+        while line and all(pool.tiers[lanes[0].tier].bucket > 0 for pool in pools):
+            _, place = heapq.heappop(line)
+            lane = lanes[place]
+            if self._draw(lane, pools):
+                heapq.heappush(line, (pools[0].lanes[lane.name].time if pools else 0, place))
+
+    def _enter(self, lane: LaneCall, pools: list[Pool]) -> int:
+        """The lane's virtual time in the pool that orders the lanes."""
+        times = [pool.enter(lane.name, lane.tier, lane.idle).time for pool in pools]
+        return times[0] if times else 0
 
     def _draw(self, lane: LaneCall, pools: list[Pool]) -> bool:
         """Grants one quantum to the lane; False if it can have no more."""

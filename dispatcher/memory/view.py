@@ -40,8 +40,8 @@ class OpenEnvelope:
 @dataclass(slots=True)
 class MemoryTask:
     """What the view knows of a task. record is None as long as only its outcomes or controls have been read. counts: by
-    Outcome value. closed: a CloseTask record gave all open targets their outcome. guessed: there was no seal when it did,
-    so that the total is what was known to be published."""
+    Outcome value. closed: a CloseTask record gave all open targets their outcome. guessed: no seal was read before
+    that, so the total is what was known to be published."""
 
     id: str
     record: TaskRecord | None = None

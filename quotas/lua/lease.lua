@@ -53,7 +53,7 @@ local function share_all(lanes, bound)
     for _, lane in ipairs(lanes) do
       if lane.tier == tier and #lane.queue > 0 then drawing[#drawing + 1] = lane end
     end
-    share_tier({ unpack(drawing) }, bound, now)
+    share_tier(tier, drawing, bound, now)
     for _, lane in ipairs(drawing) do granted = granted + lane.granted end
     if granted > 0 then redis.call('HINCRBY', P .. ':stats', 'granted:' .. tier, whole(granted)) end
   end

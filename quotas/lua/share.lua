@@ -39,22 +39,53 @@ local function draw(lane, pools, now)
   return true
 end
 
-local function furthest_behind(lanes, pool)
-  local best, best_time = 1, nil
-  for i, lane in ipairs(lanes) do
-    local time = pool and pool.lanes[lane.name].time or 0
-    if not best_time or time < best_time then best, best_time = i, time end
+local function is_before(a, b)
+  if a.time ~= b.time then return a.time < b.time end
+  return a.place < b.place
+end
+
+-- Moves the first entry of a heap to where it belongs by now.
+local function sift(heap)
+  local at, size = 1, #heap
+  while true do
+    local least, left = at, 2 * at
+    if left <= size and is_before(heap[left], heap[least]) then least = left end
+    if left < size and is_before(heap[left + 1], heap[least]) then least = left + 1 end
+    if least == at then return end
+    heap[at], heap[least] = heap[least], heap[at]
+    at = least
   end
-  return best
+end
+
+local function has_credit(pools, tier)
+  for _, pool in ipairs(pools) do
+    if pool.tiers[tier].bucket <= 0 then return false end
+  end
+  return true
+end
+
+-- The lanes of one tier, sorted by their time in the pool (which makes a heap).
+local function line_up(lanes, pools)
+  local heap = {}
+  for place, lane in ipairs(lanes) do
+    for _, pool in ipairs(pools) do enter_pool(pool, lane.name, lane.tier, lane.idle) end
+    heap[place] = { lane = lane, place = place, time = pools[1] and pools[1].lanes[lane.name].time or 0 }
+  end
+  table.sort(heap, is_before)
+  return heap
 end
 
 -- Shares the buckets of one tier between the lanes of this call.
-local function share_tier(lanes, pools, now)
-  for _, lane in ipairs(lanes) do
-    for _, pool in ipairs(pools) do enter_pool(pool, lane.name, lane.tier, lane.idle) end
-  end
-  while #lanes > 0 do
-    local i = furthest_behind(lanes, pools[1])
-    if not draw(lanes[i], pools, now) then table.remove(lanes, i) end
+local function share_tier(tier, lanes, pools, now)
+  local heap = line_up(lanes, pools)
+  while #heap > 0 and has_credit(pools, tier) do
+    local first = heap[1]
+    if draw(first.lane, pools, now) then
+      first.time = pools[1] and pools[1].lanes[first.lane.name].time or 0
+    else
+      heap[1] = heap[#heap]
+      heap[#heap] = nil
+    end
+    sift(heap)
   end
 end
