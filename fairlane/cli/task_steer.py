@@ -18,10 +18,19 @@ def _number(field: str, text: str) -> float:
         raise InvalidInput(f"{field}: is {text!r}; it must be a number.") from None
 
 
+def _cap(text: str) -> int | None:
+    if text == "none":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidInput(f"cap: is {text!r}; it is a whole number of targets/s, or none.") from None
+
+
 SETTERS: dict[str, Callable[[TaskHandle, str], None]] = {
     "weight": lambda handle, text: handle.set_weight(_number("weight", text)),
     "tier": lambda handle, text: handle.set_tier(text),
-    "cap": lambda handle, text: handle.set_cap(None if text in ("none", "0") else int(_number("cap", text))),
+    "cap": lambda handle, text: handle.set_cap(_cap(text)),
 }
 
 
