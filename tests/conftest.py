@@ -3,12 +3,15 @@
 import logging
 import os
 import secrets
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from backends.settings import PulsarSettings, RedisSettings
 from fairlane.settings import Settings
 from fairlane.stack.addresses import StackAddresses
 from fairlane.stack.errors import StackError
@@ -17,6 +20,7 @@ from fairlane.stack.stack import LocalStack
 
 GIVEN = dict(os.environ)
 """The environment as it was before any test."""
+ROOT = Path(__file__).parents[1]
 ADDRESSES = ("FAIRLANE_PULSAR_URL", "FAIRLANE_PULSAR_ADMIN_URL", "FAIRLANE_REDIS_URL")
 
 
@@ -53,15 +57,29 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackAddresses]:
     if all(GIVEN.get(name) for name in ADDRESSES):
         yield StackAddresses(*(GIVEN[name] for name in ADDRESSES))
         return
-    local = LocalStack(tmp_path_factory.mktemp("stack"), cache=default_cache(GIVEN), env=GIVEN)
-    try:
-        addresses = local.up()
-    except StackError as error:
-        if GIVEN.get("CI") == "true":
-            raise
-        pytest.skip(f"no servers: {error}")
-    yield addresses
-    local.down(wipe=True)
+    home = tmp_path_factory.mktemp("stack")
+    with ended_with_us(home):
+        try:
+            addresses = LocalStack(home, cache=default_cache(GIVEN), env=GIVEN).up(
+                provision_as=small_tenant("t-shared")
+            )
+        except StackError as error:
+            if GIVEN.get("CI") == "true":
+                raise
+            pytest.skip(f"no servers: {error}")
+        yield addresses
+
+
+@contextmanager
+def ended_with_us(home: Path) -> Iterator[None]:
+    """A process of its own stops the stack when our end of a pipe is closed, be it because this run was killed."""
+    stop = (
+        "import sys; from pathlib import Path; from fairlane.stack.stack import LocalStack; "
+        "sys.stdin.read(); LocalStack(Path(sys.argv[1])).down(wipe=True)"
+    )
+    command = [sys.executable, "-c", stop, str(home)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -97,19 +115,17 @@ def fresh_names(stack: StackAddresses) -> Iterator[Settings]:
 
 
 def settings_for(stack: StackAddresses, name: str) -> Settings:
-    """Settings with few namespaces and topics, since each costs the broker something."""
+    """Settings for the stack's servers in the names of a tenant and a prefix."""
+    where = {"url": stack.pulsar_url, "admin_url": stack.pulsar_admin_url}
     return Settings(
-        pulsar={  # type: ignore[arg-type]  # pydantic makes the model
-            "url": stack.pulsar_url,
-            "admin_url": stack.pulsar_admin_url,
-            "tenant": name,
-            "namespaces": 2,
-            "bundles": 1,
-            "shared_lanes": 2,
-            "outcome_partitions": 2,
-        },
-        redis={"url": stack.redis_url, "prefix": name},  # type: ignore[arg-type]
+        pulsar=small_tenant(name).model_copy(update=where),
+        redis=RedisSettings(url=stack.redis_url, prefix=name),
     )
+
+
+def small_tenant(name: str) -> PulsarSettings:
+    """Few namespaces and topics, since each costs the broker something."""
+    return PulsarSettings(tenant=name, namespaces=2, bundles=1, shared_lanes=2, outcome_partitions=2)
 
 
 def delete_keys(settings: Settings) -> None:
