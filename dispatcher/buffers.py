@@ -153,7 +153,9 @@ class LaneBuffer:
         "closing",
         "credit",
         "credit_targets",
+        "drain",
         "due_ms",
+        "filling",
         "grants",
         "held_envelopes",
         "held_targets",
@@ -188,6 +190,10 @@ class LaneBuffer:
         self.grants = RateWindow()
         self.due_ms = 0
         """When its head is due, if there is a timer for it."""
+        self.drain: Flow[LaneBuffer]
+        """Its place among the lanes to drain; set by the one who made it."""
+        self.filling = False
+        """Is being drained until it is full or the lane empty."""
         self.ready = False
         """May have more to drain."""
         self.received = False

@@ -1,6 +1,6 @@
 """The lanes a worker holds: attaching, detaching, draining into buffers, and the demand that comes of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dispatcher.buffers import LaneBuffer, Stretch
 from dispatcher.clock import Clock
@@ -8,13 +8,14 @@ from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_stats import EngineStats
 from dispatcher.lease import GivenBack
 from dispatcher.ports import Delivery, LaneInfo, Lanes
+from dispatcher.scheduler import Scheduler
 from dispatcher.tier import Tier
 from dispatcher.timers import Timers
 
-DRAINED_AT_ONCE = 2_000
+DRAINED_AT_ONCE = 1_000
 """Envelopes; then the engine looks at its inbox again."""
-LANE_AT_ONCE = 500
-"""Envelopes of one lane; then it is the next lane's turn."""
+DRAIN_TARGETS, DRAIN_ENVELOPES, MOST_DRAIN_TARGETS = 100, 100, 5_000
+"""Of one lane before it is the next one's turn: so many envelopes, within these bounds in targets."""
 DRAIN_AGAIN_S = 0.005
 """For a lane that says it has something and yields nothing."""
 
@@ -39,7 +40,8 @@ class WorkingSet:
         self._clock = clock
         self._timers = timers
         self._stats = stats
-        self._thirsty: dict[str, LaneBuffer] = {}
+        self._drains: Scheduler[LaneBuffer] = Scheduler()
+        """Lanes that may have something and have room for it, as far as we know."""
         self._stinted: dict[str, LaneBuffer] = {}
         """Lanes that were refused for the budget of all lanes."""
         timers.at(clock.monotonic_s() + settings.attach_again_s, self._attach_again)
@@ -74,8 +76,9 @@ class WorkingSet:
             return
         self.unpark(lane)
         lane.closing = True
-        for waiting_for in (self._thirsty, self._stinted, self.wanting):
-            waiting_for.pop(lane.name, None)
+        self._drains.leave(lane.drain)
+        self._stinted.pop(lane.name, None)
+        self.wanting.pop(lane.name, None)
         held = lane.buffered_targets - lane.asked_targets
         self._stats.credit_targets -= lane.credit_targets
         self._stats.held_envelopes -= lane.held_envelopes
@@ -99,7 +102,8 @@ class WorkingSet:
         self.lanes.clear()
 
     def _attach(self, info: LaneInfo) -> None:
-        self.lanes[info.name] = LaneBuffer(info)
+        lane = self.lanes[info.name] = LaneBuffer(info)
+        lane.drain = self._drains.flow(lane, lane.tier, max(1, info.weight))
         self._port.attach(info, self._settings.prefetch_targets)
 
     def _attach_again(self) -> None:
@@ -116,6 +120,7 @@ class WorkingSet:
             return False
         lane.info = info
         lane.tier = Tier(info.tier)
+        self._drains.change(lane.drain, lane.tier, max(1, info.weight))
         return True
 
     # ------------------------------------------------------------- draining
@@ -124,27 +129,36 @@ class WorkingSet:
         lane = self.lanes.get(name)
         if lane is not None and not lane.closing:
             lane.ready = True
-            self._thirsty[name] = lane
+            self.thirst(lane)
 
     def thirst(self, lane: LaneBuffer) -> None:
-        """The lane's buffer has become emptier."""
+        """The lane may have something, and its buffer has become emptier."""
         if lane.ready and not lane.closing:
-            self._thirsty[lane.name] = lane
+            self._drains.enter(lane.drain)
+
+    def set_tier_weights(self, weights: Mapping[Tier, int]) -> None:
+        """Of the sharing between tiers, when it is the receiving that sets the pace."""
+        self._drains.set_tier_weights(weights)
 
     def fill(self, now_s: float) -> bool:
-        """Drains lanes that have something and room for it. Returns whether more is to be done at once."""
-        left = DRAINED_AT_ONCE
+        """Drains lanes that have something and room for it, those first that brought least for their weight: so the
+        shares hold when receiving is what takes longest. Returns whether more is to be done at once."""
+        count = 0
         if self._stinted and self.targets < 0.9 * self._settings.budget_targets:
-            self._thirsty.update(self._stinted)
+            for lane in self._stinted.values():
+                self.thirst(lane)
             self._stinted.clear()
-        for lane in list(self._thirsty.values()):
-            if left <= 0:
-                return True
-            del self._thirsty[lane.name]
-            room = self._room(lane, now_s)
+        while count < DRAINED_AT_ONCE:
+            flow = self._drains.pick()
+            if flow is None:
+                return False
+            room = self._room(flow.item, now_s)
+            flow.item.filling = room > 0
             if room > 0:
-                left -= self._drain(lane, room)
-        return bool(self._thirsty)
+                count += self._drain(flow.item, room)
+            else:
+                self._drains.leave(flow)
+        return True
 
     def _room(self, lane: LaneBuffer, now_s: float) -> int:
         settings = self._settings
@@ -160,27 +174,23 @@ class WorkingSet:
         if lane.held_envelopes:
             limit = min(limit, (settings.held_envelopes - lane.held_envelopes) * max(1, lane.info.chunk))
         # Half empty before it is filled again: a drain costs more than what it brings otherwise.
-        return limit - buffered if buffered <= limit // 2 else 0
+        return limit - buffered if lane.filling or buffered <= limit // 2 else 0
 
     def _drain(self, lane: LaneBuffer, room: int) -> int:
-        """Returns the number of envelopes."""
-        count = 0
-        while room > 0 and count < LANE_AT_ONCE:
-            deliveries, empty = self._port.drain(lane.name, min(room, LANE_AT_ONCE * max(1, lane.info.chunk)))
-            if deliveries:
-                count += len(deliveries)
-                room -= self._take(lane, deliveries)
-            if empty:
-                lane.ready = False
-                break
-            if not deliveries:
-                self._timers.at(self._clock.monotonic_s() + DRAIN_AGAIN_S, lambda: self.thirst(lane))
-                break
-        else:
-            self.thirst(lane)
-        if count:
+        """Takes a little from the lane. Returns the number of envelopes."""
+        quantum = max(DRAIN_TARGETS, min(DRAIN_ENVELOPES * lane.info.chunk, MOST_DRAIN_TARGETS))
+        deliveries, empty = self._port.drain(lane.name, min(room, quantum))
+        if deliveries:
+            self._drains.charge(lane.drain, self._take(lane, deliveries))
             self.note(lane)
-        return count
+        if empty or not deliveries:
+            lane.filling = False
+            self._drains.leave(lane.drain)
+        if empty:
+            lane.ready = False
+        elif not deliveries:
+            self._timers.at(self._clock.monotonic_s() + DRAIN_AGAIN_S, lambda: self.thirst(lane))
+        return len(deliveries)
 
     def _take(self, lane: LaneBuffer, deliveries: Sequence[Delivery]) -> int:
         targets = lane.append(deliveries)

@@ -207,6 +207,7 @@ class Leases:
         if len(answer.tier_weights) == len(TIERS):
             self._weights = {tier: max(1, weight) for tier, weight in zip(TIERS, answer.tier_weights, strict=True)}
             self._sending.scheduler.set_tier_weights(self._weights)
+            self._working.set_tier_weights(self._weights)
 
     def _not_ready(self, asked: list[LaneBuffer], now_s: float) -> None:
         """The view is empty or being rebuilt: everything stays where it was, and we ask less and less often."""

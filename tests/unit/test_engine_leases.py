@@ -297,11 +297,11 @@ def test_every_lane_with_demand_is_announced() -> None:
 def test_lanes_share_by_weight_when_the_worker_is_the_limit() -> None:
     world = World()
     for tier in Tier:
-        world.add_task(f"{tier}1", 40_000, tier=tier)
-        world.add_task(f"{tier}2", 40_000, tier=tier, weight=3_000)
+        world.add_task(f"{tier}1", 12_000, tier=tier)
+        world.add_task(f"{tier}2", 12_000, tier=tier, weight=3_000)
     worker = world.worker(in_flight_batches=4)
     worker.courier.paused.add("null")
-    while len(world.provider_calls) < 30_000:
+    while len(world.provider_calls) < 13_000:
         worker.work()
         worker.courier.answer(2)
         world.fold_all()
@@ -311,6 +311,18 @@ def test_lanes_share_by_weight_when_the_worker_is_the_limit() -> None:
         one, two = tasks.count(f"{tier}1"), tasks.count(f"{tier}2")
         assert abs((one + two) / len(tasks) - share) <= 0.01
         assert abs(two / (one + two) - 0.75) <= 0.06
+
+
+def test_lanes_share_by_weight_when_receiving_sets_the_pace() -> None:
+    world = World()
+    for tier in Tier:
+        world.add_task(f"{tier}1", 12_000, tier=tier)
+        world.add_task(f"{tier}2", 3_000, tier=tier, chunk=4)
+    world.worker()
+    world.run(lambda: len(world.provider_calls) >= 12_000, within_s=10.0)
+    targets = [call.task[:-1] for call in world.provider_calls for _ in call.targets][3_000:13_000]
+    for tier, share in ((Tier.HIGH, 0.6), (Tier.MEDIUM, 0.3), (Tier.LOW, 0.1)):
+        assert abs(targets.count(tier) / len(targets) - share) <= 0.02
 
 
 def test_capacity_that_one_tier_leaves_goes_to_the_others() -> None:
