@@ -1,4 +1,4 @@
-"""One `stack up` or `down` at a time for one home."""
+"""One `stack up` or `down` at a time for one home, and one start at a time for a user."""
 
 import fcntl
 from collections.abc import Callable, Iterator

@@ -106,7 +106,14 @@ class LocalStack:
         return StackStatus(state.ready, self._home.root, self._home.logs, servers, addresses)
 
     def _start_missing(self, state: StackState, progress: Progress) -> StackState:
+        """One stack of a user starts at a time: a port that one has chosen is bound only seconds later, and until then
+        looks free to the next."""
         distribution.check_space(self._home.root, launch.NEEDED_BYTES)
+        self._cache.mkdir(parents=True, exist_ok=True)
+        with lock.exclusive(self._cache / "starting.lock", progress):
+            return self._start(state, progress)
+
+    def _start(self, state: StackState, progress: Progress) -> StackState:
         before = state
         try:
             if state.redis is None:
