@@ -14,7 +14,8 @@ class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t"):
     """A task as accepted: frozen. Controls (tier, weight, cap) are the initial ones.
 
     lane: the full topic name its envelopes go to; shared: whether others' do too. chunk: targets an envelope.
-    expected_targets -1 if unknown. *_ms are wall times, 0 for none. weight in thousandths; cap in targets/s, 0 for none.
+    expected_targets -1 if unknown. *_ms are wall times, 0 for none. weight in thousandths; cap in
+    targets/s, 0 for none.
     digest: of everything that must not differ when the id is submitted again.
     """
 

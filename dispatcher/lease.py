@@ -8,7 +8,7 @@ FORMAT = 1
 
 
 class LaneKind(StrEnum):
-    """own: one task's lane; its tier and weight are the task's. shared: low tasks by hash. retry: one per tier and delay."""
+    """own: one task's lane; its tier and weight are the task's. shared: low tasks by hash. retry: by tier and delay."""
 
     OWN = "o"
     SHARED = "s"
@@ -87,7 +87,7 @@ class Status(IntEnum):
     NO_CREDIT = 1
     """Keep it and ask again."""
     HELD = 2
-    """Claimed elsewhere, or the fold or the view has not read far enough, or its writer is not yet known: keep, ask later."""
+    """Claimed elsewhere, or the fold or the view has not read far enough, or its writer is unknown yet: keep, ask later."""
     DROP = 3
     """All final, or the task has ended, or its writer does not count: ack."""
     REPUBLISH = 4
@@ -99,7 +99,7 @@ class Status(IntEnum):
     UNKNOWN = 7
     """No such task and the view is complete: dead-letter it, never send."""
     PARKED = 8
-    """The task is paused, scheduled, held until sealed, or closing: keep out of this lane until the registry says else."""
+    """The task is paused, scheduled, held until sealed, or closing: keep out of this lane until the view says else."""
     MOVE = 9
     """Met in a shared or retry lane and must wait: publish it to the task's own lane (named in the piece), then ack."""
 

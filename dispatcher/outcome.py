@@ -83,7 +83,7 @@ class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o"):
 
 
 class CloseTask(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="c"):
-    """All targets of a task that are still open get `code` (CANCELLED or EXPIRED). Written once its claims have ended."""
+    """All open targets of a task get `code` (CANCELLED or EXPIRED). Written once its claims have ended."""
 
     format: int
     task: str

@@ -141,7 +141,7 @@ class Batch(msgspec.Struct, gc=False):
 
 
 class Courier(Protocol):
-    """Runs the channels. `sent` is called once per batch, from any thread: with a report for each envelope, or with None
+    """Runs the channels. `sent` is called once per batch, from any thread: with a report for each envelope, or None
     for the envelopes whose call was not started before the use-by."""
 
     def send(self, batch: Batch, sent: Callable[[Batch, Sequence[Report | None]], None]) -> None: ...

@@ -56,7 +56,7 @@ class TaskView(msgspec.Struct, frozen=True):
 
 
 class TierStats(msgspec.Struct, frozen=True):
-    """Cumulative figures of one worker for one tier. wait_counts: envelopes by queue wait (published to sent), one count
+    """Figures so far of one worker for one tier. wait_counts: envelopes by queue wait (published to sent), one count
     per bucket of WAIT_BUCKETS_MS and one for longer ones."""
 
     granted: int = 0
@@ -92,7 +92,7 @@ class WorkerBeat(msgspec.Struct, frozen=True):
 
 
 class Globals(msgspec.Struct, frozen=True):
-    """Settings of the whole service. capacity in targets/s, 0 = unlimited. tier_weights: in thousandths by tier name."""
+    """Settings of the service. capacity in targets/s, 0 = unlimited. tier_weights: in thousandths by tier name."""
 
     capacity: int
     tier_weights: dict[str, int]

@@ -15,7 +15,8 @@ def main() -> None:
         writer.writerow(["app", "segment", "token", "locale"])
         for app, count in APPS.items():
             for number in range(count):
-                writer.writerow([app, "abcdefghij"[number % 10], f"{chance.getrandbits(160):040x}", chance.choice(LOCALES)])
+                token = f"{chance.getrandbits(160):040x}"
+                writer.writerow([app, "abcdefghij"[number % 10], token, chance.choice(LOCALES)])
 
 
 if __name__ == "__main__":
