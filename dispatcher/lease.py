@@ -87,7 +87,7 @@ class Status(IntEnum):
     NO_CREDIT = 1
     """Keep it and ask again."""
     HELD = 2
-    """Claimed elsewhere, or the fold or the view has not read far enough, or its writer is unknown yet: keep, ask later."""
+    """Claimed elsewhere, or the fold or the view has not read far enough, or its writer is unknown: keep, ask later."""
     DROP = 3
     """All final, or the task has ended, or its writer does not count: ack."""
     REPUBLISH = 4
