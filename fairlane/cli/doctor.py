@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @pass_settings
 def doctor(settings: "Settings", output: Output) -> int:
     """Check Java, Maven, Pulsar and its settings, namespaces, Redis and the clock. Exits with 1 if a check fails."""
+    from backends.system_clock import SystemClock
     from fairlane.doctor import examine
-    from fairlane.system_clock import SystemClock
 
     findings = examine(settings, SystemClock())
     output.emit_rows([asdict(finding) for finding in findings], ["level", "what", "fix"])

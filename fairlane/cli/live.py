@@ -3,9 +3,9 @@
 import time
 from dataclasses import dataclass
 
+from backends.system_clock import SystemClock
 from dispatcher.view import Globals, TaskView, WorkerBeat
 from fairlane.screen.sample import Sample, Sampler
-from fairlane.system_clock import SystemClock
 from producers.client import PushClient
 
 MEASURE_S = 2.2

@@ -13,10 +13,10 @@ from fairlane.cli.connect import client_of
 @click.pass_context
 def top(ctx: click.Context, every: float, count: int | None) -> None:
     """Watch tiers, tasks and workers live; Ctrl-C ends it. Prints lines where there is no terminal."""
+    from backends.system_clock import SystemClock
     from fairlane.cli.live import LiveTasks
     from fairlane.screen.sample import Sampler
     from fairlane.screen.watch import Watch, console_of
-    from fairlane.system_clock import SystemClock
 
     with client_of(ctx) as client, Watch(console_of(), "Fairlane", line_every_s=0.0) as watch:
         sampler, looks = Sampler(LiveTasks(client), SystemClock()), 0

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from rich.console import Console
 
+from backends.system_clock import SystemClock
 from dispatcher.errors import FairlaneError
 from dispatcher.view import Globals, TaskView, WorkerBeat
 from fairlane.crew import Crew
 from fairlane.demo.report import Closing, ShareMeter, closing_report
 from fairlane.screen.sample import Sampler
 from fairlane.screen.watch import Watch
-from fairlane.system_clock import SystemClock
 from producers.client import PushClient
 from producers.handle import TaskHandle
 from producers.task_file import Job

@@ -9,11 +9,11 @@ import pytest
 
 from backends.publisher import LaneProducer, LaneProducerSettings, LanePublisher, PublisherSettings
 from backends.pulsar_admin import PulsarAdmin
+from backends.system_clock import SystemClock
 from dispatcher.envelope import MAX_ENVELOPE_BYTES, Envelope, decode_envelope, encode_message
 from dispatcher.errors import FairlaneError, InvalidInput, NotFound, Unreachable
 from dispatcher.tier import Tier
 from dispatcher.topics import Topics
-from fairlane.system_clock import SystemClock
 from tests.integration.pulsar_helpers import Answers, bodies_in, eventually, is_empty
 
 
