@@ -95,5 +95,7 @@ def decode_envelope(body: bytes) -> Envelope:
     except msgspec.MsgspecError as error:
         raise Malformed(f"A message in a lane is not an envelope: {error}.") from error
     if envelope.format != FORMAT:
-        raise Malformed(f"An envelope has format {envelope.format}; this version reads {FORMAT}.", "Upgrade the workers.")
+        raise Malformed(
+            f"An envelope has format {envelope.format}; this version reads {FORMAT}.", "Upgrade the workers."
+        )
     return envelope
