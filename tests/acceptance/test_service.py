@@ -1,0 +1,137 @@
+"""The whole service by its command line: workers, tiers, capacity, live view, ends of tasks, checks."""
+
+import re
+from typing import Any
+
+import pytest
+
+from fairlane.settings import Settings
+from tests.acceptance.conftest import CommandLine, command_line
+from tests.integration.provider import Body, provider
+from tests.integration.worker_crew import Crew, crew, eventually
+
+pytestmark = pytest.mark.usefixtures("workers")
+
+
+def submit(fairlane: CommandLine, task: str, count: int, *options: str) -> None:
+    targets = "".join(f"{task}-{number:05d}\n" for number in range(count))
+    told = fairlane(
+        "task", "submit", "--id", task, "--app", "shop", "--body", "Hi", "--targets", "-", *options, stdin=targets
+    )
+    assert told.code == 0, told
+
+
+def test_the_workers_are_listed(fairlane: CommandLine) -> None:
+    def listed() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = fairlane.data("worker", "list")
+        return found
+
+    eventually(lambda: [worker["state"] for worker in listed()] == ["serving"] * 2, 20, "both serve")
+    first, second = sorted(listed(), key=lambda worker: str(worker["id"]))
+    assert first["pid"] != second["pid"]
+    assert (first["id"].startswith("w-1"), second["id"].startswith("w-2")) == (True, True)
+    assert first["lanes"] > 0
+    assert {"host", "version", "in_flight", "buffered", "rate", "sent", "uptime_s", "seen_s_ago"} <= first.keys()
+    table = fairlane("worker", "list")
+    assert (table.code, table.err) == (0, "")
+    assert first["id"] in table.out
+
+
+def test_the_view_is_complete_and_all_checks_pass(fairlane: CommandLine) -> None:
+    eventually(lambda: fairlane.data("registry", "status")["grants"], 30, "the view grants")
+    assert fairlane.data("registry", "status")["complete"] is True
+    told = fairlane("provision")
+    assert (told.code, told.out, told.err) == (0, "", "nothing to change\n")
+    checks = fairlane.data("doctor")
+    assert {check["level"] for check in checks} <= {"ok", "warn"}
+    said = " ".join(check["what"] for check in checks)
+    for subject in ("Java", "Pulsar", "preciseDispatcherFlowControl", "namespaces", "clock", "Redis"):
+        assert subject in said
+
+
+def test_checks_that_fail_say_the_fix(fairlane: CommandLine) -> None:
+    told = fairlane("doctor", "-o", "json", env={"FAIRLANE_PULSAR_TENANT": "nobody-made-this"})
+    assert told.code == 1
+    failed = [check for check in told.data if check["level"] == "fail"]
+    assert failed
+    assert all("nobody-made-this" in check["what"] for check in failed)
+    assert all("fairlane provision" in check["fix"] for check in failed)
+
+
+def test_tiers_and_capacity_are_set_and_shown_with_what_is_used_of_them(fairlane: CommandLine) -> None:
+    assert fairlane("capacity", "set", "400").code == 0
+    assert fairlane("tier", "set", "high=5", "low=0.5").code == 0
+    submit(fairlane, "busy-high", 20_000, "--tier", "high", "--chunk", "5")
+    submit(fairlane, "busy-low", 20_000, "--tier", "low", "--chunk", "5")
+    try:
+        eventually(lambda: fairlane.data("capacity", "show")["rate"] > 200, 30, "the capacity is used")
+        shown = fairlane.data("capacity", "show")
+        assert shown["capacity"] == 400
+        assert shown["used"] == pytest.approx(shown["rate"] / 400, abs=0.001)
+        tiers = {tier["tier"]: tier for tier in fairlane.data("tier", "show")}
+        assert {name: tier["weight"] for name, tier in tiers.items()} == {"high": 5, "medium": 3, "low": 0.5}
+        assert tiers["high"]["wanted"] == pytest.approx(10 / 11)
+        assert (tiers["medium"]["wanted"], tiers["medium"]["backlog"]) == (None, 0)
+        assert tiers["high"]["actual"] > tiers["low"]["actual"] > 0
+        assert tiers["high"]["drain_s"] > 0
+        looks = fairlane("top", "--count", "2", "--every", "0.2")
+        assert (looks.code, len(looks.out.splitlines())) == (0, 2)
+        assert "2 tasks" in looks.out
+        view = fairlane.data("task", "show", "busy-high")
+        assert view["rate"] > 0
+        assert view["eta_s"] > 0
+    finally:
+        assert fairlane("task", "cancel", "busy-high", "busy-low").code == 0
+        assert fairlane("capacity", "set", "0").code == 0
+        assert fairlane("tier", "set", "high=6", "medium=3", "low=1").code == 0
+    told = fairlane("task", "wait", "busy-low", "--timeout", "30s", "-o", "json")
+    assert told.code == 1
+    assert (told.data["state"], told.data["targets"]["pending"]) == ("cancelled", 0)
+    assert told.data["targets"]["sent"] + told.data["targets"]["cancelled"] == 20_000
+
+
+def test_wrong_weights_and_capacities(fairlane: CommandLine) -> None:
+    for arguments in (("capacity", "set", "many"), ("capacity", "set", "--", "-1"), ("tier", "set", "high=nan")):
+        told = fairlane(*arguments)
+        assert (told.code, told.out) == (2, "")
+        assert "internal error" not in told.err
+
+
+def test_failures_are_listed_with_target_and_reason(
+    fairlane: CommandLine, module_settings: Settings, workers: Crew
+) -> None:
+    """By a worker that joins with an http channel; the others, which have none, leave such tasks to it."""
+    from aiohttp import web
+
+    async def picky(body: Body) -> web.Response:
+        return web.json_response({"failed": [{"target": t, "reason": "gone"} for t in body["targets"] if t[-1] == "7"]})
+
+    with provider() as there:
+        there.answers["shop"] = picky
+        with crew(module_settings, workers.folder.parent / "more", config=f'[http]\nurl = "{there.url}"\n') as more:
+            more.join("h")
+            more.await_serving("h")
+            workers.leave("w")
+            submit(fairlane, "picky", 20, "--channel", "http", "--chunk", "4")
+            view = fairlane.data("task", "wait", "picky", "--timeout", "30s")
+            assert (view["state"], view["targets"]["sent"], view["targets"]["failed"]) == ("completed", 18, 2)
+            rows = fairlane.data("task", "failures", "picky")
+            assert sorted((row["target"], row["outcome"], row["reason"], row["attempt"]) for row in rows) == [
+                ("picky-00007", "failed", "gone", 1),
+                ("picky-00017", "failed", "gone", 1),
+            ]
+            table = fairlane("task", "failures", "picky")
+            assert (table.code, table.err) == (0, "")
+            assert re.search(r"picky-00007 +failed +gone", table.out)
+            assert [worker["id"][0] for worker in fairlane.data("worker", "list")] == ["h"]
+
+
+def test_provisioning_says_what_it_changed(module_settings: Settings, fairlane: CommandLine) -> None:
+    from backends.provision import deprovision
+
+    pulsar = module_settings.pulsar.model_copy(update={"tenant": f"{module_settings.pulsar.tenant}-new"})
+    other = command_line(module_settings.model_copy(update={"pulsar": pulsar}), fairlane.folder)
+    changed = other.data("provision")["changed"]
+    assert any(pulsar.tenant in line for line in changed)
+    assert other.data("provision")["changed"] == []
+    deprovision(pulsar)

@@ -1,0 +1,139 @@
+"""`fairlane task list | show | pause | resume | cancel | set`, where no worker delivers and all stands still."""
+
+from typing import Any
+
+import pytest
+
+from fairlane.settings import Settings
+from tests.acceptance.conftest import CommandLine
+from tests.integration.worker_crew import crew, eventually
+
+FIELDS = {"id", "state", "tier", "weight", "targets", "rate", "eta_s"}
+COUNTS = ["total", "sent", "invalid", "failed", "expired", "cancelled", "pending"]
+
+
+@pytest.fixture(scope="module")
+def tasks(fairlane: CommandLine, module_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """big: of its own lane. small: low, in a shared lane. other: of another app. A worker was there, and has left."""
+    with crew(module_settings, tmp_path_factory.mktemp("crew"), "w") as members:
+        eventually(lambda: fairlane.data("registry", "status")["complete"], 30, "the view is complete")
+        assert members.leave("w") == 0
+    fairlane.file("five.txt", "".join(f"t{number}\n" for number in range(5)))
+    for name, app, tier in (("big", "shop", "high"), ("small", "shop", "low"), ("other", "news", "medium")):
+        options = ("--id", name, "--app", app, "--tier", tier, "--body", "Hi", "--expected", "5")
+        told = fairlane("task", "submit", *options, "--targets", "five.txt")
+        assert told.code == 0, told
+    return fairlane
+
+
+def shown(fairlane: CommandLine, task: str) -> dict[str, Any]:
+    view: dict[str, Any] = fairlane.data("task", "show", task)
+    return view
+
+
+def ids(fairlane: CommandLine, *filters: str) -> list[str]:
+    return [view["id"] for view in fairlane.data("task", "list", *filters)]
+
+
+def test_a_task_as_json_has_the_documented_fields(tasks: CommandLine) -> None:
+    view = shown(tasks, "other")
+    assert view.keys() >= FIELDS
+    assert {name: view[name] for name in ("id", "state", "tier", "weight")} == {
+        "id": "other",
+        "state": "running",
+        "tier": "medium",
+        "weight": 1.0,
+    }
+    assert list(view["targets"]) == COUNTS
+    assert view["targets"] == {**dict.fromkeys(COUNTS, 0), "total": 5, "pending": 5}
+    [listed] = [view for view in tasks.data("task", "list") if view["id"] == "other"]
+    assert listed.keys() == view.keys()
+
+
+def test_tables_for_people(tasks: CommandLine) -> None:
+    table = tasks("task", "show", "other")
+    assert (table.code, table.err) == (0, "")
+    for word in ("other", "medium", "targets.pending", "news"):
+        assert word in table.out
+    listed = tasks("task", "list")
+    assert (listed.code, listed.err) == (0, "")
+    assert all(name in listed.out for name in ("big", "small", "other"))
+
+
+def test_lists_are_filtered(tasks: CommandLine) -> None:
+    assert ids(tasks)[0] == "other"
+    assert set(ids(tasks)) == {"big", "small", "other"}
+    assert ids(tasks, "--tier", "low") == ["small"]
+    assert ids(tasks, "--app", "news") == ["other"]
+    assert ids(tasks, "--state", "cancelled") == []
+    assert len(ids(tasks, "--limit", "2")) == 2
+
+
+def test_a_task_is_steered(tasks: CommandLine) -> None:
+    told = tasks("task", "pause", "big")
+    assert (told.code, told.out) == (0, "")
+    assert "big paused" in told.err
+    assert shown(tasks, "big")["state"] == "paused"
+    assert ids(tasks, "--state", "paused") == ["big"]
+    assert tasks("task", "resume", "big").code == 0
+    assert tasks("task", "set", "big", "weight=2.5", "tier=low", "cap=100").code == 0
+    view = shown(tasks, "big")
+    assert (view["state"], view["weight"], view["tier"], view["cap"]) == ("running", 2.5, "low", 100)
+    assert tasks("task", "set", "big", "cap=none").code == 0
+    assert shown(tasks, "big")["cap"] == 0
+
+
+def test_a_change_beyond_its_limits_is_named(tasks: CommandLine) -> None:
+    before = shown(tasks, "other")
+    for field, values in (("weight", ("heavy", "0", "nan")), ("tier", ("urgent",)), ("cap", ("-1", "1.5", "inf"))):
+        for value in values:
+            told = tasks("task", "set", "other", f"{field}={value}")
+            assert (told.code, told.out) == (2, ""), told
+            assert f"{field}: is" in told.err
+    told = tasks("task", "set", "other", "colour=red")
+    assert (told.code, told.out) == (2, "")
+    assert "weight=VALUE or tier=VALUE or cap=VALUE" in told.err
+    assert shown(tasks, "other") == before
+
+
+def test_a_small_low_task_says_that_it_cannot_be_steered_yet(tasks: CommandLine) -> None:
+    before = shown(tasks, "small")
+    assert before["shared"] is True
+    for control in (("pause",), ("resume",), ("set", "weight=2"), ("set", "cap=5"), ("set", "tier=high")):
+        told = tasks("task", control[0], "small", *control[1:])
+        assert (told.code, told.out) == (5, "")
+        assert "shares its lane" in told.err
+        assert "Cancel it" in told.err
+    assert shown(tasks, "small") == before
+
+
+def test_a_task_that_is_not_there(tasks: CommandLine) -> None:
+    for command in ("show", "wait", "failures", "pause", "resume", "cancel"):
+        told = tasks("task", command, "nobody")
+        assert (told.code, told.out) == (3, "")
+        assert "no task nobody" in told.err
+
+
+def test_a_wait_that_takes_too_long(tasks: CommandLine) -> None:
+    told = tasks("task", "wait", "other", "--timeout", "200ms")
+    assert (told.code, told.out) == (4, "")
+    assert "5 of 5 targets are open" in told.err
+
+
+def test_a_cancelled_task_takes_no_more_changes(tasks: CommandLine) -> None:
+    assert tasks("task", "cancel", "big", "small").code == 0
+    assert set(ids(tasks, "--state", "cancelled")) == {"big", "small"}
+    assert tasks("task", "cancel", "big").code == 0
+    told = tasks("task", "resume", "big")
+    assert (told.code, told.out) == (5, "")
+    assert "cancelled" in told.err
+
+
+def test_a_view_that_is_not_there_is_told_as_such(tasks: CommandLine) -> None:
+    empty = {"FAIRLANE_REDIS_PREFIX": "nothing-is-here"}
+    told = tasks("registry", "status", "-o", "json", env=empty)
+    assert (told.code, told.data["complete"], told.data["grants"]) == (0, False, False)
+    told = tasks("task", "show", "big", env=empty)
+    assert (told.code, told.out) == (4, "")
+    assert "Workers rebuild it" in told.err
+    assert tasks("worker", "list", "-o", "json", env=empty).data == []
