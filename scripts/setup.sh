@@ -101,10 +101,10 @@ make_venv() {
     "$python" -m venv "$VENV"
 }
 
-# A checkout that was moved or copied keeps its packages; only the link to the sources has to be made again, offline.
-relink_only() {
-    [ -f "$STAMP" ] && [ "$(tail -n +2 "$STAMP")" = "$(cat pyproject.toml requirements.lock)" ] &&
-        pip_install --no-deps --no-build-isolation --editable .
+# A checkout that was moved or whose settings of tools changed keeps its packages: only the link to the sources is made
+# again, offline. Fails if a package is missing or has another version than the lock says.
+relink() {
+    venv_works && pip_install --no-index --no-build-isolation --editable '.[dev]' 2>/dev/null
 }
 
 main() {
@@ -118,7 +118,7 @@ main() {
         # shellcheck disable=SC2086  # package names have no spaces
         install_packages $missing
     fi
-    if venv_works && relink_only; then
+    if relink; then
         say "linked $VENV to $ROOT"
     else
         venv_works || make_venv
