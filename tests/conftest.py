@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from backends.settings import PulsarSettings, RedisSettings
@@ -22,6 +23,10 @@ GIVEN = dict(os.environ)
 """The environment as it was before any test."""
 ROOT = Path(__file__).parents[1]
 ADDRESSES = ("FAIRLANE_PULSAR_URL", "FAIRLANE_PULSAR_ADMIN_URL", "FAIRLANE_REDIS_URL")
+
+hypothesis.settings.register_profile("ci", derandomize=True)
+if GIVEN.get("CI") == "true":  # a new counterexample is found at a desk, not by somebody's unrelated change
+    hypothesis.settings.load_profile("ci")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -62,7 +62,8 @@ def test_any_ten_thousand_targets_are_shared_by_tier(
         window = Counter(tiers[start : start + 10_000])
         for tier in TIERS:
             fair = 10_000 * weights[tier] / sum(weights.values())
-            assert abs(window[tier] - fair) <= 100 + max(size.values())
+            # Each tier may be one of its envelopes ahead of its share; what they are ahead, another is behind.
+            assert abs(window[tier] - fair) <= 100 + sum(size.values())
 
 
 @given(weights=st.lists(lane_weights, min_size=2, max_size=6), size=sizes)
