@@ -1,0 +1,122 @@
+"""What the documents say is what the code does, as far as a machine can tell."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from click import Group
+
+from consumers.channel_registry import load_channels
+from dispatcher.engine_stats import EngineStats
+from dispatcher.envelope import FORMAT, Envelope, encode_message
+from dispatcher.lifecycle import TASK, WORKER, Lifecycle
+from dispatcher.outcome import ALL_SENT, OUTCOME_NAMES
+from dispatcher.tier import TIERS
+from dispatcher.view import TaskView
+from fairlane.cli.exit_codes import MEANINGS
+from fairlane.cli.main import COMMANDS
+from fairlane.worker.call_times import CallTimes
+from fairlane.worker.metrics import EngineCollector, ServiceCollector
+from fairlane.worker.service_view import TierLoad
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/operations.md")
+FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|lua|md|toml|yaml|csv|sh|lock)|(?:[\w.-]+/)+)`")
+MADE_LATER = ("fairlane.toml", "./fairlane.toml", "my_push.py", "ca.pem", "tasks.yaml")
+"""Files that the reader makes."""
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("lifecycle", [TASK, WORKER], ids=lambda lifecycle: lifecycle.name)
+def test_the_pictures_of_the_life_cycles_are_those_of_the_tables(lifecycle: Lifecycle) -> None:
+    assert f"```mermaid\n{lifecycle.to_mermaid()}```" in text_of("ARCHITECTURE.md")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_files_that_are_named_exist(document: str) -> None:
+    named = {name for name in FILE.findall(text_of(document)) if name not in MADE_LATER}
+    assert not [name for name in sorted(named) if not (ROOT / name).exists()]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text_of(document))
+    local = [link for link in links if "://" not in link]
+    assert not [link for link in local if not (ROOT / document).parent.joinpath(link).exists()]
+
+
+def test_the_tests_named_for_the_settle_rules_exist() -> None:
+    named = set(re.findall(r"`(test_\w+)`", text_of("ARCHITECTURE.md")))
+    files = (ROOT / "tests").rglob("test_*.py")
+    there = {name for file in files for name in re.findall(r"def (test_\w+)", file.read_text())}
+    assert named
+    assert named <= there
+
+
+def test_commands_in_the_documents_exist() -> None:
+    from importlib import import_module
+
+    for command, sub in re.findall(r"`fairlane (\w+)(?: (?!set\b)([a-z]+))?", "\n".join(map(text_of, DOCUMENTS))):
+        assert command in COMMANDS
+        found = getattr(import_module(f"fairlane.cli.{command}"), command)
+        assert not sub or (isinstance(found, Group) and sub in found.commands), f"fairlane {command} {sub}"
+
+
+def test_the_readme_names_the_exit_codes() -> None:
+    rows = dict(re.findall(r"^\| (\d+) \| (.+) \|$", text_of("README.md"), re.MULTILINE))
+    assert rows == {str(code): meaning for code, meaning in MEANINGS.items()}
+
+
+def test_the_readme_names_the_fields_of_a_task() -> None:
+    section = text_of("README.md").partition("`fairlane task show ID -o json`")[2].partition("Exit codes:")[0]
+    named = set(re.findall(r"`(\w+)`", " ".join(line.split("|")[1] for line in section.splitlines() if "|" in line)))
+    assert named == set(TaskView.__struct_fields__)
+    assert {f"`{name}`" for name in ("total", "pending", *OUTCOME_NAMES)} <= set(re.findall(r"`\w+`", section))
+
+
+class OneLoad:
+    """A service with something of every tier."""
+
+    def tiers(self) -> dict[str, TierLoad]:
+        return {str(tier): TierLoad(1, 1.0, 1.0, 1.0) for tier in TIERS}
+
+
+def test_the_readme_names_the_metrics() -> None:
+    section = text_of("README.md").partition("### Metrics")[2].partition("## Words")[0]
+    collectors = (EngineCollector(EngineStats(), CallTimes(), "1"), ServiceCollector(OneLoad()))  # type: ignore[arg-type]
+    families = [family for collector in collectors for family in collector.collect()]
+    suffix = {"counter": "_total", "info": "_info"}
+    names = {family.name + suffix.get(family.type, "") for family in families}
+    assert set(re.findall(r"`(fairlane_\w+)`", section)) == names
+
+
+def test_the_channel_in_the_readme_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"```python\n(# my_push\.py\n.*?)```", text_of("README.md"), re.DOTALL)
+    (tmp_path / "my_push.py").write_text(blocks[0])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        channel = load_channels({"my": "my_push:MyPush"}, {"my": {"region": "eu"}})["my"]
+    finally:
+        sys.modules.pop("my_push", None)
+    envelopes = [envelope_to("good"), envelope_to("good", "bad-1")]
+    first, second = asyncio.run(_deliver(channel, envelopes))
+    assert first == ALL_SENT
+    assert second.exceptions is not None
+    assert list(second.exceptions) == [1]
+
+
+async def _deliver(channel: object, envelopes: list[Envelope]) -> list[object]:
+    await channel.open()  # type: ignore[attr-defined]
+    reports = await channel.deliver(envelopes, "high")  # type: ignore[attr-defined]
+    await channel.close()  # type: ignore[attr-defined]
+    return list(reports)
+
+
+def envelope_to(*targets: str) -> Envelope:
+    message = encode_message({"body": "hi"})
+    return Envelope(FORMAT, "t", "0", 0, 0, "a", "my", 0, 0, 0, len(targets), 5, message, list(targets))
