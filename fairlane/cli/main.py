@@ -94,8 +94,8 @@ def run(arguments: list[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+    except (click.Abort, KeyboardInterrupt) as error:
+        click.echo(" ".join(["interrupted.", *_notes(error)]), err=True)
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
         # The reader of our output went away (`| head`); the interpreter must not complain when it flushes.
@@ -104,6 +104,12 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         return _report(error, arguments)
     return result if isinstance(result, int) else exit_codes.OK
+
+
+def _notes(error: BaseException) -> list[str]:
+    """What was noted on an error on its way here, as how to go on after it. click's Abort stands for its cause."""
+    notes: list[str] = getattr(error.__cause__ or error, "__notes__", [])
+    return notes
 
 
 def _report(error: Exception, arguments: list[str]) -> int:
@@ -116,7 +122,8 @@ def _report(error: Exception, arguments: list[str]) -> int:
         click.echo(f"fairlane: {error.cause} {error.next_step}".rstrip(), err=True)
         return error.exit_code
     click.echo(
-        f"fairlane: internal error: {type(error).__name__}: {error} (`fairlane --log-level debug ...` shows where)",
+        f"fairlane: internal error: {type(error).__name__}: {error} (`fairlane --log-level debug ...` shows where)"
+        + "".join(f" {note}" for note in _notes(error)),
         err=True,
     )
     return exit_codes.FAILURE

@@ -49,6 +49,12 @@ class CommandLine:
         )
         return Told(done.returncode, done.stdout, done.stderr)
 
+    def begin(self, *arguments: str) -> "subprocess.Popen[str]":
+        """A command that goes on; its ends of the pipes are to be closed."""
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-m", "fairlane", *arguments]
+        return subprocess.Popen(command, env=self.env, cwd=self.folder, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
     def data(self, *arguments: str, stdin: str = "") -> Any:
         """What a command that succeeds prints as JSON; it says nothing else."""
         told = self(*arguments, "-o", "json", stdin=stdin)

@@ -1,13 +1,14 @@
 """`fairlane task submit` in all its forms, up to what the providers get."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.acceptance.conftest import CommandLine, Told
-from tests.integration.worker_crew import Crew
+from tests.integration.worker_crew import Crew, eventually
 
 pytestmark = pytest.mark.usefixtures("workers")
 ONE = ("--app", "shop", "--channel", "log", "--body", "50 % off")
@@ -129,6 +130,30 @@ def test_a_start_time_and_a_held_task(fairlane: CommandLine) -> None:
     assert abs(view["start_ms"] - view["created_ms"] - 3_600_000) < 60_000
     assert fairlane("task", "cancel", "later").code == 0
     assert fairlane("task", "wait", "later", "--timeout", "30s").code == 1
+
+
+def test_an_interrupted_submission_says_how_to_go_on_and_does(fairlane: CommandLine, workers: Crew) -> None:
+    targets = [f"t{number:05d}" for number in range(6_000)]
+    arguments = ("task", "submit", *ONE, "--app", "interrupted", "--targets", "-")
+
+    def listed() -> list[str]:
+        return [view["id"] for view in fairlane.data("task", "list", "--app", "interrupted")]
+
+    with fairlane.begin(*arguments) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write("\n".join(targets[:4_000]) + "\n")
+        process.stdin.flush()
+        eventually(listed, 30, "the task is there")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        said = process.stderr.read()
+    [task] = listed()
+    assert f"id='{task}'" in said
+    told = fairlane(*arguments, "--id", task, stdin="\n".join(targets))
+    assert told.code == 0, told
+    assert waited(fairlane, task)["targets"]["sent"] == 6_000
+    assert workers.targets(task) == dict.fromkeys(targets, 1)
 
 
 def refused(told: Told, code: int, *words: str) -> None:
