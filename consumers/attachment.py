@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import pulsar
+
 from consumers.background import Background
-from consumers.opening import OK, Opener, Opening, ignore
+from consumers.opening import OK, Opener, Opening, batch_messages, ignore
 from dispatcher.clock import Clock
 from dispatcher.envelope import decode_envelope
 from dispatcher.errors import Malformed
@@ -56,6 +58,8 @@ class Attachment:
         self._messages: deque[Any] = deque()
         self._armed = False
         self._arming = False
+        self._streaming = False
+        """More was there than the last drain wanted."""
         self._opening = self._open()
 
     @property
@@ -69,18 +73,12 @@ class Attachment:
         consumer = self._consumer
         if consumer is None or self.closed:
             return deliveries, True
-        receive, arrived, messages = consumer.receive_async, self._arrived, self._messages
+        messages = self._messages
         now_s = self._around.clock.monotonic_s()
         room = max_targets
         while room > 0:
-            if not messages:
-                if self._armed:
-                    break
-                self._armed = self._arming = True
-                receive(arrived)
-                self._arming = False
-                if not messages:
-                    break
+            if not messages and not self._fill(consumer):
+                break
             message = messages.popleft()
             self._armed = False
             try:
@@ -91,7 +89,35 @@ class Attachment:
             deliveries.append(Delivery(envelope, message, now_s))
             room -= len(envelope.targets) or 1
         self.held += len(deliveries)
+        self._streaming = room <= 0 and len(deliveries) >= batch_messages(self.queue)
         return deliveries, room > 0
+
+    def _fill(self, consumer: Any) -> bool:
+        """Gets the next messages if there are any; arms the lane if there are none.
+
+        While more is there than is asked for, whole batches are taken, at 1 us less a message (of 3.8, ack included).
+        The first batch that is not full has waited 1 ms for more, so that is the last until the lane is ahead again.
+        """
+        if self._armed:
+            return False
+        if self._streaming:
+            batch = self._take_batch(consumer)
+            self._streaming = len(batch) >= batch_messages(self.queue)
+            self._messages.extend(batch)
+            if batch:
+                return True
+        self._armed = self._arming = True
+        consumer.receive_async(self._arrived)
+        self._arming = False
+        return bool(self._messages)
+
+    def _take_batch(self, consumer: Any) -> list[Any]:
+        try:
+            batch: list[Any] = consumer.batch_receive()
+        except pulsar.PulsarException as error:  # closed meanwhile: arming says so, too, and has it opened again
+            _log.debug("No batch from the lane %s: %s", self.lane, error)
+            return []
+        return batch
 
     def ack(self, messages: Sequence[Any]) -> None:
         """Acknowledgements are gathered by the client and sent within 0.1 s; one that is lost means a copy later."""
@@ -133,6 +159,7 @@ class Attachment:
             consumer.close_async(ignore)
             return
         self._messages.clear()
+        self._streaming = False
         self.held = 0
         self._armed = True
         self._consumer = consumer

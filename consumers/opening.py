@@ -17,6 +17,9 @@ from dispatcher.errors import NotFound
 from dispatcher.topics import SUBSCRIPTION
 
 OK = pulsar.Result.Ok
+_MOST_BATCH = 100
+_BATCH_WAIT_MS = 1
+_NO_LIMIT = -1
 _MOST_UNANSWERED = 3
 """Attempts of one lane that the client still works on."""
 _log = logging.getLogger(__name__)
@@ -174,4 +177,10 @@ def _configuration(queue: int, batch_index_acks: bool) -> Any:
     configuration.subscription_initial_position(pulsar.InitialPosition.Earliest)
     configuration.receiver_queue_size(queue)
     configuration.batch_index_ack_enabled(batch_index_acks)
+    configuration.batch_receive_policy(_pulsar.BatchReceivePolicy(batch_messages(queue), _NO_LIMIT, _BATCH_WAIT_MS))
     return configuration
+
+
+def batch_messages(queue: int) -> int:
+    """Messages that one batch_receive takes: well below what the client may hold, so that a full one does not wait."""
+    return max(1, min(_MOST_BATCH, queue // 4))
