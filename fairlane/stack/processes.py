@@ -40,7 +40,8 @@ def _birth_linux(pid: int) -> str | None:
     except OSError:
         return None
     fields = stat.rpartition(")")[2].split()
-    if fields[0] in "ZX":
+    # A killed process is a zombie at once, yet holds its ports until the last of its threads has gone.
+    if fields[0] in "ZX" and int(fields[17]) <= 1:
         return None
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot}:{fields[19]}"
