@@ -48,10 +48,21 @@ def settled(handles: list[TaskHandle]) -> int:
     return sum(count.total - count.pending for count in counts)
 
 
+def serving(scene: Stage) -> int:
+    """Workers that serve, once the view lets them be granted anything."""
+    return sum(worker.state == "serving" for worker in scene.client.workers())
+
+
 def drain(scene: Stage, handles: list[TaskHandle], count: int) -> float:
-    """Targets/s of the workers, from the first settled targets seen to the last."""
+    """Targets/s of the workers, from the first settled targets seen to the last. The tasks are paused until both workers
+    serve, so that none works alone while the other starts."""
+    for handle in handles:
+        handle.pause()
     for number in range(WORKERS):
         scene.crew.join(f"worker-{number}")
+    wait_for("both workers", lambda: serving(scene) == WORKERS, 60)
+    for handle in handles:
+        handle.resume()
     wait_for("the first targets", lambda: settled(handles) > 0, 60, 0.01)
     first_s, first = time.monotonic(), settled(handles)
     wait_for("all targets", lambda: settled(handles) >= count, 300, 0.02)
@@ -94,5 +105,5 @@ def run(settings: Settings, load: Load, say: Callable[[str], None]) -> dict[str,
 
 
 def default_count(chunk: int) -> int:
-    """Enough for several seconds of work: 300,000 targets at one an envelope, 15 million at 500."""
-    return 300_000 if chunk == 1 else min(300_000 * chunk // 3, 15_000_000)
+    """Enough for several seconds of work: a million targets at one an envelope, 15 million at 500."""
+    return min(1_000_000 * chunk, 15_000_000)

@@ -21,13 +21,19 @@ def registry() -> None:
 @output_option
 @pass_settings
 def status(settings: "Settings", output: Output) -> None:
-    """Show whether the view is complete, and how far a rebuild has got."""
+    """Show whether the view is complete, how far a rebuild has got, and counters of rare events.
+
+    \b
+    repeats           an attempt of an envelope was recorded again
+    repeats_possible  a claim ended unrecorded: its worker died or stood still, and may have sent
+    granted, returned targets, by tier
+    """
     from backends.epochs import Epochs
     from backends.redis_view import open_view
 
     view = open_view(settings.redis)
     try:
-        output.emit_record(fields_of(Epochs(view).epoch()))
+        output.emit_record({**fields_of(Epochs(view).epoch()), "counters": view.stats()})
     finally:
         view.close()
 
