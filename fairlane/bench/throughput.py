@@ -54,8 +54,10 @@ def serving(scene: Stage) -> int:
 
 
 def drain(scene: Stage, handles: list[TaskHandle], count: int) -> float:
-    """Targets/s of the workers, from the first settled targets seen to the last. The tasks are paused until both workers
-    serve, so that none works alone while the other starts."""
+    """Targets/s of the workers, from the first settled targets seen to the last.
+
+    The tasks are paused until both workers serve, so that none works alone while the other starts.
+    """
     for handle in handles:
         handle.pause()
     for number in range(WORKERS):
