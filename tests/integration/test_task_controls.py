@@ -212,7 +212,8 @@ def test_sending_begins_before_the_seal_unless_the_task_is_held(
 
 
 def test_a_cap_holds_while_it_is_set(push_client: PushClient, members: Crew) -> None:
-    handle = push_client.submit(push(), audience(4_000))
+    start_at = datetime.now(UTC) + timedelta(seconds=2)  # else it may have ended before it has a cap
+    handle = push_client.submit(push(start_at=start_at), audience(4_000))
     handle.set_cap(100)
     shown_by = datetime.now(UTC) + timedelta(seconds=2)  # a change shows in what workers send within that time
     capped = push_client.submit(push(cap=50), audience(200, "capped"))
