@@ -1,0 +1,39 @@
+"""Arguments of the command line that are more than a word or a number."""
+
+from datetime import UTC, datetime, timedelta
+
+import click
+import pytest
+
+from fairlane.cli.arguments import Assignment, parse_duration_s, parse_time
+
+NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_s"),
+    [("90", 90), ("1.5s", 1.5), ("250ms", 0.25), ("15m", 900), ("1h30m", 5_400), ("2d", 172_800)],
+)
+def test_durations(text: str, duration_s: float) -> None:
+    assert parse_duration_s(text) == duration_s
+
+
+@pytest.mark.parametrize("text", ["", "m", "1x", "1h 30m", "-5", "h1"])
+def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match="for example 90s"):
+        parse_duration_s(text)
+
+
+def test_times_are_absolute_or_from_now() -> None:
+    assert parse_time("+15m", NOW) == NOW + timedelta(minutes=15)
+    assert parse_time("2030-01-31T13:00+01:00", NOW) == NOW
+    with pytest.raises(ValueError, match="for example"):
+        parse_time("tomorrow", NOW)
+
+
+def test_an_assignment_names_a_field_that_there_is() -> None:
+    weight = Assignment("weight", "cap")
+    assert weight.convert("weight=2", None, None) == ("weight", "2")
+    for wrong in ("weight", "size=2"):
+        with pytest.raises(click.BadParameter, match="weight=VALUE or cap=VALUE"):
+            weight.convert(wrong, None, None)

@@ -1,0 +1,133 @@
+"""What the live view and the demo's report say: shares, rates, waits, and whether all targets have an outcome."""
+
+from dataclasses import dataclass, field, replace
+from io import StringIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from dispatcher.clock import VirtualClock
+from dispatcher.view import WAIT_BUCKETS_MS, Globals, TargetCounts, TaskView, TierStats, WorkerBeat
+from fairlane.demo.report import Closing, ShareMeter, closing_report
+from fairlane.screen.render import line, screen, seconds
+from fairlane.screen.sample import Sample, Sampler, wanted_shares
+from fairlane.screen.waits import merged, quantile_ms
+
+WEIGHTS = {"high": 6_000, "medium": 3_000, "low": 1_000}
+
+
+def task(name: str = "t", tier: str = "high", sent: int = 0, total: int = 10, **fields: object) -> TaskView:
+    plain = TaskView(
+        id=name, app="a", tier=tier, channel="null", state="running", sealed=True, weight=1.0, cap=0,
+        targets=TargetCounts(total=total, sent=sent, pending=total - sent), rate=0.0, eta_s=None, refused=0,
+        lane="lane", shared=False, chunk=10, expected_targets=total, created_ms=1, start_ms=0, expires_ms=0,
+        first_outcome_ms=0, finished_ms=0,
+    )  # fmt: skip
+    return type(plain)(**{**{name: getattr(plain, name) for name in plain.__struct_fields__}, **fields})
+
+
+def beat(name: str, waits: list[int] | None = None, **sent: int) -> WorkerBeat:
+    tiers = {tier: TierStats(sent=count, wait_counts=waits or []) for tier, count in sent.items()}
+    return WorkerBeat(
+        id=name, host="h", pid=1, state="serving", started_ms=0, seen_ms=0, version="0", lanes=1, in_flight=0,
+        buffered=0, rate=0.0, tiers=tiers,
+    )  # fmt: skip
+
+
+@dataclass
+class Service:
+    beats: list[WorkerBeat] = field(default_factory=list)
+    tasks: list[TaskView] = field(default_factory=list)
+
+    def globals(self) -> Globals:
+        return Globals(100, WEIGHTS)
+
+    def workers(self) -> list[WorkerBeat]:
+        return self.beats
+
+    def live_tasks(self) -> list[TaskView]:
+        return self.tasks
+
+
+def test_only_backlogged_tiers_are_due_a_share() -> None:
+    assert wanted_shares(WEIGHTS, {"high": 0, "medium": 5, "low": 7}) == {"high": None, "medium": 0.75, "low": 0.25}
+    assert wanted_shares(WEIGHTS, dict.fromkeys(WEIGHTS, 0)) == dict.fromkeys(WEIGHTS)
+
+
+def test_rates_stay_right_when_a_worker_joins_and_one_is_forgotten() -> None:
+    clock, service = VirtualClock(), Service([beat("a", high=100)])
+    sampler = Sampler(service, clock)
+    sampler.take()
+    clock.advance(1)
+    service.beats = [beat("a", high=160), beat("b", high=20, low=20)]
+    sample = sampler.take()
+    assert [tier.rate for tier in sample.tiers] == [80, 0, 20]
+    assert [tier.actual for tier in sample.tiers] == [0.8, 0, 0.2]
+    clock.advance(1)
+    service.beats = [beat("b", high=40, low=20)]
+    assert sampler.take().sent == {"high": 200, "medium": 0, "low": 20}
+
+
+@given(st.lists(st.integers(0, 50), min_size=len(WAIT_BUCKETS_MS) + 1, max_size=len(WAIT_BUCKETS_MS) + 1))
+def test_quantiles_grow_and_stay_within_the_buckets(counts: list[int]) -> None:
+    found = [quantile_ms(counts, part) for part in (0.01, 0.5, 0.99)]
+    if not any(counts):
+        assert found == [None, None, None]
+        return
+    values = [value for value in found if value is not None]
+    assert len(values) == 3
+    assert values == sorted(values)
+    assert values[0] >= 0
+    assert values[-1] <= WAIT_BUCKETS_MS[-1]
+
+
+def test_waits_of_all_workers_count() -> None:
+    bucket = WAIT_BUCKETS_MS.index(100)
+    waits = [0] * (len(WAIT_BUCKETS_MS) + 1)
+    waits[bucket] = 4
+    total = merged([beat("a", waits, high=4), beat("b", waits, high=4)], "high")
+    assert total[bucket] == 8
+    assert quantile_ms(total, 0.5) == pytest.approx((WAIT_BUCKETS_MS[bucket - 1] + 100) / 2)
+
+
+def sample_of(at_s: float, sent: dict[str, int], pending: int = 5) -> Sample:
+    service = Service([], [task(tier, tier, total=pending) for tier in WEIGHTS] if pending else [])
+    return replace(Sampler(service, VirtualClock()).take(), at_s=at_s, sent=sent)
+
+
+def test_shares_count_only_while_all_tiers_have_a_backlog() -> None:
+    meter = ShareMeter()
+    meter.add(sample_of(0, {"high": 0, "medium": 0, "low": 0}))
+    meter.add(sample_of(2, {"high": 60, "medium": 30, "low": 10}))
+    meter.add(sample_of(4, {"high": 60, "medium": 30, "low": 999}, pending=0))
+    assert meter.seconds == 2
+    assert [meter.share(tier) for tier in WEIGHTS] == [0.6, 0.3, 0.1]
+
+
+def closing(*tasks: TaskView, accepted: dict[str, int]) -> Closing:
+    return Closing(list(tasks), accepted, [], ShareMeter(), 12.0)
+
+
+def test_the_demo_is_well_only_if_every_target_has_its_outcome() -> None:
+    done = task("done", sent=10, state="completed", finished_ms=5)
+    assert closing(done, accepted={"done": 10}).failures() == []
+    assert closing(done, accepted={"done": 11}).failures() == ["done has 10 outcomes for 11 targets"]
+    assert closing(accepted={"gone": 1}).failures() == ["gone is not there"]
+    assert closing(task("open", sent=4), accepted={"open": 10}).failures() == ["open is running with 6 targets pending"]
+
+
+def test_the_screen_and_the_line_show_every_tier_and_task() -> None:
+    service = Service([beat("worker-1", high=5)], [task("news", sent=4), task("shop", "low")])
+    sample = Sampler(service, VirtualClock()).take()
+    console = Console(file=StringIO(), width=140)
+    console.print(screen(sample, "Fairlane", ["worker-2 joins"]), closing_report(closing(accepted={})))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    for text in ("high", "medium", "low", "news", "shop", "worker-1", "worker-2 joins", "85.7%"):
+        assert text in shown
+    assert "2 tasks, 16 targets pending" in line(sample)
+
+
+def test_durations_are_said_as_people_say_them() -> None:
+    assert [seconds(value) for value in (None, 4, 75, 7_260)] == ["-", "4 s", "1 m 15 s", "2 h 01 m"]
