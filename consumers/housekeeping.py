@@ -24,7 +24,7 @@ class ClaimTable(Protocol):
         ...
 
     def closable(self) -> Sequence[tuple[str, int]]:
-        """(task, outcome code) of cancelled and expired own-lane tasks that are not ended and have no live claim."""
+        """(task, outcome code) of cancelled and expired tasks that are not ended and have no live claim."""
         ...
 
 

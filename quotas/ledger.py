@@ -50,8 +50,7 @@ class RedisLedger:
         return due
 
     def closable(self) -> list[tuple[str, int]]:
-        """Tasks with a lane of their own that are cancelled or expired and have no live claims, and the outcome their
-        open targets get."""
+        """Tasks that are cancelled or expired and have no live claims, and the outcome their open targets get."""
         found: list[tuple[str, int]] = []
         first, looked_at = 0, PAGE
         while looked_at == PAGE:

@@ -4,7 +4,6 @@ from dispatcher.errors import Refused
 from dispatcher.lease import LeaseAnswer, LeaseRequest, Piece, Status
 from dispatcher.memory import claims
 from dispatcher.memory.lease_call import LeaseCall
-from dispatcher.memory.verdicts import is_own
 from dispatcher.memory.view import MemoryTask, MemoryView
 from dispatcher.outcome import Outcome
 from dispatcher.tier import TIERS
@@ -52,14 +51,13 @@ class MemoryLedger:
         return due
 
     def closable(self) -> list[tuple[str, int]]:
-        """Tasks with a lane of their own that are cancelled or expired and have no live claims, and the outcome their
-        open targets get."""
+        """Tasks that are cancelled or expired and have no live claims, and the outcome their open targets get."""
         found = ((task.id, self._closing_code(task)) for task in self.view.tasks.values())
         return [(task, code) for task, code in found if code is not None]
 
     def _closing_code(self, task: MemoryTask) -> int | None:
         record = task.record
-        if record is None or task.ended or task.claims or not is_own(task, record.lane):
+        if record is None or task.ended or task.claims:
             return None
         if task.sealed and task.finals == task.total:
             return None

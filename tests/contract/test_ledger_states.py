@@ -125,6 +125,18 @@ def test_without_a_lane_of_its_own_each_envelope_is_claimed_and_recorded(world: 
     assert not any(name.startswith("granted") for name in world.stats())
 
 
+def test_a_cancelled_task_in_a_shared_lane_does_not_wait_for_its_retry_lane(world: World) -> None:
+    world.apply(task_record("t", "low", shared=True))
+    retried(world, "t")
+    world.apply(sealed("t", 5))
+    world.apply(change("t", "cancelled", "1"))
+    assert world.ledger.closable() == [("t", Outcome.CANCELLED)]
+    assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
+    assert sum(world.counts("t").values()) == 5
+    assert word(world, ask_shared(want("t", 1, 4))) == [(Status.DROP, 4)]
+    assert word(world, ask_retry(want("t", 0, 1, attempt=1), tier="low")) == [(Status.DROP, 1)]
+
+
 def test_envelopes_of_a_cancelled_task_leave_the_retry_lane(world: World) -> None:
     world.apply(task_record("t"))
     retried(world, "t")

@@ -188,6 +188,22 @@ def test_counts_add_up_at_all_times_while_answers_are_mixed(service: Provider, p
     push_client.set_capacity(0)
 
 
+@pytest.mark.parametrize("tier", ["high", "low"])
+def test_what_waits_in_a_retry_lane_does_not_hold_up_the_end(
+    service: Provider, push_client: PushClient, tier: str
+) -> None:
+    async def later(_: Body) -> web.Response:
+        return web.Response(status=429, headers={"Retry-After": "300"})
+
+    service.answers["later"] = later
+    cancelled = push_client.submit(push("later", tier=tier), audience(30))
+    expired = push_client.submit(push("later", tier=tier, ttl_s=3), audience(30))
+    eventually(lambda: all(len(service.posts_of(handle.id)) == 3 for handle in (cancelled, expired)), 20, "all failed")
+    cancelled.cancel()
+    assert watched(cancelled, 30)[0].targets.cancelled == 30
+    assert watched(expired, 30)[0].targets.expired == 30
+
+
 def test_lanes_of_ended_tasks_are_deleted(
     service: Provider, push_client: PushClient, module_settings: Settings
 ) -> None:
