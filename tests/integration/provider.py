@@ -70,7 +70,7 @@ def provider(port: int | None = None) -> Iterator[Provider]:
     async def begin() -> web.AppRunner:
         application = web.Application()
         application.router.add_post("/push", here.answer)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+        runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", chosen).start()
         return runner
