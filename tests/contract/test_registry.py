@@ -49,25 +49,12 @@ def position(number: int) -> str:
 
 def task_record(task: str = "t1", *, shared: bool = False, tier: Tier = Tier.HIGH, **fields: object) -> TaskRecord:
     record = TaskRecord(
-        format=FORMAT,
-        task=task,
-        app="shop",
-        tier=tier,
-        channel="null",
+        format=FORMAT, task=task, app="shop", tier=tier, channel="null",
         message=msgspec.Raw(msgspec.msgpack.encode({"title": "Sale"})),
         lane="persistent://fairlane/shared/low-1" if shared else f"persistent://fairlane/tasks-01/{task}",
-        shared=shared,
-        chunk=100,
-        expected_targets=1_000,
-        weight=1_000,
-        cap=0,
-        start_ms=0,
-        expires_ms=0,
-        hold_until_sealed=False,
-        max_attempts=5,
-        created_ms=1_700_000_000_000,
-        digest="d",
-    )
+        shared=shared, chunk=100, expected_targets=1_000, weight=1_000, cap=0, start_ms=0, expires_ms=0,
+        hold_until_sealed=False, max_attempts=5, created_ms=1_700_000_000_000, digest="d",
+    )  # fmt: skip
     return msgspec.structs.replace(record, **fields)
 
 
