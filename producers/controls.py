@@ -24,7 +24,10 @@ class Controls:
 
     def cancel(self, task: str) -> None:
         """What is not sent yet will not be; its targets end as cancelled. Again: nothing changes."""
-        found = self._live(task)
+        found = self._known(task)
+        if found.stopped == "cancelled":
+            return
+        _refuse_ended(found)
         if not found.stopped:
             self._change(task, "cancelled", "1")
 
@@ -54,7 +57,8 @@ class Controls:
         self._change_global("tiers", ":".join(map(str, milli)))
 
     def _change_own_lane(self, task: str, field: str, value: str, wish: str) -> None:
-        found = self._live(task)
+        found = self._known(task)
+        _refuse_ended(found)
         if found.stopped:
             raise TaskEnded(f"Task {task} is {found.stopped} and takes no more changes.")
         if found.record.shared:
@@ -65,12 +69,10 @@ class Controls:
             )
         self._change(task, field, value)
 
-    def _live(self, task: str) -> Submission:
+    def _known(self, task: str) -> Submission:
         found = self._services().registry.submission(task)
         if found is None:
             raise NotFound(f"There is no task {task}.", "`fairlane task list` shows all; ended ones are kept for days.")
-        if found.ended:
-            raise TaskEnded(f"Task {task} has ended ({found.stopped}) and takes no more changes.")
         return found
 
     def _change(self, task: str, field: str, value: str) -> None:
@@ -88,6 +90,11 @@ class Controls:
                 f"The change is stored, but the registry could not be told: {error.cause}",
                 "It takes effect by itself once Redis is back.",
             ) from error
+
+
+def _refuse_ended(found: Submission) -> None:
+    if found.ended:
+        raise TaskEnded(f"Task {found.record.task} has ended ({found.stopped}) and takes no more changes.")
 
 
 def _milli(name: str, number: float, low: float, high: float) -> int:

@@ -130,6 +130,8 @@ def test_a_start_time_and_a_held_task(fairlane: CommandLine) -> None:
     assert abs(view["start_ms"] - view["created_ms"] - 3_600_000) < 60_000
     assert fairlane("task", "cancel", "later").code == 0
     assert fairlane("task", "wait", "later", "--timeout", "30s").code == 1
+    assert fairlane("task", "cancel", "later").code == 0
+    refused(fairlane("task", "cancel", "held"), 5, "has ended (completed)")
 
 
 def test_an_interrupted_submission_says_how_to_go_on_and_does(fairlane: CommandLine, workers: Crew) -> None:

@@ -84,7 +84,9 @@ def test_a_second_cancel_changes_nothing() -> None:
     Controls(world.services).cancel("t")
     count = len(world.records)
     Controls(world.services).cancel("t")
-    assert len(world.records) == count
+    world.finish("t", "cancelled")
+    Controls(world.services).cancel("t")
+    assert [record for record in world.records[count:] if isinstance(record, ControlChange)] == []
 
 
 @pytest.mark.parametrize(
