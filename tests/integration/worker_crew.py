@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fairlane.settings import Settings
 
-START_S = 30.0
+START_S = 60.0
 
 
 def eventually(condition: Callable[[], object], within_s: float, what: str) -> None:
