@@ -1,6 +1,8 @@
 """The whole service by its command line: workers, tiers, capacity, live view, ends of tasks, checks."""
 
 import re
+import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from tests.acceptance.conftest import CommandLine, command_line
 from tests.integration.provider import Body, provider
 from tests.integration.worker_crew import Crew, crew, eventually
 
+README = Path(__file__).parents[2] / "README.md"
 pytestmark = pytest.mark.usefixtures("workers")
 
 
@@ -47,6 +50,29 @@ def test_the_view_is_complete_and_all_checks_pass(fairlane: CommandLine) -> None
     said = " ".join(check["what"] for check in checks)
     for subject in ("Java", "Pulsar", "preciseDispatcherFlowControl", "namespaces", "clock", "Redis"):
         assert subject in said
+
+
+def test_the_documented_metrics_are_served_and_no_task_is_named(fairlane: CommandLine) -> None:
+    submit(fairlane, "measured", 100, "--tier", "medium")
+    assert fairlane("task", "wait", "measured", "--timeout", "30s").code == 0
+    documented = set(re.findall(r"`(fairlane_\w+)`", README.read_text()))
+    assert len(documented) > 15
+    for worker in fairlane.data("worker", "list"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{worker['metrics_port']}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        assert documented == {name for name in re.findall(r"# TYPE (\w+) ", text) if not name.endswith("_created")}
+        assert "measured" not in text
+
+
+def test_a_task_as_json_has_the_fields_of_the_readme(fairlane: CommandLine) -> None:
+    submit(fairlane, "documented", 1)
+    table = README.read_text().partition("| field | meaning |")[2].partition("\n\n")[0]
+    documented = {
+        name
+        for line in table.splitlines()
+        for name in re.findall(r"`(\w+)`", line.split("|")[1] if "|" in line else "")
+    }
+    assert fairlane.data("task", "show", "documented").keys() == documented
 
 
 def test_checks_that_fail_say_the_fix(fairlane: CommandLine) -> None:
