@@ -71,38 +71,38 @@ def drain(scene: Stage, handles: list[TaskHandle], count: int) -> float:
     return (count - first) / (time.monotonic() - first_s)
 
 
-def bare_rate(scene: Stage, lanes: list[str], envelopes: int, decode: bool) -> float:
-    """Envelopes/s of two processes that only receive (decode, where asked) and acknowledge the same messages."""
-    command = [sys.executable, "-m", "fairlane.bench.bare", "decode" if decode else "plain"]
-    parts = [lanes[number::WORKERS] for number in range(WORKERS)]
-    processes = [
-        subprocess.Popen([*command, *part], env=scene.crew.environment, stdout=subprocess.PIPE) for part in parts
-    ]
-    answers = [json.loads(process.communicate(timeout=300)[0]) for process in processes]
+def bare_rate(scene: Stage, lanes: list[str], load: Load, processes: int) -> float:
+    """Targets/s of processes that only receive and acknowledge these messages (decode, too, if chunks are large)."""
+    admin = PulsarAdmin(scene.settings.pulsar)
+    for lane in lanes:
+        admin.create_subscription(lane, bare_loop.NAME)
+    command = [sys.executable, "-m", "fairlane.bench.bare", "decode" if load.chunk > 1 else "plain"]
+    parts = [lanes[number::processes] for number in range(processes)]
+    loops = [subprocess.Popen([*command, *part], env=scene.crew.environment, stdout=subprocess.PIPE) for part in parts]
+    answers = [json.loads(process.communicate(timeout=300)[0]) for process in loops]
+    for lane in lanes:
+        admin.delete_subscription(lane, bare_loop.NAME)
     received = sum(answer["received"] for answer in answers)
-    if received < envelopes:
-        scene.say(f"the bare loop received {received:,} of {envelopes:,} envelopes")
-    return float(received / max(answer["busy_s"] for answer in answers))
+    if received < load.count // load.chunk:
+        scene.say(f"the bare loop received only {received:,} envelopes")
+    return float(load.chunk * received / max(answer["busy_s"] for answer in answers))
 
 
 def run(settings: Settings, load: Load, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: submit, then workers, then the bare loop on the same messages."""
+    """One run: submit; then on the same messages one bare loop, two at once, and the two workers."""
     audience = targets(load.count, load.seed)
     with stage(settings, say) as scene:
         handles, submit_s = submit_all(scene.client, load, audience)
         lanes = [handle.progress().lane for handle in handles]
-        admin = PulsarAdmin(scene.settings.pulsar)
-        for lane in lanes:
-            admin.create_subscription(lane, bare_loop.NAME)
-        bare = bare_rate(scene, lanes, load.count // load.chunk, decode=load.chunk > 1) * load.chunk
-        for lane in lanes:
-            admin.delete_subscription(lane, bare_loop.NAME)
+        one, two = (bare_rate(scene, lanes, load, processes) for processes in (1, WORKERS))
         workers = drain(scene, handles, load.count)
     return {
         "submit_targets_s": load.count / submit_s,
         "workers_targets_s": workers,
-        "bare_targets_s": bare,
-        "workers_to_bare": workers / bare,
+        "one_bare_loop_targets_s": one,
+        "two_bare_loops_targets_s": two,
+        "workers_to_one_bare_loop": workers / one,
+        "workers_to_two_bare_loops": workers / two,
     }
 
 
