@@ -54,33 +54,50 @@ class Sample:
 
 
 @dataclass
+class _Track:
+    """A worker's latest heartbeats: when it made each (its wall time) and what it had sent by then."""
+
+    beats: deque[tuple[int, dict[str, int]]] = field(default_factory=deque)
+    changed_s: float = 0.0
+
+    def add(self, now_s: float, worker: WorkerBeat) -> None:
+        if self.beats and self.beats[-1][0] == worker.seen_ms:
+            return
+        self.changed_s = now_s
+        self.beats.append((worker.seen_ms, {name: stats.sent for name, stats in worker.tiers.items()}))
+        while len(self.beats) > 2 and self.beats[1][0] <= worker.seen_ms - WINDOW_S * 1000:
+            self.beats.popleft()
+
+    def sent(self, tier: str) -> int:
+        return self.beats[-1][1].get(tier, 0)
+
+    def rate(self, tier: str, now_s: float) -> float:
+        """Targets/s between its own heartbeats; 0 once they have stopped."""
+        (first_ms, first), (last_ms, last) = self.beats[0], self.beats[-1]
+        if last_ms <= first_ms or now_s - self.changed_s > WINDOW_S:
+            return 0.0
+        return (last.get(tier, 0) - first.get(tier, 0)) * 1000 / (last_ms - first_ms)
+
+
+@dataclass
 class Sampler:
-    """Takes samples. Rates come from the workers' cumulative counts: they are right also while workers come and go."""
+    """Takes samples. Rates come from the workers' cumulative counts and the times of their heartbeats: they are right
+    also while workers come and go, and however a look falls between two heartbeats."""
 
     source: Source
     clock: Clock
-    _past: deque[tuple[float, dict[str, int]]] = field(default_factory=deque)
-    _seen: dict[str, dict[str, int]] = field(default_factory=dict)
+    _tracks: dict[str, _Track] = field(default_factory=dict)
 
     def take(self) -> Sample:
         now_s, settings = self.clock.monotonic_s(), self.source.globals()
         workers = self.source.workers()
-        tasks = sorted(self.source.live_tasks(), key=lambda task: (task.created_ms, task.id))
-        rates = self._rates(now_s, workers)
-        tiers = tier_figures(settings, tasks, rates)
-        return Sample(now_s, settings.capacity, tiers, tasks, workers, self._past[-1][1])
-
-    def _rates(self, now_s: float, workers: list[WorkerBeat]) -> dict[str, float]:
         for worker in workers:
-            self._seen[worker.id] = {name: stats.sent for name, stats in worker.tiers.items()}
-        totals = {tier: sum(counts.get(tier, 0) for counts in self._seen.values()) for tier in map(str, TIERS)}
-        self._past.append((now_s, totals))
-        while len(self._past) > 2 and self._past[1][0] <= now_s - WINDOW_S:
-            self._past.popleft()
-        then_s, before = self._past[0]
-        if now_s <= then_s:
-            return dict.fromkeys(totals, 0.0)
-        return {tier: (totals[tier] - before[tier]) / (now_s - then_s) for tier in totals}
+            self._tracks.setdefault(worker.id, _Track()).add(now_s, worker)
+        tracks, names = self._tracks.values(), [str(tier) for tier in TIERS]
+        rates = {tier: sum(track.rate(tier, now_s) for track in tracks) for tier in names}
+        sent = {tier: sum(track.sent(tier) for track in tracks) for tier in names}
+        tasks = sorted(self.source.live_tasks(), key=lambda task: (task.created_ms, task.id))
+        return Sample(now_s, settings.capacity, tier_figures(settings, tasks, rates), tasks, workers, sent)
 
 
 def wanted_shares(weights: dict[str, int], backlog: dict[str, int]) -> dict[str, float | None]:

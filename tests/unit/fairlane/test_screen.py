@@ -28,10 +28,10 @@ def task(name: str = "t", tier: str = "high", sent: int = 0, total: int = 10, **
     return type(plain)(**{**{name: getattr(plain, name) for name in plain.__struct_fields__}, **fields})
 
 
-def beat(name: str, waits: list[int] | None = None, **sent: int) -> WorkerBeat:
+def beat(name: str, seen_ms: int = 0, waits: list[int] | None = None, **sent: int) -> WorkerBeat:
     tiers = {tier: TierStats(sent=count, wait_counts=waits or []) for tier, count in sent.items()}
     return WorkerBeat(
-        id=name, host="h", pid=1, state="serving", started_ms=0, seen_ms=0, version="0", lanes=1, in_flight=0,
+        id=name, host="h", pid=1, state="serving", started_ms=0, seen_ms=seen_ms, version="0", lanes=1, in_flight=0,
         buffered=0, rate=0.0, tiers=tiers,
     )  # fmt: skip
 
@@ -56,18 +56,36 @@ def test_only_backlogged_tiers_are_due_a_share() -> None:
     assert wanted_shares(WEIGHTS, dict.fromkeys(WEIGHTS, 0)) == dict.fromkeys(WEIGHTS)
 
 
-def test_rates_stay_right_when_a_worker_joins_and_one_is_forgotten() -> None:
-    clock, service = VirtualClock(), Service([beat("a", high=100)])
+def test_rates_stay_right_when_a_worker_joins_and_one_leaves() -> None:
+    clock, service = VirtualClock(), Service([beat("a", 1_000, high=100)])
     sampler = Sampler(service, clock)
     sampler.take()
     clock.advance(1)
-    service.beats = [beat("a", high=160), beat("b", high=20, low=20)]
+    service.beats = [beat("a", 2_000, high=160), beat("b", 1_500, high=0)]
+    assert [tier.rate for tier in sampler.take().tiers] == [60, 0, 0]
+    clock.advance(1)
+    service.beats = [beat("a", 3_000, high=220), beat("b", 2_500, high=20, low=20)]
     sample = sampler.take()
     assert [tier.rate for tier in sample.tiers] == [80, 0, 20]
     assert [tier.actual for tier in sample.tiers] == [0.8, 0, 0.2]
-    clock.advance(1)
-    service.beats = [beat("b", high=40, low=20)]
-    assert sampler.take().sent == {"high": 200, "medium": 0, "low": 20}
+    clock.advance(3.5)
+    service.beats = [beat("b", 6_500, high=100, low=100)]
+    sample = sampler.take()
+    assert [tier.rate for tier in sample.tiers] == [20, 0, 20]
+    assert sample.sent == {"high": 320, "medium": 0, "low": 100}
+
+
+def test_a_look_between_two_heartbeats_changes_no_rate() -> None:
+    clock, service = VirtualClock(), Service([beat("a", 0, high=0)])
+    sampler = Sampler(service, clock)
+    sampler.take()
+    clock.advance(0.1)
+    service.beats = [beat("a", 1_000, high=50)]
+    rates = []
+    for _ in range(5):
+        rates.append(sampler.take().rate)
+        clock.advance(0.25)
+    assert rates == [50] * 5
 
 
 @given(st.lists(st.integers(0, 50), min_size=len(WAIT_BUCKETS_MS) + 1, max_size=len(WAIT_BUCKETS_MS) + 1))
@@ -87,7 +105,7 @@ def test_waits_of_all_workers_count() -> None:
     bucket = WAIT_BUCKETS_MS.index(100)
     waits = [0] * (len(WAIT_BUCKETS_MS) + 1)
     waits[bucket] = 4
-    total = merged([beat("a", waits, high=4), beat("b", waits, high=4)], "high")
+    total = merged([beat("a", waits=waits, high=4), beat("b", waits=waits, high=4)], "high")
     assert total[bucket] == 8
     assert quantile_ms(total, 0.5) == pytest.approx((WAIT_BUCKETS_MS[bucket - 1] + 100) / 2)
 
