@@ -13,7 +13,7 @@ from consumers.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
 from dispatcher.envelope import Envelope
 from dispatcher.errors import Unreachable
-from dispatcher.outcome import ALL_SENT, RETRY, Report
+from dispatcher.outcome import ALL_SENT, RETRY, Report, Verdict
 from dispatcher.ports import Batch
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
@@ -156,6 +156,33 @@ def test_a_batch_may_be_partly_late() -> None:
         at.clock.advance(2.0)
         channel.gate.set()
         assert at.reported()[1] == [ALL_SENT, None]
+
+
+def test_waiting_batches_of_a_tier_share_a_call_and_each_gets_its_own_reports() -> None:
+    def deliver(envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        return [Report(Verdict(one.sequence)) for one in envelopes]
+
+    channel = Channel(deliver, concurrency=1, batch_limit=4)
+    channel.gate.clear()
+    with office(channel) as at:
+        at.send(batch([envelope(0)], tier="high"))
+        eventually(lambda: len(channel.calls) == 1)
+        waiting = [
+            batch([envelope(1)], tier="high"),
+            batch([envelope(2)], tier="high", use_by_s=1.0),
+            batch([envelope(3), envelope(4)], tier="high"),
+            batch([envelope(0), envelope(1)], tier="high"),
+            batch([envelope(2)], tier="low"),
+        ]
+        for one in waiting:
+            at.send(one)
+        eventually(lambda: at.courier.in_flight("x").waiting == len(waiting))
+        at.clock.advance(2.0)
+        channel.gate.set()
+        told = {id(sent): reports for sent, reports in (at.reported() for _ in range(6))}
+    assert channel.calls == [([0], "high"), ([1, 3, 4], "high"), ([0, 1], "high"), ([2], "low")]
+    codes = [[None if r is None else r.verdict.code for r in told[id(one)]] for one in waiting]
+    assert codes == [[1], [None], [3, 4], [0, 1], [2]]
 
 
 def test_an_exception_means_retry_with_its_text() -> None:
