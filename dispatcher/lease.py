@@ -8,11 +8,13 @@ FORMAT = 1
 
 
 class LaneKind(StrEnum):
-    """own: one task's lane; its tier and weight are the task's. shared: low tasks by hash. retry: by tier and delay."""
+    """own: one task's lane; its tier and weight are the task's. shared: low tasks by hash. retry: by tier and delay.
+    side: small low tasks of one app on one channel, taken out of a shared lane for a paused channel or a cap."""
 
     OWN = "o"
     SHARED = "s"
     RETRY = "r"
+    SIDE = "d"
 
 
 class Want(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -33,7 +35,8 @@ class Want(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 class LaneAsk(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One lane of the worker: its demand (targets it could send now; announced for a few calls' time), and the
-    envelopes it wants leased, in the order of delivery. An ask without wants only announces."""
+    envelopes it wants leased, in the order of delivery. An ask without wants only announces. waiting: the demand is
+    known from the registry and nobody is attached to the lane, which keeps its place meanwhile."""
 
     lane: str
     kind: LaneKind
@@ -41,6 +44,7 @@ class LaneAsk(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Of a retry lane; empty otherwise (the ledger knows)."""
     demand: int
     wants: list[Want]
+    waiting: bool = False
 
 
 class GivenBack(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -61,7 +65,8 @@ class LeaseRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     number: chosen by the worker before it asks, growing by one a call; the same number again (after a lost answer) gets
     the same answer. lease_ms: how long the grant may be used. claim_ms: how long its claims last (lease + the longest
-    channel timeout + a margin). demand_ms: how long the announced demand is good for.
+    channel timeout + a margin). demand_ms: how long the announced demand is good for; waiting_ms: the same for demand
+    of lanes that nobody is attached to.
     """
 
     format: int
@@ -72,6 +77,7 @@ class LeaseRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
     demand_ms: int
     lanes: list[LaneAsk]
     given_back: list[GivenBack]
+    waiting_ms: int = 3_000
 
     @property
     def claim(self) -> str:

@@ -36,7 +36,7 @@ class Topics:
 
     @property
     def shared_namespace(self) -> str:
-        """Holds the shared and the retry lanes."""
+        """Holds the shared, the side and the retry lanes."""
         return f"{self.tenant}/shared"
 
     @property
@@ -53,6 +53,10 @@ class Topics:
 
     def shared_lane_of(self, task: str) -> str:
         return self.shared_lane(stable_hash(task) % self.shared_lanes)
+
+    def side_lane(self, app: str, channel: str) -> str:
+        """Holds small low tasks of one app on one channel that may not stand in a shared lane."""
+        return f"persistent://{self.shared_namespace}/side.{app}~{channel}"
 
     def retry_lane(self, tier: Tier, step_s: int) -> str:
         return f"persistent://{self.shared_namespace}/retry-{tier}-{step_s}s"
@@ -88,6 +92,15 @@ def task_of_lane(topic: str) -> str | None:
     """The task that owns a lane, or None for a shared, retry or system topic."""
     namespace, _, name = topic.removeprefix("persistent://").rpartition("/")
     return name if namespace.rpartition("/")[2].startswith("tasks-") else None
+
+
+def side_of_lane(topic: str) -> tuple[str, str] | None:
+    """App and channel of a side lane, or None for any other topic."""
+    name = topic.rpartition("/")[2]
+    if task_of_lane(topic) is not None or not name.startswith("side."):
+        return None
+    app, _, channel = name.removeprefix("side.").partition("~")
+    return app, channel
 
 
 def retry_step_s(delay_s: float) -> int:
