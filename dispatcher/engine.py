@@ -106,6 +106,7 @@ class Engine:
             case LeaseAnswered():
                 self._leases.answered(event, self._clock.monotonic_s())
             case LanesChanged():
+                self._sending.overrides = event.overrides
                 if self._drain_by_s is None:
                     self._sending.retune(self._working.change(event.lanes))
             case Drain():

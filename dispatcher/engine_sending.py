@@ -1,6 +1,8 @@
 """Turns credit into batches: picks by the scheduler, as long as a channel has room."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
 
 from dispatcher.buffers import Credit, LaneBuffer, RateWindow, Stretch
 from dispatcher.clock import Clock
@@ -10,7 +12,7 @@ from dispatcher.engine_settling import Settling
 from dispatcher.engine_stats import EngineStats
 from dispatcher.events import BatchSent, Inbox
 from dispatcher.outcome import Report
-from dispatcher.ports import Batch, Courier
+from dispatcher.ports import Batch, Courier, Delivery
 from dispatcher.scheduler import Scheduler
 from dispatcher.settle import match
 
@@ -57,6 +59,8 @@ class Sending:
         self._loads: dict[str, _Load] = {}
         self._sent = RateWindow()
         self.scheduler: Scheduler[Credit] = Scheduler()
+        self.overrides: Mapping[str, bytes] = {}
+        """Task -> the message to send instead of the one in its envelopes."""
 
     # ------------------------------------------------------------- credit
     def grant(self, lane: LaneBuffer, part: Stretch) -> None:
@@ -147,7 +151,8 @@ class Sending:
             room -= part.count
             targets += part.targets
         self._add(credit, -targets)
-        deliveries = parts[0].deliveries if len(parts) == 1 else [one for part in parts for one in part.deliveries]
+        said = [_edited(part, self.overrides.get(part.task)) for part in parts]
+        deliveries = said[0] if len(said) == 1 else [one for part in said for one in part]
         return PickedBatch(
             lane.name,
             claim,
@@ -219,3 +224,14 @@ class Sending:
         counts.envelopes += part.count
         counts.wait.add_published(part, wall_ms)
         self._stats.stages["sent"].add((now_s - batch.leased_s) * 1000, part.count)
+
+
+def _edited(part: Stretch, message: bytes | None) -> list[Delivery]:
+    """What the channel is given. The envelopes stay as they are: whoever sends them next knows the latest override."""
+    if message is None:
+        return part.deliveries
+    override = msgspec.Raw(message)
+    return [
+        Delivery(msgspec.structs.replace(one.envelope, message=override), one.handle, one.received_s)
+        for one in part.deliveries
+    ]

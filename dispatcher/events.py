@@ -1,6 +1,6 @@
 """What the engine is told. Every event is put into its one inbox, from any thread; the engine alone takes them out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -39,9 +39,11 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class LanesChanged(msgspec.Struct, frozen=True):
-    """The lanes this worker should hold from now on: all of them, not the difference. Said again, it unparks lanes."""
+    """The lanes this worker should hold from now on: all of them, not the difference. Said again, it unparks lanes.
+    overrides: task -> the message (encoded) to send instead of the one in its envelopes, for tasks that were edited."""
 
     lanes: Sequence[LaneInfo]
+    overrides: Mapping[str, bytes] = {}
 
 
 class Drain(msgspec.Struct, frozen=True):
