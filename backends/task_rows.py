@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dispatcher.control import FORMAT, MAIN_WRITER, Checkpoint, Sealed, TaskRecord, decode_control
+from dispatcher.control import FORMAT, MAIN_WRITER, Checkpoint, Sealed, TaskRecord, decode_control, override_number
 from dispatcher.tier import MILLI
 from dispatcher.view import TargetCounts, TaskView
 
@@ -13,7 +13,7 @@ STATE_FIELDS = ("ended", "cancelled", "expires_ms", "paused", "start_ms", "lane"
 """Lead every row: the scripts need them themselves."""
 LIVE_FIELDS = (
     *STATE_FIELDS, "shared", "weight", "chunk", "channel", "sealed", "published", "finals", "hold", "total", "cap",
-    "claims", "cancelled_n",
+    "claims", "cancelled_n", "override",
 )  # fmt: skip
 VIEW_FIELDS = (
     *LIVE_FIELDS, "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused", "expected",
@@ -21,7 +21,7 @@ VIEW_FIELDS = (
 )  # fmt: skip
 SUBMISSION_FIELDS = (
     *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
-    "writers", "finals",
+    "writers", "finals", "shared", "override",
 )  # fmt: skip
 RATE_STALE_MS = 3_000
 """A rate last measured longer ago is none."""
@@ -32,7 +32,8 @@ Value = bytes | None
 class LiveTask(NamedTuple):
     """A task that has not ended, as the workers need it. weight in thousandths; cap in targets/s, 0 for none; *_ms wall
     times, 0 for none. published: targets known to be in its lane; total: known once sealed; finals: targets with an
-    outcome; claims: how many are in force; cancelled: whether a cancel was asked for, whatever the state says."""
+    outcome; claims: how many are in force; cancelled: whether a cancel was asked for, whatever the state says.
+    override: the edited message, as in dispatcher.control.encode_override; empty if it was never edited."""
 
     id: str
     state: str
@@ -54,6 +55,7 @@ class LiveTask(NamedTuple):
     claims: int
     cancelled: bool
     cancelled_targets: int
+    override: bytes = b""
 
 
 class EndedTask(NamedTuple):
@@ -68,13 +70,16 @@ class EndedTask(NamedTuple):
 
 class SubmissionRow(NamedTuple):
     """How far a task's submission has come. state: as in TaskView; ended: its tombstone is written; checkpoint: the
-    furthest of the main writer; seal: the one that counts (None too for a task that was closed before its seal)."""
+    furthest of the main writer; seal: the one that counts (None too for a task that was closed before its seal).
+    shares_lane: whether it still does; override: the number of the last edit of its message, 0 for none."""
 
     record: TaskRecord
     state: str
     ended: bool
     checkpoint: Checkpoint | None
     seal: Sealed | None
+    shares_lane: bool = False
+    override: int = 0
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -111,13 +116,13 @@ def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
     task, state, values = answer
     (
         _, cancelled, expires_ms, _, start_ms, lane, app, tier, shared, weight, chunk, channel, sealed, published,
-        finals, hold, total, cap, claims, cancelled_n,
+        finals, hold, total, cap, claims, cancelled_n, override,
     ) = values  # fmt: skip
     return LiveTask(
         task.decode(), state.decode(), _text(app), _text(tier), int(weight or 0), int(cap or 0), _text(channel),
         _text(lane), shared == b"1", int(chunk or 0), hold == b"1", int(start_ms or 0), int(expires_ms or 0),
         sealed == b"1", int(published or 0), int(total or 0), int(finals or 0), int(claims or 0), cancelled == b"1",
-        int(cancelled_n or 0),
+        int(cancelled_n or 0), override or b"",
     )  # fmt: skip
 
 
@@ -222,7 +227,8 @@ def submission_row(row: Row) -> SubmissionRow:
             row.text("sealed_digest"),
             row.text("writers").split(","),
         )
-    return SubmissionRow(record, row.state, bool(row.text("ended")), checkpoint, seal)
+    edits = override_number(row.text("override"))
+    return SubmissionRow(record, row.state, bool(row.text("ended")), checkpoint, seal, row.flag("shared"), edits)
 
 
 def ended_task(row: Row) -> EndedTask:

@@ -1,5 +1,7 @@
 """Records of the control topic: the truth about tasks, their controls and the settings shared by all workers."""
 
+from typing import Any
+
 import msgspec
 
 from dispatcher.outcome import EpochMark
@@ -66,8 +68,9 @@ class Sealed(msgspec.Struct, array_like=True, frozen=True, tag="s"):
 
 
 class ControlChange(msgspec.Struct, array_like=True, frozen=True, tag="x"):
-    """A live control of one task. field -> value: weight (thousandths), cap (targets/s), tier (name),
-    paused ("1"/"0"), cancelled ("1"). Values are strings on the wire."""
+    """A live control of one task. field -> value: weight (thousandths), cap (targets/s, or targets/s:burst), tier
+    (name), paused ("1"/"0"), cancelled ("1"), lane (the topic of a task that leaves its shared lane), override (see
+    `encode_override`). Values are strings on the wire."""
 
     format: int
     task: str
@@ -102,6 +105,24 @@ class EpochStarted(msgspec.Struct, array_like=True, frozen=True, tag="b"):
     format: int
     epoch: str
     at_ms: int
+
+
+def encode_override(number: int, message: dict[str, Any]) -> str:
+    """An edited message as the value of an `override`: "<number>:<json>". Numbers grow by one an edit; of two made at
+    once the later one in the topic is in force, and takes the next number."""
+    return f"{number}:{msgspec.json.encode(message).decode()}"
+
+
+def override_number(value: str | bytes) -> int:
+    """0 for an empty value: the message was never edited."""
+    number = value.partition(":" if isinstance(value, str) else b":")[0]  # type: ignore[arg-type]  # of its own kind
+    return int(number or 0)
+
+
+def override_message(value: str | bytes) -> bytes:
+    """The message of an override, encoded as in an envelope."""
+    text = value.encode() if isinstance(value, str) else value
+    return msgspec.msgpack.encode(msgspec.json.decode(text.partition(b":")[2]))
 
 
 ControlRecord = TaskRecord | Checkpoint | Sealed | ControlChange | GlobalChange | Finished | EpochStarted | EpochMark

@@ -1,7 +1,7 @@
 -- Applies a ControlChange: the last in the topic counts, for each control; a cancel is never taken back.
 --
 -- KEYS[1] prefix
--- ARGV[1] task, [2] position, [3] weight | tier | cap | paused | cancelled, [4] value
+-- ARGV[1] task, [2] position, [3] weight | tier | cap | paused | cancelled | lane | override, [4] value
 -- Returns 0
 
 -- include: task_index.lua
@@ -14,7 +14,14 @@ if field == 'cancelled' and value ~= '1' then return 0 end
 local read = redis.call('HGET', key, field .. '_pos')
 if read and read >= position then return 0 end
 
-redis.call('HSET', key, field, value, field .. '_pos', position)
+if field == 'override' then
+  -- Two edits made at once have the same number: the later one in the topic takes the next.
+  local number, message = string.match(value, '^(%d+)(:.*)$')
+  local last = string.match(redis.call('HGET', key, 'override') or '', '^%d+') or 0
+  value = whole(math.max(tonumber(number), tonumber(last) + 1)) .. message
+end
+redis.call('HSET', key, field == 'lane' and 'moved_lane' or field, value, field .. '_pos', position)
+leave_shared_lane(task)
 reindex(task)
 announce('task', task)
 return 0

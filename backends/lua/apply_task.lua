@@ -20,6 +20,7 @@ redis.call('HSET', key, 'record_pos', position, 'tier0', controls.tier, unpack(A
 for field, value in pairs(controls) do
   if redis.call('HEXISTS', key, field .. '_pos') == 0 then redis.call('HSET', key, field, value) end
 end
+leave_shared_lane(task)
 reindex(task)
 announce('task', task)
 return is_complete(task)

@@ -21,6 +21,13 @@ local function share_of_lane(task, lane, weight)
   end
 end
 
+-- A task that was given a lane of its own after it was accepted into a shared one (`moved_lane`). The two records may be
+-- applied in any order, and `lane` says that the task's record is known.
+local function leave_shared_lane(task)
+  local got = redis.call('HMGET', task_key(task), 'moved_lane', 'record_pos')
+  if got[1] and got[2] then redis.call('HSET', task_key(task), 'lane', got[1], 'shared', '0') end
+end
+
 -- A hash without the static part (its task record has not been read yet, or never will be) does not stay for ever.
 local function reindex(task)
   local key = task_key(task)

@@ -90,6 +90,16 @@ def gate(task: MemoryTask, lane: str, now_ms: int) -> tuple[int, str]:
     return (Status.EXPIRED if expired else Status.PARKED), ""
 
 
+def gate_of_first(task: MemoryTask, lane: str, now_ms: int) -> tuple[int, str]:
+    """The same for a first attempt: a task that was given a lane of its own leaves the lanes of others, whatever its
+    state."""
+    record = task.record
+    assert record is not None
+    if not record.shared and record.lane != lane:
+        return Status.MOVE, record.lane
+    return gate(task, lane, now_ms)
+
+
 def verdict(task: MemoryTask | None, lane: str, want: Want, sequence: int, now_ms: int) -> Segment:
     """The word on one envelope, before quotas."""
     if task is None or task.record is None:
@@ -104,7 +114,7 @@ def verdict(task: MemoryTask | None, lane: str, want: Want, sequence: int, now_m
         return Segment(Status.REPUBLISH, want, sequence, 1, envelope.recorded, list(envelope.positions))
     if _claimed(task, envelope, want, sequence):
         return Segment(Status.HELD, want, sequence, 1)
-    gated, target = gate(task, lane, now_ms)
+    gated, target = (gate_of_first if want.attempt == 0 else gate)(task, lane, now_ms)
     return Segment(gated, want, sequence, 1, lane=target)
 
 

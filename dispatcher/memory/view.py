@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from dispatcher.clock import Clock
 from dispatcher.control import (
     MAIN_WRITER,
@@ -45,6 +47,9 @@ class MemoryTask:
 
     id: str
     record: TaskRecord | None = None
+    moved_lane: str = ""
+    """A lane of its own that it was given after it was accepted into a shared one."""
+    override: str = ""
     tier: str = ""
     weight: int = 0
     cap: int = 0
@@ -74,6 +79,11 @@ class MemoryTask:
     def complete(self) -> bool:
         """Every target has an outcome, and the end is not yet written."""
         return self.record is not None and self.sealed and not self.ended and self.finals == self.total
+
+    def leave_shared_lane(self) -> None:
+        """Once both are known: the record, and the lane of its own."""
+        if self.record is not None and self.moved_lane:
+            self.record = msgspec.structs.replace(self.record, lane=self.moved_lane, shared=False)
 
     def finals_of(self, writer: str) -> set[int]:
         return self.final.setdefault(writer, set())
@@ -163,6 +173,7 @@ class MemoryView:
         if task.record is not None:
             return
         task.record = record
+        task.leave_shared_lane()
         task.tier, task.weight = task.tier or str(record.tier), task.weight or record.weight
         task.cap = task.cap or record.cap
 
@@ -179,7 +190,7 @@ class MemoryView:
         state.sealed, state.guessed, state.total, state.writers = True, False, targets, tuple(writers)
 
     def control(self, task: str, name: str, value: str) -> None:
-        """Changes a control: weight (thousandths), cap, tier, paused or cancelled ("1"/"0")."""
+        """Changes a control: weight (thousandths), cap, tier, paused or cancelled ("1"/"0"), lane, override."""
         state = self.task(task)
         if name in ("weight", "cap"):
             setattr(state, name, int(value))
@@ -189,6 +200,11 @@ class MemoryView:
             state.paused = value == "1"
         elif name == "cancelled":
             state.cancelled = state.cancelled or value == "1"
+        elif name == "lane":
+            state.moved_lane = value
+            state.leave_shared_lane()
+        elif name == "override":
+            state.override = value
         else:
             raise ValueError(f"no control {name}")
 

@@ -41,6 +41,12 @@ local function gate(task, lane, now)
   return expired and EXPIRED or PARKED, ''
 end
 
+-- The same for a first attempt: a task that was given a lane of its own leaves the lanes of others, whatever its state.
+local function gate_of_first(task, lane, now)
+  if not task.shared and task.lane ~= lane then return MOVE, task.lane end
+  return gate(task, lane, now)
+end
+
 -- nil if envelopes of the writer count; else what becomes of them.
 local function writer_status(task, writer)
   if task.writers then

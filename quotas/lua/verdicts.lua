@@ -21,7 +21,7 @@ end
 local function judge_fresh(segments, task, lane, want, first, count, now)
   local status, target = writer_status(task, want.writer), ''
   if not status then
-    status, target = gate(task, lane, now)
+    status, target = gate_of_first(task, lane, now)
     if is_claiming(status) and copies[writer_of(want)] then
       write_bits(touched_key(task.id, want.writer), first, count, true)
     end

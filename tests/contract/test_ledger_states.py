@@ -99,6 +99,44 @@ def test_a_cancelled_tasks_own_lane_is_closed_at_once_when_its_claims_have_ended
     assert word(world, ask_own("t", 4, 6)) == [(Status.DROP, 6)]
 
 
+@pytest.mark.parametrize("control", [None, ("paused", "1"), ("cap", "1"), ("cancelled", "1"), ("tier", "high")])
+def test_a_task_that_was_given_a_lane_of_its_own_leaves_the_shared_one(
+    world: World, control: tuple[str, str] | None
+) -> None:
+    """Whatever its state; what is final, recorded or claimed stays where it is. It spends nothing."""
+    world.apply(task_record("t", "low", shared=True))
+    world.ledger.lease(request(1, ask_shared(want("t", 0, 4))))
+    fold(world, outcomes("t", run(0, 1), mixed(1, [RETRY])))
+    granted = world.stats()
+    world.apply(change("t", "lane", own_lane("t")))
+    if control:
+        world.apply(change("t", *control))
+    answer = world.ledger.lease(request(2, ask_shared(want("t", 0, 10))))
+    assert statuses(answer) == [(Status.DROP, 1), (Status.REPUBLISH, 1), (Status.HELD, 2), (Status.MOVE, 6)]
+    assert answer.lanes[0][0][-1].lane == own_lane("t")
+    assert world.stats() == granted
+    word_there = word(world, ask_own("t", 4, 1))[0][0]
+    assert word_there == (Status.PARKED if control and control[0] in ("paused", "cancelled") else Status.GRANTED)
+
+
+def test_the_tombstone_is_looked_at_before_a_move(world: World) -> None:
+    world.apply(task_record("t", "low", shared=True))
+    world.apply(sealed("t", 10))
+    world.apply(change("t", "lane", own_lane("t")))
+    world.apply(change("t", "cancelled", "1"))
+    assert word(world, ask_shared(want("t", 0, 10))) == [(Status.MOVE, 10)]
+    assert world.ledger.closable() == [("t", Outcome.CANCELLED)]
+    fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5))
+    assert word(world, ask_shared(want("t", 0, 10))) == [(Status.DROP, 10)]
+
+
+def test_the_lane_of_its_own_may_be_known_before_the_task(world: World) -> None:
+    world.apply(change("t", "lane", own_lane("t")))
+    assert word(world, ask_shared(want("t", 0, 1))) == [(Status.UNKNOWN, 1)]
+    world.apply(task_record("t", "low", shared=True))
+    assert word(world, ask_shared(want("t", 0, 1))) == [(Status.MOVE, 1)]
+
+
 def test_an_expired_tasks_own_lane_is_closed(world: World) -> None:
     world.apply(task_record("t", expires_ms=world.clock.wall_ms() + SOON_MS))
     world.apply(sealed("t", 3))

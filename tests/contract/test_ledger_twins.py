@@ -150,6 +150,10 @@ class Twins(RuleBasedStateMachine):
     def control(self, task: str, control: tuple[str, str]) -> None:
         self.apply(change(task, *control))
 
+    @rule(task=st.sampled_from(SHARED))
+    def leave_shared_lane(self, task: str) -> None:
+        self.apply(change(task, "lane", own_lane(task)))
+
     @rule(task=st.sampled_from(TASKS))
     def cancel(self, task: str) -> None:
         self.apply(change(task, "cancelled", "1"))
@@ -199,7 +203,7 @@ def _random_task(rng: random.Random, task: str) -> TaskRecord:
 def _random_asks(rng: random.Random) -> list[LaneAsk]:
     asks = [
         ask(own_lane(task), *_random_wants(rng, [task]), demand=rng.choice([0, 10, 500]))
-        for task in rng.sample([*OWN, "ghost"], rng.randint(0, 3))
+        for task in rng.sample([*TASKS, "ghost"], rng.randint(0, 3))
     ]
     if rng.random() < 0.5:
         asks.append(ask_retry(*_random_wants(rng, TASKS), tier=rng.choice(["high", "low"])))

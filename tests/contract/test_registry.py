@@ -1,5 +1,6 @@
 """The registry over every Redis and Valkey there is on this machine."""
 
+import itertools
 from collections.abc import Iterator
 
 import msgspec
@@ -19,6 +20,9 @@ from dispatcher.control import (
     GlobalChange,
     Sealed,
     TaskRecord,
+    encode_override,
+    override_message,
+    override_number,
 )
 from dispatcher.tier import Tier
 from tests.redis_server import binaries, running
@@ -106,6 +110,32 @@ def test_state_follows_the_time(registry: Registry, start_ms: int, expires_ms: i
     registry.apply(position(1), task_record(start_ms=start_ms, expires_ms=expires_ms))
     assert [task.state for task in registry.live()] == [state]
     assert [task.state for task in registry.tasks(state=state)[0]] == [state]
+
+
+def test_a_task_that_leaves_its_shared_lane_weighs_there_no_more(registry: Registry, view: RedisView) -> None:
+    shared, own = "persistent://fairlane/shared/low-1", "persistent://fairlane/tasks-01/t1"
+    records = [task_record(shared=True), change("t1", "lane", own), change("t1", "weight", "5000")]
+    for order in itertools.permutations(enumerate(records, 1)):
+        view.wipe()
+        registry.apply(position(9), task_record("t2", shared=True))
+        for number, record in order:
+            registry.apply(position(number), record)
+        (first,) = registry.live_by_id(["t1"])
+        assert (first.lane, first.shared, first.weight) == (own, False, 5_000)
+        assert view.command("HMGET", f"test:lane:{shared}", "weight", "tasks") == [b"1000", b"1"]
+
+
+def test_edits_are_numbered_in_the_order_of_the_topic(registry: Registry) -> None:
+    registry.apply(position(1), task_record())
+    first, second, third = (encode_override(number, {"body": text}) for number, text in ((1, "a"), (1, "b"), (2, "c")))
+    for number, value in enumerate((first, second, third), 2):
+        registry.apply(position(number), change("t1", "override", value))
+        registry.apply(position(number), change("t1", "override", value))
+    (task,) = registry.live()
+    assert override_number(task.override) == 3
+    assert msgspec.msgpack.decode(override_message(task.override)) == {"body": "c"}
+    registry.apply(position(3), change("t1", "override", second))
+    assert registry.live()[0].override == task.override
 
 
 def test_a_cancel_is_never_taken_back(registry: Registry) -> None:
