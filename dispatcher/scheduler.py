@@ -6,7 +6,7 @@ for a hundred thousand.
 """
 
 from collections.abc import Mapping
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
@@ -35,30 +35,68 @@ class Flow(Generic[T]):
 
 class _Group(Generic[T]):
     """The flows of one tier that can be stopped together (those of one channel). floor: they are not owed what others
-    were sent while they were stopped."""
+    were sent while they were stopped.
 
-    __slots__ = ("active", "closed", "floor", "heap")
+    Entries (time, order, flow) in order of time, in three parts: `run`, sorted, last first; `early`, a heap of those
+    that came since and stand before the `end` of the run; `later`, those behind it, sorted once the run is used up. A
+    served flow mostly goes behind the run, so that a pick costs little more for many flows than for few. An entry is
+    out of date once its flow left or entered again.
+    """
+
+    __slots__ = ("active", "closed", "early", "end", "floor", "later", "run")
 
     def __init__(self) -> None:
-        self.heap: list[tuple[int, int, Flow[T]]] = []
+        self.run: list[tuple[int, int, Flow[T]]] = []
+        self.early: list[tuple[int, int, Flow[T]]] = []
+        self.later: list[tuple[int, int, Flow[T]]] = []
+        self.end = 0
         self.active = 0
         self.closed = False
         self.floor = 0
 
     def head(self) -> Flow[T] | None:
-        heap = self.heap
-        while heap:
-            flow = heap[0][2]
-            if flow.active and flow.order == heap[0][1]:
+        while True:
+            run, early = self.run, self.early
+            if run:
+                _, order, flow = early[0] if early and early[0] < run[-1] else run[-1]
+            elif early:
+                _, order, flow = early[0]
+            elif self.later:
+                self._sort()
+                continue
+            else:
+                return None
+            if flow.active and flow.order == order:
                 return flow
-            heappop(heap)
-        return None
+            self.pop()
+
+    def pop(self) -> None:
+        """Takes the first entry away."""
+        run, early = self.run, self.early
+        if early and (not run or early[0] < run[-1]):
+            heappop(early)
+        else:
+            run.pop()
 
     def push(self, flow: Flow[T]) -> None:
-        if len(self.heap) > 2 * self.active + 64:
-            self.heap = [entry for entry in self.heap if entry[2].active and entry[2].order == entry[1]]
-            heapify(self.heap)
-        heappush(self.heap, (flow.time, flow.order, flow))
+        entries = self.later
+        if flow.time < self.end:
+            entries = self.early
+            heappush(entries, (flow.time, flow.order, flow))
+        else:
+            entries.append((flow.time, flow.order, flow))
+        if len(entries) > 2 * self.active + 64:
+            entries[:] = [entry for entry in entries if entry[2].active and entry[2].order == entry[1]]
+            heapify(entries)
+
+    def _sort(self) -> None:
+        """The next run: the earlier half of what is left, so that a flow far behind the others does not make the run
+        reach as far."""
+        later = self.later
+        later.sort(reverse=True)
+        half = len(later) // 2
+        self.run, self.later = later[half:], later[:half]
+        self.end = self.run[0][0]
 
 
 class _TierQueue(Generic[T]):
@@ -199,16 +237,16 @@ class Scheduler(Generic[T]):
         if start > tier.now:
             tier.now = start
         step, flow.rest = divmod(cost + flow.rest, flow.weight)
-        flow.time = time = start + step
+        flow.time = start + step
         if flow.active:
-            was = flow.order
+            was, run, early = flow.order, group.run, group.early
             self._order += 1
             flow.order = self._order
-            heap = group.heap
-            if heap and heap[0][1] == was:
-                heapreplace(heap, (time, self._order, flow))
-            else:
-                group.push(flow)
+            if run and run[-1][1] == was:
+                run.pop()
+            elif early and early[0][1] == was:
+                heappop(early)
+            group.push(flow)
         if tier.time > self._now:
             self._now = tier.time
         step, tier.rest = divmod(cost + tier.rest, tier.weight)
