@@ -1,8 +1,26 @@
 """What the registry shows of tasks and workers."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+
+from dispatcher.service_settings import (
+    CAPACITY,
+    EVERY_APP,
+    NO_CAP,
+    SHARED_BY,
+    SHARING,
+    TIER_WEIGHTS,
+    Cap,
+    Limits,
+    app_weights_of,
+    caps_of,
+    limits_of,
+    paused_of,
+    tier_weights_of,
+)
+from dispatcher.tier import MILLI
 
 STATES = ("scheduled", "running", "paused", "completed", "cancelled", "expired", "failed")
 ENDED_STATES = ("completed", "cancelled", "expired", "failed")
@@ -66,8 +84,8 @@ class TierStats(msgspec.Struct, frozen=True):
 
 
 WAIT_BUCKETS_MS: tuple[float, ...] = (
-    1, 2, 5, 10, 20, 35, 50, 75, 100, 150, 200, 300, 500, 750, 1_000, 1_500, 2_000, 3_000, 5_000, 7_500, 10_000, 15_000,
-    20_000, 30_000, 45_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000,
+    1, 2, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 60, 75, 100, 150, 200, 300, 500, 750, 1_000, 1_500, 2_000, 3_000,
+    5_000, 7_500, 10_000, 15_000, 20_000, 30_000, 45_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000,
 )  # fmt: skip
 
 
@@ -92,10 +110,58 @@ class WorkerBeat(msgspec.Struct, frozen=True):
 
 
 class Globals(msgspec.Struct, frozen=True):
-    """Settings of the service. capacity in targets/s, 0 = unlimited. tier_weights: in thousandths by tier name."""
+    """Settings of the service.
+
+    capacity in targets/s, 0 = unlimited; burst in targets, 0 = a quarter of a second of it. tier_weights: in thousandths
+    by tier name. caps: by pool name (`channel/NAME`, `app/NAME`, `app_channel/APP/NAME`); pools without one are left
+    out. sharing: `tasks` or `apps`, what shares within a tier. app_weights: in thousandths, 1,000 where an app is left
+    out. limits: by app, `*` for every app without one of its own.
+    """
 
     capacity: int
     tier_weights: dict[str, int]
+    burst: int = 0
+    caps: dict[str, Cap] = {}
+    paused_channels: frozenset[str] = frozenset()
+    sharing: str = SHARED_BY[0]
+    app_weights: dict[str, int] = {}
+    limits: dict[str, Limits] = {}
+
+    def cap(self, pool: str) -> Cap:
+        return self.caps.get(pool, NO_CAP)
+
+    def app_weight(self, app: str) -> int:
+        """In thousandths."""
+        return self.app_weights.get(app, MILLI)
+
+    def limits_of(self, app: str) -> Limits:
+        """Each limit of the app's own where there is one, otherwise that of every app."""
+        own, others = self.limits.get(app, Limits()), self.limits.get(EVERY_APP, Limits())
+        return Limits(own.tasks or others.tasks, own.targets or others.targets)
+
+
+def globals_of(fields: Mapping[str, str]) -> Globals:
+    """From fields and texts as they are stored; what is not there is as it is unless set."""
+    total = Cap.parse(fields.get(CAPACITY) or "0", CAPACITY)
+    return Globals(
+        total.rate,
+        tier_weights_of(fields.get(TIER_WEIGHTS, "")),
+        total.burst,
+        caps_of(fields),
+        paused_of(fields),
+        fields.get(SHARING) or SHARED_BY[0],
+        app_weights_of(fields),
+        limits_of(fields),
+    )
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """Whether one more task of an app is admitted. reached: empty if it is; `tasks` or `targets`, the limit it would
+    break, with that limit and how many there are; `view` while the view is being rebuilt and cannot tell."""
+
+    reached: str = ""
+    limit: int = 0
+    there: int = 0
 
 
 class Change(msgspec.Struct, frozen=True):

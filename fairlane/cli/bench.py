@@ -104,3 +104,26 @@ def memory(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
     from fairlane.bench.resources import memory as run
 
     _repeat(ctx, output, "memory", runs, seed, lambda settings, _seed: run(settings, say))
+
+
+@bench.command()
+@click.option("--chunk", type=click.IntRange(1, 500), default=1, show_default=True, help="Targets per envelope.")
+@click.option("--rate", type=click.IntRange(1), default=25_000, show_default=True, help="Targets/s in all.")
+@_options
+def steady(ctx: click.Context, output: Output, chunk: int, rate: int, runs: int, seed: int) -> None:
+    """A steady load on existing lanes, a task a tier: from published to sent, p50 and p99."""
+    from fairlane.bench.steady import SteadyLoad, run
+
+    load = SteadyLoad(rate, chunk)
+    _repeat(ctx, output, f"steady chunk {chunk}", runs, seed, lambda settings, _seed: run(settings, load, say))
+
+
+@bench.command()
+@click.option("--lanes", type=click.IntRange(1), default=100_000, show_default=True, help="Backlogged lanes.")
+@click.option("--mixed", is_flag=True, help="Random weights and sizes instead of equal ones.")
+@_options
+def picks(ctx: click.Context, output: Output, lanes: int, mixed: bool, runs: int, seed: int) -> None:
+    """The scheduler alone, on one thread, without servers: picks per second."""
+    from fairlane.bench.picks import run
+
+    _repeat(ctx, output, f"picks {lanes}", runs, seed, lambda _settings, run_seed: run(lanes, run_seed, mixed))
