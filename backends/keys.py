@@ -16,7 +16,7 @@ class Keys:
 
     @property
     def globals(self) -> str:
-        """Hash: capacity, tiers, and the positions that set them."""
+        """Hash: the settings of the service (dispatcher.service_settings), and under `pos|` the positions that set them."""
         return f"{self.prefix}:globals"
 
     @property
@@ -77,6 +77,18 @@ class Keys:
     def task(self, task: str) -> str:
         """Hash: everything about one task but its envelopes."""
         return f"{self.prefix}:task:{task}"
+
+    def app(self, app: str) -> str:
+        """Set of an app's live tasks."""
+        return f"{self.prefix}:app:{app}"
+
+    def admitted(self, app: str) -> str:
+        """Hash of an app with limits: tasks that were admitted and are not registered yet."""
+        return f"{self.prefix}:admitted:{app}"
+
+    def why(self, task: str) -> str:
+        """Hash: cause -> ms for which it held the task back."""
+        return f"{self.prefix}:why:{task}"
 
     def lane(self, topic: str) -> str:
         """Hash of a shared lane: weight (thousandths) and number of its live tasks."""

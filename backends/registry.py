@@ -35,12 +35,13 @@ from dispatcher.control import (
     encode_control,
 )
 from dispatcher.outcome import EpochMark
-from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS
-from dispatcher.view import ENDED_STATES, Globals, TaskView
+from dispatcher.tier import TIERS
+from dispatcher.view import ENDED_STATES, Admission, Globals, TaskView, globals_of
 
 T = TypeVar("T")
 _PAGE = 1_000
 """Most tasks one script looks at, so that it holds up Redis for some ms only."""
+_RESERVED_MS = 10_000
 _ENDED_FIELDS = (*STATE_FIELDS, "shared", "finished_ms")
 
 
@@ -152,6 +153,27 @@ class Registry:
         _, *rows = self._view.call("read_tasks", len(SUBMISSION_FIELDS), *SUBMISSION_FIELDS, task)
         return submission_row(row_of(rows[0], SUBMISSION_FIELDS)) if rows else None
 
+    def admit(self, record: TaskRecord) -> Admission:
+        """Whether a new task's app may have one more; if so, that is reserved until the record is applied, for 10 s at
+        most. Also for a task that is known already: it was admitted before."""
+        expected = max(0, record.expected_targets)
+        reached, limit, there = self._view.call("admit", record.app, record.task, expected, _RESERVED_MS)
+        return Admission(reached.decode(), int(limit), int(there))
+
+    def why(self, task: str) -> dict[str, int]:
+        """What held a task back so far, as the ledger counted it: ms by cause."""
+        stored = self._view.command("HGETALL", self._keys.why(task))
+        return {cause.decode(): int(ms) for cause, ms in stored.items()}
+
+    def in_flight(self, tasks: Sequence[str]) -> dict[str, tuple[int, int, int]]:
+        """Of the known ones: targets under claims in force (at most), how many claims these are, targets sent so far.
+        All at one moment."""
+        return {task.decode(): (targets, claims, sent) for task, targets, claims, sent in self._under_way(tasks)}
+
+    def _under_way(self, tasks: Sequence[str]) -> list[tuple[bytes, int, int, int]]:
+        found: list[tuple[bytes, int, int, int]] = self._view.call("in_flight", *tasks) if tasks else []
+        return found
+
     def record(self, task: str) -> TaskRecord | None:
         """The task as accepted."""
         return self._decoded(task, "record", TaskRecord)
@@ -163,10 +185,9 @@ class Registry:
     # ------------------------------------------------------------- the whole service
 
     def globals(self) -> Globals:
-        """Capacity and the tiers' weights."""
-        capacity, tiers = self._view.command("HMGET", self._keys.globals, "capacity", "tiers")
-        weights = dict(zip(TIERS, map(int, tiers.decode().split(":")), strict=True)) if tiers else DEFAULT_TIER_WEIGHTS
-        return Globals(int(capacity or 0), {str(tier): weight for tier, weight in weights.items()})
+        """The settings of the whole service."""
+        stored = self._view.command("HGETALL", self._keys.globals)
+        return globals_of({field.decode(): text.decode() for field, text in stored.items()})
 
     def version(self) -> int:
         """Grows with every change; a wiped registry begins again."""

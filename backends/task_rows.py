@@ -21,7 +21,7 @@ VIEW_FIELDS = (
 )  # fmt: skip
 SUBMISSION_FIELDS = (
     *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
-    "writers", "finals", "shared", "override",
+    "writers", "finals", "shared", "override", "override_pos",
 )  # fmt: skip
 RATE_STALE_MS = 3_000
 """A rate last measured longer ago is none."""
@@ -71,7 +71,8 @@ class EndedTask(NamedTuple):
 class SubmissionRow(NamedTuple):
     """How far a task's submission has come. state: as in TaskView; ended: its tombstone is written; checkpoint: the
     furthest of the main writer; seal: the one that counts (None too for a task that was closed before its seal).
-    shares_lane: whether it still does; override: the number of the last edit of its message, 0 for none."""
+    shares_lane: whether it still does; override: the number of the last edit of its message, 0 for none; override_pos: its
+    place in the control topic."""
 
     record: TaskRecord
     state: str
@@ -80,6 +81,7 @@ class SubmissionRow(NamedTuple):
     seal: Sealed | None
     shares_lane: bool = False
     override: int = 0
+    override_pos: str = ""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -228,7 +230,16 @@ def submission_row(row: Row) -> SubmissionRow:
             row.text("writers").split(","),
         )
     edits = override_number(row.text("override"))
-    return SubmissionRow(record, row.state, bool(row.text("ended")), checkpoint, seal, row.flag("shared"), edits)
+    return SubmissionRow(
+        record,
+        row.state,
+        bool(row.text("ended")),
+        checkpoint,
+        seal,
+        row.flag("shared"),
+        edits,
+        row.text("override_pos"),
+    )
 
 
 def ended_task(row: Row) -> EndedTask:

@@ -118,6 +118,10 @@ TaskId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"), Aft
 """1 to 100 of A-Z a-z 0-9 . _ - and the first a letter or digit; it names the task's topic."""
 
 
+Message = Annotated[dict[str, JsonValue], BeforeValidator(_as_message), AfterValidator(_short_enough)]
+"""At most 16 KiB encoded. A text becomes {"body": text}."""
+
+
 class PushTask(BaseModel):
     """One push job. Frozen: what is sent does not change once accepted; tier, weight and cap are the initial controls.
 
@@ -131,8 +135,7 @@ class PushTask(BaseModel):
     app: Name
     tier: Tier
     channel: Name = "null"
-    message: Annotated[dict[str, JsonValue], BeforeValidator(_as_message), AfterValidator(_short_enough)]
-    """At most 16 KiB encoded. A text becomes {"body": text}."""
+    message: Message
     expected_targets: Annotated[int, Field(ge=0, le=MAX_TARGETS)] | None = None
     """A hint that chooses chunk and lane. None: unknown (or the length of the audience, where it has one)."""
     chunk: Annotated[int, Field(ge=1, le=MAX_CHUNK)] | None = None

@@ -14,19 +14,33 @@ if TYPE_CHECKING:
     from fairlane.settings import Settings as Settings
     from producers.client import PushClient as PushClient
     from producers.handle import TaskHandle as TaskHandle
+    from producers.task_changes import Changes as Changes
+    from producers.task_changes import TaskFilter as TaskFilter
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Changes": "producers.task_changes",
     "PushClient": "producers.client",
     "PushTask": "dispatcher.task",
     "Settings": "fairlane.settings",
     "Target": "dispatcher.task",
+    "TaskFilter": "producers.task_changes",
     "TaskHandle": "producers.handle",
     "Tier": "dispatcher.tier",
 }
 
-__all__ = ["PushClient", "PushTask", "Settings", "Target", "TaskHandle", "Tier", "__version__"]
+__all__ = [
+    "Changes",
+    "PushClient",
+    "PushTask",
+    "Settings",
+    "Target",
+    "TaskFilter",
+    "TaskHandle",
+    "Tier",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> object:

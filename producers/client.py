@@ -1,21 +1,25 @@
 """The public Python API: submits push tasks, finds them, and sets what all tasks share."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Self
+
+from pydantic import JsonValue
 
 from dispatcher.errors import InvalidInput
 from dispatcher.task import PushTask, Target
 from dispatcher.view import STATES, Globals, TaskView, WorkerBeat
 from producers.aio import AsyncProxy
 from producers.connection import Connection, ConnectionSettings
-from producers.controls import Controls
+from producers.controls import Cancelled, Controls, Edit
 from producers.cutter import SlabSource
 from producers.handle import TaskHandle
+from producers.steering import Plan, Progress, Steered, Steering
 from producers.submit import SubmitProgress, Watchers, submit
+from producers.task_changes import Changes, TaskFilter
 from producers.validation import Refusal, Unreadable, Variables
 
 Audience = Iterable[str | Target | tuple[str, Variables] | Unreadable] | SlabSource
@@ -34,6 +38,7 @@ class PushClient:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._controls = Controls(connection.services)
+        self._steering = Steering(connection.services, connection.registry)
 
     @classmethod
     def connect(cls, settings: ConnectionSettings) -> Self:
@@ -97,6 +102,35 @@ class PushClient:
         if state is not None and state not in STATES:
             raise InvalidInput(f"state: is {state!r}; it can be {', '.join(STATES)}.")
         return list(self._pages(partial(self._connection.registry.tasks, state, app, tier), limit))
+
+    def edit_message(self, id: str, message: Mapping[str, JsonValue] | str) -> Edit:  # noqa: A002
+        """Another message for all targets of a task that are not sent yet; says which edit of it this is. As
+        `TaskHandle.edit_message`."""
+        return self._controls.edit(id, message)
+
+    def plan_many(self, tasks: TaskFilter, changes: Changes) -> Plan:
+        """What `set_many` would change now: the tasks as they are, and the fields that would change."""
+        return self._steering.plan(tasks, changes)
+
+    def set_many(
+        self, tasks: TaskFilter | Plan, changes: Changes | None = None, *, on_progress: Progress | None = None
+    ) -> Steered:
+        """Changes all live tasks that a filter takes, in batches; or carries out a plan that was shown to somebody.
+
+        >>> client.set_many(TaskFilter(app="shop", tier=Tier.LOW), Changes(weight=0.5))
+
+        Says what could not be changed; the same call again changes what is left. on_progress: tasks changed, of how
+        many. Raises InvalidInput; NotFound for an id that is not known; Unreachable before anything is changed.
+        """
+        plan = tasks if isinstance(tasks, Plan) else self._steering.plan(tasks, changes or Changes())
+        return self._steering.carry_out(plan, on_progress)
+
+    def follow_cancelled(
+        self, ids: Sequence[str], wait_s: float = 0.0, *, on_progress: Callable[[int], None] | None = None
+    ) -> Cancelled:
+        """What is in flight of tasks that were cancelled, and what becomes of it within so many seconds. on_progress:
+        targets still in flight."""
+        return self._controls.follow(ids, wait_s, on_progress)
 
     def set_capacity(self, targets_per_s: int) -> None:
         """Targets/s of all workers together; 0: unlimited."""

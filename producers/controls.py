@@ -1,12 +1,40 @@
-"""Live controls: written to the control topic first, then to the registry; the caller hears of it after both."""
+"""Live controls of tasks: written to the control topic, then to the registry; the caller hears of it after both."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from dispatcher.control import FORMAT, ControlChange, GlobalChange
-from dispatcher.errors import InvalidInput, NotFound, Refused, TaskEnded, Unreachable
-from dispatcher.task import MAX_CAP, MAX_WEIGHT, MIN_WEIGHT
-from dispatcher.tier import MILLI, TIERS, Tier
-from producers.ports import Services, Submission
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from dispatcher.control import FORMAT, ControlChange, GlobalChange, encode_override
+from dispatcher.errors import InvalidInput, NotFound, TaskEnded, Unreachable
+from dispatcher.service_settings import Cap
+from dispatcher.task import MAX_CAP, MAX_WEIGHT, MIN_WEIGHT, Message, invalid_input
+from dispatcher.tier import MILLI, Tier
+from producers.ports import InFlight, Services, Submission
+from producers.task_changes import Changes
+
+_LOOK_S = 0.05
+_message: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(Message)
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """What a cancel could not call back. in_flight: targets that were claimed for sending when it took effect, at most.
+    sent: how many of them were sent after all, as far as is known; settled: nothing of it is under way any more."""
+
+    in_flight: int
+    sent: int
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """number: which edit of the task's message it is, from 1. latest: the number of the one that is in force by now;
+    another one if somebody edited the message at the same time and came later."""
+
+    number: int
+    latest: int
 
 
 class Controls:
@@ -15,36 +43,65 @@ class Controls:
     def __init__(self, services: Callable[[], Services]) -> None:
         self._services = services
 
+    def change(self, task: str, changes: Changes) -> None:
+        """Takes effect on targets already queued. Nothing in flight is called back. A small low task that shares its
+        lane is given one of its own first, unless it is only to be resumed or cancelled."""
+        fields = changes.fields()
+        found = self._open(task)
+        self._store(found, fields)
+
     def pause(self, task: str) -> None:
-        """Takes effect on targets already queued. Nothing in flight is called back."""
-        self._change_own_lane(task, "paused", "1", "paused")
+        self.change(task, Changes(paused=True))
 
     def resume(self, task: str) -> None:
-        self._change_own_lane(task, "paused", "0", "resumed")
-
-    def cancel(self, task: str) -> None:
-        """What is not sent yet will not be; its targets end as cancelled. Again: nothing changes."""
-        found = self._known(task)
-        if found.stopped == "cancelled":
-            return
-        _refuse_ended(found)
-        if not found.stopped:
-            self._change(task, "cancelled", "1")
+        self.change(task, Changes(paused=False))
 
     def set_weight(self, task: str, weight: float) -> None:
-        """Share among the tasks of its tier, 0.001 to 1,000."""
-        milli = _milli("weight", weight, MIN_WEIGHT, MAX_WEIGHT)
-        self._change_own_lane(task, "weight", str(milli), "re-weighted")
+        self.change(task, Changes(weight=weight))
 
     def set_tier(self, task: str, tier: Tier | str) -> None:
-        if tier not in TIERS:
-            raise InvalidInput(f"tier: is {tier!r}; it can be {', '.join(TIERS)}.")
-        self._change_own_lane(task, "tier", str(Tier(tier)), "moved to another tier")
+        self.change(task, Changes(tier=tier))
 
-    def set_cap(self, task: str, cap: int | None) -> None:
-        """Most targets/s of this task; None or 0: no cap of its own."""
-        number = _whole("cap", cap or 0)
-        self._change_own_lane(task, "cap", str(number), "capped")
+    def set_cap(self, task: str, cap: Cap | int | str | None) -> None:
+        """None or 0: no cap of its own."""
+        self.change(task, Changes(cap=0 if cap is None else cap))
+
+    def cancel(self, task: str, wait_s: float = 0.0) -> Cancelled:
+        """What is not sent yet will not be; its targets end as cancelled. Again: nothing changes. Waits so long for
+        what was in flight."""
+        found = self._known(task)
+        if found.stopped != "cancelled":
+            _refuse_ended(found)
+            if not found.stopped:
+                self._store(found, {"cancelled": "1"})
+        return self.follow([task], wait_s)
+
+    def follow(
+        self, tasks: Sequence[str], wait_s: float, on_progress: Callable[[int], None] | None = None
+    ) -> Cancelled:
+        """What is in flight of tasks that were cancelled, and what became of it within so many seconds. on_progress:
+        told the targets that are still in flight."""
+        registry = self._services().registry
+        before = now = registry.in_flight(tasks)
+        deadline_s = time.monotonic() + wait_s
+        while _claims(now) and time.monotonic() < deadline_s:
+            if on_progress is not None:
+                on_progress(_targets(now))
+            time.sleep(_LOOK_S)
+            now = registry.in_flight(tasks)
+        return Cancelled(_targets(before), _sent(now) - _sent(before), not _claims(now))
+
+    def edit(self, task: str, message: Mapping[str, JsonValue] | str) -> Edit:
+        """Another message for all targets that are not sent yet, further attempts included."""
+        try:
+            checked = _message.validate_python(message)
+        except ValidationError as error:
+            raise invalid_input(error, "message") from None
+        found = self._open(task)
+        positions = self._store(found, {"override": encode_override(found.edits + 1, checked)})
+        now = self._services().registry.submission(task) or found
+        ours = now.edited_at in ("", positions[-1])
+        return Edit(now.edits if ours else found.edits + 1, now.edits)
 
     def set_capacity(self, targets_per_s: int) -> None:
         """Of all workers together; 0: unlimited."""
@@ -56,18 +113,13 @@ class Controls:
         milli = [_milli(name, weight, MIN_WEIGHT, MAX_WEIGHT) for name, weight in weights.items()]
         self._change_global("tiers", ":".join(map(str, milli)))
 
-    def _change_own_lane(self, task: str, field: str, value: str, wish: str) -> None:
+    def _open(self, task: str) -> Submission:
+        """A task that takes changes."""
         found = self._known(task)
         _refuse_ended(found)
         if found.stopped:
             raise TaskEnded(f"Task {task} is {found.stopped} and takes no more changes.")
-        if found.record.shared:
-            raise Refused(
-                f"Task {task} is small and low and shares its lane with others, so it cannot be {wish} yet.",
-                "Cancel it if it must stop; submit such tasks with a weight, a cap or expected_targets above 5,000 "
-                "to give them a lane of their own.",
-            )
-        self._change(task, field, value)
+        return found
 
     def _known(self, task: str) -> Submission:
         found = self._services().registry.submission(task)
@@ -75,21 +127,54 @@ class Controls:
             raise NotFound(f"There is no task {task}.", "`fairlane task list` shows all; ended ones are kept for days.")
         return found
 
-    def _change(self, task: str, field: str, value: str) -> None:
-        self._store(ControlChange(FORMAT, task, field, value, self._services().clock.wall_ms()))
+    def _store(self, found: Submission, fields: Mapping[str, str]) -> list[str]:
+        """Positions of the records. The lane is there before anybody is told of it."""
+        services, task = self._services(), found.record.task
+        lane = services.topics.own_lane(task)
+        leaves = found.shares_lane and leaves_shared_lane(fields)
+        if leaves:
+            services.lanes.create(lane)
+        return store(services, changes_of(services, task, fields, lane if leaves else ""))
 
     def _change_global(self, field: str, value: str) -> None:
-        self._store(GlobalChange(FORMAT, field, value, self._services().clock.wall_ms()))
+        store(self._services(), [GlobalChange(FORMAT, field, value, self._services().clock.wall_ms())])
 
-    def _store(self, record: ControlChange | GlobalChange) -> None:
-        position = self._services().control.append(record)
-        try:
-            self._services().registry.apply(position, record)
-        except Unreachable as error:
-            raise Unreachable(
-                f"The change is stored, but the registry could not be told: {error.cause}",
-                "It takes effect by itself once Redis is back.",
-            ) from error
+
+def leaves_shared_lane(fields: Mapping[str, str]) -> bool:
+    """Whether a task with such changes may not stand in a lane that others share: first in, first out."""
+    return fields.get("paused") == "1" or not fields.keys() <= {"paused", "cancelled"}
+
+
+def changes_of(services: Services, task: str, fields: Mapping[str, str], lane: str) -> list[ControlChange]:
+    """The records; the first gives it a lane of its own, if one is named."""
+    wanted = ({"lane": lane} if lane else {}) | dict(fields)
+    now_ms = services.clock.wall_ms()
+    return [ControlChange(FORMAT, task, name, text, now_ms) for name, text in wanted.items()]
+
+
+def store(services: Services, records: Sequence[ControlChange | GlobalChange]) -> list[str]:
+    """In this order, in one go; their positions. Raises Unreachable; it says so where they are stored all the same."""
+    positions = services.control.append_many(records)
+    try:
+        services.registry.apply_all(list(zip(positions, records, strict=True)))
+    except Unreachable as error:
+        raise Unreachable(
+            f"The change is stored, but the registry could not be told: {error.cause}",
+            "It takes effect by itself once Redis is back.",
+        ) from error
+    return positions
+
+
+def _targets(counts: Mapping[str, InFlight]) -> int:
+    return sum(of_task.targets for of_task in counts.values())
+
+
+def _claims(counts: Mapping[str, InFlight]) -> int:
+    return sum(of_task.claims for of_task in counts.values())
+
+
+def _sent(counts: Mapping[str, InFlight]) -> int:
+    return sum(of_task.sent for of_task in counts.values())
 
 
 def _refuse_ended(found: Submission) -> None:

@@ -1,14 +1,17 @@
 """A task in the caller's hand: how far it is, and its controls."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
+
+from pydantic import JsonValue
 
 from dispatcher.errors import FairlaneError, NotReady, Unreachable
 from dispatcher.ports import DeadLetter
+from dispatcher.service_settings import Cap
 from dispatcher.tier import Tier
 from dispatcher.view import TaskView
-from producers.controls import Controls
+from producers.controls import Cancelled, Controls, Edit
 from producers.failures import Failure, failures
 from producers.submit import SubmitResult
 
@@ -42,7 +45,7 @@ class TaskHandle:
 
     result: of the `submit` that gave this handle, None otherwise.
     Controls return once the view holds the change; workers follow within 200 ms. They raise TaskEnded, NotFound,
-    Refused (a small low task shares its lane: it can only be cancelled), InvalidInput, or Unreachable.
+    InvalidInput, or Unreachable. A small low task that shares its lane is given one of its own first.
     """
 
     def __init__(
@@ -100,9 +103,10 @@ class TaskHandle:
         """Goes on after a pause."""
         self._controls.resume(self.id)
 
-    def cancel(self) -> None:
-        """What is not sent yet will not be. Also ends a submission that is still under way."""
-        self._controls.cancel(self.id)
+    def cancel(self, wait_s: float = 0.0) -> Cancelled:
+        """What is not sent yet will not be. Also ends a submission that is still under way. Waits at most so long to
+        learn what became of the targets in flight."""
+        return self._controls.cancel(self.id, wait_s)
 
     def set_weight(self, weight: float) -> None:
         """Share among the tasks of its tier, 0.001 to 1,000."""
@@ -112,9 +116,14 @@ class TaskHandle:
         """Moves the task, targets already queued included."""
         self._controls.set_tier(self.id, tier)
 
-    def set_cap(self, cap: int | None) -> None:
-        """Most targets/s; None: no cap of its own."""
+    def set_cap(self, cap: Cap | int | str | None) -> None:
+        """Most targets/s, as a number, a Cap, "RATE" or "RATE:BURST"; None: no cap of its own."""
         self._controls.set_cap(self.id, cap)
+
+    def edit_message(self, message: Mapping[str, JsonValue] | str) -> Edit:
+        """Another message for all targets that are not sent yet, further attempts included; workers follow within 2 s.
+        Checked like that of a PushTask."""
+        return self._controls.edit(self.id, message)
 
     def failures(self) -> Iterator[Failure]:
         """Targets given up so far, with their reasons, each once. Reads the dead-letter topic from its beginning."""

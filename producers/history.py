@@ -1,7 +1,8 @@
 """What is known of a submission: from the registry, or, while that is not complete, from the control topic itself."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Protocol
 
 from backends.task_rows import SubmissionRow
@@ -14,9 +15,10 @@ from dispatcher.control import (
     Sealed,
     TaskRecord,
     decode_control,
+    override_number,
 )
-from dispatcher.view import ENDED_STATES
-from producers.ports import Submission
+from dispatcher.view import ENDED_STATES, Admission
+from producers.ports import InFlight, Submission
 
 _BATCH = 1_000
 _READ_S = 1.0
@@ -27,7 +29,13 @@ class Registry(Protocol):
 
     def apply(self, position: str, record: ControlRecord) -> list[str]: ...
 
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]: ...
+
     def submission(self, task: str) -> SubmissionRow | None: ...
+
+    def in_flight(self, tasks: Sequence[str]) -> Mapping[str, tuple[int, int, int]]: ...
+
+    def admit(self, record: TaskRecord) -> Admission: ...
 
 
 class Readiness(Protocol):
@@ -61,6 +69,18 @@ class KnownSubmissions:
         """As the registry's."""
         return self._registry.apply(position, record)
 
+    def admit(self, record: TaskRecord) -> Admission:
+        """As the registry's."""
+        return self._registry.admit(record)
+
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
+        """As the registry's."""
+        return self._registry.apply_all(records)
+
+    def in_flight(self, tasks: Sequence[str]) -> Mapping[str, InFlight]:
+        """As the registry's."""
+        return {task: InFlight(*counts) for task, counts in self._registry.in_flight(tasks).items()}
+
     def submission(self, task: str) -> Submission | None:
         """None: no such task. Raises Unreachable."""
         row = self._registry.submission(task)
@@ -78,14 +98,20 @@ class KnownSubmissions:
 
 
 def _submission(row: SubmissionRow) -> Submission:
-    stopped = row.state if row.state in ENDED_STATES else ""
+    found = Submission(
+        row.record,
+        stopped=row.state if row.state in ENDED_STATES else "",
+        ended=row.ended,
+        shares_lane=row.shares_lane,
+        edits=row.override,
+        edited_at=row.override_pos,
+    )
     if row.seal is not None:
-        seal = row.seal
-        return Submission(row.record, 0, seal.targets, seal.digest, sealed=True, stopped=stopped, ended=row.ended)
+        return replace(found, published=row.seal.targets, digest=row.seal.digest, sealed=True)
     if row.checkpoint is not None:
         point = row.checkpoint
-        return Submission(row.record, point.sequence, point.targets, point.digest, stopped=stopped, ended=row.ended)
-    return Submission(row.record, stopped=stopped, ended=row.ended)
+        return replace(found, sequences=point.sequence, published=point.targets, digest=point.digest)
+    return found
 
 
 def _told(row: SubmissionRow | None, task: str, record: ControlRecord) -> SubmissionRow | None:
@@ -94,7 +120,9 @@ def _told(row: SubmissionRow | None, task: str, record: ControlRecord) -> Submis
     if getattr(record, "task", None) != task:
         return row
     if row is None:
-        return SubmissionRow(record, "running", False, None, None) if isinstance(record, TaskRecord) else None
+        if not isinstance(record, TaskRecord):
+            return None
+        return SubmissionRow(record, "running", False, None, None, shares_lane=record.shared)
     match record:
         case Sealed() if row.seal is None:
             row = row._replace(seal=record)
@@ -102,6 +130,10 @@ def _told(row: SubmissionRow | None, task: str, record: ControlRecord) -> Submis
             row = row._replace(checkpoint=record)
         case ControlChange(field="cancelled") if not row.ended:
             row = row._replace(state="cancelled")
+        case ControlChange(field="lane"):
+            row = row._replace(shares_lane=False)
+        case ControlChange(field="override", value=value):
+            row = row._replace(override=max(override_number(value), row.override + 1))
         case Finished(state=state):
             row = row._replace(state=state, ended=True)
     return row

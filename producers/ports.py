@@ -1,13 +1,22 @@
 """What a submission needs of Pulsar and Redis: small Protocols, so that it can be run against nothing and measured."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dispatcher.clock import Clock
 from dispatcher.control import ControlRecord, TaskRecord
 from dispatcher.ports import ControlLog
 from dispatcher.topics import Topics
+from dispatcher.view import Admission
+
+
+class ControlWriter(ControlLog, Protocol):
+    """The control topic."""
+
+    def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
+        """Stores the records in this order, with one wait for all; returns their positions. Raises Unreachable."""
+        ...
 
 
 class LaneWriter(Protocol):
@@ -42,7 +51,9 @@ class LaneOpener(Protocol):
 class Submission:
     """How far a task's submission has come. sequences: below it all envelopes are stored; digest is of their targets
     (once sealed: of the whole audience); published: targets in them (once sealed: the total). stopped: why it takes no
-    more targets (cancelled, completed, ...), or empty; ended: whether that is final."""
+    more targets (cancelled, completed, ...), or empty; ended: whether that is final. shares_lane: whether it still does
+    (the record tells where its submission publishes to). edits: the number of the last edit of its message, 0 for none;
+    edited_at: its position in the control topic, empty if that is not known."""
 
     record: TaskRecord
     sequences: int = 0
@@ -51,6 +62,18 @@ class Submission:
     sealed: bool = False
     stopped: str = ""
     ended: bool = False
+    shares_lane: bool = False
+    edits: int = 0
+    edited_at: str = ""
+
+
+class InFlight(NamedTuple):
+    """What is under way of a task. targets: under claims in force, at most; claims: how many these are; sent: targets
+    recorded as sent so far."""
+
+    targets: int
+    claims: int
+    sent: int
 
 
 class Registrar(Protocol):
@@ -58,8 +81,20 @@ class Registrar(Protocol):
 
     def apply(self, position: str, record: ControlRecord) -> object: ...
 
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> object:
+        """As `apply`, for many (position, record) in one round trip."""
+        ...
+
     def submission(self, task: str) -> Submission | None:
         """None: no such task."""
+        ...
+
+    def in_flight(self, tasks: Sequence[str]) -> Mapping[str, InFlight]:
+        """Of the known ones among the tasks, all at one moment."""
+        ...
+
+    def admit(self, record: TaskRecord) -> Admission:
+        """Whether a new task's app may have one more; if so, its place is reserved for some seconds."""
         ...
 
 
@@ -77,7 +112,7 @@ class CheckpointPace:
 class Services:
     """What a submission works with."""
 
-    control: ControlLog
+    control: ControlWriter
     registry: Registrar
     lanes: LaneOpener
     topics: Topics

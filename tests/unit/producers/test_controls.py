@@ -5,18 +5,19 @@ from collections.abc import Callable
 import pytest
 
 from dispatcher.control import ControlChange, GlobalChange
-from dispatcher.errors import InvalidInput, NotFound, Refused, TaskEnded, Unreachable
+from dispatcher.errors import InvalidInput, NotFound, TaskEnded, Unreachable
 from dispatcher.task import PushTask
-from producers.controls import Controls
+from dispatcher.topics import Topics
+from producers.controls import Cancelled, Controls, Edit
 from producers.submit import Watchers, submit
-from tests.unit.producers.world import World
+from tests.unit.producers.world import Died, World
 
 Change = Callable[[Controls], None]
 ALL: dict[str, Change] = {
     "pause": lambda controls: controls.pause("t"),
     "resume": lambda controls: controls.resume("t"),
     "set_weight": lambda controls: controls.set_weight("t", 2.5),
-    "set_tier": lambda controls: controls.set_tier("t", "low"),
+    "set_tier": lambda controls: controls.set_tier("t", "medium"),
     "set_cap": lambda controls: controls.set_cap("t", 100),
 }
 
@@ -33,7 +34,7 @@ def world_with(tier: str = "high") -> World:
         ("pause", "paused", "1"),
         ("resume", "paused", "0"),
         ("set_weight", "weight", "2500"),
-        ("set_tier", "tier", "low"),
+        ("set_tier", "tier", "medium"),
         ("set_cap", "cap", "100"),
     ],
 )
@@ -52,13 +53,75 @@ def test_no_cap_is_stored_as_zero() -> None:
     assert world.records[-1].value == "0"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("change", ALL.values(), ids=ALL)
-def test_a_task_in_a_shared_lane_can_only_be_cancelled(change: Change) -> None:
+def fields(world: World) -> list[tuple[str, str]]:
+    return [(record.field, record.value) for record in world.records if isinstance(record, ControlChange)]
+
+
+OWN_LANE = Topics().own_lane("t")
+
+
+@pytest.mark.parametrize("change", [name for name in ALL if name != "resume"])
+def test_a_task_in_a_shared_lane_gets_one_of_its_own_first(change: str) -> None:
     world = world_with("low")
-    with pytest.raises(Refused, match="shares its lane"):
-        change(Controls(world.services))
-    Controls(world.services).cancel("t")
-    assert world.records[-1].field == "cancelled"  # type: ignore[union-attr]
+    controls = Controls(world.services)
+    ALL[change](controls)
+    assert fields(world)[0] == ("lane", OWN_LANE)
+    assert world.lanes[OWN_LANE] == []
+    assert world.steps.index("create") < world.steps.index("append ControlChange")
+    ALL[change](controls)
+    assert [name for name, _ in fields(world)].count("lane") == 1
+
+
+@pytest.mark.parametrize("dies_at", ["create", "append ControlChange", "apply ControlChange"])
+def test_a_client_that_dies_between_the_steps_leaves_nothing_that_a_second_one_cannot_finish(dies_at: str) -> None:
+    world = world_with("low")
+
+    def fault(step: str) -> None:
+        if step == dies_at:
+            raise Died
+
+    world.fault = fault
+    with pytest.raises(Died):
+        Controls(world.services).pause("t")
+    world.fault = lambda step: None
+    Controls(world.services).pause("t")
+    assert fields(world)[-1] == ("paused", "1")
+    assert ("lane", OWN_LANE) in fields(world)
+
+
+@pytest.mark.parametrize("change", [ALL["resume"], lambda controls: controls.cancel("t")], ids=["resume", "cancel"])
+def test_what_needs_no_lane_of_its_own_gets_none(change: Change) -> None:
+    world = world_with("low")
+    change(Controls(world.services))
+    assert [name for name, _ in fields(world)] in (["paused"], ["cancelled"])
+
+
+def test_edits_are_numbered() -> None:
+    world = world_with()
+    controls = Controls(world.services)
+    assert controls.edit("t", "first") == Edit(1, 1)
+    assert controls.edit("t", {"title": "second", "n": 2}) == Edit(2, 2)
+    assert fields(world) == [("override", '1:{"body":"first"}'), ("override", '2:{"title":"second","n":2}')]
+
+
+def test_a_message_is_checked_as_that_of_a_task() -> None:
+    world = world_with()
+    for message in ({"body": "x" * 17_000}, 5):
+        with pytest.raises(InvalidInput, match="message"):
+            Controls(world.services).edit("t", message)  # type: ignore[arg-type]
+    assert fields(world) == []
+    world.cancel("t")
+    with pytest.raises(TaskEnded):
+        Controls(world.services).edit("t", "late")
+
+
+def test_a_cancel_says_what_was_in_flight_and_what_became_of_it() -> None:
+    world = world_with()
+    world.in_flight = [(30, 2, 100), (10, 1, 115), (0, 0, 121)]
+    assert Controls(world.services).cancel("t", wait_s=10) == Cancelled(30, 21, settled=True)
+    assert world.steps[-1] == "in flight"
+    world.in_flight = [(30, 2, 100)]
+    assert Controls(world.services).cancel("t") == Cancelled(30, 0, settled=False)
 
 
 @pytest.mark.parametrize("change", [*ALL.values(), lambda controls: controls.cancel("t")], ids=[*ALL, "cancel"])

@@ -6,10 +6,11 @@ from itertools import count
 
 from backends.task_rows import SubmissionRow
 from dispatcher.clock import VirtualClock
-from dispatcher.control import ControlChange, ControlRecord, Finished, decode_control, encode_control
+from dispatcher.control import ControlChange, ControlRecord, Finished, TaskRecord, decode_control, encode_control
 from dispatcher.envelope import Envelope, decode_envelope
 from dispatcher.errors import Unreachable
 from dispatcher.topics import Topics
+from dispatcher.view import Admission
 from producers.cutter import Slab
 from producers.history import KnownSubmissions
 from producers.ports import CheckpointPace, LaneWriter, Services
@@ -36,6 +37,9 @@ class World:
     steps: list[str] = field(default_factory=list)
     fault: Callable[[str], None] = lambda step: None
     redis_gone: bool = False
+    in_flight: list[tuple[int, int, int]] = field(default_factory=list)
+    """What the registry answers in turn: targets, claims, sent."""
+    admission: Admission = Admission()
 
     def step(self, name: str) -> None:
         self.fault(name)
@@ -76,6 +80,9 @@ class Control:
         self._world.log.append(encode_control(record))
         return f"{len(self._world.log):020d}"
 
+    def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
+        return [self.append(record) for record in records]
+
 
 class Registry:
     """Holds nothing, so that all that is known is read back from the control topic."""
@@ -88,6 +95,18 @@ class Registry:
             raise Unreachable("Redis is away.")
         self._world.step(f"apply {type(record).__name__}")
         return []
+
+    def admit(self, record: TaskRecord) -> Admission:
+        if self._world.redis_gone:
+            raise Unreachable("Redis is away.")
+        return self._world.admission
+
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
+        return [task for position, record in records for task in self.apply(position, record)]
+
+    def in_flight(self, tasks: Sequence[str]) -> dict[str, tuple[int, int, int]]:
+        self._world.step("in flight")
+        return {task: self._world.in_flight.pop(0) for task in tasks if self._world.in_flight}
 
     def submission(self, task: str) -> SubmissionRow | None:
         if self._world.redis_gone:

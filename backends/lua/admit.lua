@@ -1,0 +1,74 @@
+-- Admits a new task of an app, or says which limit of the app it would break. What is admitted is reserved until its
+-- record is applied (or a while has passed), so that submissions made at once do not pass a limit together.
+--
+-- Live tasks are counted exactly: a set for each app. Queued targets are added up over the app's live tasks, at most
+-- twice a second (less often for an app of more than 5,000, so that it takes Redis a few per cent of its time at most);
+-- the sizes of what is admitted meanwhile are added. So nothing is counted where targets are settled, nothing can
+-- drift, and a view that was rebuilt counts the same.
+--
+-- KEYS[1] prefix
+-- ARGV[1] app, [2] task, [3] expected targets (0 if unknown), [4] ms a reservation lasts
+-- Returns {verdict, limit, there are now}. verdict: '' admitted; tasks or targets: the limit that is reached; view: the
+--   view is being rebuilt and cannot tell
+
+-- include: keys.lua
+-- include: clock.lua
+-- include: app_tasks.lua
+
+local app, task, expected, reserved_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local now, key = now_ms(), admitted_key(app)
+local ADMITTED = { '', 0, 0 }
+
+local function limit_of(kind)
+  local name = 'limit:' .. kind .. ':'
+  local got = redis.call('HMGET', P .. ':globals', name .. app, name .. '*')
+  local own = tonumber(got[1] or 0)
+  return own > 0 and own or tonumber(got[2] or 0)
+end
+
+-- {number of tasks, their targets, the last sum, its time}; what was reserved for too long is forgotten.
+local function reserved()
+  local found = { tasks = 0, targets = 0, sum = 0, summed_ms = 0, mine = false }
+  local got = redis.call('HGETALL', key)
+  for index = 1, #got, 2 do
+    local name, at, size = got[index], string.match(got[index + 1], '^(%d+):(%d+)$')
+    if name == '' then
+      found.summed_ms, found.sum = tonumber(at), tonumber(size)
+    elseif tonumber(at) <= now then
+      redis.call('HDEL', key, name)
+    elseif name == task then
+      found.mine = true
+    else
+      found.tasks, found.targets = found.tasks + 1, found.targets + tonumber(size)
+    end
+  end
+  return found
+end
+
+local function keep(name, at, size)
+  redis.call('HSET', key, name, whole(at) .. ':' .. whole(size))
+  redis.call('PEXPIRE', key, reserved_ms)
+end
+
+local most_tasks, most_targets = limit_of('tasks'), limit_of('targets')
+if most_tasks == 0 and most_targets == 0 then return ADMITTED end
+if redis.call('SISMEMBER', app_key(app), task) == 1 then return ADMITTED end
+local epoch = redis.call('HMGET', P .. ':epoch', 'id', 'ready')
+if epoch[1] and epoch[2] ~= '1' then return { 'view', 0, 0 } end
+
+local waiting, live = reserved(), redis.call('SCARD', app_key(app))
+if not waiting.mine then
+  if most_tasks > 0 and live + waiting.tasks >= most_tasks then return { 'tasks', most_tasks, live + waiting.tasks } end
+  if most_targets > 0 then
+    if now - waiting.summed_ms >= math.max(500, live / 10) then
+      waiting.sum, waiting.summed_ms = queued_of_app(app) + waiting.targets, now
+    end
+    if waiting.sum + expected > most_targets then
+      keep('', waiting.summed_ms, waiting.sum)
+      return { 'targets', most_targets, waiting.sum }
+    end
+    keep('', waiting.summed_ms, waiting.sum + expected)
+  end
+end
+keep(task, now + reserved_ms, expected)
+return ADMITTED

@@ -1,0 +1,147 @@
+"""Many tasks changed at once: found by a filter, shown before, changed in batches of one round trip each."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Protocol, TypeVar
+
+from dispatcher.errors import FairlaneError, NotFound, Unreachable
+from dispatcher.view import TaskView
+from producers.controls import changes_of, leaves_shared_lane, store
+from producers.ports import Services
+from producers.task_changes import LIVE_STATES, Changes, TaskFilter
+
+T = TypeVar("T")
+_BATCH = 500
+"""Tasks changed in one round trip: some ms of Redis' time."""
+_LANE_MAKERS = 16
+
+
+class LiveViews(Protocol):
+    """The registry, as far as finding tasks needs it. Raises Unreachable."""
+
+    def tasks_by_id(self, tasks: Sequence[str]) -> list[TaskView]: ...
+
+    def live_views(self) -> list[TaskView]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One task and the fields that are to change. Empty: it is as wished already."""
+
+    task: TaskView
+    fields: Mapping[str, str]
+
+    @property
+    def leaves_shared_lane(self) -> bool:
+        return self.task.shared and leaves_shared_lane(self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `set_many` would do now. refused: task id -> why it takes no change."""
+
+    steps: tuple[Step, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def changing(self) -> list[Step]:
+        return [step for step in self.steps if step.fields]
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """What `set_many` did. changed: ids. unchanged: how many were as wished already. failed: task id -> why it was not
+    changed; after what mends it, the same call again changes the rest. lanes: how many left a shared lane."""
+
+    changed: tuple[str, ...]
+    unchanged: int = 0
+    failed: Mapping[str, str] = field(default_factory=dict)
+    lanes: int = 0
+
+
+Progress = Callable[[int, int], None]
+"""Told how many tasks are changed, and of how many."""
+
+
+class Steering:
+    """services: called when first needed, since it connects."""
+
+    def __init__(self, services: Callable[[], Services], views: LiveViews) -> None:
+        self._services = services
+        self._views = views
+
+    def plan(self, tasks: TaskFilter, changes: Changes) -> Plan:
+        """What would change. Raises InvalidInput; NotFound for an id that is not known; Unreachable."""
+        changes.fields()
+        found, refused = self._find(tasks)
+        steps = [Step(task, changes.needed(task)) for task in found]
+        if changes.cancelled:
+            steps += [Step(task, {}) for task in refused if task.state == "cancelled"]
+            refused = [task for task in refused if task.state != "cancelled"]
+        why = {task.id: f"Task {task.id} is {task.state} and takes no more changes." for task in refused}
+        return Plan(tuple(steps), why)
+
+    def carry_out(self, plan: Plan, on_progress: Progress | None = None) -> Steered:
+        """Changes the tasks of a plan. Never raises for a server that is gone in the middle: it says what failed.
+
+        The changes come first and the lanes of tasks that leave a shared one after them, since a broker creates some
+        hundred topics a second and a pause should not wait for that; a worker that meets a lane that is missing waits
+        for it, and one that moves an envelope there creates it.
+        """
+        steps, changed = plan.changing, list[str]()
+        failed = dict(plan.refused)
+        for batch in _batches(steps):
+            try:
+                self._store(batch)
+            except Unreachable as error:
+                failed |= {step.task.id: str(error) for step in steps[len(changed) :]}
+                break
+            changed += [step.task.id for step in batch]
+            if on_progress is not None:
+                on_progress(len(changed), len(steps))
+        leaving = [step.task.id for step in steps[: len(changed)] if step.leaves_shared_lane]
+        self._create_lanes(leaving)
+        return Steered(tuple(changed), len(plan.steps) - len(steps), failed, len(leaving))
+
+    def _find(self, wanted: TaskFilter) -> tuple[list[TaskView], list[TaskView]]:
+        """Those that take changes, and those named that do not."""
+        if not wanted.ids:
+            views = self._views.live_views()
+            return [view for view in views if view.state in LIVE_STATES and wanted.takes(view)], []
+        views = [view for batch in _batches(list(dict.fromkeys(wanted.ids))) for view in self._views.tasks_by_id(batch)]
+        missing = set(wanted.ids) - {view.id for view in views}
+        if missing:
+            names = ", ".join(sorted(missing)[:5])
+            raise NotFound(
+                f"There is no task {names}.", "`fairlane task list` shows all; ended ones are kept for days."
+            )
+        matching = [view for view in views if wanted.takes(view)]
+        live = [view for view in matching if view.state in LIVE_STATES]
+        return live, [view for view in matching if view.state not in LIVE_STATES]
+
+    def _store(self, batch: Sequence[Step]) -> None:
+        services = self._services()
+        lanes = {step.task.id: services.topics.own_lane(step.task.id) for step in batch if step.leaves_shared_lane}
+        records = [changes_of(services, step.task.id, step.fields, lanes.get(step.task.id, "")) for step in batch]
+        store(services, [record for of_task in records for record in of_task])
+
+    def _create_lanes(self, tasks: Sequence[str]) -> None:
+        if not tasks:
+            return
+        services = self._services()
+        with ThreadPoolExecutor(_LANE_MAKERS, thread_name_prefix="lane") as pool:
+            made = [pool.submit(services.lanes.create, services.topics.own_lane(task)) for task in tasks]
+            for each in made:
+                try:
+                    each.result()
+                except FairlaneError:  # workers make what is still missing, when they need it
+                    pool.shutdown(wait=True, cancel_futures=True)
+                    return
+
+
+def _batches(items: Sequence[T]) -> Iterator[list[T]]:
+    left: Iterable[T] = iter(items)
+    while batch := list(islice(left, _BATCH)):
+        yield batch

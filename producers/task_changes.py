@@ -1,0 +1,111 @@
+"""Which tasks are to be changed, and how: values only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dispatcher.errors import InvalidInput
+from dispatcher.service_settings import Cap
+from dispatcher.task import MAX_WEIGHT, MIN_WEIGHT
+from dispatcher.tier import MILLI, TIERS, Tier
+from dispatcher.view import ENDED_STATES, STATES, TaskView
+
+LIVE_STATES = tuple(state for state in STATES if state not in ENDED_STATES)
+"""States in which a task takes changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFilter:
+    """Tasks that are live and for which all of this holds; what is None holds for all. ids: only these (empty: any).
+    state: scheduled, running or paused. name_prefix: of the task's id."""
+
+    ids: tuple[str, ...] = ()
+    app: str | None = None
+    tier: Tier | str | None = None
+    channel: str | None = None
+    state: str | None = None
+    name_prefix: str | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("tier", self.tier, TIERS)
+        _one_of("state", self.state, LIVE_STATES)
+
+    @property
+    def names_all(self) -> bool:
+        """Whether nothing narrows it down."""
+        return self == TaskFilter()
+
+    def takes(self, task: TaskView) -> bool:
+        """Whether the filter holds for a task that is live."""
+        wanted = {"app": self.app, "tier": self.tier, "channel": self.channel, "state": self.state}
+        return (
+            (not self.ids or task.id in self.ids)
+            and all(value is None or getattr(task, name) == value for name, value in wanted.items())
+            and task.id.startswith(self.name_prefix or "")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """New values of a task's controls; None: as it is.
+
+    weight: share among the tasks of its tier, 0.001 to 1,000. cap: targets/s, as a number, a Cap, "RATE" or
+    "RATE:BURST"; 0 or "none": no cap of its own. cancelled: True ends the task.
+    """
+
+    weight: float | None = None
+    tier: Tier | str | None = None
+    cap: Cap | int | str | None = None
+    paused: bool | None = None
+    cancelled: bool = False
+
+    def fields(self) -> dict[str, str]:
+        """What is stored, by field. Raises InvalidInput for a value beyond its limits, or if nothing is to change."""
+        given: dict[str, Callable[[], str] | None] = {
+            "weight": None if self.weight is None else self._weight,
+            "tier": None if self.tier is None else self._tier,
+            "cap": None if self.cap is None else self._cap,
+            "paused": None if self.paused is None else lambda: "1" if self.paused else "0",
+            "cancelled": (lambda: "1") if self.cancelled else None,
+        }
+        fields = {name: text() for name, text in given.items() if text is not None}
+        if not fields:
+            raise InvalidInput("There is nothing to change.", f"Name at least one of {', '.join(given)}.")
+        return fields
+
+    def needed(self, task: TaskView) -> dict[str, str]:
+        """The fields in which the task is not yet as wished."""
+        return {name: text for name, text in self.fields().items() if not _is_so(task, name, text)}
+
+    def _weight(self) -> str:
+        weight = self.weight or 0
+        if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
+            raise InvalidInput(f"weight: is {weight}; it can be {MIN_WEIGHT} to {MAX_WEIGHT:,}.")
+        return str(round(weight * MILLI))
+
+    def _tier(self) -> str:
+        _one_of("tier", self.tier, TIERS)
+        return str(Tier(self.tier or ""))
+
+    def _cap(self) -> str:
+        cap = self.cap
+        if isinstance(cap, str):
+            return Cap.parse(cap).text
+        return (cap if isinstance(cap, Cap) else Cap(cap or 0)).checked().text
+
+
+def _is_so(task: TaskView, field: str, text: str) -> bool:
+    match field:
+        case "weight":
+            return round(task.weight * MILLI) == int(text)
+        case "tier":
+            return task.tier == text
+        case "cap":
+            return text == "0" and not task.cap  # the burst of a cap is not in the view
+        case "paused":
+            return (task.state == "paused") == (text == "1")
+    return False
+
+
+def _one_of(name: str, value: object, known: tuple[object, ...]) -> None:
+    if value is not None and value not in known:
+        raise InvalidInput(f"{name}: is {value!r}; it can be {', '.join(map(str, known))}.")
