@@ -16,7 +16,7 @@ class Keys:
 
     @property
     def globals(self) -> str:
-        """Hash: the settings of the service (dispatcher.service_settings), and under `pos|` the positions that set them."""
+        """Hash: settings of the service (dispatcher.service_settings), and under `pos|` the positions that set them."""
         return f"{self.prefix}:globals"
 
     @property

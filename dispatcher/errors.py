@@ -43,6 +43,13 @@ class Refused(FairlaneError):
     exit_code = 5
 
 
+class LimitReached(Refused):
+    """An app has as many live tasks or queued targets as it may have. Nothing of the new task was created; the same
+    submission is accepted later, once some of what is queued is done or the limit is raised."""
+
+    retryable = True
+
+
 class AudienceMismatch(Refused):
     """A task id was submitted again with another task or another audience."""
 

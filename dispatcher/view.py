@@ -112,10 +112,10 @@ class WorkerBeat(msgspec.Struct, frozen=True):
 class Globals(msgspec.Struct, frozen=True):
     """Settings of the service.
 
-    capacity in targets/s, 0 = unlimited; burst in targets, 0 = a quarter of a second of it. tier_weights: in thousandths
-    by tier name. caps: by pool name (`channel/NAME`, `app/NAME`, `app_channel/APP/NAME`); pools without one are left
-    out. sharing: `tasks` or `apps`, what shares within a tier. app_weights: in thousandths, 1,000 where an app is left
-    out. limits: by app, `*` for every app without one of its own.
+    capacity in targets/s, 0 = unlimited; burst in targets, 0 = a quarter of a second of it. tier_weights: in
+    thousandths by tier name. caps: by pool name (`channel/NAME`, `app/NAME`, `app_channel/APP/NAME`); pools without one
+    are left out. sharing: `tasks` or `apps`, what shares within a tier. app_weights: in thousandths, 1,000 where an app
+    is left out. limits: by app, `*` for every app without one of its own.
     """
 
     capacity: int

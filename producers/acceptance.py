@@ -6,9 +6,10 @@ import msgspec
 
 from dispatcher.control import FORMAT, TaskRecord
 from dispatcher.envelope import encode_message
-from dispatcher.errors import AudienceMismatch, InvalidInput
+from dispatcher.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady
 from dispatcher.task import MAX_START_AHEAD_S, PushTask
 from dispatcher.topics import Topics
+from dispatcher.view import Admission
 
 _canonical = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -46,6 +47,26 @@ def task_digest(task: PushTask) -> str:
     used once)."""
     fields = task.model_dump(mode="json", exclude={"id", "expected_targets", "start_at"}) | {"start_ms": task.start_ms}
     return blake2b(_canonical(fields), digest_size=16).hexdigest()
+
+
+def check_admitted(record: TaskRecord, admission: Admission) -> None:
+    """Raises LimitReached if the app may have no more, NotReady if that cannot be told."""
+    if not admission.reached:
+        return
+    if admission.reached == "view":
+        raise NotReady(
+            f"Whether app {record.app} may have one more task cannot be told: the view in Redis is being rebuilt.",
+            "Submit it again in some seconds (`fairlane registry status`).",
+        )
+    if admission.reached == "tasks":
+        there, limit = f"{admission.there:,} live tasks", f"{admission.limit:,} tasks"
+    else:
+        size = f" and {record.expected_targets:,} more" if record.expected_targets > 0 else ""
+        there, limit = f"{admission.there:,} queued targets{size}", f"{admission.limit:,} targets"
+    raise LimitReached(
+        f"App {record.app} is at its limit of {limit}: it has {there}; task {record.task} was not created.",
+        f"Submit it again later, or raise the limit: `fairlane app limit {record.app} --{admission.reached} N`.",
+    )
 
 
 def check_same(task: PushTask, record: TaskRecord) -> None:

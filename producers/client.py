@@ -10,6 +10,7 @@ from typing import Self
 from pydantic import JsonValue
 
 from dispatcher.errors import InvalidInput
+from dispatcher.service_settings import Cap
 from dispatcher.task import PushTask, Target
 from dispatcher.view import STATES, Globals, TaskView, WorkerBeat
 from producers.aio import AsyncProxy
@@ -17,6 +18,7 @@ from producers.connection import Connection, ConnectionSettings
 from producers.controls import Cancelled, Controls, Edit
 from producers.cutter import SlabSource
 from producers.handle import TaskHandle
+from producers.service_controls import ServiceControls
 from producers.steering import Plan, Progress, Steered, Steering
 from producers.submit import SubmitProgress, Watchers, submit
 from producers.task_changes import Changes, TaskFilter
@@ -38,6 +40,7 @@ class PushClient:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._controls = Controls(connection.services)
+        self._service = ServiceControls(connection.services)
         self._steering = Steering(connection.services, connection.registry)
 
     @classmethod
@@ -85,7 +88,8 @@ class PushClient:
         `handle.result.refusals`) and does not stop the rest. After a failure the same call, with the same id and
         audience, goes on from the last checkpoint; once complete, it only verifies the audience. on_progress: about
         twice a second and at the end.
-        Raises InvalidInput, AudienceMismatch, TaskEnded, Unreachable; what `targets` raises goes through.
+        Raises InvalidInput, AudienceMismatch, TaskEnded, LimitReached (its app may have no more for now; nothing was
+        created), Unreachable; what `targets` raises goes through.
         """
         result = submit(self._connection.services(), task, targets, Watchers(on_progress, on_refused))
         return TaskHandle(result.task, self._connection.known_tasks, self._controls, self._connection.letters, result)
@@ -132,16 +136,45 @@ class PushClient:
         targets still in flight."""
         return self._controls.follow(ids, wait_s, on_progress)
 
-    def set_capacity(self, targets_per_s: int) -> None:
-        """Targets/s of all workers together; 0: unlimited."""
-        self._controls.set_capacity(targets_per_s)
+    def set_capacity(self, targets_per_s: int, burst: int = 0) -> None:
+        """Targets/s of all workers together; 0: unlimited. burst: targets sent at once, 0 for a quarter of a second."""
+        self._service.set_capacity(targets_per_s, burst)
 
     def set_tiers(self, *, high: float, medium: float, low: float) -> None:
         """Weights of the tiers in the sharing of capacity; 6, 3, 1 unless set."""
-        self._controls.set_tiers(high, medium, low)
+        self._service.set_tiers(high, medium, low)
+
+    def set_sharing(self, shared_by: str) -> None:
+        """What shares within a tier: `tasks`, or `apps` and then the tasks of each."""
+        self._service.set_sharing(shared_by)
+
+    def cap_channel(self, channel: str, targets_per_s: int, burst: int = 0) -> None:
+        """Most targets/s of everything on a channel; 0: no cap."""
+        self._service.cap_channel(channel, Cap(targets_per_s, burst))
+
+    def pause_channel(self, channel: str) -> None:
+        """Nothing more is sent on the channel until `resume_channel`."""
+        self._service.pause_channel(channel, True)
+
+    def resume_channel(self, channel: str) -> None:
+        """Goes on after a pause."""
+        self._service.pause_channel(channel, False)
+
+    def cap_app(self, app: str, targets_per_s: int, burst: int = 0, *, channel: str | None = None) -> None:
+        """Most targets/s of everything of an app, or of what it sends on one channel; 0: no cap."""
+        self._service.cap_app(app, Cap(targets_per_s, burst), channel)
+
+    def weigh_app(self, app: str, weight: float) -> None:
+        """Share among the apps of a tier, where apps share; 1 unless set."""
+        self._service.weigh_app(app, weight)
+
+    def limit_app(self, app: str, *, tasks: int | None = None, targets: int | None = None) -> None:
+        """Most live tasks and most queued targets of an app (`*`: of every app without its own); 0: any number, None:
+        as it is. Submissions beyond raise LimitReached; what is there already stays."""
+        self._service.limit_app(app, tasks, targets)
 
     def globals(self) -> Globals:
-        """Capacity and the tiers' weights."""
+        """The settings of the whole service."""
         return self._connection.registry.globals()
 
     def workers(self) -> list[WorkerBeat]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from dispatcher.control import FORMAT, MAIN_WRITER, Sealed, TaskRecord
 from dispatcher.errors import AudienceMismatch, FairlaneError, TaskEnded, Unreachable
 from dispatcher.task import PushTask
-from producers.acceptance import accept, check_same
+from producers.acceptance import accept, check_admitted, check_same
 from producers.checkpoints import Checkpointer
 from producers.cutter import Begun, Cutter, SlabSource, bodies, cut
 from producers.ports import LaneWriter, Services, Submission
@@ -74,14 +74,16 @@ def submit(
 ) -> SubmitResult:
     """Submits a task, or goes on with it. Blocks until the audience is stored and sealed.
 
-    Raises InvalidInput, AudienceMismatch (the id is taken by another task or audience), TaskEnded (it ended before its
-    audience was complete), Unreachable (submit the same again to go on); what the audience raises goes through.
+    Raises InvalidInput, AudienceMismatch (the id is taken by another task or audience), LimitReached (its app may have
+    no more; nothing was created), TaskEnded (it ended before its audience was complete), NotReady, Unreachable (submit
+    the same again to go on); what the audience raises goes through.
     """
     known = services.registry.submission(task.id) if task.id is not None else None
     if known is None:
         record = accept(
             task, task.id or services.new_id(), _size(task, targets), services.clock.wall_ms(), services.topics
         )
+        check_admitted(record, services.registry.admit(record))
     else:
         check_same(task, known.record)
         record = known.record

@@ -1,7 +1,8 @@
--- Applies a GlobalChange: the last in the topic counts, for each setting.
+-- Applies a GlobalChange: the last in the topic counts, for each setting. Its position is kept under `pos|` and the
+-- field, which cannot be mistaken for a setting of an app or a channel of that name.
 --
 -- KEYS[1] prefix
--- ARGV[1] position, [2] capacity | tiers, [3] value
+-- ARGV[1] position, [2] field (dispatcher/service_settings.py has them all), [3] value
 -- Returns 0
 
 -- include: feed.lua
@@ -9,9 +10,9 @@
 local position, field, value = ARGV[1], ARGV[2], ARGV[3]
 local key = P .. ':globals'
 
-local read = redis.call('HGET', key, field .. '_pos')
+local read = redis.call('HGET', key, 'pos|' .. field)
 if read and read >= position then return 0 end
 
-redis.call('HSET', key, field, value, field .. '_pos', position)
+redis.call('HSET', key, field, value, 'pos|' .. field, position)
 announce('globals', '')
 return 0

@@ -16,6 +16,8 @@ local controls = { tier = ARGV[3], weight = ARGV[4], cap = ARGV[5] }
 local read = redis.call('HGET', key, 'record_pos')
 if read and read <= position then return is_complete(task) end
 
+-- Another app's record, accepted under the same id at the same moment and later in the topic, was applied before.
+if read then list_under_app(task, redis.call('HGET', key, 'app'), false) end
 redis.call('HSET', key, 'record_pos', position, 'tier0', controls.tier, unpack(ARGV, 6))
 for field, value in pairs(controls) do
   if redis.call('HEXISTS', key, field .. '_pos') == 0 then redis.call('HSET', key, field, value) end

@@ -1,5 +1,6 @@
 -- library
 -- include: keys.lua
+-- include: app_tasks.lua
 -- What is derived from a task's hash: where it is listed, and its weight in a shared lane. Called after every change of
 -- the static part, the weight or the end, in whatever order these came.
 
@@ -31,9 +32,12 @@ end
 -- A hash without the static part (its task record has not been read yet, or never will be) does not stay for ever.
 local function reindex(task)
   local key = task_key(task)
-  local got = redis.call('HMGET', key, 'lane', 'shared', 'weight', 'ended', 'finished_ms', 'created_ms')
+  local got = redis.call('HMGET', key, 'lane', 'shared', 'weight', 'ended', 'finished_ms', 'created_ms', 'app')
   local lane, ended = got[1], (got[4] or '') ~= ''
-  if lane then redis.call('ZADD', P .. ':index', got[6], task) end
+  if lane then
+    redis.call('ZADD', P .. ':index', got[6], task)
+    list_under_app(task, got[7], not ended)
+  end
   if ended then
     redis.call('ZADD', P .. ':ended', got[5], task)
     redis.call('ZREM', P .. ':tasks', task)

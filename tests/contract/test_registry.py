@@ -366,6 +366,7 @@ def everything(view: RedisView) -> dict[bytes, object]:
         if key not in (b"test:feed", b"test:version"):
             kind = view.command("TYPE", key)
             read = {b"hash": ("HGETALL", key), b"zset": ("ZRANGE", key, 0, -1, "WITHSCORES"), b"string": ("GET", key)}
+            read[b"set"] = ("SORT", key, "ALPHA")
             found[key] = (view.command(*read[kind]), view.command("PTTL", key) > 0)
     return found
 

@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 
 from dispatcher.control import Checkpoint, Sealed, TaskRecord
 from dispatcher.envelope import decode_message
-from dispatcher.errors import AudienceMismatch, InvalidInput, TaskEnded, Unreachable
+from dispatcher.errors import (
+    AudienceMismatch,
+    FairlaneError,
+    InvalidInput,
+    LimitReached,
+    NotReady,
+    TaskEnded,
+    Unreachable,
+)
 from dispatcher.task import PushTask
 from dispatcher.topics import Topics
+from dispatcher.view import Admission
 from producers.cutter import Slab
 from producers.submit import SubmitProgress, SubmitResult, Watchers, submit
 from producers.targets_file import TargetsFile
@@ -299,14 +308,56 @@ def test_a_lane_that_vanishes_under_a_cancelled_task_is_no_failure() -> None:
     assert run(world, push(), ["a"]).stopped == "cancelled"
 
 
-def test_without_redis_a_new_task_is_stored_and_the_caller_told_to_go_on() -> None:
+def test_without_redis_a_new_task_is_not_accepted() -> None:
+    """Whether its app may have one more is not known then."""
     world = World()
     world.redis_gone = True
+    with pytest.raises(Unreachable):
+        run(world, push(id=None), ["a"])
+    assert (world.records, world.lanes) == ([], {})
+
+
+@pytest.mark.parametrize(
+    ("admission", "error", "said"),
+    [
+        (Admission("tasks", 3, 3), LimitReached, "limit of 3 tasks: it has 3 live tasks"),
+        (
+            Admission("targets", 1_000, 998),
+            LimitReached,
+            "998 queued targets and 4 more",
+        ),
+        (Admission("view"), NotReady, "being rebuilt"),
+    ],
+)
+def test_a_task_over_a_limit_of_its_app_creates_nothing(
+    admission: Admission, error: type[FairlaneError], said: str
+) -> None:
+    world = World(admission=admission)
+    with pytest.raises(error, match=said) as refused:
+        run(world, push(), ["a", "b", "c", "d"])
+    assert refused.value.retryable
+    assert (world.records, world.lanes) == ([], {})
+
+
+def test_a_known_task_goes_on_whatever_the_limits_of_its_app() -> None:
+    world = World()
+    run(world, push(), ["a"])
+    world.admission = Admission("tasks", 1, 1)
+    assert run(world, push(), ["a"]).accepted == 1
+
+
+def test_when_redis_goes_away_a_new_task_is_stored_and_the_caller_told_to_go_on() -> None:
+    world = World()
+
+    def fault(step: str) -> None:
+        world.redis_gone = world.redis_gone or step == "append TaskRecord"
+
+    world.fault = fault
     with pytest.raises(Unreachable, match=r"is stored.*id='made-1' again"):
         run(world, push(id=None), ["a"])
     assert [type(record) for record in world.records] == [TaskRecord]
     assert all(not bodies for bodies in world.lanes.values())
-    world.redis_gone = False
+    world.redis_gone, world.fault = False, lambda step: None
     assert run(world, push(id="made-1"), ["a"]).accepted == 1
 
 

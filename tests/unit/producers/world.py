@@ -39,7 +39,7 @@ class World:
     redis_gone: bool = False
     in_flight: list[tuple[int, int, int]] = field(default_factory=list)
     """What the registry answers in turn: targets, claims, sent."""
-    admission: Admission = Admission()
+    admission: Admission = field(default_factory=Admission)
 
     def step(self, name: str) -> None:
         self.fault(name)

@@ -1,0 +1,102 @@
+"""Live controls of what all tasks share: capacity, tiers, caps of channels and apps, admission."""
+
+from collections.abc import Callable
+
+from pydantic import TypeAdapter, ValidationError
+
+from dispatcher import service_settings as fields
+from dispatcher.control import FORMAT, GlobalChange
+from dispatcher.errors import InvalidInput
+from dispatcher.service_settings import EVERY_APP, Cap
+from dispatcher.task import MAX_TARGETS, MAX_WEIGHT, MIN_WEIGHT, Name
+from dispatcher.tier import MILLI
+from producers.changes import store_change
+from producers.ports import Services
+
+_name = TypeAdapter(Name)
+
+
+class ServiceControls:
+    """Changes the settings of the whole service. services: called when first needed, since it connects.
+
+    All raise InvalidInput and Unreachable, and return once the registry holds the change; workers follow within 200 ms.
+    """
+
+    def __init__(self, services: Callable[[], Services]) -> None:
+        self._services = services
+
+    def set_capacity(self, targets_per_s: int, burst: int = 0) -> None:
+        """Of all workers together; 0: unlimited. burst: targets sent at once, 0 for a quarter of a second's worth."""
+        self._change(fields.CAPACITY, Cap(targets_per_s, burst).checked("capacity").text)
+
+    def set_tiers(self, high: float, medium: float, low: float) -> None:
+        """Weights of the tiers, 0.001 to 1,000 each."""
+        weights = {"high": high, "medium": medium, "low": low}
+        self._change(fields.TIER_WEIGHTS, ":".join(str(_milli(name, weight)) for name, weight in weights.items()))
+
+    def set_sharing(self, shared_by: str) -> None:
+        """What shares within a tier: `tasks`, or `apps` (and then the tasks of each)."""
+        if shared_by not in fields.SHARED_BY:
+            raise InvalidInput(f"sharing: is {shared_by!r}; it can be {' or '.join(fields.SHARED_BY)}.")
+        self._change(fields.SHARING, shared_by)
+
+    def cap_channel(self, channel: str, cap: Cap) -> None:
+        """Most targets/s of everything on a channel; Cap(0): no cap."""
+        self._cap(fields.channel_pool(_named("channel", channel)), cap, f"cap of channel {channel}")
+
+    def cap_app(self, app: str, cap: Cap, channel: str | None = None) -> None:
+        """Most targets/s of everything of an app, or of what it sends on one channel; Cap(0): no cap."""
+        _named("app", app)
+        if channel is None:
+            self._cap(fields.app_pool(app), cap, f"cap of app {app}")
+        else:
+            pool = fields.app_channel_pool(app, _named("channel", channel))
+            self._cap(pool, cap, f"cap of app {app} on channel {channel}")
+
+    def pause_channel(self, channel: str, paused: bool) -> None:
+        """Nothing is sent on a channel until it is resumed. Nothing in flight is called back."""
+        self._change(fields.paused_field(_named("channel", channel)), "1" if paused else "0")
+
+    def weigh_app(self, app: str, weight: float) -> None:
+        """Share among the apps of a tier, 0.001 to 1,000, where apps share."""
+        self._change(fields.app_weight_field(_named("app", app)), str(_milli("weight", weight)))
+
+    def limit_app(self, app: str, tasks: int | None = None, targets: int | None = None) -> None:
+        """Most live tasks and most queued targets of an app, at its next submission; 0: any number, None: as it is.
+        app `*`: every app that has no limit of its own."""
+        if app != EVERY_APP:
+            _named("app", app)
+        given = {fields.task_limit_field(app): tasks, fields.target_limit_field(app): targets}
+        checked = {field: _limit(number) for field, number in given.items() if number is not None}
+        if not checked:
+            raise InvalidInput("limit: name a number of tasks, of targets, or both.")
+        for field, text in checked.items():
+            self._change(field, text)
+
+    def _cap(self, pool: str, cap: Cap, name: str) -> None:
+        self._change(fields.cap_field(pool), cap.checked(name).text)
+
+    def _change(self, field: str, value: str) -> None:
+        services = self._services()
+        store_change(services, GlobalChange(FORMAT, field, value, services.clock.wall_ms()))
+
+
+def _named(kind: str, name: str) -> str:
+    try:
+        return _name.validate_python(name)
+    except ValidationError:
+        raise InvalidInput(
+            f"{kind}: is {name!r}; it is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit."
+        ) from None
+
+
+def _milli(name: str, weight: float) -> int:
+    if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
+        raise InvalidInput(f"{name}: is {weight}; it can be {MIN_WEIGHT} to {MAX_WEIGHT:,}.")
+    return round(weight * MILLI)
+
+
+def _limit(number: int) -> str:
+    if number != int(number) or not 0 <= number <= MAX_TARGETS:
+        raise InvalidInput(f"limit: is {number}; it is a whole number, 0 (for none) to {MAX_TARGETS:,}.")
+    return str(int(number))

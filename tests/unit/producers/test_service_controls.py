@@ -1,0 +1,89 @@
+"""Settings of the whole service: stored under the fields that all read, refused where they make no sense."""
+
+from collections.abc import Callable
+
+import pytest
+
+from dispatcher.control import GlobalChange
+from dispatcher.errors import InvalidInput, Unreachable
+from dispatcher.service_settings import Cap
+from producers.service_controls import ServiceControls
+from tests.unit.producers.world import World
+
+Change = Callable[[ServiceControls], None]
+
+
+@pytest.mark.parametrize(
+    ("change", "stored"),
+    [
+        (lambda c: c.set_capacity(3_000), {"capacity": "3000"}),
+        (lambda c: c.set_capacity(3_000, 50), {"capacity": "3000:50"}),
+        (lambda c: c.set_capacity(0), {"capacity": "0"}),
+        (lambda c: c.set_tiers(6, 3, 0.5), {"tiers": "6000:3000:500"}),
+        (lambda c: c.set_sharing("apps"), {"sharing": "apps"}),
+        (lambda c: c.cap_channel("http", Cap(500, 20)), {"cap:channel:http": "500:20"}),
+        (lambda c: c.cap_channel("http", Cap(0)), {"cap:channel:http": "0"}),
+        (lambda c: c.cap_app("shop", Cap(9)), {"cap:app:shop": "9"}),
+        (lambda c: c.cap_app("shop", Cap(9), "http"), {"cap:app_channel:shop/http": "9"}),
+        (lambda c: c.pause_channel("http", True), {"channel_paused:http": "1"}),
+        (lambda c: c.pause_channel("http", False), {"channel_paused:http": "0"}),
+        (lambda c: c.weigh_app("shop", 2.5), {"app_weight:shop": "2500"}),
+        (lambda c: c.limit_app("shop", tasks=3), {"limit:tasks:shop": "3"}),
+        (lambda c: c.limit_app("*", tasks=0, targets=10**9), {"limit:tasks:*": "0", "limit:targets:*": "1000000000"}),
+    ],
+)
+def test_a_setting_is_stored_and_then_applied(change: Change, stored: dict[str, str]) -> None:
+    world = World()
+    change(ServiceControls(world.services))
+    assert {r.field: r.value for r in world.records if isinstance(r, GlobalChange)} == stored
+    assert world.steps == ["append GlobalChange", "apply GlobalChange"] * len(stored)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.set_capacity(-1),
+        lambda c: c.set_capacity(1.5),
+        lambda c: c.set_capacity(10**10),
+        lambda c: c.set_capacity(0, 5),
+        lambda c: c.set_tiers(1, 0, 1),
+        lambda c: c.set_tiers(1, float("nan"), 1),
+        lambda c: c.set_sharing("teams"),
+        lambda c: c.cap_channel("a/b", Cap(1)),
+        lambda c: c.cap_channel("http", Cap(-1)),
+        lambda c: c.cap_app("", Cap(1)),
+        lambda c: c.cap_app("*", Cap(1)),
+        lambda c: c.cap_app("shop", Cap(1), "x:y"),
+        lambda c: c.pause_channel("-", True),
+        lambda c: c.weigh_app("shop", 0),
+        lambda c: c.limit_app("shop"),
+        lambda c: c.limit_app("shop", tasks=-1),
+        lambda c: c.limit_app("shop", targets=1.5),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_stored(change: Change) -> None:
+    world = World()
+    with pytest.raises(InvalidInput):
+        change(ServiceControls(world.services))
+    assert world.records == []
+
+
+@pytest.mark.parametrize(
+    ("text", "cap"), [("100", Cap(100)), ("100:20", Cap(100, 20)), ("none", Cap(0)), ("0", Cap(0))]
+)
+def test_caps_as_written(text: str, cap: Cap) -> None:
+    assert Cap.parse(text) == cap
+
+
+@pytest.mark.parametrize("text", ["", "many", "1.5", "-1", "1:", ":1", "1:2:3", "0:5", "10000000000", "1e3"])
+def test_caps_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(InvalidInput, match="cap"):
+        Cap.parse(text)
+
+
+def test_without_redis_a_setting_is_stored_and_the_caller_told_so() -> None:
+    world = World()
+    world.redis_gone = True
+    with pytest.raises(Unreachable, match=r"is stored.*by itself"):
+        ServiceControls(world.services).set_capacity(1)
+    assert len(world.records) == 1
