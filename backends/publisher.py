@@ -16,7 +16,7 @@ import pulsar
 from backends.pulsar_client import failure_of, let_go, translated
 from dispatcher.clock import Clock
 from dispatcher.envelope import MAX_ENVELOPE_BYTES, Envelope, encode_envelope
-from dispatcher.errors import FairlaneError, InvalidInput, Unreachable
+from dispatcher.errors import FairlaneError, InvalidInput, NotFound, Unreachable
 from dispatcher.ports import Done
 
 _PIECE_MESSAGES = 100
@@ -262,6 +262,10 @@ class _Lane:
         return now_s - self.moved_s
 
 
+CreateLane = Callable[[str], None]
+"""Creates a lane's topic and its subscription; raises NotFound if that lane should not be there."""
+
+
 class LanePublisher:
     """Implements EnvelopePublisher, for retries and moves: never blocks its caller and never raises; `done` is called
     once, when all envelopes of the call are stored, or with what went wrong (publish again then; there may be copies).
@@ -269,9 +273,17 @@ class LanePublisher:
     One thread owns the producers and sends; making one takes a round trip and is left to a few others.
     """
 
-    def __init__(self, client: pulsar.Client, clock: Clock, settings: PublisherSettings = PublisherSettings()) -> None:
+    def __init__(
+        self,
+        client: pulsar.Client,
+        clock: Clock,
+        settings: PublisherSettings = PublisherSettings(),
+        create: CreateLane | None = None,
+    ) -> None:
+        """create: called, in a thread of its own, when a lane's topic is missing."""
         self._client = client
         self._clock = clock
+        self._create = create
         self._settings = settings
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lanes: OrderedDict[str, _Lane] = OrderedDict()
@@ -348,11 +360,20 @@ class LanePublisher:
     def _make(self, name: str) -> None:
         """In a maker's thread."""
         try:
-            producer = LaneProducer(self._client, name, self._settings.producer)
+            producer = self._producer_of(name)
         except FairlaneError as error:
             self._jobs.put(partial(self._not_made, name, error))
         else:
             self._jobs.put(partial(self._made, name, producer))
+
+    def _producer_of(self, name: str) -> LaneProducer:
+        try:
+            return LaneProducer(self._client, name, self._settings.producer)
+        except NotFound:
+            if self._create is None:
+                raise
+        self._create(name)
+        return LaneProducer(self._client, name, self._settings.producer)
 
     def _made(self, name: str, producer: LaneProducer) -> None:
         lane = self._lanes[name]

@@ -13,10 +13,10 @@ STATE_FIELDS = ("ended", "cancelled", "expires_ms", "paused", "start_ms", "lane"
 """Lead every row: the scripts need them themselves."""
 LIVE_FIELDS = (
     *STATE_FIELDS, "shared", "weight", "chunk", "channel", "sealed", "published", "finals", "hold", "total", "cap",
-    "claims", "cancelled_n", "override",
+    "claims", "cancelled_n", "override", "expected",
 )  # fmt: skip
 VIEW_FIELDS = (
-    *LIVE_FIELDS, "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused", "expected",
+    *LIVE_FIELDS, "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused",
     "created_ms", "first_outcome_ms", "finished_ms",
 )  # fmt: skip
 SUBMISSION_FIELDS = (
@@ -33,7 +33,8 @@ class LiveTask(NamedTuple):
     """A task that has not ended, as the workers need it. weight in thousandths; cap in targets/s, 0 for none; *_ms wall
     times, 0 for none. published: targets known to be in its lane; total: known once sealed; finals: targets with an
     outcome; claims: how many are in force; cancelled: whether a cancel was asked for, whatever the state says.
-    override: the edited message, as in dispatcher.control.encode_override; empty if it was never edited."""
+    override: the edited message, as in dispatcher.control.encode_override; empty if it was never edited. expected:
+    targets, -1 if not known."""
 
     id: str
     state: str
@@ -56,6 +57,12 @@ class LiveTask(NamedTuple):
     cancelled: bool
     cancelled_targets: int
     override: bytes = b""
+    expected: int = -1
+
+    @property
+    def pending(self) -> int:
+        """Targets known to be in its lane that have no outcome."""
+        return max(0, (self.total if self.sealed else self.published) - self.finals)
 
 
 class EndedTask(NamedTuple):
@@ -71,8 +78,8 @@ class EndedTask(NamedTuple):
 class SubmissionRow(NamedTuple):
     """How far a task's submission has come. state: as in TaskView; ended: its tombstone is written; checkpoint: the
     furthest of the main writer; seal: the one that counts (None too for a task that was closed before its seal).
-    shares_lane: whether it still does; override: the number of the last edit of its message, 0 for none; override_pos: its
-    place in the control topic."""
+    shares_lane: whether it still does; override: the number of the last edit of its message, 0 for none;
+    override_pos: its place in the control topic."""
 
     record: TaskRecord
     state: str
@@ -118,13 +125,13 @@ def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
     task, state, values = answer
     (
         _, cancelled, expires_ms, _, start_ms, lane, app, tier, shared, weight, chunk, channel, sealed, published,
-        finals, hold, total, cap, claims, cancelled_n, override,
+        finals, hold, total, cap, claims, cancelled_n, override, expected,
     ) = values  # fmt: skip
     return LiveTask(
         task.decode(), state.decode(), _text(app), _text(tier), int(weight or 0), int(cap or 0), _text(channel),
         _text(lane), shared == b"1", int(chunk or 0), hold == b"1", int(start_ms or 0), int(expires_ms or 0),
         sealed == b"1", int(published or 0), int(total or 0), int(finals or 0), int(claims or 0), cancelled == b"1",
-        int(cancelled_n or 0), override or b"",
+        int(cancelled_n or 0), override or b"", int(expected or -1),
     )  # fmt: skip
 
 

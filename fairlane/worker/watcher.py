@@ -8,7 +8,9 @@ from typing import Protocol
 
 from backends.task_rows import LiveTask
 from dispatcher.clock import Clock
+from dispatcher.control import override_message
 from dispatcher.errors import Unreachable
+from dispatcher.events import LanesChanged
 from dispatcher.lease import LaneKind
 from dispatcher.ports import LaneInfo
 from dispatcher.tier import MILLI, TIERS, Tier
@@ -54,14 +56,15 @@ class WatchSettings:
 
 
 class LaneWatcher:
-    """One thread. changed: told all lanes to hold, whenever something changed; cheap and from this thread."""
+    """One thread. changed: told all lanes to hold, and all edited messages, whenever something changed; cheap and from
+    this thread."""
 
     def __init__(
         self,
         tasks: LiveTasks,
         feed: ChangeFeed,
         topics: Topics,
-        changed: Callable[[list[LaneInfo]], None],
+        changed: Callable[[LanesChanged], None],
         clock: Clock,
         settings: WatchSettings,
     ) -> None:
@@ -72,7 +75,7 @@ class LaneWatcher:
         self._clock = clock
         self._settings = settings
         self._live: list[LiveTask] = []
-        self._told: list[LaneInfo] | None = None
+        self._told: LanesChanged | None = None
         self._place: bytes | None = None
         self._version = -1
         self._full_s = float("-inf")
@@ -105,9 +108,10 @@ class LaneWatcher:
         """Said again after a change even if the lanes are the same: it unparks lanes."""
         lanes = [lane for lane in standing_lanes(self._topics) if lane.tier in self._settings.tiers]
         lanes += self._own_lanes()
-        if told_again or lanes != self._told:
-            self._told = lanes
-            self._changed(lanes)
+        now = LanesChanged(lanes, {task.id: override_message(task.override) for task in self._live if task.override})
+        if told_again or now != self._told:
+            self._told = now
+            self._changed(now)
 
     def _own_lanes(self) -> list[LaneInfo]:
         now_ms = self._clock.wall_ms()

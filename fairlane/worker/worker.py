@@ -10,6 +10,7 @@ import threading
 from backends import pulsar_client
 from backends.dead_letter_topic import DeadLetterTopic
 from backends.feed import Feed
+from backends.missing_lanes import MissingLanes
 from backends.publisher import LanePublisher
 from backends.redis_view import CLAIM_MAX_MS
 from consumers.channel_registry import load_channels
@@ -19,7 +20,7 @@ from consumers.prefetch import PrefetchSettings
 from dispatcher.clock import Clock
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
-from dispatcher.events import Drain, Event, LaneReady, LanesChanged
+from dispatcher.events import Drain, Event, LaneReady
 from fairlane import __version__
 from fairlane.settings import Settings
 from fairlane.worker.call_times import CallTimes
@@ -71,7 +72,8 @@ class Worker:
         self._pulsar = open_pulsar(pulsar)
         self._lanes_client = pulsar_client.connect(pulsar)
         self._dead_letters = DeadLetterTopic(self._pulsar.client, topics)
-        self._publisher = LanePublisher(self._pulsar.client, self._clock)
+        self._missing = MissingLanes(self._pulsar.admin, self._redis.registry)
+        self._publisher = LanePublisher(self._pulsar.client, self._clock, create=self._missing.create)
         self._feed = Feed(self._redis.view)
 
     @property
@@ -121,7 +123,7 @@ class Worker:
             redis.registry,
             self._feed,
             self._pulsar.topics,
-            lambda lanes: self._inbox.put(LanesChanged(lanes)),
+            self._inbox.put,
             clock,
             WatchSettings(max_lanes=self._settings.worker.max_lanes, tiers=self._settings.worker.tiers),
         )

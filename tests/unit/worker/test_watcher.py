@@ -1,11 +1,15 @@
 """The engine is told of the lanes it should hold: those of tasks that may be sent now, and the standing ones."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
 from backends.task_rows import LiveTask
 from dispatcher.clock import VirtualClock
+from dispatcher.control import encode_override
+from dispatcher.envelope import encode_message
+from dispatcher.events import LanesChanged
 from dispatcher.lease import LaneKind
 from dispatcher.ports import LaneInfo
 from dispatcher.tier import Tier
@@ -49,11 +53,16 @@ class Watch:
     registry: Registry = field(default_factory=Registry)
     clock: VirtualClock = field(default_factory=VirtualClock)
     told: list[list[LaneInfo]] = field(default_factory=list)
+    overrides: Mapping[str, bytes] = field(default_factory=dict)
 
     settings: WatchSettings = field(default_factory=lambda: WatchSettings(max_lanes=3))
 
     def __post_init__(self) -> None:
-        self.watcher = LaneWatcher(self.registry, NoFeed(), TOPICS, self.told.append, self.clock, self.settings)
+        self.watcher = LaneWatcher(self.registry, NoFeed(), TOPICS, self.tell, self.clock, self.settings)
+
+    def tell(self, changed: LanesChanged) -> None:
+        self.told.append(list(changed.lanes))
+        self.overrides = changed.overrides
 
     def own(self) -> list[str]:
         return [lane.task for lane in self.told[-1] if lane.kind == LaneKind.OWN]
@@ -64,6 +73,18 @@ def test_standing_lanes_are_held_always() -> None:
     watch.watcher.look(changes=False)
     assert watch.told == [standing_lanes(TOPICS)]
     assert len(standing_lanes(TOPICS)) == 2 + 15
+
+
+def test_edited_messages_are_told_of_tasks_in_every_lane() -> None:
+    override = encode_override(3, {"body": "new"}).encode()
+    watch = Watch(Registry([live("own"), live("small", shared=True)]))
+    watch.watcher.look(changes=False)
+    assert watch.overrides == {}
+    watch.registry.tasks = [live("own", override=override), live("small", shared=True, override=override)]
+    watch.registry.number += 1
+    watch.watcher.look(changes=False)
+    message = bytes(encode_message({"body": "new"}))
+    assert watch.overrides == {"own": message, "small": message}
 
 
 @pytest.mark.parametrize(
