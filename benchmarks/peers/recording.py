@@ -1,0 +1,59 @@
+"""What every peer's handler does with a message: append one record to the process' own
+file, and, where the row is paced, take as long as sending would.
+
+bullmq_peer.js has the same in JavaScript. The settings come from the environment, set by crew.py.
+"""
+
+import os
+import time
+from pathlib import Path
+
+RECORD_BYTES = 40
+SLACK_S = 0.1
+"""How much unused capacity a paced worker may catch up with: hides what a message costs besides its handling."""
+GATE_POLL_S = 0.001
+
+
+def record(time_us: int, task: str, sequence: int, targets: int) -> bytes:
+    """One record of fixed size: when (wall, us), which message of which task, how many targets."""
+    return b"%016d %-8s %08d %04d\n" % (time_us, task.encode(), sequence, targets)
+
+
+class Recorder:
+    """gate: a folder in which each worker leaves a file when it holds its first message, and the number to wait for.
+    pace: targets/s of this process, 0 for as fast as it can."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        folder = Path(environment["PEER_RECORDS"])
+        self._file = os.open(folder / f"{os.getpid()}.records", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._pace = float(environment.get("PEER_PACE", "0"))
+        self._gate = Path(environment["PEER_GATE"])
+        self._workers = int(environment.get("PEER_WORKERS", "1"))
+        self._open = False
+        self._free_s = 0.0
+
+    def handle(self, task: str, sequence: int, targets: int) -> None:
+        """Blocks while the gate is closed, and, where paced, while it sends."""
+        if not self._open:
+            self._pass_gate()
+        self.append(task, sequence, targets)
+        if self._pace:
+            self._send(targets)
+
+    def append(self, task: str, sequence: int, targets: int) -> None:
+        """The handling itself."""
+        os.write(self._file, record(time.time_ns() // 1000, task, sequence, targets))
+
+    def _pass_gate(self) -> None:
+        (self._gate / str(os.getpid())).touch()
+        while len(os.listdir(self._gate)) < self._workers:  # noqa: PTH208  # cheaper, and polled
+            time.sleep(GATE_POLL_S)
+        self._open = True
+
+    def _send(self, targets: int) -> None:
+        """Takes as long as sending them would. The record is there already: a message counts as handled when its
+        sending begins, so that no peer's wait includes its own sending."""
+        now = time.monotonic()
+        self._free_s = max(self._free_s, now - SLACK_S) + targets / self._pace
+        if self._free_s > now:
+            time.sleep(self._free_s - now)

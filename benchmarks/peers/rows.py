@@ -1,0 +1,187 @@
+"""The rows of the table: each a piece of work, and the figures that its records give."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import records
+from crew import CAPACITY, Run
+from processes import Failed, wait_for
+
+TIERS = ("high", "medium", "low")
+WANTED = {"high": 60.0, "medium": 30.0, "low": 10.0}
+CHUNK = 10
+"""Targets a message in the paced rows, unless the row says otherwise."""
+PROBE_TARGETS, PROBE_EVERY_S = 10, 0.2
+STALLED_S = 30.0
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a run is. part: of the throughput's targets; window_s: of a paced measurement; probes: small high
+    tasks; large, small: targets of the fairness row's tasks."""
+
+    part: float
+    window_s: float
+    probes: int
+    large: int
+    small: int
+
+
+FULL = Size(part=1.0, window_s=10.0, probes=40, large=100_000, small=1_000)
+QUICK = Size(part=0.1, window_s=3.0, probes=8, large=6_000, small=200)
+SMALL_TASKS = 9
+
+
+def throughput(run: Run, size: Size, chunk: int) -> Figures:
+    """Six tasks, two a tier, are submitted; then two workers handle them as fast as they can."""
+    total = int(run.peer.sizes[chunk] * size.part)
+    each = total // 6 // chunk * chunk
+    took = [run.submit(f"t{n}", TIERS[n // 2], n * each, each, chunk)["seconds"] for n in range(6)]
+    run.work()
+    _until_handled(run, 6 * each // chunk)
+    handled = records.read(run.records)
+    span_s = handled[-1].at_s - handled[0].at_s
+    return {
+        "submitted_targets_s": 6 * each / sum(took),
+        "handled_targets_s": sum(one.targets for one in handled[1:]) / span_s,
+        "targets": 6 * each,
+        "span_s": span_s,
+        "missing": 6 * each // chunk - len({(one.task, one.sequence) for one in handled}),
+        "repeated": records.repeated(handled),
+    }
+
+
+def _until_handled(run: Run, messages: int) -> None:
+    """Raises Failed if a worker falls or nothing is handled for a while."""
+    seen, moved = 0, time.monotonic()
+    while (now := run.so_far()) < messages:
+        if now > seen:
+            seen, moved = now, time.monotonic()
+        if words := run.fallen():
+            raise Failed(f"a worker ended: {words}")
+        if time.monotonic() - moved > STALLED_S:
+            raise Failed(f"nothing was handled for {STALLED_S:.0f} s, after {now} of {messages} messages")
+        time.sleep(0.05)
+
+
+def _fill(run: Run, tiers: tuple[str, ...], seconds: float, chunk: int) -> None:
+    """Backlogs each of the tiers for that many seconds of the whole capacity, with two tasks."""
+    each = max(math.ceil(CAPACITY * seconds / 2 / chunk) * chunk, 6_000)
+    for number, tier in enumerate(tiers):
+        for half in range(2):
+            run.submit(f"{tier[0]}{half}", tier, (2 * number + half) * each, each, chunk)
+
+
+def _window(run: Run, size: Size) -> list[records.Handled]:
+    """What is handled in the window, which begins a second after the first message."""
+    wait_for("the first message", lambda: run.so_far() > 0, 60)
+    began = time.time() + 1.0
+    time.sleep(1.2 + size.window_s)
+    return [one for one in records.read(run.records) if began <= one.at_s < began + size.window_s]
+
+
+def _shares(handled: list[records.Handled]) -> dict[str, float]:
+    """Percent of the targets by tier, told from the task's first letter."""
+    total = sum(one.targets for one in handled) or 1
+    return {tier: 100 * sum(h.targets for h in handled if h.task[0] == tier[0]) / total for tier in TIERS}
+
+
+def shares(run: Run, size: Size) -> Figures:
+    """All tiers have a backlog: how is the capacity shared?"""
+    _fill(run, TIERS, size.window_s + 4, CHUNK)
+    run.work()
+    handled = _window(run, size)
+    found = _shares(handled)
+    return {
+        **{f"{tier}_percent": share for tier, share in found.items()},
+        "deviation_points": statistics.mean(abs(found[tier] - WANTED[tier]) for tier in TIERS),
+        "handled_targets_s": sum(one.targets for one in handled) / size.window_s,
+    }
+
+
+def idle_tier(run: Run, size: Size) -> Figures:
+    """High has nothing to send: is its share of the capacity used by the others?"""
+    _fill(run, TIERS[1:], size.window_s + 4, CHUNK)
+    run.work()
+    handled = _window(run, size)
+    used = sum(one.targets for one in handled) / size.window_s / CAPACITY
+    found = _shares(handled)
+    return {"used_percent": 100 * used, "medium_percent": found["medium"], "low_percent": found["low"]}
+
+
+def wait(run: Run, size: Size, chunk: int) -> Figures:
+    """Small high tasks come while medium and low have a backlog: from the call of submit to the last target handled."""
+    _fill(run, TIERS[1:], size.probes * PROBE_EVERY_S + 6, chunk)
+    run.work()
+    wait_for("messages to be handled", lambda: run.so_far() > 1 + CAPACITY // chunk, 60)
+    probes = {}
+    for number in range(size.probes):
+        probes[f"p{number}"] = run.submit(f"p{number}", "high", number * 10, PROBE_TARGETS, PROBE_TARGETS)
+        time.sleep(PROBE_EVERY_S)
+    ended = _ends(run, set(probes), 30)
+    waits = sorted(1000 * (ended[task] - probe["called_s"]) for task, probe in probes.items())
+    return {
+        "p50_ms": statistics.median(waits),
+        "p99_ms": waits[math.ceil(len(waits) * 0.99) - 1],
+        "submit_p50_ms": 1000 * statistics.median(probe["seconds"] for probe in probes.values()),
+    }
+
+
+def _ends(run: Run, tasks: set[str], timeout_s: float) -> dict[str, float]:
+    """Wall time at which the last message of each task was handled; waits until all of the tasks have begun."""
+    wait_for("the small tasks", lambda: tasks <= {one.task for one in records.read(run.records)}, timeout_s, 0.25)
+    return {one.task: one.at_s for one in records.read(run.records)}
+
+
+def behind_a_large(run: Run, size: Size) -> Figures:
+    """A large task, then nine small ones in the same tier: when does each small one end, from the first message on?"""
+    run.submit("large", "high", 0, size.large, CHUNK)
+    for number in range(SMALL_TASKS):
+        run.submit(f"s{number}", "high", size.large + number * size.small, size.small, CHUNK)
+    run.work()
+    wanted = SMALL_TASKS * size.small // CHUNK
+    limit_s = 30 + 2 * (size.large + SMALL_TASKS * size.small) / CAPACITY
+
+    def through() -> bool:
+        return sum(one.task[0] == "s" for one in records.read(run.records)) >= wanted
+
+    wait_for("the small tasks", through, limit_s, 1.0)
+    handled = records.read(run.records)
+    ends = {one.task: one.at_s - handled[0].at_s for one in handled if one.task[0] == "s"}
+    ordered = sorted(ends.values())
+    return {"first_s": ordered[0], "median_s": statistics.median(ordered), "last_s": ordered[-1]}
+
+
+@dataclass(frozen=True)
+class Row:
+    """measure: one run. key: the figure that decides who is ahead, the greater the better unless `less`. level: within
+    this much of each other (a part, or for points and ms an amount) two are level. runs: in a full measurement."""
+
+    name: str
+    title: str
+    measure: Callable[[Run, Size], Figures]
+    key: str
+    less: bool
+    level: float
+    paced: bool
+    runs: int
+    chunk: int = CHUNK
+
+
+ROWS = (
+    Row("throughput-1", "targets/s, 1 a message", lambda run, size: throughput(run, size, 1),
+        "handled_targets_s", False, 0.05, False, 3, 1),
+    Row("throughput-500", "targets/s, 500 a message", lambda run, size: throughput(run, size, 500),
+        "handled_targets_s", False, 0.05, False, 3, 500),
+    Row("shares", "shares, all tiers backlogged", shares, "deviation_points", True, 0.5, True, 1),
+    Row("idle-tier", "capacity used, high idle", idle_tier, "used_percent", False, 2.0, True, 1),
+    Row("wait-10", "wait of a small high task, 10 a message", lambda run, size: wait(run, size, 10),
+        "p50_ms", True, 2.0, True, 1),
+    Row("wait-100", "wait of a small high task, 100 a message", lambda run, size: wait(run, size, 100),
+        "p50_ms", True, 2.0, True, 1, 100),
+    Row("behind", "small tasks behind a large one", behind_a_large, "median_s", True, 0.1, True, 1),
+)  # fmt: skip
