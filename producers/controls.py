@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from dispatcher.control import FORMAT, ControlChange, GlobalChange, encode_override
-from dispatcher.errors import InvalidInput, NotFound, TaskEnded, Unreachable
+from dispatcher.errors import NotFound, TaskEnded, Unreachable
 from dispatcher.service_settings import Cap
-from dispatcher.task import MAX_CAP, MAX_WEIGHT, MIN_WEIGHT, Message, invalid_input
-from dispatcher.tier import MILLI, Tier
+from dispatcher.task import Message, invalid_input
+from dispatcher.tier import Tier
 from producers.ports import InFlight, Services, Submission
 from producers.task_changes import Changes
 
@@ -38,7 +38,7 @@ class Edit:
 
 
 class Controls:
-    """Changes tasks and the settings of the whole service. services: called when first needed, since it connects."""
+    """Changes tasks. services: called when first needed, since it connects."""
 
     def __init__(self, services: Callable[[], Services]) -> None:
         self._services = services
@@ -103,16 +103,6 @@ class Controls:
         ours = now.edited_at in ("", positions[-1])
         return Edit(now.edits if ours else found.edits + 1, now.edits)
 
-    def set_capacity(self, targets_per_s: int) -> None:
-        """Of all workers together; 0: unlimited."""
-        self._change_global("capacity", str(_whole("capacity", targets_per_s)))
-
-    def set_tiers(self, high: float, medium: float, low: float) -> None:
-        """Weights of the tiers, 0.001 to 1,000 each."""
-        weights = {"high": high, "medium": medium, "low": low}
-        milli = [_milli(name, weight, MIN_WEIGHT, MAX_WEIGHT) for name, weight in weights.items()]
-        self._change_global("tiers", ":".join(map(str, milli)))
-
     def _open(self, task: str) -> Submission:
         """A task that takes changes."""
         found = self._known(task)
@@ -135,9 +125,6 @@ class Controls:
         if leaves:
             services.lanes.create(lane)
         return store(services, changes_of(services, task, fields, lane if leaves else ""))
-
-    def _change_global(self, field: str, value: str) -> None:
-        store(self._services(), [GlobalChange(FORMAT, field, value, self._services().clock.wall_ms())])
 
 
 def leaves_shared_lane(fields: Mapping[str, str]) -> bool:
@@ -180,15 +167,3 @@ def _sent(counts: Mapping[str, InFlight]) -> int:
 def _refuse_ended(found: Submission) -> None:
     if found.ended:
         raise TaskEnded(f"Task {found.record.task} has ended ({found.stopped}) and takes no more changes.")
-
-
-def _milli(name: str, number: float, low: float, high: float) -> int:
-    if not low <= number <= high:
-        raise InvalidInput(f"{name}: is {number}; it can be {low} to {high:,}.")
-    return round(number * MILLI)
-
-
-def _whole(name: str, number: int) -> int:
-    if number != int(number) or not 0 <= number <= MAX_CAP:
-        raise InvalidInput(f"{name}: is {number}; it is a whole number of targets/s, 0 to {MAX_CAP:,}.")
-    return int(number)

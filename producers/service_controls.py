@@ -1,6 +1,6 @@
 """Live controls of what all tasks share: capacity, tiers, caps of channels and apps, admission."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -10,7 +10,7 @@ from dispatcher.errors import InvalidInput
 from dispatcher.service_settings import EVERY_APP, Cap
 from dispatcher.task import MAX_TARGETS, MAX_WEIGHT, MIN_WEIGHT, Name
 from dispatcher.tier import MILLI
-from producers.changes import store_change
+from producers.controls import store
 from producers.ports import Services
 
 _name = TypeAdapter(Name)
@@ -27,18 +27,18 @@ class ServiceControls:
 
     def set_capacity(self, targets_per_s: int, burst: int = 0) -> None:
         """Of all workers together; 0: unlimited. burst: targets sent at once, 0 for a quarter of a second's worth."""
-        self._change(fields.CAPACITY, Cap(targets_per_s, burst).checked("capacity").text)
+        self._change({fields.CAPACITY: Cap(targets_per_s, burst).checked("capacity").text})
 
     def set_tiers(self, high: float, medium: float, low: float) -> None:
         """Weights of the tiers, 0.001 to 1,000 each."""
         weights = {"high": high, "medium": medium, "low": low}
-        self._change(fields.TIER_WEIGHTS, ":".join(str(_milli(name, weight)) for name, weight in weights.items()))
+        self._change({fields.TIER_WEIGHTS: ":".join(str(_milli(name, weight)) for name, weight in weights.items())})
 
     def set_sharing(self, shared_by: str) -> None:
         """What shares within a tier: `tasks`, or `apps` (and then the tasks of each)."""
         if shared_by not in fields.SHARED_BY:
             raise InvalidInput(f"sharing: is {shared_by!r}; it can be {' or '.join(fields.SHARED_BY)}.")
-        self._change(fields.SHARING, shared_by)
+        self._change({fields.SHARING: shared_by})
 
     def cap_channel(self, channel: str, cap: Cap) -> None:
         """Most targets/s of everything on a channel; Cap(0): no cap."""
@@ -55,11 +55,11 @@ class ServiceControls:
 
     def pause_channel(self, channel: str, paused: bool) -> None:
         """Nothing is sent on a channel until it is resumed. Nothing in flight is called back."""
-        self._change(fields.paused_field(_named("channel", channel)), "1" if paused else "0")
+        self._change({fields.paused_field(_named("channel", channel)): "1" if paused else "0"})
 
     def weigh_app(self, app: str, weight: float) -> None:
         """Share among the apps of a tier, 0.001 to 1,000, where apps share."""
-        self._change(fields.app_weight_field(_named("app", app)), str(_milli("weight", weight)))
+        self._change({fields.app_weight_field(_named("app", app)): str(_milli("weight", weight))})
 
     def limit_app(self, app: str, tasks: int | None = None, targets: int | None = None) -> None:
         """Most live tasks and most queued targets of an app, at its next submission; 0: any number, None: as it is.
@@ -70,15 +70,15 @@ class ServiceControls:
         checked = {field: _limit(number) for field, number in given.items() if number is not None}
         if not checked:
             raise InvalidInput("limit: name a number of tasks, of targets, or both.")
-        for field, text in checked.items():
-            self._change(field, text)
+        self._change(checked)
 
     def _cap(self, pool: str, cap: Cap, name: str) -> None:
-        self._change(fields.cap_field(pool), cap.checked(name).text)
+        self._change({fields.cap_field(pool): cap.checked(name).text})
 
-    def _change(self, field: str, value: str) -> None:
+    def _change(self, values: Mapping[str, str]) -> None:
         services = self._services()
-        store_change(services, GlobalChange(FORMAT, field, value, services.clock.wall_ms()))
+        now_ms = services.clock.wall_ms()
+        store(services, [GlobalChange(FORMAT, field, text, now_ms) for field, text in values.items()])
 
 
 def _named(kind: str, name: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dispatcher.control import ControlChange, GlobalChange
-from dispatcher.errors import InvalidInput, NotFound, TaskEnded, Unreachable
+from dispatcher.control import ControlChange
+from dispatcher.errors import InvalidInput, NotFound, TaskEnded
 from dispatcher.task import PushTask
 from dispatcher.topics import Topics
 from producers.controls import Cancelled, Controls, Edit
@@ -160,8 +160,6 @@ def test_a_second_cancel_changes_nothing() -> None:
         lambda controls: controls.set_tier("t", "urgent"),
         lambda controls: controls.set_cap("t", -1),
         lambda controls: controls.set_cap("t", 0.5),
-        lambda controls: controls.set_capacity(-1),
-        lambda controls: controls.set_tiers(1, 0, 1),
     ],
 )
 def test_values_out_of_range_are_refused(change: Change) -> None:
@@ -170,22 +168,3 @@ def test_values_out_of_range_are_refused(change: Change) -> None:
     with pytest.raises(InvalidInput):
         change(Controls(world.services))
     assert len(world.records) == count
-
-
-def test_settings_of_the_whole_service() -> None:
-    world = World()
-    controls = Controls(world.services)
-    controls.set_capacity(3_000)
-    controls.set_tiers(6, 3, 0.5)
-    assert [(r.field, r.value) for r in world.records if isinstance(r, GlobalChange)] == [
-        ("capacity", "3000"),
-        ("tiers", "6000:3000:500"),
-    ]
-
-
-def test_without_redis_a_change_is_stored_and_the_caller_told_so() -> None:
-    world = World()
-    world.redis_gone = True
-    with pytest.raises(Unreachable, match=r"is stored.*by itself"):
-        Controls(world.services).set_capacity(1)
-    assert len(world.records) == 1
