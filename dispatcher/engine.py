@@ -5,6 +5,7 @@ from queue import Empty
 from typing import Protocol
 
 from dispatcher.clock import Clock
+from dispatcher.engine_grace import Grace
 from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_leases import Leases
 from dispatcher.engine_sending import Sending
@@ -12,6 +13,7 @@ from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_settling import Logs, Settling
 from dispatcher.engine_stats import EngineStats
 from dispatcher.events import BatchSent, Drain, Event, Inbox, LaneReady, LanesChanged, LeaseAnswered, Stored
+from dispatcher.known_tasks import Controls
 from dispatcher.ports import Courier, DeadLetters, EnvelopePublisher, Lanes, LeaseCaller, OutcomeLog
 from dispatcher.timers import Timers
 from dispatcher.topics import Topics
@@ -30,7 +32,7 @@ class StopSignal(Protocol):
 
 @dataclass(frozen=True)
 class EnginePorts:
-    """Everything outside of the engine."""
+    """Everything outside of the engine. controls: what the grace goes by; without them there is none."""
 
     lanes: Lanes
     courier: Courier
@@ -39,6 +41,7 @@ class EnginePorts:
     publisher: EnvelopePublisher
     dead_letters: DeadLetters
     topics: Topics
+    controls: Controls | None = None
 
 
 class Engine:
@@ -55,12 +58,14 @@ class Engine:
         self._working = WorkingSet(settings, ports.lanes, clock, self._timers, self.stats)
         self._settling = Settling(settings, logs, self._working, clock, self._timers, inbox, self.stats)
         self._sending = Sending(settings, ports.courier, self._working, self._settling, clock, inbox, self.stats)
+        self._grace = Grace(settings, ports.controls, self._working, self._sending, clock, self.stats)
         self._leases = Leases(
             settings,
             ports.leases,
             self._working,
             self._sending,
             self._settling,
+            self._grace,
             clock,
             self._timers,
             inbox,
@@ -119,8 +124,10 @@ class Engine:
         """Does all that is now possible. Returns the seconds until there is more to do, unless something happens."""
         now_s = self._clock.monotonic_s()
         self._timers.run(now_s)
+        lost_s = self._leases.watch(now_s)
         draining = self._drain_by_s is not None
         busy = False if draining else self._working.fill(now_s)
+        grace_s = None if draining else self._grace.advance(now_s)
         self._sending.pump(now_s)
         self._settling.flush(now_s, everything=draining)
         next_ask_s = self._leases.advance(now_s)
@@ -128,7 +135,7 @@ class Engine:
             self._finish_drain(now_s)
         if busy:
             return 0.0
-        wakes = (next_ask_s, self._settling.next_s, self._timers.next_s, self._drain_by_s)
+        wakes = (lost_s, grace_s, next_ask_s, self._settling.next_s, self._timers.next_s, self._drain_by_s)
         next_s = min((wake for wake in wakes if wake is not None), default=now_s + LONGEST_SLEEP_S)
         return min(LONGEST_SLEEP_S, max(0.0, next_s - now_s))
 
@@ -143,6 +150,7 @@ class Engine:
         if self._drain_by_s is None:
             self._drain_by_s = self._clock.monotonic_s() + event.within_s
             self._leases.draining = True
+            self._grace.end()
             self._working.close_all()
 
     def _finish_drain(self, now_s: float) -> None:

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 
 from dispatcher.buffers import LaneBuffer, Stretch
 from dispatcher.clock import Clock
+from dispatcher.engine_grace import Grace
 from dispatcher.engine_lanes import WorkingSet
+from dispatcher.engine_rhythm import Rhythm
 from dispatcher.engine_sending import Sending
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_settling import Settling
 from dispatcher.engine_stats import EngineStats
 from dispatcher.events import Inbox, LeaseAnswered
-from dispatcher.lease import FORMAT, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
+from dispatcher.lease import FORMAT, GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
 from dispatcher.outcome import Outcome
 from dispatcher.ports import LeaseCaller
 from dispatcher.sharing import share_out
@@ -28,6 +30,7 @@ class Leases:
         working: WorkingSet,
         sending: Sending,
         settling: Settling,
+        grace: Grace,
         clock: Clock,
         timers: Timers,
         inbox: Inbox,
@@ -38,6 +41,7 @@ class Leases:
         self._working = working
         self._sending = sending
         self._settling = settling
+        self._grace = grace
         self._clock = clock
         self._timers = timers
         self._inbox = inbox
@@ -53,6 +57,7 @@ class Leases:
         self._rhythm = Rhythm(settings)
         self._floor = settings.horizon_floor_targets
         self._given_back_seen = 0
+        self._abandoned: list[GivenBack] = []
         self._capacity = 0
         self._weights = dict(DEFAULT_TIER_WEIGHTS)
         self.draining = False
@@ -61,6 +66,37 @@ class Leases:
     def pending(self) -> bool:
         """Whether the ledger is owed a call or owes an answer."""
         return self._request is not None or bool(self._working.given_back)
+
+    # ------------------------------------------------------------- the ledger is gone
+    def watch(self, now_s: float) -> float | None:
+        """Gives the ledger up once every lease has ended that it may have granted before the call it owes. Returns when
+        to look again."""
+        if self._request is None or self._grace.lost or self.draining or not self._grace.possible:
+            return None
+        lost_s = self._first_asked_s + self._settings.lease_ms / 1000
+        if now_s < lost_s:
+            return lost_s
+        self._abandon(self._request)
+        self._grace.begin(self._first_asked_s, now_s)
+        self._ask(now_s)
+        return None
+
+    def _abandon(self, request: LeaseRequest) -> None:
+        """Takes back what was asked for; the next call gives back what this one claimed, if it was carried out."""
+        asked, self._asked, self._request = self._asked, [], None
+        self._abandoned += request.given_back
+        self._abandoned += [
+            GivenBack(request.claim, ask.lane, w.task, w.writer, w.attempt, w.first, w.count, w.size)
+            for ask in request.lanes
+            for w in ask.wants
+        ]
+        self._back_to_lanes(asked)
+
+    def _back_to_lanes(self, asked: Sequence[LaneBuffer]) -> None:
+        for lane in asked:
+            parts, lane.asked, lane.asked_targets = lane.asked, [], 0
+            self.keep(lane, parts)
+            self._working.detach_if_done(lane)
 
     # ------------------------------------------------------------- when
     def advance(self, now_s: float) -> float | None:
@@ -104,7 +140,8 @@ class Leases:
         self._adapt_floor()
         settings, working = self._settings, self._working
         working.woken = working.eager = False
-        asks = [] if self.draining else self._lane_asks(now_s)
+        asks = [] if self.draining or self._grace.lost else self._lane_asks(now_s)
+        self._grace.meter.given_back(working.given_back, now_s)
         self._number += 1
         self._request = LeaseRequest(
             FORMAT,
@@ -114,9 +151,9 @@ class Leases:
             settings.claim_ms,
             settings.demand_ms,
             asks,
-            working.given_back,
+            [*self._abandoned, *working.given_back],
         )
-        working.given_back = []
+        working.given_back, self._abandoned = [], []
         self._first_asked_s = now_s
         self._rhythm.asked(now_s)
         self._call(now_s)
@@ -183,6 +220,7 @@ class Leases:
             return
         self._request = None
         self._repeat_s = 0.0
+        self._found(now_s)
         self._learn(event.answer)
         asked, self._asked = self._asked, []
         if not event.answer.ready:
@@ -197,10 +235,23 @@ class Leases:
     def _repeat(self, error: Exception | None, now_s: float) -> None:
         if error is not None and not getattr(error, "retryable", False):
             raise error
-        settings = self._settings
+        settings, number = self._settings, self._number
         self._stats.lease_errors += 1
-        self._repeat_s = min(settings.repeat_longest_s, max(settings.repeat_first_s, 2 * self._repeat_s))
-        self._timers.at(now_s + self._repeat_s, lambda: self._call(self._clock.monotonic_s()))
+        longest_s = settings.repeat_lost_s if self._grace.active else settings.repeat_longest_s
+        self._repeat_s = min(longest_s, max(settings.repeat_first_s, 2 * self._repeat_s))
+        self._timers.at(now_s + self._repeat_s, lambda: self._call_again(number))
+
+    def _call_again(self, number: int) -> None:
+        if self._number == number:
+            self._call(self._clock.monotonic_s())
+
+    def _found(self, now_s: float) -> None:
+        """The ledger answers. Whoever is still in the grace finds it within repeat_lost_s; the shares that they go on
+        with are not for us."""
+        if self._grace.active:
+            self._not_before_s = now_s + self._settings.recover_s
+        if self._grace.lost:
+            self._grace.end()
 
     def _learn(self, answer: LeaseAnswer) -> None:
         self._capacity = answer.capacity
@@ -214,10 +265,7 @@ class Leases:
         settings = self._settings
         self._not_ready_s = min(settings.held_longest_s, max(settings.held_first_s, 2 * self._not_ready_s))
         self._not_before_s = now_s + self._not_ready_s
-        for lane in asked:
-            parts, lane.asked, lane.asked_targets = lane.asked, [], 0
-            self.keep(lane, parts)
-            self._working.detach_if_done(lane)
+        self._back_to_lanes(asked)
 
     def keep(self, lane: LaneBuffer, parts: Sequence[Stretch]) -> None:
         """Asked for and not granted: back to the head of what waits."""
@@ -232,6 +280,7 @@ class Leases:
         if lane.closing:
             self._working.give_back(lane, part)
         else:
+            self._grace.meter.granted(part, self._clock.monotonic_s())
             self._sending.grant(lane, part)
 
     @property
@@ -241,37 +290,6 @@ class Leases:
     @property
     def settling(self) -> Settling:
         return self._settling
-
-
-class Rhythm:
-    """When the next call may be made: every period_s, or at once within bounds (a bucket of calls)."""
-
-    def __init__(self, settings: EngineSettings) -> None:
-        self._settings = settings
-        self._asked_s = -1e9
-        self._calls = float(settings.calls_burst)
-        self._filled_s = 0.0
-
-    def due_s(self, now_s: float, *, at_once: bool) -> float:
-        """The earliest time for the next call."""
-        settings = self._settings
-        steady_s = self._asked_s + settings.period_s
-        if not at_once:
-            return steady_s
-        self._fill(now_s)
-        wait_s = max(0.0, (1.0 - self._calls) / settings.calls_per_s)
-        return min(steady_s, max(self._asked_s + settings.spacing_s, now_s + wait_s if wait_s > 1e-9 else 0.0))
-
-    def asked(self, now_s: float) -> None:
-        self._fill(now_s)
-        self._asked_s = now_s
-        self._calls = max(0.0, self._calls - 1.0)
-
-    def _fill(self, now_s: float) -> None:
-        settings = self._settings
-        more = (now_s - self._filled_s) * settings.calls_per_s
-        self._calls = min(float(settings.calls_burst), self._calls + more)
-        self._filled_s = now_s
 
 
 class _Reading:

@@ -6,18 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dispatcher.clock import VirtualClock
-from dispatcher.control import TaskRecord
+from dispatcher.control import ControlChange, ControlRecord, GlobalChange, Sealed, TaskRecord, decode_control
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.envelope import FORMAT, Envelope, encode_message
 from dispatcher.events import Drain, LaneReady, LanesChanged
 from dispatcher.lease import LaneKind
+from dispatcher.memory.controls import MemoryControls
 from dispatcher.memory.courier import MemoryCourier, Script, all_sent
 from dispatcher.memory.fold import MemoryFold
 from dispatcher.memory.lanes import MemoryBroker, MemoryLanes, MemoryPublisher
 from dispatcher.memory.leases import MemoryLeaseCaller
 from dispatcher.memory.ledger import MemoryLedger
-from dispatcher.memory.logs import MemoryDeadLetters, MemoryOutcomeLog
+from dispatcher.memory.logs import MemoryControlLog, MemoryDeadLetters, MemoryOutcomeLog
 from dispatcher.memory.view import MemoryView
 from dispatcher.outcome import FORMAT as RECORD_FORMAT
 from dispatcher.outcome import ClaimsEnded, CloseTask
@@ -68,7 +69,7 @@ class Tripped:
 
 
 class Worker:
-    """One engine over the world's broker, logs and ledger."""
+    """One engine over the world's broker, logs and ledger. Without `grace_s` it waits for a ledger that is gone."""
 
     def __init__(self, world: "World", name: str, **settings: Any) -> None:
         self.name = name
@@ -80,6 +81,7 @@ class Worker:
         self.courier = MemoryCourier(world.clock, world.answer)
         self.leases = MemoryLeaseCaller(world.ledger)
         self.publisher = MemoryPublisher(world.broker)
+        self.controls = MemoryControls(world.control, world.clock)
         ports = EnginePorts(
             lanes=Tripped(self.lanes, self.wire, ["ack"]),
             courier=Tripped(self.courier, self.wire, ["send"]),
@@ -88,8 +90,11 @@ class Worker:
             publisher=Tripped(self.publisher, self.wire, ["publish"]),
             dead_letters=Tripped(world.dead_letters, self.wire, ["publish"]),
             topics=world.topics,
+            controls=self.controls,
         )
-        self.engine = Engine(EngineSettings(worker=name, **settings), ports, world.clock, self.inbox)
+        self.engine = Engine(
+            EngineSettings(worker=name, **{"grace_s": 0.0, **settings}), ports, world.clock, self.inbox
+        )
         self.inbox.put(LanesChanged(world.held_lanes()))
 
     def work(self) -> float:
@@ -127,15 +132,16 @@ class World:
         self.broker = MemoryBroker()
         self.outcomes = MemoryOutcomeLog(self.topics)
         self.dead_letters = MemoryDeadLetters()
+        self.control = MemoryControlLog()
         self.view = MemoryView(self.clock, self.topics)
-        self.view.capacity = capacity
         self.ledger = MemoryLedger(self.view)
         self.fold = MemoryFold(self.view)
         self.workers: list[Worker] = []
         self.script = script
         self.provider_calls: list[Envelope] = []
         self.lanes: dict[str, LaneInfo] = {}
-        self.folding = True
+        self.folding = self.reachable = True
+        self.set_global("capacity", str(capacity))
         for topic, tier, _ in self.topics.retry_lanes():
             self._add_lane(LaneInfo(topic, LaneKind.RETRY, str(tier), 1000, 100))
 
@@ -144,6 +150,32 @@ class World:
         return self.script(envelope)
 
     # ------------------------------------------------------------- what is given to it
+    def write(self, record: ControlRecord) -> None:
+        """To the control topic, and (while the ledger is there) into the view."""
+        self.control.append(record)
+        if self.reachable:
+            self.view.apply(record)
+
+    def change(self, task: str, field: str, value: str) -> None:
+        self.write(ControlChange(1, task, field, value, self.clock.wall_ms()))
+
+    def set_global(self, field: str, value: str) -> None:
+        self.write(GlobalChange(1, field, value, self.clock.wall_ms()))
+
+    def lose_ledger(self) -> None:
+        """Redis is gone: no call is answered, nothing is folded."""
+        self.reachable = self.folding = False
+        for worker in self.workers:
+            worker.leases.fail = 1_000_000
+
+    def find_ledger(self) -> None:
+        """It is back as it was; the control topic is read on."""
+        self.reachable = self.folding = True
+        for body in self.control.records:
+            self.view.apply(decode_control(body))
+        for worker in self.workers:
+            worker.leases.fail = 0
+
     def add_task(
         self,
         task: str,
@@ -165,7 +197,7 @@ class World:
         now = self.clock.wall_ms()
         expires = now + expires_in_s * 1000 if expires_in_s else 0
         if known:
-            self.view.add_task(
+            self.write(
                 TaskRecord(
                     1,
                     task,
@@ -187,7 +219,7 @@ class World:
                     "digest",
                 )
             )
-            self.view.seal(task, targets)
+            self.write(Sealed(1, task, targets, 0, "digest", ["0"]))
         self._add_lane(LaneInfo(lane, kind, str(tier), weight, chunk, "" if shared else task, channel))
         if publish:
             self.publish(task, lane, targets, chunk=chunk, channel=channel, max_attempts=max_attempts, expires=expires)
