@@ -11,9 +11,11 @@ from dispatcher.view import TierStats
 from fairlane.bench.stage import Stage, stage, wait_for
 from fairlane.screen.waits import merged, quantile_ms
 from fairlane.settings import Settings
+from producers.cutter import Slab
 
 WARM_S, MEASURED_S = 5.0, 10.0
 TICK_S = 0.01
+TARGETS = 50_000
 _BEAT_S = 1.0
 """How old the figures of a worker may be."""
 
@@ -26,15 +28,24 @@ class SteadyLoad:
     chunk: int
 
 
-def paced(rate: float, stop: threading.Event) -> Iterator[str]:
-    """Targets at `rate` per second until `stop` is set."""
-    began_s, given = time.monotonic(), 0
-    while not stop.is_set():
-        due = int((time.monotonic() - began_s) * rate)
-        for number in range(given, due):
-            yield f"{number:064x}"
-        given = max(given, due)
-        stop.wait(TICK_S)
+class Paced:
+    """An audience that comes at `rate` targets per second until `stop` is set. It hands out ready slabs, since the load
+    generator shares the machine with what is measured."""
+
+    def __init__(self, rate: float, stop: threading.Event) -> None:
+        self._rate = rate
+        self._stop = stop
+        self._targets: list[object] = [f"{number:064x}" for number in range(TARGETS)]
+
+    def slabs(self, unit: int) -> Iterator[Slab]:
+        """A slab each tick, of whole envelopes."""
+        began_s, given = time.monotonic(), 0
+        while not self._stop.wait(TICK_S):
+            due = int((time.monotonic() - began_s) * self._rate) // unit * unit
+            while given < due:
+                size = min(due - given, TARGETS)
+                yield Slab(self._targets[:size], given + 1)
+                given += size
 
 
 def publish(scene: Stage, load: SteadyLoad, tier: Tier, stop: threading.Event) -> None:
@@ -42,7 +53,7 @@ def publish(scene: Stage, load: SteadyLoad, tier: Tier, stop: threading.Event) -
         app="bench", tier=tier, channel="null", message={"title": "Benchmark", "body": "x" * 200},
         expected_targets=10_000_000, chunk=load.chunk,
     )  # fmt: skip
-    scene.client.submit(task, targets=paced(load.rate / len(TIERS), stop))
+    scene.client.submit(task, targets=Paced(load.rate / len(TIERS), stop))
 
 
 def figures(scene: Stage) -> tuple[list[int], int]:
