@@ -1,7 +1,9 @@
 """The registry in Redis: tasks and their controls, a fold of the control topic. Nothing here is the truth."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
+
+import msgspec
 
 from backends.redis_client import Arg
 from backends.redis_view import RedisView
@@ -11,7 +13,9 @@ from backends.task_rows import (
     SUBMISSION_FIELDS,
     VIEW_FIELDS,
     EndedTask,
+    LivePage,
     LiveTask,
+    Look,
     Sharing,
     SubmissionRow,
     ended_task,
@@ -35,10 +39,12 @@ from dispatcher.control import (
     encode_control,
 )
 from dispatcher.outcome import EpochMark
+from dispatcher.service_settings import paused_of
 from dispatcher.tier import TIERS
 from dispatcher.view import ENDED_STATES, Admission, Globals, TaskView, globals_of
 
 T = TypeVar("T")
+_encode = msgspec.msgpack.Encoder().encode
 _PAGE = 1_000
 """Most tasks one script looks at, so that it holds up Redis for some ms only."""
 _RESERVED_MS = 10_000
@@ -99,14 +105,17 @@ class Registry:
         tier: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        channel: str | None = None,
+        id_prefix: str | None = None,
     ) -> tuple[list[TaskView], str | None]:
-        """One page, newest first, and the cursor of the next (None: there is none)."""
+        """One page, newest first, and the cursor of the next (None: there is none). What is not wanted is left out
+        where the tasks are kept."""
         listed = "index" if state is None or state in ENDED_STATES else "tasks"
+        wanted = {"state": state, "app": app, "tier": tier, "channel": channel, "id": id_prefix}
+        only = {name: value for name, value in wanted.items() if value}
         found: list[TaskView] = []
         while True:
-            now_ms, rows, cursor = self._page(
-                listed, (state or "", app or "", tier or ""), limit - len(found), cursor, VIEW_FIELDS
-            )
+            now_ms, rows, cursor = self._page(listed, only, limit - len(found), cursor, VIEW_FIELDS)
             found.extend(self._views((now_ms, row) for row in rows))
             if cursor is None or len(found) >= limit:
                 return found, cursor
@@ -114,6 +123,18 @@ class Registry:
     def live(self) -> list[LiveTask]:
         """All tasks that have not ended, as the workers need them."""
         return [live_task(row) for _, row in self._live_rows(LIVE_FIELDS)]
+
+    def live_page(self, cursor: str | None, size: int) -> LivePage:
+        """Some of the tasks that have not ended, newest first, from a cursor on (None: from the first). Over all pages
+        a task may be missing that moved meanwhile, and one may come twice."""
+        now_ms, rows, cursor = self._page("tasks", {}, size, cursor, LIVE_FIELDS)
+        return LivePage(now_ms, [live_task(row) for row in rows], cursor)
+
+    def look(self) -> Look:
+        """What a worker's watch goes by, in one call."""
+        now_ms, version, sides, fields = self._view.call("look")
+        settings = {field.decode(): text.decode() for field, text in zip(fields[::2], fields[1::2], strict=True)}
+        return Look(now_ms, version, frozenset(side.decode() for side in sides), paused_of(settings))
 
     def live_views(self) -> list[TaskView]:
         """All tasks that have not ended, newest first."""
@@ -129,7 +150,7 @@ class Registry:
         found: list[EndedTask] = []
         cursor = None
         while True:
-            _, rows, cursor = self._page("ended", ("", "", ""), limit - len(found), cursor, _ENDED_FIELDS)
+            _, rows, cursor = self._page("ended", {}, limit - len(found), cursor, _ENDED_FIELDS)
             page = [ended_task(row_of(row, _ENDED_FIELDS)) for row in rows]
             found.extend(task for task in page if task.finished_ms >= since_ms)
             if cursor is None or len(found) >= limit or (page and page[-1].finished_ms < since_ms):
@@ -138,11 +159,14 @@ class Registry:
     def complete(self) -> list[str]:
         """Tasks that are sealed and have an outcome for every target, yet no tombstone; none while the view is not
         ready."""
-        if self._view.command("HGET", self._keys.epoch, "ready") != b"1":
-            return []
-        fields = (*STATE_FIELDS, "sealed", "total", "finals")
-        rows = (row_of(row, fields) for _, row in self._live_rows(fields))
-        return [row.id for row in rows if row.flag("sealed") and row.number("total") == row.number("finals")]
+        found: list[str] = []
+        first = 0
+        while True:
+            looked_at, *complete = self._view.call("complete_tasks", first, _PAGE)
+            found += [task.decode() for task in complete]
+            first += _PAGE
+            if looked_at < _PAGE:
+                return found
 
     def prune(self) -> int:
         """Takes tasks whose tombstones have expired off the lists; how many."""
@@ -196,11 +220,11 @@ class Registry:
     # ------------------------------------------------------------- helpers
 
     def _page(
-        self, listed: str, wanted: tuple[str, str, str], limit: int, cursor: str | None, fields: Sequence[str]
+        self, listed: str, only: Mapping[str, str], limit: int, cursor: str | None, fields: Sequence[str]
     ) -> tuple[int, list[Any], str | None]:
         score, _, last = (cursor or ":").partition(":")
         now_ms, next_score, next_id, *rows = self._view.call(
-            "list_tasks", listed, *wanted, limit, _PAGE, score, last, len(fields), *fields
+            "list_tasks", listed, _encode(only), limit, _PAGE, score, last, len(fields), *fields
         )
         return now_ms, rows, f"{next_score.decode()}:{next_id.decode()}" if next_id else None
 
@@ -224,7 +248,7 @@ class Registry:
         seen: set[bytes] = set()
         cursor = None
         while True:
-            now_ms, rows, cursor = self._page("tasks", ("", "", ""), _PAGE, cursor, fields)
+            now_ms, rows, cursor = self._page("tasks", {}, _PAGE, cursor, fields)
             yield from ((now_ms, row) for row in rows if row[0] not in seen)
             if cursor is None:
                 return

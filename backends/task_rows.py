@@ -65,6 +65,23 @@ class LiveTask(NamedTuple):
         return max(0, (self.total if self.sealed else self.published) - self.finals)
 
 
+class LivePage(NamedTuple):
+    """now_ms: Redis' time. cursor: of the next page, None if there is none."""
+
+    now_ms: int
+    tasks: list[LiveTask]
+    cursor: str | None
+
+
+class Look(NamedTuple):
+    """now_ms: Redis' time. version: grows with every change. sides: the side lanes there are. paused: channels."""
+
+    now_ms: int
+    version: int
+    sides: frozenset[str]
+    paused: frozenset[str]
+
+
 class EndedTask(NamedTuple):
     """A task's tombstone."""
 

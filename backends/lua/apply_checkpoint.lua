@@ -1,10 +1,12 @@
--- Applies a Checkpoint: the one that got furthest counts, for each writer.
+-- Applies a Checkpoint: the one that got furthest counts, for each writer. It is announced only if the task had nothing to
+-- send as far as was known: workers may have let go of its lane.
 --
 -- KEYS[1] prefix
 -- ARGV[1] task, [2] position, [3] writer, [4] sequence, [5] targets, [6] refused, [7] the record
 -- Returns 0
 
 -- include: task_index.lua
+-- include: feed.lua
 
 local task, position, writer, sequence = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local key = task_key(task)
@@ -20,7 +22,10 @@ if sequence < old.sequence then return 0 end
 if sequence == old.sequence and position <= had[2] then return 0 end
 
 redis.call('HSET', key, at, ARGV[7], where, position)
-redis.call('HINCRBY', key, 'published', whole(tonumber(ARGV[5]) - old.targets))
+local known = redis.call('HMGET', key, 'published', 'finals')
+local published = redis.call('HINCRBY', key, 'published', whole(tonumber(ARGV[5]) - old.targets))
 redis.call('HINCRBY', key, 'refused', whole(tonumber(ARGV[6]) - old.refused))
 if redis.call('HEXISTS', key, 'lane') == 0 then reindex(task) end
+local finals = tonumber(known[2] or 0)
+if tonumber(known[1] or 0) <= finals and published > finals then announce('task', task) end
 return 0

@@ -1,10 +1,10 @@
 -- Lists tasks, newest first, one page.
 --
 -- KEYS[1] prefix
--- ARGV[1] tasks (live ones, by creation) | index (all, by creation) | ended (by end), [2] state or '', [3] app or '', [4] tier or '',
---      [5] most rows, [6] most tasks looked at, [7] and [8] the last page's score and id, or '',
---      [9] number n of fields, then n fields. The first eight are: ended, cancelled, expires_ms, paused, start_ms, lane,
---      app, tier
+-- ARGV[1] tasks (live ones, by creation) | index (all, by creation) | ended (by end), [2] msgpack of a map of what to list
+--      only: state, app, tier, channel, id (what it begins with); what is left out, all, [3] most rows, [4] most tasks looked at,
+--      [5] and [6] the last page's score and id, or '', [7] number n of fields, then n fields. The first eight are: ended,
+--      cancelled, expires_ms, paused, start_ms, lane, app, tier
 -- Returns {now_ms, score, id, row...}: where the next page begins ('' for both: this was the last), rows as in read_tasks
 
 -- include: keys.lua
@@ -13,28 +13,40 @@
 
 local now = now_ms()
 local listed = P .. ':' .. ARGV[1]
-local state, app, tier = ARGV[2], ARGV[3], ARGV[4]
-local most_rows, most_looks = tonumber(ARGV[5]), tonumber(ARGV[6])
-local fields = { unpack(ARGV, 10, 9 + tonumber(ARGV[9])) }
+local only = cmsgpack.unpack(ARGV[2])
+local most_rows, most_looks = tonumber(ARGV[3]), tonumber(ARGV[4])
+local count = tonumber(ARGV[7])
+local fields = { unpack(ARGV, 8, 7 + count) }
+if only.channel then fields[count + 1] = 'channel' end
 
 local start = 0
-if ARGV[8] ~= '' then
-  local rank = redis.call('ZREVRANK', listed, ARGV[8])
+if ARGV[6] ~= '' then
+  local rank = redis.call('ZREVRANK', listed, ARGV[6])
   -- The last one of the page before may be gone by now.
-  start = rank and rank + 1 or redis.call('ZCOUNT', listed, '(' .. ARGV[7], '+inf')
+  start = rank and rank + 1 or redis.call('ZCOUNT', listed, '(' .. ARGV[5], '+inf')
 end
 local found = redis.call('ZREVRANGE', listed, start, start + most_looks - 1, 'WITHSCORES')
 
+-- The state and the fields of a task that is asked for; nil of another; false of one whose tombstone has expired.
+local function row_of(task)
+  if only.id and string.sub(task, 1, #only.id) ~= only.id then return nil end
+  local got = redis.call('HMGET', task_key(task), unpack(fields))
+  if not got[6] then return false end
+  if only.app and got[7] ~= only.app or only.tier and got[8] ~= only.tier then return nil end
+  if only.channel then
+    if got[count + 1] ~= only.channel then return nil end
+    got[count + 1] = nil
+  end
+  local is = state_of(got[1], got[2], got[3], got[4], got[5], now)
+  if only.state and only.state ~= is then return nil end
+  return { task, is, got }
+end
+
 local rows, gone, place = {}, {}, 0
 while place < #found and #rows < most_rows do
-  local task = found[place + 1]
-  local got = redis.call('HMGET', task_key(task), unpack(fields))
-  if not got[6] then
-    gone[#gone + 1] = task
-  elseif (app == '' or got[7] == app) and (tier == '' or got[8] == tier) then
-    local is = state_of(got[1], got[2], got[3], got[4], got[5], now)
-    if state == '' or state == is then rows[#rows + 1] = { task, is, got } end
-  end
+  local row = row_of(found[place + 1])
+  if row then rows[#rows + 1] = row end
+  if row == false then gone[#gone + 1] = found[place + 1] end
   place = place + 2
 end
 
@@ -43,6 +55,5 @@ if place < #found or #found == 2 * most_looks then
   answer = { now, found[place], found[place - 1] }
 end
 for _, row in ipairs(rows) do answer[#answer + 1] = row end
--- Their tombstones have expired.
 if #gone > 0 and ARGV[1] ~= 'ended' then redis.call('ZREM', listed, unpack(gone)) end
 return answer

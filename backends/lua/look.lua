@@ -1,0 +1,14 @@
+-- Reads what a worker's watch goes by, in one call.
+--
+-- KEYS[1] prefix
+-- Returns {now_ms, version, {side lane...}, {field, value...} of the settings of the service}
+
+-- include: keys.lua
+-- include: clock.lua
+
+return {
+  now_ms(),
+  tonumber(redis.call('GET', P .. ':version') or 0),
+  redis.call('SMEMBERS', P .. ':sides'),
+  redis.call('HGETALL', P .. ':globals'),
+}
