@@ -23,7 +23,7 @@ def add(runs: list[ClaimRun], run: ClaimRun) -> None:
 
 
 def _goes_on(last: ClaimRun, run: ClaimRun) -> bool:
-    same = (last.writer, last.attempt, last.paid) == (run.writer, run.attempt, run.paid)
+    same = (last.writer, last.attempt, last.size, last.paid) == (run.writer, run.attempt, run.size, run.paid)
     return same and last.first + last.count == run.first
 
 
@@ -53,7 +53,7 @@ def cut(view: MemoryView, name: str, writer: str, attempt: int, first: int, coun
         for part, start, end in _parts(run, first, first + count):
             if start < end:
                 (taken if part == "within" else kept).append(
-                    ClaimRun(run.writer, run.attempt, start, end - start, run.paid)
+                    ClaimRun(run.writer, run.attempt, start, end - start, run.size, run.paid)
                 )
     claim.runs = kept
     if not kept:
@@ -68,6 +68,13 @@ def _parts(run: ClaimRun, first: int, end: int) -> list[tuple[str, int, int]]:
         ("within", max(run.first, first), min(last, end)),
         ("after", max(run.first, end), last),
     ]
+
+
+def tally(view: MemoryView, what: str, run: ClaimRun, count: int) -> None:
+    """Counts what became of granted targets: used, returned or expired. At any time what was granted to a tier is the
+    sum of these and of what live claims hold."""
+    if run.paid and count:
+        view.stats[f"{what}:{run.paid}"] += count * run.size
 
 
 def free(task: MemoryTask, run: ClaimRun, claim: str) -> int:

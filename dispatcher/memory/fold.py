@@ -72,12 +72,17 @@ class MemoryFold:
         for run in record.runs:
             if counts:
                 self._run(task, run)
-            claims.cut(self.view, name, run.writer, run.attempt, run.first, run.count)
+            self._use(name, run.writer, run.attempt, run.first, run.count)
         for mixed in record.mixed:
             if counts:
                 self._envelope(task, mixed)
-            claims.cut(self.view, name, mixed.writer, mixed.attempt, mixed.sequence, 1)
+            self._use(name, mixed.writer, mixed.attempt, mixed.sequence, 1)
         _note_time(task, record.at_ms)
+
+    def _use(self, name: str, writer: str, attempt: int, first: int, count: int) -> None:
+        """What is recorded is held by its claim no more."""
+        for run in claims.cut(self.view, name, writer, attempt, first, count):
+            claims.tally(self.view, "used", run, run.count)
 
     def _run(self, task: MemoryTask, run: Run) -> None:
         codes = bytes([run.code]) * run.size
@@ -132,6 +137,7 @@ class MemoryFold:
             return
         task = self.view.task(claims.task_of(name))
         for run in claim.runs:
+            claims.tally(self.view, "expired", run, run.count)
             self.view.stats["repeats_possible"] += claims.free(task, run, name.partition("|")[0])
         claims.close_claim(self.view, name)
 

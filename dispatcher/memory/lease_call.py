@@ -4,16 +4,15 @@ import heapq
 
 from dispatcher.lease import GivenBack, LeaseRequest, Piece, Status, Want
 from dispatcher.memory import claims
-from dispatcher.memory.pools import UNIT, Bucket, Pool, cap_depth
-from dispatcher.memory.verdicts import GRANTABLE, LaneCall, Segment, is_own, lane_call, verdict
-from dispatcher.memory.view import Claim, ClaimRun, Demand, MemoryTask, MemoryView
+from dispatcher.memory.demand import announce, forget_past
+from dispatcher.memory.pools import UNIT, Bucket, Pool, depth_of
+from dispatcher.memory.verdicts import GRANTABLE, LaneCall, Segment, is_own, lane_call, verdict, way_out
+from dispatcher.memory.view import Claim, ClaimRun, MemoryTask, MemoryView
 from dispatcher.tier import TIERS
 
 TOTAL = "total"
 """The pool all lanes share."""
 CLAIMING = (GRANTABLE, Status.CANCELLED, Status.EXPIRED)
-DEBT_MS = 60_000
-"""How long a lane that went idle ahead of its tier is remembered."""
 
 
 class LeaseCall:
@@ -26,22 +25,23 @@ class LeaseCall:
         self._now_us = self._now_ms * 1000
         self._runs: dict[str, list[ClaimRun]] = {}
         self._copies = _copies(request)
+        self._pools: dict[str, Pool] = {}
 
     def run(self) -> list[list[list[Piece]]]:
         """For each ask, for each want, its pieces."""
         refunds = [refund for given in self._request.given_back for refund in self._give_back(given)]
         lanes = [self._judge(lane_call(self._view, ask)) for ask in self._request.lanes]
-        self._forget_demand()
-        pools = self._open_pools()
-        for lane in lanes:
-            self._announce(lane, tuple(pools))
-        for pool in pools.values():
-            pool.refill(self._now_us, self._view.capacity, self._view.tier_weights)
-        for given, targets in refunds:
-            self._refund(given, targets, pools)
+        forget_past(self._view, self._now_ms)
+        self._open_pools(lanes)
+        announce(self._view, lanes, self._request)
+        for name, pool in self._pools.items():
+            pool.refill(self._now_us, *self._limit(name), self._view.tier_weights)
+        for given, tier, targets in refunds:
+            self._refund(given, tier, targets)
+        self._enter(lanes)
         for tier in TIERS:
-            self._share([lane for lane in lanes if lane.tier == tier and lane.queue], list(pools.values()))
-        answer = [[self._pieces(segments) for segments in lane.wants] for lane in lanes]
+            self._share(tier, [lane for lane in lanes if lane.tier == tier and lane.queue])
+        answer = [[self._pieces(segments, lane.tier) for segments in lane.wants] for lane in lanes]
         self._claim()
         return answer
 
@@ -59,7 +59,7 @@ class LeaseCall:
         task, sequences = self._view.tasks.get(want.task), range(want.first, want.first + want.count)
         if task is None or want.attempt or not task.touched_of(want.writer).isdisjoint(sequences):
             return []
-        segment = verdict(task, lane.name, want, want.first, self._now_ms)
+        segment = verdict(self._view, task, lane.name, want, want.first)
         segment.count = want.count
         if segment.status in CLAIMING and (want.task, want.writer) in self._copies:
             task.touched_of(want.writer).update(sequences)
@@ -70,7 +70,7 @@ class LeaseCall:
         segments: list[Segment] = []
         task = self._view.tasks.get(want.task)
         for sequence in range(want.first, want.first + want.count):
-            segment = verdict(task, lane.name, want, sequence, self._now_ms)
+            segment = verdict(self._view, task, lane.name, want, sequence)
             if task is not None and segment.status in CLAIMING:
                 self._mark(task, segment, sequence)
             if segments and segments[-1].joins(segment):
@@ -97,80 +97,63 @@ class LeaseCall:
             envelope = task.open[run.writer, sequence]
             envelope.claimed, envelope.claim = -1, ""
 
-    # ---- demand
+    # ---- pools
 
-    def _open_pools(self) -> dict[str, Pool]:
-        if self._view.capacity <= 0:
-            return {}
-        pools = self._view.pools
-        return {TOTAL: pools.setdefault(TOTAL, Pool(self._view.capacity, self._now_us))}
+    def _open_pools(self, lanes: list[LaneCall]) -> None:
+        """The pools that bind any lane or task of this call."""
+        view, names = self._view, [TOTAL] if self._view.capacity > 0 else []
+        tasks = {want.task for ask in self._request.lanes for want in ask.wants}
+        tasks.update(given.task for given in self._request.given_back)
+        records = [task.record for name in tasks if (task := view.tasks.get(name)) is not None and task.record]
+        for app, channel in {(record.app, record.channel) for record in records} | {
+            (lane.app, lane.channel) for lane in lanes if lane.app
+        }:
+            names += view.pools_of(app, channel)
+        for name in names:
+            rate, burst = self._limit(name)
+            pool = view.pools.get(name)
+            if pool is None:
+                pool = view.pools[name] = Pool(rate, self._now_us if name == TOTAL else 0, burst)
+            self._pools[name] = pool
+        for lane in lanes:
+            shared = view.pools_of(lane.app, lane.channel) if lane.app else ()
+            lane.pools = (*names[:1], *shared) if view.capacity > 0 and lane.tier else shared
 
-    def _forget_demand(self) -> None:
-        view, now = self._view, self._now_ms
-        for lane in [lane for lane, until in view.debts.items() if until <= now]:
-            self._forget_lane(lane)
-        for lane in [lane for lane, demand in view.demand.items() if demand.until_ms <= now]:
-            demand = self._withdraw(lane)
-            if any(view.pools[name].is_ahead(lane, demand.tier) for name in demand.pools):
-                view.debts[lane] = now + DEBT_MS
-            else:
-                self._forget_lane(lane)
+    def _limit(self, name: str) -> tuple[int, int]:
+        """Rate and burst of a pool."""
+        return (self._view.capacity, self._view.capacity_burst) if name == TOTAL else self._view.caps[name]
 
-    def _forget_lane(self, lane: str) -> None:
-        self._view.debts.pop(lane, None)
-        for pool in self._view.pools.values():
-            pool.lanes.pop(lane, None)
+    def _passed_through(self, lane: LaneCall, task: MemoryTask) -> list[Pool]:
+        """The pools of a task in a lane of many, which is in none of them itself."""
+        if lane.app or not self._view.caps or task.record is None:
+            return []
+        return [self._pools[name] for name in self._view.pools_of(task.record.app, task.record.channel)]
 
-    def _withdraw(self, lane: str) -> Demand:
-        demand = self._view.demand.pop(lane)
-        for name in demand.pools:
-            share = self._view.pools[name].tiers[demand.tier]
-            share.busy -= demand.weight
-            share.wanted -= demand.targets
-        return demand
-
-    def _announce(self, lane: LaneCall, pools: tuple[str, ...]) -> None:
-        view, now = self._view, self._now_ms
-        old = self._withdraw(lane.name) if lane.name in view.demand else None
-        lane.idle = old is None
-        targets = max(lane.ask.demand, sum(segment.count * segment.want.size for segment in lane.queue))
-        if lane.parked or not pools or (targets <= 0 and old is None):
-            if old is not None:
-                view.debts[lane.name] = now + DEBT_MS
-            return
-        if lane.cap:
-            targets = min(targets, cap_depth(lane.cap) // UNIT)
-        until = now + self._request.demand_ms
-        demand = Demand(lane.tier, lane.weight, targets, until, until, pools)
-        if old is not None and old.targets > targets and old.targets_until_ms > now:
-            demand.targets, demand.targets_until_ms = old.targets, old.targets_until_ms
-        if old is not None:
-            demand.until_ms = max(old.until_ms, until if targets > 0 else 0)
-        view.debts.pop(lane.name, None)
-        view.demand[lane.name] = demand
-        for name in pools:
-            share = view.pools[name].tiers[demand.tier]
-            share.busy += demand.weight
-            share.wanted += demand.targets
+    def _enter(self, lanes: list[LaneCall]) -> None:
+        for lane in lanes:
+            if lane.name in self._view.demand and (lane.queue or lane.waited or (lane.waiting and lane.idle)):
+                for name in lane.pools:
+                    self._pools[name].enter(lane.name, lane.tier, lane.idle, lane.waited)
 
     # ---- quotas
 
-    def _share(self, lanes: list[LaneCall], pools: list[Pool]) -> None:
-        """Grants to the lanes of one tier: the one furthest behind draws first."""
-        line = [(self._enter(lane, pools), place) for place, lane in enumerate(lanes)]
+    def _share(self, tier: str, lanes: list[LaneCall]) -> None:
+        """Grants to the lanes of one tier: the one furthest behind draws first, where it is furthest ahead. In a pool
+        that does not bind all lag alike, so it is the pool that binds a lane that gives it its place."""
+        present = {name: pool.tiers[tier].time for name, pool in self._pools.items()}
+
+        def ahead(lane: LaneCall) -> int:
+            return max((self._pools[name].lanes[lane.name].time - present[name] for name in lane.pools), default=0)
+
+        total = self._pools.get(TOTAL)
+        line = [(ahead(lane), place) for place, lane in enumerate(lanes)]
         heapq.heapify(line)
-        while line and all(pool.tiers[lanes[0].tier].bucket > 0 for pool in pools):
+        while line and (total is None or total.tiers[tier].bucket > 0):
             _, place = heapq.heappop(line)
-            lane = lanes[place]
-            if self._draw(lane, pools):
-                heapq.heappush(line, (pools[0].lanes[lane.name].time if pools else 0, place))
+            if self._draw(lanes[place]):
+                heapq.heappush(line, (ahead(lanes[place]), place))
 
-    def _enter(self, lane: LaneCall, pools: list[Pool]) -> int:
-        """The lane's virtual time in the pool that orders the lanes."""
-        times = [pool.enter(lane.name, lane.tier, lane.idle).time for pool in pools]
-        return times[0] if times else 0
-
-    def _draw(self, lane: LaneCall, pools: list[Pool]) -> bool:
+    def _draw(self, lane: LaneCall) -> bool:
         """Grants one quantum to the lane; False if it can have no more."""
         if not lane.queue:
             return False
@@ -179,21 +162,29 @@ class LeaseCall:
         bucket = self._cap_bucket(task)
         if bucket is not None and bucket.level <= 0:
             return self._cap_reached(lane, segment, task)
+        pools = [self._pools[name] for name in lane.pools]
+        if not all(pool.allows(lane.name, lane.tier) for pool in pools):
+            return False
+        passed = self._passed_through(lane, task)
+        if not all(pool.spares(lane.tier) for pool in passed):
+            return self._move(lane, segment, task)
         count = segment.count - segment.granted
         if bucket is not None:
             count = min(count, -(-bucket.level // (size * UNIT)))
-        if not all(pool.allows(lane.name, lane.tier) for pool in pools):
-            return False
         for pool in pools:
             count = min(count, max(pool.quantum(lane.tier, lane.weight) // size, 1))
-        self._grant(lane, segment, count, pools)
+        for pool in passed:
+            count = min(count, -(-pool.tiers[lane.tier].bucket // (size * UNIT)))
+        self._grant(lane, segment, count)
         return True
 
-    def _grant(self, lane: LaneCall, segment: Segment, count: int, pools: list[Pool]) -> None:
+    def _grant(self, lane: LaneCall, segment: Segment, count: int) -> None:
         targets = count * segment.want.size
-        for pool in pools:
-            pool.charge(lane.name, lane.tier, lane.weight, targets)
         task = self._view.tasks[segment.want.task]
+        for name in lane.pools:
+            self._pools[name].charge(lane.name, lane.tier, lane.weight, targets)
+        for pool in self._passed_through(lane, task):
+            pool.tiers[lane.tier].bucket -= targets * UNIT
         if task.cap and task.bucket is not None:
             task.bucket.level -= targets * UNIT
         self._view.stats[f"granted:{lane.tier}"] += targets
@@ -205,49 +196,53 @@ class LeaseCall:
         if task.cap <= 0:
             return None
         if task.bucket is None:
-            task.bucket = Bucket(cap_depth(task.cap), self._now_us)
-        task.bucket.refill(self._now_us, task.cap)
+            task.bucket = Bucket(depth_of(task.cap, task.cap_burst), self._now_us)
+        task.bucket.refill(self._now_us, task.cap, task.cap_burst)
         return task.bucket
 
     def _cap_reached(self, lane: LaneCall, segment: Segment, task: MemoryTask) -> bool:
         """A capped task waits in its own lane, and leaves the lanes of others."""
         if task.record is None or task.record.shared or is_own(task, lane.name):
             return False
-        segment.waits, segment.lane = Status.MOVE, task.record.lane
+        return self._move(lane, segment, task)
+
+    def _move(self, lane: LaneCall, segment: Segment, task: MemoryTask) -> bool:
+        """What must wait leaves a lane of many."""
+        segment.waits, segment.lane = Status.MOVE, way_out(self._view, task)
         lane.queue.pop(0)
         return True
 
     # ---- claims
 
-    def _pieces(self, segments: list[Segment]) -> list[Piece]:
-        return [piece for segment in segments for piece in self._settle(segment)]
+    def _pieces(self, segments: list[Segment], tier: str) -> list[Piece]:
+        return [piece for segment in segments for piece in self._settle(segment, tier)]
 
-    def _settle(self, segment: Segment) -> list[Piece]:
+    def _settle(self, segment: Segment, tier: str) -> list[Piece]:
         """The segment's pieces; what is granted (or cancelled, or expired) is claimed, the rest let go."""
         if segment.status in (Status.CANCELLED, Status.EXPIRED):
-            self._hold(segment, segment.count, paid=False)
+            self._hold(segment, segment.count, paid="")
         if segment.status != GRANTABLE:
             return [Piece(segment.status, segment.count, segment.attempt, segment.open_positions, segment.lane)]
         rest = segment.count - segment.granted
         pieces = []
         if segment.granted:
-            self._hold(segment, segment.granted, paid=True)
+            self._hold(segment, segment.granted, paid=tier)
             pieces.append(Piece(Status.GRANTED, segment.granted))
         if rest:
             want = segment.want
-            run = ClaimRun(want.writer, want.attempt, segment.first + segment.granted, rest, False)
+            run = ClaimRun(want.writer, want.attempt, segment.first + segment.granted, rest, want.size, "")
             if segment.marked:
                 self._unmark(self._view.tasks[want.task], run)
             pieces.append(Piece(segment.waits, rest, lane=segment.lane))
         return pieces
 
-    def _hold(self, segment: Segment, count: int, paid: bool) -> None:
+    def _hold(self, segment: Segment, count: int, paid: str) -> None:
         want = segment.want
         if not segment.marked:
             sequences = range(segment.first, segment.first + count)
             self._view.tasks[want.task].touched_of(want.writer).update(sequences)
         runs = self._runs.setdefault(want.task, [])
-        claims.add(runs, ClaimRun(want.writer, want.attempt, segment.first, count, paid))
+        claims.add(runs, ClaimRun(want.writer, want.attempt, segment.first, count, want.size, paid))
 
     def _claim(self) -> None:
         request, now = self._request, self._now_ms
@@ -257,29 +252,31 @@ class LeaseCall:
 
     # ---- giving back
 
-    def _give_back(self, given: GivenBack) -> list[tuple[GivenBack, int]]:
-        """Lets go of what the claim still holds of it; returns what is to be refunded."""
-        name, targets = claims.member(given.claim, given.task), 0
-        claim = self._view.claims.get(name)
+    def _give_back(self, given: GivenBack) -> list[tuple[GivenBack, str, int]]:
+        """Lets go of what the claim still holds of it; returns what is to be refunded, and to which tier."""
+        name = claims.member(given.claim, given.task)
+        claim, refunds = self._view.claims.get(name), []
         if claim is None:
             return []
+        in_time = self._now_ms < claim.lease_end_ms
         for run in claims.cut(self._view, name, given.writer, given.attempt, given.first, given.count):
             freed = claims.free(self._view.task(given.task), run, given.claim)
-            targets += freed * given.size if run.paid else 0
-        return [(given, targets)] if targets and self._now_ms < claim.lease_end_ms else []
+            claims.tally(self._view, "returned" if in_time else "expired", run, freed)
+            claims.tally(self._view, "used", run, run.count - freed)
+            if in_time and run.paid and freed:
+                refunds.append((given, run.paid, freed * run.size))
+        return refunds
 
-    def _refund(self, given: GivenBack, targets: int, pools: dict[str, Pool]) -> None:
-        demand = self._view.demand.get(given.lane)
-        task = self._view.task(given.task)
+    def _refund(self, given: GivenBack, tier: str, targets: int) -> None:
+        demand, task = self._view.demand.get(given.lane), self._view.task(given.task)
         bucket = self._cap_bucket(task)
         if bucket is not None:
-            bucket.level = min(bucket.level + targets * UNIT, cap_depth(task.cap))
-        if demand is None:
-            return
-        self._view.stats[f"returned:{demand.tier}"] += targets
-        for name in demand.pools:
-            if name in pools:
-                pools[name].refund(given.lane, demand.tier, demand.weight, targets)
+            bucket.level = min(bucket.level + targets * UNIT, depth_of(task.cap, task.cap_burst))
+        weight = demand.weight if demand is not None else 0
+        names = self._view.pools_of(task.record.app, task.record.channel) if task.record else ()
+        for name in (TOTAL, *names):
+            if name in self._pools:
+                self._pools[name].refund(given.lane, tier, weight, targets)
 
 
 def _copies(request: LeaseRequest) -> set[tuple[str, str]]:

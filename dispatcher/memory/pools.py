@@ -23,7 +23,7 @@ LARGEST = 1 << 50
 @dataclass(slots=True)
 class TierPool:
     """A tier's part of a pool. depth: what the bucket may hold. time, carry: virtual time of the tier. busy: summed
-    weight of the lanes with demand. wanted: their announced demand in targets. granted, returned: targets so far."""
+    weight of the lanes with demand. wanted: their announced demand in targets."""
 
     bucket: int = 0
     depth: int = 0
@@ -31,8 +31,6 @@ class TierPool:
     carry: int = 0
     busy: int = 0
     wanted: int = 0
-    granted: int = 0
-    returned: int = 0
 
     @property
     def window(self) -> int:
@@ -42,11 +40,18 @@ class TierPool:
 
 @dataclass(slots=True)
 class LaneTime:
-    """Where a lane stands in a pool: its virtual time within its tier."""
+    """Where a lane stands in a pool: its virtual time within its tier. owed: by how much more than a window it may lag,
+    for the time in which it had backlog and nobody held it."""
 
     tier: str
     time: int = 0
     carry: int = 0
+    owed: int = 0
+
+
+def depth_of(rate: int, burst: int) -> int:
+    """What the buckets of a cap (targets/s, and targets) hold, in millionths of a target; 0: a quarter of a second."""
+    return burst * UNIT if burst else max(rate * WINDOW_US, UNIT)
 
 
 def portion(amount: int, part: int, whole: int) -> int:
@@ -87,12 +92,13 @@ class Pool:
 
     capacity: int
     refilled_us: int
+    burst: int = 0
     tiers: dict[str, TierPool] = field(default_factory=lambda: {tier: TierPool() for tier in TIERS})
     lanes: dict[str, LaneTime] = field(default_factory=dict)
 
-    def refill(self, now_us: int, capacity: int, weights: Mapping[str, int]) -> None:
+    def refill(self, now_us: int, capacity: int, burst: int, weights: Mapping[str, int]) -> None:
         """Brings the buckets to the present. weights: of the tiers."""
-        self.capacity = capacity
+        self.capacity, self.burst = capacity, burst
         elapsed_us = min(max(now_us - self.refilled_us, 0), LARGEST // capacity)
         self.refilled_us = max(now_us, self.refilled_us)
         depths = self._depths(weights)
@@ -104,7 +110,7 @@ class Pool:
             self._rebase()
 
     def _depths(self, weights: Mapping[str, int]) -> dict[str, int]:
-        window, total = self.capacity * WINDOW_US, sum(weights[tier] for tier in TIERS)
+        window, total = depth_of(self.capacity, self.burst), sum(weights[tier] for tier in TIERS)
         limits: dict[str, int] = {}
         for tier in TIERS:
             reserve = portion(window, weights[tier], total) // RESERVE_PART
@@ -119,21 +125,30 @@ class Pool:
         for tier in TIERS:
             self.tiers[tier].time = 0
 
-    def enter(self, lane: str, tier: str, idle: bool) -> LaneTime:
+    def enter(self, lane: str, tier: str, idle: bool, waited: bool) -> None:
         """A lane asks. One that was idle (or was in another tier) starts at the tier's present time, or stays where it
-        is ahead of it; one that lags is owed at most a window."""
+        is ahead of it; one that lags is owed at most a window, and what it lagged more when it was taken up, if it
+        waited with nobody to hold it."""
         share, entry = self.tiers[tier], self.lanes.get(lane)
         if entry is None or entry.tier != tier:
             entry = self.lanes[lane] = LaneTime(tier, share.time)
-        floor = share.time if idle else share.time - share.window
+        lag = max(share.time - share.window - entry.time, 0)
+        entry.owed = lag if waited else min(entry.owed, lag)
+        if idle:
+            entry.owed = 0
+        floor = share.time if idle else share.time - share.window - entry.owed
         if entry.time < floor:
             entry.time, entry.carry = floor, 0
-        return entry
 
     def is_ahead(self, lane: str, tier: str) -> bool:
         """Whether the lane has had more than its tier's present time."""
         entry = self.lanes.get(lane)
         return entry is not None and entry.time > self.tiers[tier].time
+
+    def spares(self, tier: str) -> bool:
+        """Whether the bucket stands half full: the lanes that share it are not using their part."""
+        share = self.tiers[tier]
+        return share.bucket > 0 and 2 * share.bucket >= share.depth
 
     def allows(self, lane: str, tier: str) -> bool:
         """Whether the lane may draw now. Ahead by more than a window it may only while the bucket stands half full: its
@@ -166,24 +181,18 @@ class Pool:
         """Takes back what was granted and not used; a bucket does not rise above its depth by it."""
         share, entry = self.tiers[tier], self.lanes.get(lane)
         share.bucket = min(share.bucket + targets * UNIT, max(share.bucket, share.depth))
-        share.returned += targets
-        if entry is not None and entry.tier == tier:
+        if entry is not None and entry.tier == tier and weight:
             entry.time -= targets * UNIT // weight
 
 
 @dataclass(slots=True)
 class Bucket:
-    """A task's own cap: a quarter of a second deep, full at first."""
+    """A task's own cap, full at first."""
 
     level: int
     refilled_us: int
 
-    def refill(self, now_us: int, cap: int) -> None:
+    def refill(self, now_us: int, cap: int, burst: int) -> None:
         elapsed_us = min(max(now_us - self.refilled_us, 0), LARGEST // cap)
-        self.level = min(self.level + elapsed_us * cap, cap_depth(cap))
+        self.level = min(self.level + elapsed_us * cap, depth_of(cap, burst))
         self.refilled_us = max(now_us, self.refilled_us)
-
-
-def cap_depth(cap: int) -> int:
-    """What the bucket of a cap (targets/s) holds, in millionths of a target."""
-    return max(cap * WINDOW_US, UNIT)

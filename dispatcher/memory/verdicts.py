@@ -6,6 +6,7 @@ from dispatcher.control import MAIN_WRITER
 from dispatcher.lease import LaneAsk, LaneKind, Status, Want
 from dispatcher.memory.view import MemoryTask, MemoryView, OpenEnvelope
 from dispatcher.tier import MILLI, Tier
+from dispatcher.topics import side_of_lane
 
 GRANTABLE = -1
 """Not on the wire: becomes GRANTED, NO_CREDIT or MOVE by quota."""
@@ -39,20 +40,33 @@ class Segment:
 @dataclass(slots=True)
 class LaneCall:
     """One lane in one call. wants: for each want its segments. tier is empty where the lane has no part in the sharing
-    (its task is unknown). parked: the lane's own task may not be sent now."""
+    (its task is unknown). parked: the lane's own task may not be sent now. app, channel: of all that is in the lane;
+    empty where it is of many. part: its weight within
+    its app. idle: it had no demand; waited: it had, and nobody held it."""
 
     ask: LaneAsk
     tier: str
     weight: int
     cap: int
     parked: bool
+    cap_burst: int = 0
+    app: str = ""
+    channel: str = ""
+    part: int = 0
+    pools: tuple[str, ...] = ()
     wants: list[list[Segment]] = field(default_factory=list)
     idle: bool = False
+    waited: bool = False
     queue: list[Segment] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         return self.ask.lane
+
+    @property
+    def waiting(self) -> bool:
+        """Nobody is attached to the lane: its demand is known from the registry."""
+        return self.ask.waiting and not self.ask.wants
 
 
 def is_own(task: MemoryTask, lane: str) -> bool:
@@ -61,25 +75,40 @@ def is_own(task: MemoryTask, lane: str) -> bool:
 
 
 def lane_call(view: MemoryView, ask: LaneAsk) -> LaneCall:
-    """Tier, weight and cap of a lane at present."""
+    """Tier, weight and caps of a lane at present."""
     if ask.kind == LaneKind.RETRY:
         return LaneCall(ask, ask.tier, MILLI, 0, False)
     if ask.kind == LaneKind.SHARED:
         return LaneCall(ask, Tier.LOW, view.lane_weight(ask.lane) or MILLI, 0, False)
+    if ask.kind == LaneKind.SIDE:
+        app, channel = side_of_lane(ask.lane) or ("", "")
+        return LaneCall(ask, Tier.LOW, MILLI, 0, channel in view.paused_channels, app=app, channel=channel)
     task = view.tasks.get(ask.lane.rpartition("/")[2])
     if task is None or task.record is None:
         return LaneCall(ask, "", MILLI, 0, True)
-    parked = bool(task.ended) or task.closed or gate(task, ask.lane, view.now_ms())[0] != GRANTABLE
-    return LaneCall(ask, task.tier, max(task.weight, 1), task.cap, parked)
+    parked = bool(task.ended) or task.closed or gate(view, task, ask.lane)[0] != GRANTABLE
+    weight, app, channel = max(task.weight, 1), task.record.app, task.record.channel
+    return LaneCall(ask, task.tier, weight, task.cap, parked, task.cap_burst, app, channel)
 
 
-def gate(task: MemoryTask, lane: str, now_ms: int) -> tuple[int, str]:
-    """What a task's state says of its unclaimed envelopes in a lane: GRANTABLE, or the status (and lane to move to)."""
+def way_out(view: MemoryView, task: MemoryTask) -> str:
+    """The lane to which a task's envelopes leave a shared or retry lane: its own, or a side lane."""
     record = task.record
     assert record is not None
-    expired = 0 < record.expires_ms <= now_ms
+    if not record.shared:
+        return record.lane
+    lane = view.topics.side_lane(record.app, record.channel)
+    view.sides.add(lane)
+    return lane
+
+
+def gate(view: MemoryView, task: MemoryTask, lane: str) -> tuple[int, str]:
+    """What a task's state says of its unclaimed envelopes in a lane: GRANTABLE, or the status (and lane to move to)."""
+    record, now_ms = task.record, view.now_ms()
+    assert record is not None
+    expired, stopped = 0 < record.expires_ms <= now_ms, record.channel in view.paused_channels
     waits = task.paused or record.start_ms > now_ms or (record.hold_until_sealed and not task.sealed)
-    if not (task.cancelled or expired or waits):
+    if not (task.cancelled or expired or waits or stopped):
         return GRANTABLE, ""
     if is_own(task, lane):
         return Status.PARKED, ""
@@ -87,20 +116,22 @@ def gate(task: MemoryTask, lane: str, now_ms: int) -> tuple[int, str]:
         return Status.MOVE, record.lane
     if task.cancelled:
         return Status.CANCELLED, ""
-    return (Status.EXPIRED if expired else Status.PARKED), ""
+    if expired:
+        return Status.EXPIRED, ""
+    return (Status.MOVE, way_out(view, task)) if stopped and not side_of_lane(lane) else (Status.PARKED, "")
 
 
-def gate_of_first(task: MemoryTask, lane: str, now_ms: int) -> tuple[int, str]:
+def gate_of_first(view: MemoryView, task: MemoryTask, lane: str) -> tuple[int, str]:
     """The same for a first attempt: a task that was given a lane of its own leaves the lanes of others, whatever its
     state."""
     record = task.record
     assert record is not None
     if not record.shared and record.lane != lane:
         return Status.MOVE, record.lane
-    return gate(task, lane, now_ms)
+    return gate(view, task, lane)
 
 
-def verdict(task: MemoryTask | None, lane: str, want: Want, sequence: int, now_ms: int) -> Segment:
+def verdict(view: MemoryView, task: MemoryTask | None, lane: str, want: Want, sequence: int) -> Segment:
     """The word on one envelope, before quotas."""
     if task is None or task.record is None:
         return Segment(Status.UNKNOWN, want, sequence, 1)
@@ -114,7 +145,7 @@ def verdict(task: MemoryTask | None, lane: str, want: Want, sequence: int, now_m
         return Segment(Status.REPUBLISH, want, sequence, 1, envelope.recorded, list(envelope.positions))
     if _claimed(task, envelope, want, sequence):
         return Segment(Status.HELD, want, sequence, 1)
-    gated, target = (gate_of_first if want.attempt == 0 else gate)(task, lane, now_ms)
+    gated, target = (gate_of_first if want.attempt == 0 else gate)(view, task, lane)
     return Segment(gated, want, sequence, 1, lane=target)
 
 

@@ -53,6 +53,8 @@ class MemoryTask:
     tier: str = ""
     weight: int = 0
     cap: int = 0
+    cap_burst: int = 0
+    cap_known: bool = False
     paused: bool = False
     cancelled: bool = False
     sealed: bool = False
@@ -94,13 +96,15 @@ class MemoryTask:
 
 @dataclass(slots=True)
 class ClaimRun:
-    """Consecutive sequences under a claim. paid: a lease came with it."""
+    """Consecutive sequences under a claim, of `size` targets each. paid: the tier whose credit paid for it; empty: it
+    was claimed without a lease."""
 
     writer: str
     attempt: int
     first: int
     count: int
-    paid: bool
+    size: int
+    paid: str
 
 
 @dataclass(slots=True)
@@ -114,14 +118,19 @@ class Claim:
 
 @dataclass(slots=True)
 class Demand:
-    """Announced demand of a lane: the largest announced of late, until `targets_until_ms`."""
+    """Announced demand of a lane: the largest announced of late, until `targets_until_ms`. held_until_ms: until then a
+    worker holds the lane, as far as is known. app: whose part of the tier it has, where apps share; part: by what
+    weight within it."""
 
     tier: str
     weight: int
     targets: int
     targets_until_ms: int
     until_ms: int
+    held_until_ms: int
     pools: tuple[str, ...]
+    app: str
+    part: int
 
 
 @dataclass(slots=True)
@@ -135,6 +144,12 @@ class Epoch:
     read: set[str] = field(default_factory=set)
 
 
+def read_cap(text: str) -> tuple[int, int]:
+    """`RATE` or `RATE:BURST`: targets/s (0: none), and targets (0: a quarter of a second)."""
+    rate, _, burst = text.partition(":")
+    return int(rate), int(burst or 0)
+
+
 class MemoryView:
     """Everything the ledger and the fold share. Fill it with `apply` (records of the control topic) or by the methods
     below; by default its epoch is ready and the capacity unlimited."""
@@ -144,13 +159,21 @@ class MemoryView:
         self.topics = topics or Topics()
         self.epoch = Epoch(partitions=self.topics.outcome_partitions)
         self.capacity = 0
+        self.capacity_burst = 0
+        self.caps: dict[str, tuple[int, int]] = {}
+        self.paused_channels: set[str] = set()
+        self.sharing = "tasks"
+        self.app_weights: dict[str, int] = {}
+        self.limits: dict[str, int] = {}
+        self.sides: set[str] = set()
         self.tier_weights: dict[str, int] = {tier: DEFAULT_TIER_WEIGHTS[tier] for tier in TIERS}
         self.tasks: dict[str, MemoryTask] = {}
         self.claims: dict[str, Claim] = {}
         self.due: dict[str, int] = {}
         self.pools: dict[str, Pool] = {}
         self.demand: dict[str, Demand] = {}
-        self.debts: dict[str, int] = {}
+        self.debts: dict[str, tuple[int, tuple[str, ...]]] = {}
+        self.app_parts: Counter[tuple[str, str]] = Counter()
         self.calls: dict[str, LeaseAnswer] = {}
         self.cursors: dict[int, str] = {}
         self.stats: Counter[str] = Counter()
@@ -175,7 +198,8 @@ class MemoryView:
         task.record = record
         task.leave_shared_lane()
         task.tier, task.weight = task.tier or str(record.tier), task.weight or record.weight
-        task.cap = task.cap or record.cap
+        if not task.cap_known:
+            task.cap, task.cap_burst = record.cap, record.cap_burst
 
     def checkpoint(self, task: str, published: int) -> None:
         """So many targets are confirmed as published."""
@@ -192,8 +216,11 @@ class MemoryView:
     def control(self, task: str, name: str, value: str) -> None:
         """Changes a control: weight (thousandths), cap, tier, paused or cancelled ("1"/"0"), lane, override."""
         state = self.task(task)
-        if name in ("weight", "cap"):
-            setattr(state, name, int(value))
+        if name == "weight":
+            state.weight = int(value)
+        elif name == "cap":
+            state.cap, state.cap_burst = read_cap(value)
+            state.cap_known = True
         elif name == "tier":
             state.tier = value
         elif name == "paused":
@@ -209,13 +236,29 @@ class MemoryView:
             raise ValueError(f"no control {name}")
 
     def set_global(self, name: str, value: str) -> None:
-        """Sets capacity (targets/s, "0" = unlimited) or tiers ("6000:3000:1000")."""
+        """Sets one field of GlobalChange."""
+        kind, _, of = name.partition(":")
         if name == "capacity":
-            self.capacity = int(value)
+            self.capacity, self.capacity_burst = read_cap(value)
         elif name == "tiers":
             self.tier_weights = dict(zip(TIERS, map(int, value.split(":")), strict=True))
+        elif name == "sharing":
+            self.sharing = value
+        elif kind == "cap":
+            self.caps[of.replace(":", "/", 1)] = read_cap(value)
+        elif kind == "channel_paused":
+            (self.paused_channels.add if value == "1" else self.paused_channels.discard)(of)
+        elif kind == "app_weight":
+            self.app_weights[of] = int(value)
+        elif kind == "limit":
+            self.limits[of] = int(value)
         else:
             raise ValueError(f"no global {name}")
+
+    def pools_of(self, app: str, channel: str) -> tuple[str, ...]:
+        """Names of the pools, besides the total, that tasks of this app on this channel share with others."""
+        names = (f"channel/{channel}", f"app/{app}", f"app_channel/{app}/{channel}")
+        return tuple(name for name in names if self.caps.get(name, (0, 0))[0] > 0)
 
     def finish(self, task: str, state: str) -> None:
         """Writes a task's end; nothing of its envelopes is kept."""

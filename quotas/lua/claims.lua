@@ -1,10 +1,10 @@
 -- library
 -- include: envelopes.lua
 -- Claims: P:claims (sorted set of `<claim>|<task>` by end), P:claim:<member>: msgpack of {end_ms, lease_end_ms, runs};
--- a run is {writer, attempt, first, count, 1 if a lease came with it}. What is recorded or given back is cut out, so that
+-- a run is {writer, attempt, first, count, the tier whose credit paid for it or '', targets in each envelope}. What is recorded or given back is cut out, so that
 -- what is left at its end is what was not.
 local CLAIM_KEPT_MS = 7 * 24 * 3600 * 1000
-local claims_read = {}
+local claims_read, tallied = {}, {}
 
 local function claim_key(member)
   return P .. ':claim:' .. member
@@ -14,13 +14,29 @@ local function task_of_claim(member)
   return string.sub(member, string.find(member, '|', 1, true) + 1)
 end
 
-local function add_run(runs, writer, attempt, first, count, paid)
+local function add_run(runs, writer, attempt, first, count, paid, size)
   local last = runs[#runs]
-  if last and last[1] == writer and last[2] == attempt and last[5] == paid and last[3] + last[4] == first then
+  local same = last and last[1] == writer and last[2] == attempt and last[5] == paid and last[6] == size
+  if same and last[3] + last[4] == first then
     last[4] = last[4] + count
   else
-    runs[#runs + 1] = { writer, attempt, first, count, paid }
+    runs[#runs + 1] = { writer, attempt, first, count, paid, size }
   end
+end
+
+-- Counts what became of granted targets (used, returned, expired); `save_tally` writes the sums. At any time what was
+-- granted to a tier is the sum of these and of what live claims hold.
+local function tally(what, run, count)
+  if type(run[5]) ~= 'string' or run[5] == '' then return end
+  local field = what .. ':' .. run[5]
+  tallied[field] = (tallied[field] or 0) + count * run[6]
+end
+
+local function save_tally()
+  for field, targets in pairs(tallied) do
+    if targets > 0 then redis.call('HINCRBY', P .. ':stats', field, whole(targets)) end
+  end
+  tallied = {}
 end
 
 local function write_claim(member, claim)
@@ -59,9 +75,9 @@ local function cut_claim(member, writer, attempt, first, count)
       kept[#kept + 1] = run
     else
       local from, till = math.max(run[3], first), math.min(last, beyond)
-      if run[3] < from then kept[#kept + 1] = { writer, attempt, run[3], from - run[3], run[5] } end
-      taken[#taken + 1] = { writer, attempt, from, till - from, run[5] }
-      if till < last then kept[#kept + 1] = { writer, attempt, till, last - till, run[5] } end
+      if run[3] < from then kept[#kept + 1] = { writer, attempt, run[3], from - run[3], run[5], run[6] } end
+      taken[#taken + 1] = { writer, attempt, from, till - from, run[5], run[6] }
+      if till < last then kept[#kept + 1] = { writer, attempt, till, last - till, run[5], run[6] } end
       claim.changed = true
     end
   end

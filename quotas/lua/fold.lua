@@ -35,7 +35,10 @@ local function end_claims(record)
     local claim, freed = claim_of(member), 0
     if claim then
       local name = string.sub(member, 1, string.find(member, '|', 1, true) - 1)
-      for _, run in ipairs(claim.runs) do freed = freed + free_run(task_of_claim(member), run, name) end
+      for _, run in ipairs(claim.runs) do
+        tally('expired', run, run[4])
+        freed = freed + free_run(task_of_claim(member), run, name)
+      end
       claim.runs, claim.changed = {}, true
       if freed > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats_possible', whole(freed)) end
     end
@@ -61,6 +64,7 @@ local stands = redis.call('HGET', cursor_key, 'cursor')
 if (stands or '') ~= expected then return { 0, stands or '' } end
 for i = 4, #ARGV do fold_record(cmsgpack.unpack(ARGV[i])) end
 save_claims()
+save_tally()
 save_counts()
 redis.call('HSET', cursor_key, 'cursor', cursor)
 

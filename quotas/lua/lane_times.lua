@@ -1,6 +1,7 @@
 -- library
 -- include: pools.lua
--- Virtual times of lanes in a pool, in the hash P:vt:<pool>: `<tier> <time> <carry>`.
+-- Virtual times of lanes in a pool, in the hash P:vt:<pool>: `<tier> <time> <carry> <owed>`; owed: by how
+-- much more than a window it may lag, for the time in which it had backlog and nobody held it.
 
 local function window_of(share)
   return div(share.depth, math.max(share.busy, 1))
@@ -8,8 +9,8 @@ end
 
 local function read_time(text)
   if not text then return nil end
-  local tier, time, carry = string.match(text, '^(%S+) (%-?%d+) (%d+)$')
-  return { tier = tier, time = int(time), carry = int(carry) }
+  local tier, time, carry, owed = string.match(text, '^(%S+) (%-?%d+) (%d+) ?(%d*)$')
+  return { tier = tier, time = int(time), carry = int(carry), owed = owed ~= '' and int(owed) or 0 }
 end
 
 local function load_times(pool, names)
@@ -24,22 +25,34 @@ local function save_times(pool)
   local args = {}
   for lane, entry in pairs(pool.lanes) do
     args[#args + 1] = lane
-    args[#args + 1] = string.format('%s %.0f %.0f', entry.tier, entry.time, entry.carry)
+    args[#args + 1] = string.format('%s %.0f %.0f %.0f', entry.tier, entry.time, entry.carry, entry.owed)
   end
   for from = 1, #args, 1000 do
     redis.call('HSET', P .. ':vt:' .. pool.name, unpack(args, from, math.min(from + 999, #args)))
   end
+  if #args > 0 then redis.call('PEXPIRE', P .. ':vt:' .. pool.name, POOL_KEPT_MS) end
 end
 
--- A lane asks: one that was idle starts at its tier's present time, one that lags is owed at most a window.
-local function enter_pool(pool, lane, tier, idle)
+-- A lane asks: one that was idle starts at its tier's present time, one that lags is owed at most a window, and what it
+-- lagged more when it was taken up, if it waited with nobody to hold it.
+local function enter_pool(pool, lane, tier, idle, waited)
   local share, entry = pool.tiers[tier], pool.lanes[lane]
   if not entry or entry.tier ~= tier then
-    entry = { tier = tier, time = share.time, carry = 0 }
+    entry = { tier = tier, time = share.time, carry = 0, owed = 0 }
     pool.lanes[lane] = entry
   end
-  local floor = idle and share.time or share.time - window_of(share)
+  local window = window_of(share)
+  local lag = math.max(share.time - window - entry.time, 0)
+  entry.owed = waited and lag or math.min(entry.owed, lag)
+  if idle then entry.owed = 0 end
+  local floor = idle and share.time or share.time - window - entry.owed
   if entry.time < floor then entry.time, entry.carry = floor, 0 end
+end
+
+-- Whether the bucket stands half full: the lanes that share it are not using their part.
+local function pool_spares(pool, tier)
+  local share = pool.tiers[tier]
+  return share.bucket > 0 and 2 * share.bucket >= share.depth
 end
 
 -- Whether the lane may draw. Ahead by more than a window it may only while the bucket stands half full: its peers are
@@ -79,5 +92,5 @@ local function refund_pool(pool, lane, tier, weight, targets)
   share.bucket = math.min(share.bucket + targets * UNIT, math.max(share.bucket, share.depth))
   if not pool.lanes[lane] then load_times(pool, { lane }) end
   local entry = pool.lanes[lane]
-  if entry and entry.tier == tier then entry.time = entry.time - div(targets * UNIT, weight) end
+  if entry and entry.tier == tier and weight > 0 then entry.time = entry.time - div(targets * UNIT, weight) end
 end

@@ -74,6 +74,11 @@ local function fold_run(counts, run)
   end
 end
 
+-- What is recorded is held by its claim no more.
+local function use(member, writer, attempt, first, count)
+  for _, run in ipairs(cut_claim(member, writer, attempt, first, count)) do tally('used', run, run[4]) end
+end
+
 -- record: {tag, format, task, claim, at_ms, channel, runs, mixed}
 local function fold_outcomes(record)
   local counts, member = counts_of(record[3]), record[4] .. '|' .. record[3]
@@ -82,14 +87,14 @@ local function fold_outcomes(record)
       keep_writer(counts, run[1])
       fold_run(counts, run)
     end
-    cut_claim(member, run[1], run[2], run[3], run[4])
+    use(member, run[1], run[2], run[3], run[4])
   end
   for _, mixed in ipairs(record[8]) do
     if not counts.over then
       keep_writer(counts, mixed[1])
       fold_mixed(counts, mixed)
     end
-    cut_claim(member, mixed[1], mixed[2], mixed[3], 1)
+    use(member, mixed[1], mixed[2], mixed[3], 1)
   end
   note_time(counts, record[5])
 end

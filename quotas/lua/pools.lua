@@ -1,19 +1,21 @@
 -- library
 -- include: keys.lua
--- include: integers.lua
+-- include: settings.lua
 -- Pools: caps that lanes share, with a bucket and a virtual time per tier (dispatcher/memory/pools.py explains them).
 local RESERVE_PART = 5
 local QUANTA = 8
+local POOL_KEPT_MS = 600000
+local pools_read = {}
 local SHARE_FIELDS = { 'bucket', 'depth', 'time', 'carry', 'busy', 'wanted' }
 
--- Reads a pool; one that is new is empty and begins to fill now.
+-- Reads a pool. One that is new begins full, as if it had been unused for long; the total begins empty.
 local function load_pool(name, now_us)
   local fields = { 'refilled_us' }
   for _, tier in ipairs(TIERS) do
     for _, field in ipairs(SHARE_FIELDS) do fields[#fields + 1] = field .. ':' .. tier end
   end
   local got = redis.call('HMGET', P .. ':pool:' .. name, unpack(fields))
-  local pool = { name = name, refilled_us = int(got[1] or now_us), tiers = {}, lanes = {} }
+  local pool = { name = name, refilled_us = int(got[1] or (name == 'total' and now_us or 0)), tiers = {}, lanes = {} }
   for i, tier in ipairs(TIERS) do
     local share = {}
     for j, field in ipairs(SHARE_FIELDS) do share[field] = int(got[1 + (i - 1) * #SHARE_FIELDS + j]) end
@@ -31,6 +33,17 @@ local function save_pool(pool)
     end
   end
   redis.call('HSET', P .. ':pool:' .. pool.name, unpack(args))
+  redis.call('PEXPIRE', P .. ':pool:' .. pool.name, POOL_KEPT_MS)
+end
+
+-- A pool, read once a call.
+local function pool_of(name, now_us)
+  local pool = pools_read[name]
+  if not pool then
+    pool = load_pool(name, now_us)
+    pools_read[name] = pool
+  end
+  return pool
 end
 
 local function pour_once(amount, levels, limits, weights)
@@ -73,8 +86,8 @@ local function pour(amount, levels, limits, weights)
 end
 
 -- How much each tier's bucket holds: by demand, at least a fifth of its share; all together one window.
-local function depths_of(pool, capacity, weights)
-  local window, total, limits, depths = capacity * WINDOW_US, 0, {}, {}
+local function depths_of(pool, weights)
+  local window, total, limits, depths = depth_of(unpack(settings.caps[pool.name])), 0, {}, {}
   for _, tier in ipairs(TIERS) do total = total + weights[tier] end
   for _, tier in ipairs(TIERS) do
     local reserve = div(portion(window, weights[tier], total), RESERVE_PART)
@@ -87,10 +100,11 @@ local function depths_of(pool, capacity, weights)
 end
 
 -- Brings the buckets to the present. Virtual times begin at 0 again before they grow too large to be exact.
-local function refill_pool(pool, now_us, capacity, weights)
+local function refill_pool(pool, now_us)
+  local capacity, weights = settings.caps[pool.name][1], settings.weights
   local elapsed = math.min(math.max(now_us - pool.refilled_us, 0), div(LARGEST, capacity))
   pool.refilled_us = math.max(now_us, pool.refilled_us)
-  local depths, levels, rebase = depths_of(pool, capacity, weights), {}, false
+  local depths, levels, rebase = depths_of(pool, weights), {}, false
   for _, tier in ipairs(TIERS) do levels[tier] = pool.tiers[tier].bucket end
   pour(elapsed * capacity, levels, depths, weights)
   for _, tier in ipairs(TIERS) do

@@ -1,7 +1,7 @@
 -- library
 -- include: verdicts.lua
 -- include: claims.lua
--- include: demand.lua
+-- include: announce.lua
 -- A lease request (dispatcher.lease.LeaseRequest) unpacked, and its answer.
 
 local function read_wants(packed)
@@ -13,44 +13,49 @@ local function read_wants(packed)
   return wants
 end
 
--- Tier, weight, cap of a lane at present; parked where its own task may not be sent now.
-local function place(lane, kind, tier, now)
+local function read_lane(packed)
+  local lane = { name = packed[1], kind = packed[2], tier = packed[3], demand = packed[4], wanted = read_wants(packed[5]) }
+  lane.wants, lane.queue, lane.head, lane.granted, lane.app, lane.channel = {}, {}, 1, 0, '', ''
+  lane.waiting = packed[6] == true and #lane.wanted == 0
+  if lane.kind == 'd' then
+    lane.app, lane.channel = string.match(lane.name, 'side%.([^/~]*)~([^/~]*)$')
+    want_settings(lane.app, lane.channel)
+  elseif lane.kind == 'o' then
+    lane.task = task_of(string.match(lane.name, '[^/]*$'))
+  end
+  for _, want in ipairs(lane.wanted) do task_of(want.task) end
+  return lane
+end
+
+-- Tier, weight, caps of a lane at present; parked where its own task may not be sent now. app, channel: of all that is
+-- in the lane; empty where it is of many.
+local function place(lane, now)
   lane.weight, lane.cap, lane.parked = MILLI, 0, false
-  if kind == 'r' then
-    lane.tier = tier
-  elseif kind == 's' then
+  if lane.kind == 's' then
     local weight = int(redis.call('HGET', lane_key(lane.name), 'weight'))
     lane.tier, lane.weight = 'low', weight > 0 and weight or MILLI
-  else
-    local task = task_of(string.match(lane.name, '[^/]*$'))
-    lane.tier, lane.weight, lane.cap = task.lane and task.tier or '', task.weight, task.cap
+  elseif lane.kind == 'd' then
+    lane.tier, lane.parked = 'low', is_stopped(lane.channel)
+  elseif lane.kind == 'o' then
+    local task = lane.task
+    lane.tier, lane.weight, lane.cap, lane.cap_burst = task.lane and task.tier or '', task.weight, task.cap, task.cap_burst
+    if task.lane then lane.app, lane.channel = task.app, task.channel end
     lane.parked = not task.lane or task.over or gate(task, lane.name, now) ~= GRANTABLE
   end
 end
 
--- The demand it announces: at least what may be granted, at most what its cap lets through in a window.
-local function asked_by(lane, demand)
-  local queued = 0
-  for _, segment in ipairs(lane.queue) do queued = queued + segment.count * segment.want.size end
-  local asked = math.max(demand, queued)
-  if lane.cap > 0 then asked = math.min(asked, div(cap_depth(lane.cap), UNIT)) end
-  return asked
-end
-
-local function read_lane(packed, now)
-  local lane = { name = packed[1], demand = packed[4], wanted = read_wants(packed[5]), wants = {}, queue = {}, head = 1, granted = 0 }
-  place(lane, packed[2], packed[3], now)
-  return lane
-end
-
 local function judge_lane(lane, now, claim)
+  local queued = 0
   for i, want in ipairs(lane.wanted) do
     lane.wants[i] = judge(lane.name, want, now, claim)
     for _, segment in ipairs(lane.wants[i]) do
-      if segment.status == GRANTABLE then lane.queue[#lane.queue + 1] = segment end
+      if segment.status == GRANTABLE then
+        lane.queue[#lane.queue + 1] = segment
+        queued = queued + segment.count * want.size
+      end
     end
   end
-  lane.asked = asked_by(lane, lane.demand)
+  lane.asked = math.max(lane.demand, queued)
 end
 
 local function piece(segment, status, count)
@@ -60,21 +65,21 @@ local function piece(segment, status, count)
 end
 
 -- Puts the pieces of a segment into `pieces` and what is claimed into runs[task]; lets go of what was not granted.
-local function settle(segment, pieces, runs)
+local function settle(segment, tier, pieces, runs)
   local want = segment.want
   local function hold(count, paid)
     mark(want, segment.first, count)
     runs[want.task] = runs[want.task] or {}
-    add_run(runs[want.task], want.writer, want.attempt, segment.first, count, paid)
+    add_run(runs[want.task], want.writer, want.attempt, segment.first, count, paid, want.size)
   end
   if segment.status ~= GRANTABLE then
-    if is_claiming(segment.status) then hold(segment.count, 0) end
+    if is_claiming(segment.status) then hold(segment.count, '') end
     pieces[#pieces + 1] = piece(segment, segment.status, segment.count)
     return
   end
   local rest = segment.count - segment.granted
   if segment.granted > 0 then
-    hold(segment.granted, 1)
+    hold(segment.granted, tier)
     pieces[#pieces + 1] = { GRANTED, segment.granted }
   end
   if rest > 0 then
@@ -89,7 +94,7 @@ local function answer_of(lanes, runs)
     answer[i] = {}
     for j, segments in ipairs(lane.wants) do
       local pieces = {}
-      for _, segment in ipairs(segments) do settle(segment, pieces, runs) end
+      for _, segment in ipairs(segments) do settle(segment, lane.tier, pieces, runs) end
       answer[i][j] = pieces
     end
   end

@@ -3,39 +3,67 @@
 -- include: lane_times.lua
 -- Grants by quota: within a tier the lane furthest behind draws first, a quantum at a time.
 
--- A capped task waits in its own lane, and leaves the lanes of others.
-local function cap_reached(lane, segment, task)
-  if task.shared or is_own(task, lane.name) then return false end
-  segment.waits, segment.lane = MOVE, task.lane
+-- What must wait leaves a lane of many.
+local function move(lane, segment, task)
+  segment.waits, segment.lane = MOVE, way_out(task)
   lane.head = lane.head + 1
   return true
 end
 
-local function grant(lane, segment, task, count, pools)
+-- The pools of a task in a lane of many, which is in none of them itself.
+local function passed_through(lane, task)
+  local pools = {}
+  if lane.app ~= '' then return pools end
+  for i, name in ipairs(pools_of(task.app, task.channel)) do pools[i] = pools_read[name] end
+  return pools
+end
+
+local function grant(lane, segment, task, count, passed)
   local targets = count * segment.want.size
-  for _, pool in ipairs(pools) do charge_pool(pool, lane.name, lane.tier, lane.weight, targets) end
+  for _, pool in ipairs(lane.bound) do charge_pool(pool, lane.name, lane.tier, lane.weight, targets) end
+  for _, pool in ipairs(passed) do
+    local share = pool.tiers[lane.tier]
+    share.bucket = share.bucket - targets * UNIT
+  end
   if task.cap > 0 then task.bucket = task.bucket - targets * UNIT end
   lane.granted = lane.granted + targets
   segment.granted = segment.granted + count
   if segment.granted == segment.count then lane.head = lane.head + 1 end
 end
 
+-- How many envelopes of this size the lane may draw at once; 0: none, nil: they must leave the lane.
+local function quantum(lane, size, most, passed)
+  for _, pool in ipairs(lane.bound) do
+    if not pool_allows(pool, lane.name, lane.tier) then return 0 end
+  end
+  for _, pool in ipairs(passed) do
+    if not pool_spares(pool, lane.tier) then return nil end
+  end
+  for _, pool in ipairs(lane.bound) do
+    most = math.min(most, math.max(div(quantum_of(pool, lane.tier, lane.weight), size), 1))
+  end
+  for _, pool in ipairs(passed) do
+    most = math.min(most, math.ceil(pool.tiers[lane.tier].bucket / (size * UNIT)))
+  end
+  return most
+end
+
 -- Grants one quantum; false if the lane can have no more.
-local function draw(lane, pools, now)
+local function draw(lane, now)
   local segment = lane.queue[lane.head]
   if not segment then return false end
   local task, size = task_of(segment.want.task), segment.want.size
   local level = cap_level(task, now)
-  if level and level <= 0 then return cap_reached(lane, segment, task) end
-  local count = segment.count - segment.granted
-  if level then count = math.min(count, math.ceil(level / (size * UNIT))) end
-  for _, pool in ipairs(pools) do
-    if not pool_allows(pool, lane.name, lane.tier) then return false end
+  if level and level <= 0 then
+    if task.shared or is_own(task, lane.name) then return false end
+    return move(lane, segment, task)
   end
-  for _, pool in ipairs(pools) do
-    count = math.min(count, math.max(div(quantum_of(pool, lane.tier, lane.weight), size), 1))
-  end
-  grant(lane, segment, task, count, pools)
+  local most, passed = segment.count - segment.granted, passed_through(lane, task)
+  if level then most = math.min(most, math.ceil(level / (size * UNIT))) end
+  local count = quantum(lane, size, most, passed)
+  if not count then return move(lane, segment, task) end
+  if count == 0 then return false end
+  grant(lane, segment, task, count, passed)
   return true
 end
 
@@ -57,31 +85,27 @@ local function sift(heap)
   end
 end
 
-local function has_credit(pools, tier)
-  for _, pool in ipairs(pools) do
-    if pool.tiers[tier].bucket <= 0 then return false end
+-- How far a lane is ahead of its tier, in the pool where it is furthest ahead. In a pool that does not bind all lag alike,
+-- so it is the pool that binds a lane that gives it its place.
+local function ahead_of(lane, present)
+  local ahead
+  for i, pool in ipairs(lane.bound) do
+    local by = pool.lanes[lane.name].time - present[pool.name]
+    if i == 1 or by > ahead then ahead = by end
   end
-  return true
+  return ahead or 0
 end
 
--- The lanes of one tier, sorted by their time in the pool (which makes a heap).
-local function line_up(lanes, pools)
-  local heap = {}
-  for place, lane in ipairs(lanes) do
-    for _, pool in ipairs(pools) do enter_pool(pool, lane.name, lane.tier, lane.idle) end
-    heap[place] = { lane = lane, place = place, time = pools[1] and pools[1].lanes[lane.name].time or 0 }
-  end
+-- Shares the buckets of one tier between the lanes of this call; lane.bound: their pools. Sorted, they make a heap.
+local function share_tier(tier, lanes, now)
+  local heap, present, total = {}, {}, settings.caps.total and pools_read.total.tiers[tier]
+  for name in pairs(settings.caps) do present[name] = pools_read[name].tiers[tier].time end
+  for at, lane in ipairs(lanes) do heap[at] = { lane = lane, place = at, time = ahead_of(lane, present) } end
   table.sort(heap, is_before)
-  return heap
-end
-
--- Shares the buckets of one tier between the lanes of this call.
-local function share_tier(tier, lanes, pools, now)
-  local heap = line_up(lanes, pools)
-  while #heap > 0 and has_credit(pools, tier) do
+  while #heap > 0 and not (total and total.bucket <= 0) do
     local first = heap[1]
-    if draw(first.lane, pools, now) then
-      first.time = pools[1] and pools[1].lanes[first.lane.name].time or 0
+    if draw(first.lane, now) then
+      first.time = ahead_of(first.lane, present)
     else
       heap[1] = heap[#heap]
       heap[#heap] = nil

@@ -1,27 +1,30 @@
 -- library
 -- include: keys.lua
--- include: integers.lua
+-- include: settings.lua
 -- What the ledger needs of a task's hash, read once a call, and what it says of the task's envelopes.
 local GRANTABLE, GRANTED, NO_CREDIT, HELD, DROP, REPUBLISH = -1, 0, 1, 2, 3, 4
 local CANCELLED, EXPIRED, UNKNOWN, PARKED, MOVE = 5, 6, 7, 8, 9
 local MAIN_WRITER = '0'
 local TASK_FIELDS = {
   'lane', 'shared', 'tier', 'weight', 'cap', 'paused', 'cancelled', 'start_ms', 'expires_ms', 'hold', 'sealed', 'writers',
-  'ended', 'closed', 'cap_bucket', 'cap_us',
+  'ended', 'closed', 'cap_bucket', 'cap_us', 'app', 'channel',
 }
 local tasks_read = {}
 
--- lane is false where the task's record has not been read.
+-- lane is false where the task's record has not been read. The cap is kept as `RATE` or `RATE:BURST`.
 local function task_of(id)
   local task = tasks_read[id]
   if task then return task end
   local got = redis.call('HMGET', task_key(id), unpack(TASK_FIELDS))
   task = { id = id, lane = got[1], shared = got[2] == '1', tier = got[3] or '', weight = math.max(int(got[4]), 1) }
-  task.cap, task.paused, task.cancelled = int(got[5]), got[6] == '1', got[7] == '1'
+  task.cap, task.cap_burst = read_cap(got[5])
+  task.paused, task.cancelled = got[6] == '1', got[7] == '1'
   task.start_ms, task.expires_ms, task.hold, task.sealed = int(got[8]), int(got[9]), got[10] == '1', got[11] == '1'
   task.over = (got[13] or '') ~= '' or got[14] == '1'
   task.writers = (task.sealed and (got[12] or '') ~= '') and got[12]
   task.bucket, task.bucket_us = got[15] and int(got[15]), int(got[16])
+  task.app, task.channel = got[17] or '', got[18] or ''
+  if task.lane then want_settings(task.app, task.channel) end
   tasks_read[id] = task
   return task
 end
@@ -30,15 +33,30 @@ local function is_own(task, lane)
   return task.lane == lane and not task.shared
 end
 
+local function is_side(lane)
+  return string.find(lane, '/shared/side.', 1, true) ~= nil
+end
+
+-- The lane to which a task's envelopes leave a shared or retry lane: its own, or a side lane.
+local function way_out(task)
+  if not task.shared then return task.lane end
+  local lane = string.gsub(task.lane, '[^/]*$', '') .. 'side.' .. task.app .. '~' .. task.channel
+  redis.call('SADD', P .. ':sides', lane)
+  return lane
+end
+
 -- What a task's state says of its unclaimed envelopes in a lane: GRANTABLE, or the status and the lane to move to.
 local function gate(task, lane, now)
   local expired = task.expires_ms > 0 and task.expires_ms <= now
   local waits = task.paused or task.start_ms > now or (task.hold and not task.sealed)
-  if not (task.cancelled or expired or waits) then return GRANTABLE, '' end
+  local stopped = is_stopped(task.channel)
+  if not (task.cancelled or expired or waits or stopped) then return GRANTABLE, '' end
   if is_own(task, lane) then return PARKED, '' end
   if not task.shared then return MOVE, task.lane end
   if task.cancelled then return CANCELLED, '' end
-  return expired and EXPIRED or PARKED, ''
+  if expired then return EXPIRED, '' end
+  if stopped and not is_side(lane) then return MOVE, way_out(task) end
+  return PARKED, ''
 end
 
 -- The same for a first attempt: a task that was given a lane of its own leaves the lanes of others, whatever its state.
@@ -57,16 +75,13 @@ local function writer_status(task, writer)
   return HELD
 end
 
-local function cap_depth(cap)
-  return math.max(cap * WINDOW_US, UNIT)
-end
-
 -- Brings the bucket of a task's cap to the present; it is full at first. nil without a cap.
 local function cap_level(task, now)
   if task.cap <= 0 then return nil end
-  if not task.bucket then task.bucket, task.bucket_us = cap_depth(task.cap), now * 1000 end
+  local depth = depth_of(task.cap, task.cap_burst)
+  if not task.bucket then task.bucket, task.bucket_us = depth, now * 1000 end
   local elapsed = math.min(math.max(now * 1000 - task.bucket_us, 0), div(LARGEST, task.cap))
-  task.bucket = math.min(task.bucket + elapsed * task.cap, cap_depth(task.cap))
+  task.bucket = math.min(task.bucket + elapsed * task.cap, depth)
   task.bucket_us = math.max(now * 1000, task.bucket_us)
   task.bucket_changed = true
   return task.bucket

@@ -1,0 +1,125 @@
+"""Announced demand of lanes: who shares a pool, by what weight. quotas/lua/demand.lua does the same in Redis."""
+
+from dispatcher.lease import LeaseRequest
+from dispatcher.memory.pools import UNIT, depth_of, portion
+from dispatcher.memory.verdicts import LaneCall
+from dispatcher.memory.view import Demand, MemoryView
+from dispatcher.tier import MILLI
+
+DEBT_MS = 60_000
+"""How long a lane that went idle ahead of its tier is remembered."""
+APP_SCALE = 100
+"""Where apps share, a lane's weight is its part of its app's; times this, so that it is a whole number still."""
+
+
+def forget_past(view: MemoryView, now_ms: int) -> None:
+    """Takes out the demand whose time has passed. A lane that is ahead of its tier is remembered a while."""
+    for lane in [lane for lane, (until, _) in view.debts.items() if until <= now_ms]:
+        _leave(view, lane, view.debts.pop(lane)[1])
+    for lane in [lane for lane, demand in view.demand.items() if demand.until_ms <= now_ms]:
+        demand = _withdraw(view, lane)
+        view.app_parts[demand.tier, demand.app] -= demand.part
+        if any(view.pools[name].is_ahead(lane, demand.tier) for name in demand.pools):
+            view.debts[lane] = now_ms + DEBT_MS, demand.pools
+        else:
+            _leave(view, lane, demand.pools)
+
+
+def _leave(view: MemoryView, lane: str, pools: tuple[str, ...]) -> None:
+    """The lane's time in these pools is forgotten."""
+    for name in pools:
+        view.pools[name].lanes.pop(lane, None)
+
+
+def _withdraw(view: MemoryView, lane: str) -> Demand:
+    demand = view.demand.pop(lane)
+    for name in demand.pools:
+        share = view.pools[name].tiers[demand.tier]
+        share.busy -= demand.weight
+        share.wanted -= demand.targets
+    return demand
+
+
+def _asked(lane: LaneCall) -> int:
+    return max(lane.ask.demand, sum(segment.count * segment.want.size for segment in lane.queue))
+
+
+def announce(view: MemoryView, lanes: list[LaneCall], request: LeaseRequest) -> None:
+    """Takes in what the lanes of a call want; a lane that is parked or in no pool wants nothing."""
+    for lane in lanes:
+        _take_part(view, lane)
+    for lane in lanes:
+        _announce(view, lane, request)
+
+
+def _wants(view: MemoryView, lane: LaneCall) -> bool:
+    return bool(not lane.parked and lane.pools and (_asked(lane) > 0 or lane.name in view.demand))
+
+
+def _take_part(view: MemoryView, lane: LaneCall) -> None:
+    """Counts the lane's part of its app, before any lane's weight is made of it."""
+    old = view.demand.get(lane.name)
+    if old is not None:
+        view.app_parts[old.tier, old.app] -= old.part
+    if view.sharing == "apps" and lane.app and _wants(view, lane):
+        lane.part = lane.weight
+        view.app_parts[lane.tier, lane.app] += lane.part
+
+
+def _weight(view: MemoryView, lane: LaneCall) -> int:
+    """By task weight; where apps share, the lane's part of its app's. What holds tasks of many apps counts as one."""
+    if view.sharing != "apps":
+        return lane.weight
+    if not lane.app:
+        return MILLI * APP_SCALE
+    of_app = view.app_weights.get(lane.app, MILLI) * APP_SCALE
+    return max(portion(of_app, lane.part, view.app_parts[lane.tier, lane.app]), 1)
+
+
+def _announce(view: MemoryView, lane: LaneCall, request: LeaseRequest) -> None:
+    now = view.now_ms()
+    wants = _wants(view, lane)
+    old = _withdraw(view, lane.name) if lane.name in view.demand else None
+    lane.idle = old is None
+    if not wants:
+        if old is not None:
+            view.debts[lane.name] = now + DEBT_MS, old.pools
+        return
+    lane.weight = _weight(view, lane)
+    lane.waited = old is not None and not lane.waiting and old.held_until_ms <= now
+    demand = _demand(view, lane, old, request)
+    before = old.pools if old is not None else view.debts.pop(lane.name, (0, ()))[1]
+    _leave(view, lane.name, tuple(name for name in before if name not in lane.pools))
+    view.demand[lane.name] = demand
+    for name in lane.pools:
+        share = view.pools[name].tiers[lane.tier]
+        share.busy += demand.weight
+        share.wanted += demand.targets
+
+
+def _demand(view: MemoryView, lane: LaneCall, old: Demand | None, request: LeaseRequest) -> Demand:
+    """The largest demand announced of late counts, so that a holder with an empty buffer does not hide another's."""
+    now, targets = view.now_ms(), _within_caps(view, lane)
+    until = now + (request.waiting_ms if lane.waiting else request.demand_ms)
+    held_until = 0 if lane.waiting else until
+    demand = Demand(lane.tier, lane.weight, targets, until, until, held_until, lane.pools, lane.app, lane.part)
+    if old is not None and old.targets > targets and old.targets_until_ms > now:
+        demand.targets, demand.targets_until_ms = old.targets, old.targets_until_ms
+    if old is not None:
+        demand.until_ms = max(old.until_ms, until if targets > 0 else 0)
+        demand.held_until_ms = max(old.held_until_ms, held_until)
+    return demand
+
+
+def _within_caps(view: MemoryView, lane: LaneCall) -> int:
+    """What the lane wants, cut to what its caps let through in a window: its task's, and its part of its pools'. So
+    its tier keeps no more of the capacity from the others than it can use."""
+    targets = _asked(lane)
+    if lane.cap:
+        targets = min(targets, depth_of(lane.cap, lane.cap_burst) // UNIT)
+    for name in lane.pools:
+        rate, burst = view.caps.get(name, (0, 0))
+        if rate:
+            busy = view.pools[name].tiers[lane.tier].busy + lane.weight
+            targets = min(targets, max(portion(depth_of(rate, burst), lane.weight, busy) // UNIT, 1))
+    return targets

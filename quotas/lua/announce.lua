@@ -1,0 +1,91 @@
+-- library
+-- include: app_parts.lua
+-- include: demand.lua
+-- Takes in what the lanes of a call want (dispatcher/memory/demand.py). lane.wanting: counted; lane.idle: it had no
+-- demand before; lane.waited: it had, and nobody held it.
+
+-- Counts the lane's part of its app, before any lane's weight is made of it.
+local function take_part(lane)
+  local old = lane.demand
+  if old then count_part(old.tier, old.app, -old.part) end
+  lane.wanting, lane.part = not lane.parked and #lane.pools > 0 and (lane.asked > 0 or old ~= nil), 0
+  if settings.by_app and lane.app ~= '' and lane.wanting then
+    lane.part = lane.weight
+    count_part(lane.tier, lane.app, lane.part)
+  end
+end
+
+-- What the lane wants, cut to what its caps let through in a window: its task's, and its part of its pools'. So its tier
+-- keeps no more of the capacity from the others than it can use.
+local function within_caps(lane, now)
+  local targets = lane.asked
+  if lane.cap > 0 then targets = math.min(targets, div(depth_of(lane.cap, lane.cap_burst), UNIT)) end
+  for _, name in ipairs(lane.pools) do
+    if name ~= 'total' then
+      local busy = pool_of(name, now * 1000).tiers[lane.tier].busy + lane.weight
+      local part = div(portion(depth_of(unpack(settings.caps[name])), lane.weight, busy), UNIT)
+      targets = math.min(targets, math.max(part, 1))
+    end
+  end
+  return targets
+end
+
+-- The largest demand announced of late counts, so that a holder with an empty buffer does not hide another's.
+local function renewed(lane, now, request)
+  local targets, till, old = within_caps(lane, now), now + (lane.waiting and request.waiting_ms or request.demand_ms), lane.demand
+  local demand = { tier = lane.tier, weight = lane.weight, targets = targets, targets_until = till, till = till }
+  demand.held, demand.pools, demand.part = lane.waiting and 0 or till, lane.pools, lane.part
+  demand.app = lane.app ~= '' and lane.app or '-'
+  if old and old.targets > targets and old.targets_until > now then
+    demand.targets, demand.targets_until = old.targets, old.targets_until
+  end
+  if old then
+    demand.till = math.max(old.till, targets > 0 and till or 0)
+    demand.held = math.max(old.held, demand.held)
+  end
+  return demand
+end
+
+local function announce_demand(lane, now, request)
+  local old = lane.demand
+  if old then count_demand(old, -1, now) end
+  lane.idle = not old
+  if not lane.wanting then
+    if old then keep_debt(lane.name, old.pools, now) end
+    return
+  end
+  lane.weight = weight_in_tier(lane)
+  lane.waited = old and not lane.waiting and old.held <= now
+  lane.demand = renewed(lane, now, request)
+  if #lane.before > 0 then leave_pools(lane.name, lane.before, lane.pools) end
+  count_demand(lane.demand, 1, now)
+  write_demand(lane.name, lane.demand)
+end
+
+local function announce_all(lanes, now, request)
+  load_demand(lanes)
+  for _, lane in ipairs(lanes) do take_part(lane) end
+  for _, lane in ipairs(lanes) do announce_demand(lane, now, request) end
+  redis.call('PEXPIRE', P .. ':demand', POOL_KEPT_MS)
+  redis.call('PEXPIRE', P .. ':demand_of', POOL_KEPT_MS)
+end
+
+-- Takes the lanes that may draw, or begin or end to wait, into their pools.
+local function enter_all(lanes)
+  local entering, names = {}, {}
+  for _, lane in ipairs(lanes) do
+    if lane.wanting and (#lane.queue > 0 or lane.waited or (lane.waiting and lane.idle)) then
+      entering[#entering + 1] = lane
+    end
+  end
+  for _, lane in ipairs(entering) do
+    for _, name in ipairs(lane.pools) do
+      names[name] = names[name] or {}
+      if not pools_read[name].lanes[lane.name] then names[name][#names[name] + 1] = lane.name end
+    end
+  end
+  for name, missing in pairs(names) do load_times(pools_read[name], missing) end
+  for _, lane in ipairs(entering) do
+    for _, pool in ipairs(lane.bound) do enter_pool(pool, lane.name, lane.tier, lane.idle, lane.waited) end
+  end
+end
