@@ -37,6 +37,12 @@ class WorkerSettings(Group):
     buffer_targets: int = Field(
         200_000, ge=1_000, le=10_000_000, description="targets one worker holds at most, over all its lanes"
     )
+    grace_s: float = Field(
+        30.0,
+        ge=0,
+        le=3600,
+        description="seconds a worker goes on at its last granted rate when Redis is gone; 0 to stop at once",
+    )
     channels: dict[Name, ClassPath] = Field(
         default_factory=dict,
         description="your own channels, name to module:Class (null, log and, where http.url is set, http are there)",
