@@ -41,7 +41,7 @@ class PushClient:
         self._connection = connection
         self._controls = Controls(connection.services)
         self._service = ServiceControls(connection.services)
-        self._steering = Steering(connection.services, connection.registry)
+        self._steering = Steering(connection.services, connection.registry, connection.known_tasks)
 
     @classmethod
     def connect(cls, settings: ConnectionSettings) -> Self:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from dispatcher.errors import FairlaneError, NotFound, Unreachable
+from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.view import TaskView
 from producers.controls import changes_of, leaves_shared_lane, store
 from producers.ports import Services
@@ -16,6 +16,12 @@ T = TypeVar("T")
 _BATCH = 500
 """Tasks changed in one round trip: some ms of Redis' time."""
 _LANE_MAKERS = 16
+
+
+class KnownTasks(Protocol):
+    def task(self, task: str) -> TaskView:
+        """Raises NotFound, NotReady, Unreachable."""
+        ...
 
 
 class LiveViews(Protocol):
@@ -68,12 +74,14 @@ Progress = Callable[[int, int], None]
 class Steering:
     """services: called when first needed, since it connects."""
 
-    def __init__(self, services: Callable[[], Services], views: LiveViews) -> None:
+    def __init__(self, services: Callable[[], Services], views: LiveViews, known: KnownTasks) -> None:
         self._services = services
         self._views = views
+        self._known = known
 
     def plan(self, tasks: TaskFilter, changes: Changes) -> Plan:
-        """What would change. Raises InvalidInput; NotFound for an id that is not known; Unreachable."""
+        """What would change. Raises InvalidInput; NotFound (or NotReady, while the view is rebuilt) for an id that is
+        not known; Unreachable."""
         changes.fields()
         found, refused = self._find(tasks)
         steps = [Step(task, changes.needed(task)) for task in found]
@@ -111,12 +119,7 @@ class Steering:
             views = self._views.live_views()
             return [view for view in views if view.state in LIVE_STATES and wanted.takes(view)], []
         views = [view for batch in _batches(list(dict.fromkeys(wanted.ids))) for view in self._views.tasks_by_id(batch)]
-        missing = set(wanted.ids) - {view.id for view in views}
-        if missing:
-            names = ", ".join(sorted(missing)[:5])
-            raise NotFound(
-                f"There is no task {names}.", "`fairlane task list` shows all; ended ones are kept for days."
-            )
+        views += [self._known.task(task) for task in sorted(set(wanted.ids) - {view.id for view in views})]
         matching = [view for view in views if wanted.takes(view)]
         live = [view for view in matching if view.state in LIVE_STATES]
         return live, [view for view in matching if view.state not in LIVE_STATES]

@@ -24,3 +24,34 @@ def submission(task: PushTask) -> Iterator[Callable[[SubmitProgress], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         line = bar.add_task(f"submitting {task.id or 'task'}", total=task.expected_targets)
         yield lambda progress: bar.update(line, completed=progress.accepted)
+
+
+@contextmanager
+def counted(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """Gives the function to tell how many of how many are done; where there is no terminal nothing is shown."""
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        line = bar.add_task(f"changing {what}", total=total)
+        yield lambda done, of: bar.update(line, completed=done, total=of)
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int], None]]:
+    """Gives the function to tell how many are left."""
+    console = Console(stderr=True)
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as bar:
+        line = bar.add_task(what)
+        yield lambda left: bar.update(line, description=f"{left:,} {what}")

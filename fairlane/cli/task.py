@@ -2,6 +2,7 @@
 
 import click
 
+from fairlane.cli.task_edit import edit
 from fairlane.cli.task_read import failures, list_tasks, show, wait
 from fairlane.cli.task_steer import cancel, pause, resume, set_controls
 from fairlane.cli.task_submit import submit
@@ -12,5 +13,5 @@ def task() -> None:
     """Submit, look at and steer push tasks."""
 
 
-for command in (submit, list_tasks, show, wait, failures, pause, resume, cancel, set_controls):
+for command in (submit, list_tasks, show, wait, failures, pause, resume, cancel, set_controls, edit):
     task.add_command(command)

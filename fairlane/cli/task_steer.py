@@ -1,14 +1,99 @@
-"""`fairlane task pause | resume | cancel | set`."""
-
-from collections.abc import Callable
+"""`fairlane task pause | resume | cancel | set`: of tasks by id, or of all that a filter takes."""
 
 import click
 
 from dispatcher.errors import InvalidInput
 from fairlane.cli.arguments import Assignment
 from fairlane.cli.connect import client_of
-from fairlane.cli.output import say
-from producers.handle import TaskHandle
+from fairlane.cli.many import Asked, asked_options, change_many
+from fairlane.cli.output import Output, output_option, say
+from fairlane.cli.progress import counting
+from producers.client import PushClient
+from producers.task_changes import Changes
+
+_FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+FIELDS = ("weight", "tier", "cap", "paused")
+_ids = click.argument("ids", metavar="[ID]...", nargs=-1)
+IN_FLIGHT_S = 5.0
+"""How long `task cancel` waits for what was in flight."""
+
+
+@click.command()
+@_ids
+@asked_options
+@output_option
+@click.pass_context
+def pause(ctx: click.Context, output: Output, asked: Asked) -> None:
+    """Stop sending tasks until `resume`: those named, or all live ones that the options take."""
+    change_many(ctx, output, asked, Changes(paused=True), "paused")
+
+
+@click.command()
+@_ids
+@asked_options
+@output_option
+@click.pass_context
+def resume(ctx: click.Context, output: Output, asked: Asked) -> None:
+    """Go on with paused tasks: those named, or all that the options take."""
+    change_many(ctx, output, asked, Changes(paused=False), "resumed")
+
+
+@click.command()
+@click.option("--no-wait", is_flag=True, help="Do not wait for what becomes of the targets in flight.")
+@_ids
+@asked_options
+@output_option
+@click.pass_context
+def cancel(ctx: click.Context, output: Output, asked: Asked, no_wait: bool) -> None:
+    """Send nothing more of these tasks; what is not sent ends as cancelled. Says how many targets were in flight."""
+    wait_s = 0.0 if no_wait else IN_FLIGHT_S
+    done = change_many(ctx, output, asked, Changes(cancelled=True), "cancelled")
+    if done is not None and done.changed:
+        with client_of(ctx) as client:
+            _tell_in_flight(client, done.changed, wait_s)
+
+
+def _tell_in_flight(client: PushClient, tasks: tuple[str, ...], wait_s: float) -> None:
+    with counting("targets in flight") as on_progress:
+        told = client.follow_cancelled(tasks, wait_s, on_progress=on_progress)
+    if told.settled:
+        say(f"{told.in_flight:,} targets at most were in flight; {told.sent:,} of them were sent")
+    else:
+        say(f"{told.in_flight:,} targets at most are in flight and may still be sent; {told.sent:,} were so far")
+
+
+@click.command("set")
+@click.argument("words", metavar="[ID]... FIELD=VALUE...", nargs=-1, required=True)
+@asked_options
+@output_option
+@click.pass_context
+def set_controls(ctx: click.Context, output: Output, asked: Asked, words: tuple[str, ...]) -> None:
+    """Change running tasks: weight=2 tier=high cap=100 (targets/s; cap=100:20 allows 20 at once, cap=none removes it)
+    paused=yes.
+
+    \b
+    fairlane task set ID weight=3
+    fairlane task set --app shop --tier low weight=0.5 --yes
+    """
+    fields = [Assignment(*FIELDS).convert(word, None, ctx) for word in words if "=" in word]
+    ids = tuple(word for word in words if "=" not in word)
+    if not fields:
+        raise click.UsageError("Name at least one FIELD=VALUE.")
+    done = " ".join(f"{field}={text}" for field, text in fields)
+    change_many(ctx, output, asked.of(ids), changes_of(dict(fields)), done)
+
+
+def changes_of(fields: dict[str, str]) -> Changes:
+    """From texts as the command line takes them. Raises InvalidInput."""
+    weight, paused = fields.get("weight"), fields.get("paused")
+    changes = Changes(
+        weight=None if weight is None else _number("weight", weight),
+        tier=fields.get("tier"),
+        cap=fields.get("cap"),
+        paused=None if paused is None else _flag("paused", paused),
+    )
+    changes.fields()
+    return changes
 
 
 def _number(field: str, text: str) -> float:
@@ -18,61 +103,7 @@ def _number(field: str, text: str) -> float:
         raise InvalidInput(f"{field}: is {text!r}; it must be a number.") from None
 
 
-def _cap(text: str) -> int | None:
-    if text == "none":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidInput(f"cap: is {text!r}; it is a whole number of targets/s, or none.") from None
-
-
-SETTERS: dict[str, Callable[[TaskHandle, str], None]] = {
-    "weight": lambda handle, text: handle.set_weight(_number("weight", text)),
-    "tier": lambda handle, text: handle.set_tier(text),
-    "cap": lambda handle, text: handle.set_cap(_cap(text)),
-}
-
-
-@click.command()
-@click.argument("task_ids", metavar="ID...", nargs=-1, required=True)
-@click.pass_context
-def pause(ctx: click.Context, task_ids: tuple[str, ...]) -> None:
-    """Stop sending these tasks until `resume`."""
-    _each(ctx, task_ids, TaskHandle.pause, "paused")
-
-
-@click.command()
-@click.argument("task_ids", metavar="ID...", nargs=-1, required=True)
-@click.pass_context
-def resume(ctx: click.Context, task_ids: tuple[str, ...]) -> None:
-    """Go on with paused tasks."""
-    _each(ctx, task_ids, TaskHandle.resume, "resumed")
-
-
-@click.command()
-@click.argument("task_ids", metavar="ID...", nargs=-1, required=True)
-@click.pass_context
-def cancel(ctx: click.Context, task_ids: tuple[str, ...]) -> None:
-    """Send nothing more of these tasks; what is not sent ends as cancelled."""
-    _each(ctx, task_ids, TaskHandle.cancel, "cancelled")
-
-
-def _each(ctx: click.Context, task_ids: tuple[str, ...], change: Callable[[TaskHandle], None], done: str) -> None:
-    with client_of(ctx) as client:
-        for task_id in task_ids:
-            change(client.task(task_id))
-            say(f"{task_id} {done}")
-
-
-@click.command("set")
-@click.argument("task_id", metavar="ID")
-@click.argument("changes", metavar="FIELD=VALUE...", nargs=-1, required=True, type=Assignment(*SETTERS))
-@click.pass_context
-def set_controls(ctx: click.Context, task_id: str, changes: tuple[tuple[str, str], ...]) -> None:
-    """Change a running task: weight=2 tier=high cap=100 (targets/s; cap=none removes it)."""
-    with client_of(ctx) as client:
-        handle = client.task(task_id)
-        for field, text in changes:
-            SETTERS[field](handle, text)
-            say(f"{task_id} {field}={text}")
+def _flag(field: str, text: str) -> bool:
+    if text not in _FLAGS:
+        raise InvalidInput(f"{field}: is {text!r}; it can be yes or no.")
+    return _FLAGS[text]

@@ -1,4 +1,4 @@
-"""`fairlane task list | show | pause | resume | cancel | set`, where no worker delivers and all stands still."""
+"""`fairlane task list | show | pause | resume | cancel | set | edit`, where no worker delivers and all stands still."""
 
 from typing import Any
 
@@ -96,15 +96,62 @@ def test_a_change_beyond_its_limits_is_named(tasks: CommandLine) -> None:
     assert shown(tasks, "other") == before
 
 
-def test_a_small_low_task_says_that_it_cannot_be_steered_yet(tasks: CommandLine) -> None:
+def test_a_small_low_task_gets_a_lane_of_its_own_when_it_is_steered(tasks: CommandLine) -> None:
     before = shown(tasks, "small")
     assert before["shared"] is True
-    for control in (("pause",), ("resume",), ("set", "weight=2"), ("set", "cap=5"), ("set", "tier=high")):
-        told = tasks("task", control[0], "small", *control[1:])
-        assert (told.code, told.out) == (5, "")
-        assert "shares its lane" in told.err
-        assert "Cancel it" in told.err
-    assert shown(tasks, "small") == before
+    assert tasks("task", "set", "small", "weight=2").code == 0
+    view = shown(tasks, "small")
+    assert (view["shared"], view["weight"]) == (False, 2.0)
+    assert view["lane"].endswith("/small")
+    assert tasks("task", "pause", "small").code == 0
+    assert tasks("task", "set", "small", "paused=no", "weight=1").code == 0
+    assert (shown(tasks, "small")["state"], shown(tasks, "small")["lane"]) == ("running", view["lane"])
+
+
+def test_what_a_filter_takes_is_shown_and_not_changed_unasked(tasks: CommandLine) -> None:
+    before = [shown(tasks, name) for name in ("big", "other", "small")]
+    told = tasks("task", "set", "--app", "shop", "weight=4")
+    assert (told.code, told.out) == (5, "")
+    for word in ("2 tasks will be changed", "big: weight 2.5 -> 4", "small: weight 1 -> 4", "--yes"):
+        assert word in told.err, told
+    dry = tasks("task", "set", "--app", "shop", "weight=4", "--dry-run", "-o", "json")
+    assert dry.code == 0
+    assert {row["id"]: row["changes"] for row in dry.data} == {
+        "big": {"weight": ["2.5", "4"]},
+        "small": {"weight": ["1", "4"]},
+    }
+    assert "2.5 -> 4" in tasks("task", "set", "--app", "shop", "weight=4", "--dry-run").out
+    assert [shown(tasks, name) for name in ("big", "other", "small")] == before
+
+
+def test_tasks_are_changed_by_a_filter_and_a_rerun_changes_what_is_left(tasks: CommandLine) -> None:
+    changed = tasks.data("task", "set", "--app", "shop", "weight=4", "paused=yes", "--yes")
+    assert {**changed, "changed": set(changed["changed"])} == {
+        "changed": {"big", "small"},
+        "unchanged": 0,
+        "failed": {},
+    }
+    assert [shown(tasks, name)["weight"] for name in ("big", "small", "other")] == [4.0, 4.0, 1.0]
+    again = tasks.data("task", "set", "--app", "shop", "weight=4", "--yes")
+    assert again == {"changed": [], "unchanged": 2, "failed": {}}
+    assert set(tasks.data("task", "resume", "--state", "paused", "--yes")["changed"]) == {"big", "small"}
+    assert tasks.data("task", "pause", "--name-prefix", "ot", "--channel", "null", "--yes")["changed"] == ["other"]
+    assert tasks.data("task", "resume", "other", "big")["changed"] == ["other"]
+    assert tasks.data("task", "cancel", "--app", "nobody", "--yes")["changed"] == []
+    for words in (("pause",), ("set", "weight=1"), ("set", "big"), ("cancel", "--yes")):
+        assert tasks("task", *words).code == 2
+
+
+def test_a_message_is_edited(tasks: CommandLine) -> None:
+    tasks.file("message.json", '{"title": "Sale", "body": "60 %"}')
+    assert tasks.data("task", "edit", "other", "--message", "message.json") == {"id": "other", "edit": 1, "latest": 1}
+    told = tasks("task", "edit", "other", "--message", '{"body": "70 %"}')
+    assert (told.code, told.out) == (0, "")
+    assert "edit 2" in told.err
+    assert tasks.data("task", "edit", "other", "--message", "just a text")["edit"] == 3
+    for message in ("{not json", "x" * 20_000):
+        assert tasks("task", "edit", "other", "--message", message).code == 2
+    assert tasks("task", "edit", "nobody", "--message", "x").code == 3
 
 
 def test_a_task_that_is_not_there(tasks: CommandLine) -> None:
@@ -121,12 +168,18 @@ def test_a_wait_that_takes_too_long(tasks: CommandLine) -> None:
 
 
 def test_a_cancelled_task_takes_no_more_changes(tasks: CommandLine) -> None:
-    assert tasks("task", "cancel", "big", "small").code == 0
+    told = tasks("task", "cancel", "big", "small")
+    assert told.code == 0
+    assert "0 targets at most were in flight; 0 of them were sent" in told.err
     assert set(ids(tasks, "--state", "cancelled")) == {"big", "small"}
     assert tasks("task", "cancel", "big").code == 0
-    told = tasks("task", "resume", "big")
-    assert (told.code, told.out) == (5, "")
-    assert "cancelled" in told.err
+    for words in (("resume", "big"), ("set", "big", "weight=2"), ("edit", "big", "--message", "late")):
+        told = tasks("task", *words)
+        assert (told.code, told.out) == (5, ""), told
+        assert "cancelled" in told.err
+    assert tasks("task", "pause", "big", "other").code == 1
+    assert shown(tasks, "other")["state"] == "paused"
+    assert tasks("task", "resume", "other").code == 0
 
 
 def test_a_view_that_is_not_there_is_told_as_such(tasks: CommandLine) -> None:

@@ -1,0 +1,163 @@
+"""Changes of many tasks on the command line: which, a preview, a confirmation, progress, and what came of it."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dispatcher.tier import MILLI, Tier
+from fairlane.cli.connect import client_of
+from fairlane.cli.exit_codes import FAILURE, REFUSED
+from fairlane.cli.output import Output, say, table_of
+from fairlane.cli.progress import counted
+from producers.task_changes import LIVE_STATES, Changes, TaskFilter
+
+if TYPE_CHECKING:
+    from producers.steering import Plan, Steered, Step
+
+F = TypeVar("F", bound=Callable[..., Any])
+SHOWN = 5
+"""Tasks of a preview."""
+_NAMED = 20
+"""Most tasks whose change is told one by one."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which tasks, and how much is to be asked before. by_filter: not only by their ids."""
+
+    tasks: TaskFilter
+    yes: bool
+    dry_run: bool
+
+    @property
+    def by_filter(self) -> bool:
+        return self.tasks != TaskFilter(ids=self.tasks.ids)
+
+    def of(self, ids: tuple[str, ...]) -> "Asked":
+        return replace(self, tasks=replace(self.tasks, ids=ids))
+
+
+def asked_options(command: F) -> F:
+    """Give a command filters, --yes and --dry-run; passed to it as `asked`, with its argument `ids` if it has one."""
+
+    @wraps(command)
+    def called(*args: Any, yes: bool, dry_run: bool, ids: tuple[str, ...] = (), **rest: Any) -> Any:
+        names = ("app", "tier", "channel", "state", "name_prefix")
+        wanted = TaskFilter(ids, **{name: rest.pop(name) for name in names})
+        return command(*args, asked=Asked(wanted, yes, dry_run), **rest)
+
+    options = (
+        click.option("--app", help="All live tasks of this app."),
+        click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="All of this tier."),
+        click.option("--channel", help="All on this channel."),
+        click.option("--state", type=click.Choice(LIVE_STATES), help="All in this state."),
+        click.option("--name-prefix", metavar="TEXT", help="All whose id begins so."),
+        click.option("--yes", is_flag=True, help="Do not ask before tasks found by a filter are changed."),
+        click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
+    )
+    made: Any = called
+    for option in reversed(options):
+        made = option(made)
+    return made  # type: ignore[no-any-return]
+
+
+def change_many(ctx: click.Context, output: Output, asked: Asked, changes: Changes, done: str) -> "Steered | None":
+    """Plans, shows and asks where a filter was used, changes, and says what came of it; None for a dry run. Exits with
+    1 if something could not be changed, with 5 if tasks found by a filter may not be changed without being asked."""
+    if asked.tasks.names_all:
+        raise click.UsageError("Name tasks by their ids, or by a filter such as --app.")
+    with client_of(ctx) as client:
+        plan = client.plan_many(asked.tasks, changes)
+        if asked.dry_run:
+            output.emit([_row(step) for step in plan.steps], lambda: _preview(plan, len(plan.steps)))
+            return None
+        if asked.by_filter:
+            _ask(ctx, plan, asked.yes)
+        with counted("tasks", len(plan.changing)) as on_progress:
+            steered = client.set_many(plan, on_progress=on_progress)
+    _tell(output, plan, steered, done)
+    if steered.failed:
+        refused = set(steered.failed) == set(plan.refused) and not steered.changed
+        ctx.exit(REFUSED if refused else FAILURE)
+    return steered
+
+
+def _ask(ctx: click.Context, plan: "Plan", yes: bool) -> None:
+    count = len(plan.changing)
+    say(f"{count:,} tasks will be changed" + (f" ({len(plan.steps) - count:,} are so already)" if plan.steps else ""))
+    for row in (_row(step) for step in plan.changing[:SHOWN]):
+        say(
+            f"  {row['id']}: "
+            + ", ".join(f"{name} {before} -> {after}" for name, (before, after) in row["changes"].items())
+        )
+    if count > SHOWN:
+        say(f"  and {count - SHOWN:,} more")
+    if yes or not count:
+        return
+    if not sys.stdin.isatty():
+        say("Nothing was changed: nobody can be asked here.\n  -> Give --yes to change them without being asked.")
+        ctx.exit(REFUSED)
+    if not click.confirm(f"Change {count:,} tasks?", err=True):
+        say("Nothing was changed.")
+        ctx.exit(FAILURE)
+
+
+def _tell(output: Output, plan: "Plan", steered: "Steered", done: str) -> None:
+    for task in steered.changed[:_NAMED]:
+        say(f"{task} {done}")
+    if len(steered.changed) > _NAMED:
+        say(f"and {len(steered.changed) - _NAMED:,} more {done}")
+    for step in [step for step in plan.steps if not step.fields][:_NAMED]:
+        say(f"{step.task.id} is so already")
+    for reason in list(steered.failed.values())[:_NAMED]:
+        say(reason)
+    if steered.failed:
+        say(f"{len(steered.failed):,} tasks were not changed; the same command changes what is left")
+    if output.as_json:
+        fields = {"changed": list(steered.changed), "unchanged": steered.unchanged, "failed": dict(steered.failed)}
+        output.emit(fields, lambda: "")
+
+
+def _row(step: "Step") -> dict[str, Any]:
+    """One task of a preview: each field with its value before and after."""
+    return {
+        "id": step.task.id,
+        "changes": {name: (_before(step, name), _after(name, text)) for name, text in step.fields.items()},
+    }
+
+
+def _before(step: "Step", field: str) -> str:
+    task = step.task
+    shown = {
+        "weight": f"{task.weight:g}",
+        "tier": task.tier,
+        "cap": str(task.cap or "none"),
+        "paused": "yes" if task.state == "paused" else "no",
+    }
+    return shown.get(field, task.state)
+
+
+def _after(field: str, text: str) -> str:
+    match field:
+        case "weight":
+            return f"{int(text) / MILLI:g}"
+        case "cap":
+            return "none" if text == "0" else text
+        case "paused":
+            return "yes" if text == "1" else "no"
+        case "cancelled":
+            return "cancelled"
+    return text
+
+
+def _preview(plan: "Plan", count: int) -> Any:
+    rows = [
+        {"id": row["id"], **{name: f"{before} -> {after}" for name, (before, after) in row["changes"].items()}}
+        for row in (_row(step) for step in plan.steps[:count])
+    ]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return table_of(rows, list(names) or ["id"])
