@@ -1,0 +1,158 @@
+"""The fluid model: caps hold, nothing is left idle, more weight never makes a task later."""
+
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.forecast import TOTAL, Flow, Job, Shares, forecast, rates_of, waterfill
+from dispatcher.service_settings import pools_of
+from dispatcher.tier import TIERS
+
+TIER_WEIGHTS = {"high": 6_000, "medium": 3_000, "low": 1_000}
+_names = st.sampled_from(["a", "b", "c"])
+_tiers = st.sampled_from([str(tier) for tier in TIERS])
+_caps = st.dictionaries(
+    st.sampled_from(["app/a", "app/b", "channel/a", "channel/b", "app_channel/a/a", "app_channel/b/c"]),
+    st.integers(1, 2_000).map(float),
+)
+SHARES = st.builds(
+    Shares,
+    capacity=st.integers(1, 3_000).map(float),
+    paused=st.just(frozenset()),
+    tier_weights=st.fixed_dictionaries({str(tier): st.integers(100, 9_000) for tier in TIERS}),
+    caps=_caps,
+    sharing=st.sampled_from(["tasks", "apps"]),
+    app_weights=st.dictionaries(_names, st.integers(100, 9_000)),
+)
+
+
+def jobs_of(number: int) -> st.SearchStrategy[list[Job]]:
+    job = st.builds(
+        Job, id=st.just(""), app=_names, channel=_names, tier=_tiers, weight=st.integers(100, 5_000),
+        pending=st.integers(1, 5_000).map(float), cap=st.sampled_from([0, 0, 0, 5, 100]),
+        start_s=st.sampled_from([0.0, 0.0, 0.0, 1.0, 4.5]), held=st.just(False),
+    )  # fmt: skip
+    return st.lists(job, min_size=1, max_size=number).map(
+        lambda jobs: [job._replace(id=f"t{number}") for number, job in enumerate(jobs)]
+    )
+
+
+def flows_of(jobs: list[Job], shares: Shares) -> list[Flow]:
+    return [
+        Flow(j.tier, j.app, tuple(p for p in pools_of(j.app, j.channel) if p in shares.caps), j.weight, j.cap or inf)
+        for j in jobs
+    ]
+
+
+@given(st.floats(0, 1e6), st.lists(st.tuples(st.floats(0.01, 1e6), st.floats(0.1, 1e3)), min_size=1, max_size=8))
+def test_a_share_is_within_the_need_and_nothing_is_left_that_somebody_needs(
+    amount: float, needs: list[tuple[float, float]]
+) -> None:
+    shares = waterfill(amount, needs)
+    assert all(share <= need * (1 + 1e-9) for share, (need, _) in zip(shares, needs, strict=True))
+    assert sum(shares) == pytest.approx(min(amount, sum(need for need, _ in needs)))
+
+
+@given(jobs_of(8), SHARES)
+def test_rates_are_within_every_cap_and_conserve_work(jobs: list[Job], shares: Shares) -> None:
+    flows = flows_of(jobs, shares)
+    rates = rates_of(flows, shares)
+    used = {TOTAL: sum(rates)} | {
+        pool: sum(rate for rate, flow in zip(rates, flows, strict=True) if pool in flow.pools) for pool in shares.caps
+    }
+    sizes = {TOTAL: shares.capacity, **shares.caps}
+    assert all(used[pool] <= sizes[pool] * (1 + 1e-6) for pool in used)
+    for flow, rate in zip(flows, rates, strict=True):
+        full = [pool for pool in (TOTAL, *flow.pools) if used[pool] >= sizes[pool] * (1 - 1e-6)]
+        assert rate >= flow.limit * (1 - 1e-6) or full, "held back by nothing"
+        assert 0 < rate <= flow.limit * (1 + 1e-9)
+
+
+@given(jobs_of(8), st.floats(1, 3_000))
+def test_without_caps_tiers_with_demand_share_by_weight_and_their_tasks_too(jobs: list[Job], capacity: float) -> None:
+    jobs = [job._replace(cap=0) for job in jobs]
+    shares = Shares(capacity, TIER_WEIGHTS)
+    rates = rates_of(flows_of(jobs, shares), shares)
+    present = {job.tier for job in jobs}
+    weights = sum(TIER_WEIGHTS[tier] for tier in present)
+    for job, rate in zip(jobs, rates, strict=True):
+        peers = sum(other.weight for other in jobs if other.tier == job.tier)
+        assert rate == pytest.approx(capacity * TIER_WEIGHTS[job.tier] / weights * job.weight / peers)
+
+
+@given(jobs_of(8), SHARES)
+def test_everything_that_may_be_sent_ends_and_no_sooner_than_capacity_allows(jobs: list[Job], shares: Shares) -> None:
+    found = forecast(jobs, shares).done_s
+    assert all(found[job.id] is not None for job in jobs)
+    by_end = sorted((found[job.id] or 0, job) for job in jobs)
+    sent = 0.0
+    for done_s, job in by_end:
+        sent += job.pending
+        assert sent <= shares.capacity * done_s * (1 + 1e-6)
+        assert done_s >= job.start_s
+        assert not job.cap or job.pending <= job.cap * (done_s - job.start_s) * (1 + 1e-6)
+
+
+@given(jobs_of(6), SHARES, st.integers(2, 9))
+def test_more_weight_never_makes_a_task_later(jobs: list[Job], shares: Shares, factor: int) -> None:
+    """Caps of pools apart: where several bind, whom a faster task holds up may be one that made room for it."""
+    shares = Shares(shares.capacity, shares.tier_weights, sharing=shares.sharing, app_weights=shares.app_weights)
+    jobs = [job._replace(cap=0) for job in jobs]
+    favoured = [jobs[0]._replace(weight=jobs[0].weight * factor), *jobs[1:]]
+    before, after = forecast(jobs, shares).done_s["t0"], forecast(favoured, shares).done_s["t0"]
+    assert before is not None
+    assert after is not None
+    assert after <= before * (1 + 1e-6)
+
+
+@given(jobs_of(6), SHARES, st.integers(2, 5))
+def test_with_all_rates_doubled_all_is_done_in_half_the_time(jobs: list[Job], shares: Shares, factor: int) -> None:
+    now = [job._replace(start_s=0.0) for job in jobs]
+    before = forecast(now, shares).done_s
+    wider = Shares(
+        shares.capacity * factor, shares.tier_weights, {pool: cap * factor for pool, cap in shares.caps.items()},
+        shares.paused, shares.sharing, shares.app_weights,
+    )  # fmt: skip
+    after = forecast([job._replace(cap=job.cap * factor) for job in now], wider).done_s
+    for job in now:
+        assert (after[job.id] or 0) * factor == pytest.approx(before[job.id], rel=1e-4)
+
+
+def test_a_pool_that_binds_is_shared_by_tier_weight() -> None:
+    """The high tasks elsewhere do not count in the capped channel."""
+    shares = Shares(1_000.0, TIER_WEIGHTS, {"channel/x": 70.0})
+    jobs = [
+        Job("h1", "a", "x", "high", 1_000, 1.0), Job("l1", "a", "x", "low", 1_000, 1.0),
+        Job("h2", "a", "y", "high", 1_000, 1.0), Job("m2", "a", "y", "medium", 1_000, 1.0),
+    ]  # fmt: skip
+    rates = rates_of(flows_of(jobs, shares), shares)
+    assert rates[:2] == pytest.approx([60, 10])
+    assert sum(rates) == pytest.approx(1_000)
+
+
+def test_paused_held_and_empty_tasks() -> None:
+    shares = Shares(100.0, TIER_WEIGHTS, paused=frozenset({"off"}))
+    jobs = [
+        Job("a", "shop", "on", "low", 1_000, 200.0), Job("b", "shop", "off", "high", 1_000, 5.0),
+        Job("c", "shop", "on", "high", 1_000, 5.0, held=True), Job("d", "shop", "on", "high", 1_000, 0.0),
+    ]  # fmt: skip
+    assert forecast(jobs, shares).done_s == {"a": pytest.approx(2.0), "b": None, "c": None, "d": 0.0}
+
+
+def test_unlimited_capacity_is_limited_by_caps_alone() -> None:
+    shares = Shares(inf, TIER_WEIGHTS, {"app/shop": 50.0})
+    jobs = [
+        Job("a", "shop", "x", "high", 1_000, 100.0), Job("b", "news", "x", "high", 1_000, 1.0),
+        Job("c", "news", "x", "high", 1_000, 60.0, cap=30),
+    ]  # fmt: skip
+    assert forecast(jobs, shares).done_s == {"a": pytest.approx(2.0), "b": 0.0, "c": pytest.approx(2.0)}
+
+
+def test_many_tasks_are_foreseen_with_ends_taken_together() -> None:
+    jobs = [Job(f"t{n}", "shop", "x", "low", 1_000, float(n + 1)) for n in range(6_000)]
+    found = forecast(jobs, Shares(1_000.0, TIER_WEIGHTS)).done_s
+    total = sum(job.pending for job in jobs) / 1_000
+    assert found["t5999"] == pytest.approx(total, rel=1e-3)
+    assert found["t2999"] == pytest.approx(sum(min(n + 1, 3_000) for n in range(6_000)) / 1_000, rel=0.01)
