@@ -39,7 +39,7 @@ from dispatcher.control import (
     encode_control,
 )
 from dispatcher.outcome import EpochMark
-from dispatcher.service_settings import paused_of
+from dispatcher.service_settings import Cap, paused_of
 from dispatcher.tier import TIERS
 from dispatcher.view import ENDED_STATES, Admission, Globals, TaskView, globals_of
 
@@ -290,8 +290,8 @@ def _task_call(position: str, record: TaskRecord) -> Call:
         "max_attempts": record.max_attempts,
         "record": encode_control(record),
     }
-    pairs = [item for pair in static.items() for item in pair]
-    return "apply_task", (record.task, position, str(record.tier), record.weight, record.cap, *pairs)
+    pairs, cap = [item for pair in static.items() for item in pair], Cap(record.cap, record.cap_burst)
+    return "apply_task", (record.task, position, str(record.tier), record.weight, cap.text, *pairs)
 
 
 def _checkpoint_call(position: str, record: Checkpoint) -> Call:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from dispatcher.control import FORMAT, MAIN_WRITER, Checkpoint, Sealed, TaskRecord, decode_control, override_number
+from dispatcher.service_settings import Cap
 from dispatcher.tier import MILLI
 from dispatcher.view import TargetCounts, TaskView
 
@@ -145,11 +146,16 @@ def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
         finals, hold, total, cap, claims, cancelled_n, override, expected,
     ) = values  # fmt: skip
     return LiveTask(
-        task.decode(), state.decode(), _text(app), _text(tier), int(weight or 0), int(cap or 0), _text(channel),
+        task.decode(), state.decode(), _text(app), _text(tier), int(weight or 0), _rate(cap), _text(channel),
         _text(lane), shared == b"1", int(chunk or 0), hold == b"1", int(start_ms or 0), int(expires_ms or 0),
         sealed == b"1", int(published or 0), int(total or 0), int(finals or 0), int(claims or 0), cancelled == b"1",
         int(cancelled_n or 0), override or b"", int(expected or -1),
     )  # fmt: skip
+
+
+def _rate(cap: Value) -> int:
+    """Of a cap as it is stored, without its burst."""
+    return int((cap or b"0").partition(b":")[0])
 
 
 def _text(value: Value) -> str:
@@ -175,7 +181,7 @@ def target_counts(row: Row) -> TargetCounts:
 
 def task_view(row: Row, now_ms: int) -> TaskView:
     """From a row with VIEW_FIELDS. eta_s is None where the rate does not tell."""
-    targets = target_counts(row)
+    targets, cap = target_counts(row), Cap.parse(row.text("cap") or "0")
     rate = row.decimal("rate") if now_ms - row.number("rate_ms") <= RATE_STALE_MS and targets.pending else 0.0
     return TaskView(
         id=row.id,
@@ -185,7 +191,7 @@ def task_view(row: Row, now_ms: int) -> TaskView:
         state=row.state,
         sealed=row.flag("sealed"),
         weight=row.number("weight") / MILLI,
-        cap=row.number("cap"),
+        cap=cap.rate,
         targets=targets,
         rate=rate,
         eta_s=_eta_s(targets, row, rate),
@@ -200,6 +206,7 @@ def task_view(row: Row, now_ms: int) -> TaskView:
         first_outcome_ms=row.number("first_outcome_ms"),
         finished_ms=row.number("finished_ms"),
         hold_until_sealed=row.flag("hold"),
+        cap_burst=cap.burst,
     )
 
 

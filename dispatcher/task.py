@@ -144,6 +144,8 @@ class PushTask(BaseModel):
     """Share among the tasks of its tier; kept to three decimals."""
     cap: Annotated[int, Field(ge=1, le=MAX_CAP)] | None = None
     """Most targets/s of this task."""
+    cap_burst: Annotated[int, Field(ge=1, le=MAX_CAP)] | None = None
+    """Most targets of it at once; None: a quarter of a second of the cap."""
     ttl_s: Annotated[float, BeforeValidator(_seconds), Field(ge=0.001, le=MAX_TTL_S)] | None = None
     """Targets not sent so long after the start (or, without start_at, after acceptance) expire. At most 7 days.
     Seconds, a timedelta, or text as in "90s", "10m", "1h", "2d"."""

@@ -39,6 +39,7 @@ def accept(task: PushTask, task_id: str, expected_targets: int | None, now_ms: i
         max_attempts=task.max_attempts,
         created_ms=now_ms,
         digest=task_digest(task),
+        cap_burst=task.cap_burst or 0,
     )
 
 
@@ -46,6 +47,8 @@ def task_digest(task: PushTask) -> str:
     """Of all that must be the same when an id is submitted again: everything but the id and the expected size (a hint,
     used once)."""
     fields = task.model_dump(mode="json", exclude={"id", "expected_targets", "start_at"}) | {"start_ms": task.start_ms}
+    if task.cap_burst is None:
+        del fields["cap_burst"]  # as before there were bursts: stored digests stay good
     return blake2b(_canonical(fields), digest_size=16).hexdigest()
 
 
@@ -80,6 +83,7 @@ def check_same(task: PushTask, record: TaskRecord) -> None:
         "message": (_canonical(task.message), _canonical(msgspec.msgpack.decode(record.message))),
         "weight": (task.weight_milli, record.weight),
         "cap": (task.cap or 0, record.cap),
+        "cap_burst": (task.cap_burst or 0, record.cap_burst),
         "start_at": (task.start_ms, record.start_ms),
         "hold_until_sealed": (task.hold_until_sealed, record.hold_until_sealed),
         "max_attempts": (task.max_attempts, record.max_attempts),

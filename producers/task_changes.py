@@ -100,7 +100,7 @@ def _is_so(task: TaskView, field: str, text: str) -> bool:
         case "tier":
             return task.tier == text
         case "cap":
-            return text == "0" and not task.cap  # the burst of a cap is not in the view
+            return Cap(task.cap, task.cap_burst).text == text
         case "paused":
             return (task.state == "paused") == (text == "1")
     return False

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from dispatcher.errors import FairlaneError
+from dispatcher.service_settings import Cap
 from dispatcher.task import PushTask
 from dispatcher.tier import Tier
 from fairlane.cli.arguments import Duration, Time
@@ -41,7 +42,7 @@ from producers.submit import SubmitResult
 @click.option("--ttl", type=Duration(), help="What is not sent after this long expires: 90s, 1h, 2d.")
 @click.option("--at", type=Time(), help="Start time: ISO 8601, or +15m from now.")
 @click.option("--weight", type=float, help="Share among the tasks of its tier (1 by default).")
-@click.option("--cap", type=click.IntRange(1), help="Most targets/s of this task.")
+@click.option("--cap", metavar="RATE[:BURST]", help="Most targets/s of this task, and most targets of it at once.")
 @click.option("--hold", is_flag=True, help="Send nothing before the whole audience is stored.")
 @output_option
 @click.pass_context
@@ -93,8 +94,10 @@ def _task(options: dict[str, Any]) -> PushTask:
         "ttl_s": ttl,
         "start_at": start,
         "weight": options["weight"],
-        "cap": options["cap"],
     }
+    if options["cap"] is not None:
+        cap = Cap.parse(options["cap"])
+        given |= {"cap": cap.rate or None, "cap_burst": cap.burst or None}
     return PushTask(
         app=options["app"],
         tier=Tier(options["tier"]),
