@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dispatcher.lease import LaneAsk, Status
-from dispatcher.tier import MILLI
+from dispatcher.tier import MILLI, TIERS
 from tests.contract.ledger_worlds import World, ask, own_lane, request, task_record, want
 
 DEMAND_MS = 400
@@ -110,3 +110,11 @@ def add_tasks(world: World, lanes: Mapping[str, int], **fields: object) -> dict[
 def jain(sums: Sequence[int]) -> float:
     """Jain's index: 1 when all are equal."""
     return sum(sums) ** 2 / (len(sums) * sum(value * value for value in sums))
+
+
+def assert_tallied(world: World) -> None:
+    """Of every tier's targets that were ever granted it is known what became of them."""
+    stats, held = world.stats(), world.held()
+    for tier in TIERS:
+        ends = [stats.get(f"{end}:{tier}", 0) for end in ("used", "returned", "expired")]
+        assert stats.get(f"granted:{tier}", 0) == sum(ends) + held.get(tier, 0), tier

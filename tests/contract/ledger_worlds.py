@@ -1,7 +1,8 @@
 """The ledger and the fold with all they need, in memory and in a real Redis, under a clock that tests move."""
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -56,6 +57,8 @@ class World(Protocol):
     def counts(self, task: str) -> dict[str, int]: ...
     def claims(self, task: str) -> int: ...
     def stats(self) -> dict[str, int]: ...
+    def held(self) -> dict[str, int]: ...
+    def sides(self) -> set[str]: ...
     def restart_epoch(self, grants_after_ms: int) -> None: ...
     def ready(self) -> bool: ...
 
@@ -81,6 +84,14 @@ class MemoryWorld:
 
     def stats(self) -> dict[str, int]:
         return {name: count for name, count in self.view.stats.items() if count}
+
+    def held(self) -> dict[str, int]:
+        return _held(
+            (run.paid, run.count * run.size) for claim in self.view.claims.values() for run in claim.runs if run.paid
+        )
+
+    def sides(self) -> set[str]:
+        return self.view.sides
 
     def restart_epoch(self, grants_after_ms: int) -> None:
         self.view.begin_epoch("again", grants_after_ms)
@@ -131,11 +142,29 @@ class RedisWorld:
     def stats(self) -> dict[str, int]:
         return {name: count for name, count in self.view.stats().items() if count}
 
+    def held(self) -> dict[str, int]:
+        keys, client = self.view.keys, self.view.client
+        names = client.zrange(keys.claims, 0, -1)
+        packed = client.mget([keys.claim(*name.decode().split("|", 1)) for name in names]) if names else []
+        runs = [run for claim in packed for run in msgspec.msgpack.decode(claim)[2]]
+        return _held((run[4], run[3] * run[5]) for run in runs if run[4])
+
+    def sides(self) -> set[str]:
+        return {name.decode() for name in self.view.client.smembers(f"{self.view.keys.prefix}:sides")}
+
     def restart_epoch(self, grants_after_ms: int) -> None:
         self._set_epoch("again", "0", grants_after_ms)
 
     def ready(self) -> bool:
         return bool(self.view.client.hget(self.view.keys.epoch, "ready") == b"1")
+
+
+def _held(paid: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Targets by tier that live claims hold."""
+    held: Counter[str] = Counter()
+    for tier, targets in paid:
+        held[tier] += targets
+    return dict(held)
 
 
 def lua_with_test_clock(folder: Path) -> Path:
@@ -206,8 +235,12 @@ def change(task: str, field: str, value: str) -> ControlChange:
     return ControlChange(FORMAT, task, field, value, 0)
 
 
+def setting(field: str, value: str) -> GlobalChange:
+    return GlobalChange(FORMAT, field, value, 0)
+
+
 def capacity(targets_s: int) -> GlobalChange:
-    return GlobalChange(FORMAT, "capacity", str(targets_s), 0)
+    return setting("capacity", str(targets_s))
 
 
 def sealed(task: str, targets: int, writers: Sequence[str] = ("0",)) -> Sealed:
@@ -222,8 +255,15 @@ def want(task: str, first: int, count: int, *, size: int = 1, attempt: int = 0, 
     return Want(task, writer, attempt, first, count, size, size)
 
 
-def ask(lane: str, *wants: Want, kind: LaneKind = LaneKind.OWN, tier: str = "", demand: int = 0) -> LaneAsk:
-    return LaneAsk(lane, kind, tier, demand, list(wants))
+def ask(
+    lane: str,
+    *wants: Want,
+    kind: LaneKind = LaneKind.OWN,
+    tier: str = "",
+    demand: int = 0,
+    waiting: bool = False,
+) -> LaneAsk:
+    return LaneAsk(lane, kind, tier, demand, list(wants), waiting)
 
 
 def ask_own(task: str, first: int, count: int, **more: int) -> LaneAsk:
@@ -236,6 +276,10 @@ def ask_retry(*wants: Want, tier: str = "high") -> LaneAsk:
 
 def ask_shared(*wants: Want) -> LaneAsk:
     return ask(SHARED_LANE, *wants, kind=LaneKind.SHARED)
+
+
+def ask_side(*wants: Want, app: str = "shop", channel: str = "null") -> LaneAsk:
+    return ask(TOPICS.side_lane(app, channel), *wants, kind=LaneKind.SIDE)
 
 
 def request(number: int, *asks: LaneAsk, worker: str = "w", **fields: object) -> LeaseRequest:

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from dispatcher.control import ControlRecord, TaskRecord
 from dispatcher.lease import GivenBack, LaneAsk, LeaseAnswer, LeaseRequest, Status, Want
 from dispatcher.outcome import ClaimsEnded, CloseTask, OutcomeRecord
-from tests.contract.ledger_crowd import Backlog, add_tasks
+from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied
 from tests.contract.ledger_worlds import (
     MemoryWorld,
     World,
@@ -19,6 +19,7 @@ from tests.contract.ledger_worlds import (
     ask,
     ask_retry,
     ask_shared,
+    ask_side,
     capacity,
     change,
     finished,
@@ -29,6 +30,7 @@ from tests.contract.ledger_worlds import (
     request,
     run,
     sealed,
+    setting,
     task_record,
     want,
 )
@@ -73,6 +75,10 @@ class Twins(RuleBasedStateMachine):
         for task in TASKS:
             self.apply(_random_task(rng, task))
         self.apply(capacity(rate))
+        if rng.random() < 0.5:
+            self.apply(setting("cap:channel:null", rng.choice(["20", "1000", "300:9"])))
+        if rng.random() < 0.3:
+            self.apply(setting("cap:app:shop", rng.choice(["5", "700"])))
 
     @rule(rng=randoms, worker=st.sampled_from("ab"))
     def lease(self, rng: random.Random, worker: str) -> None:
@@ -144,7 +150,10 @@ class Twins(RuleBasedStateMachine):
     @rule(
         task=st.sampled_from(OWN),
         control=st.sampled_from(
-            [("weight", "3000"), ("tier", "medium"), ("cap", "200"), ("cap", "0"), ("paused", "1"), ("paused", "0")]
+            [
+                *[("weight", "3000"), ("tier", "medium"), ("paused", "1"), ("paused", "0")],
+                *[("cap", "200"), ("cap", "0"), ("cap", "50:7")],
+            ]
         ),
     )
     def control(self, task: str, control: tuple[str, str]) -> None:
@@ -171,6 +180,26 @@ class Twins(RuleBasedStateMachine):
     def set_capacity(self, rate: int) -> None:
         self.apply(capacity(rate))
 
+    @rule(
+        field=st.sampled_from(
+            ["capacity", "cap:channel:null", "cap:app:shop", "cap:app:club", "cap:app_channel:shop/null"]
+        ),
+        value=st.sampled_from(["0", "40", "500:30", "3000:1"]),
+    )
+    def set_cap(self, field: str, value: str) -> None:
+        self.apply(setting(field, value))
+
+    @rule(
+        change=st.sampled_from(
+            [
+                *[("channel_paused:null", "1"), ("channel_paused:null", "0"), ("channel_paused:log", "1")],
+                *[("sharing", "apps"), ("sharing", "tasks"), ("app_weight:shop", "3000"), ("tiers", "1:5000:999")],
+            ]
+        )
+    )
+    def set_global(self, change: tuple[str, str]) -> None:
+        self.apply(setting(*change))
+
     @rule(ms=st.sampled_from([1, 20, 100, 450, 2_000]))
     def wait(self, ms: int) -> None:
         for world in self.pair:
@@ -184,6 +213,9 @@ class Twins(RuleBasedStateMachine):
             assert memory.claims(task) == real.claims(task)
             if task not in self.ended:
                 assert memory.counts(task) == real.counts(task)
+        assert memory.sides() == real.sides()
+        for world in self.pair:
+            assert_tallied(world)
 
 
 def _random_task(rng: random.Random, task: str) -> TaskRecord:
@@ -197,18 +229,23 @@ def _random_task(rng: random.Random, task: str) -> TaskRecord:
         hold_until_sealed=rng.random() < 0.1,
         expires_ms=rng.choice([0, 0, 0, START_MS + 5_000]),
         start_ms=rng.choice([0, 0, START_MS + 1_000]),
+        app=rng.choice(["shop", "shop", "club"]),
+        channel=rng.choice(["null", "null", "log"]),
+        cap_burst=rng.choice([0, 2]),
     )
 
 
 def _random_asks(rng: random.Random) -> list[LaneAsk]:
     asks = [
-        ask(own_lane(task), *_random_wants(rng, [task]), demand=rng.choice([0, 10, 500]))
+        ask(own_lane(task), *_random_wants(rng, [task]), demand=rng.choice([0, 10, 500]), waiting=rng.random() < 0.3)
         for task in rng.sample([*TASKS, "ghost"], rng.randint(0, 3))
     ]
     if rng.random() < 0.5:
         asks.append(ask_retry(*_random_wants(rng, TASKS), tier=rng.choice(["high", "low"])))
     if rng.random() < 0.5:
         asks.append(ask_shared(*_random_wants(rng, TASKS)))
+    if rng.random() < 0.3:
+        asks.append(ask_side(*_random_wants(rng, SHARED), app=rng.choice(["shop", "club"])))
     return asks
 
 
