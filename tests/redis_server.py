@@ -22,6 +22,10 @@ class RedisServer:
     url: str
     process: subprocess.Popen[bytes]
 
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2].partition("/")[0])
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
