@@ -158,30 +158,20 @@ def behind_a_large(run: Run, size: Size) -> Figures:
 
 @dataclass(frozen=True)
 class Row:
-    """measure: one run. key: the figure that decides who is ahead, the greater the better unless `less`. level: within
-    this much of each other (a part, or for points and ms an amount) two are level. runs: in a full measurement."""
+    """measure: one run. paced: whether the capacity is limited. runs: in a full measurement."""
 
     name: str
-    title: str
     measure: Callable[[Run, Size], Figures]
-    key: str
-    less: bool
-    level: float
-    paced: bool
-    runs: int
-    chunk: int = CHUNK
+    paced: bool = True
+    runs: int = 1
 
 
 ROWS = (
-    Row("throughput-1", "targets/s, 1 a message", lambda run, size: throughput(run, size, 1),
-        "handled_targets_s", False, 0.05, False, 3, 1),
-    Row("throughput-500", "targets/s, 500 a message", lambda run, size: throughput(run, size, 500),
-        "handled_targets_s", False, 0.05, False, 3, 500),
-    Row("shares", "shares, all tiers backlogged", shares, "deviation_points", True, 0.5, True, 1),
-    Row("idle-tier", "capacity used, high idle", idle_tier, "used_percent", False, 2.0, True, 1),
-    Row("wait-10", "wait of a small high task, 10 a message", lambda run, size: wait(run, size, 10),
-        "p50_ms", True, 2.0, True, 1),
-    Row("wait-100", "wait of a small high task, 100 a message", lambda run, size: wait(run, size, 100),
-        "p50_ms", True, 2.0, True, 1, 100),
-    Row("behind", "small tasks behind a large one", behind_a_large, "median_s", True, 0.1, True, 1),
-)  # fmt: skip
+    Row("throughput-1", lambda run, size: throughput(run, size, 1), paced=False, runs=3),
+    Row("throughput-500", lambda run, size: throughput(run, size, 500), paced=False, runs=3),
+    Row("shares", shares),
+    Row("idle-tier", idle_tier),
+    Row("wait-10", lambda run, size: wait(run, size, 10)),
+    Row("wait-100", lambda run, size: wait(run, size, 100)),
+    Row("behind", behind_a_large),
+)

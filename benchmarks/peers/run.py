@@ -23,6 +23,7 @@ import audience
 import table
 from crew import CAPACITY, running
 from installing import ROOT, CannotInstall, Tools, install, say
+from lines import Cell
 from peers import PEERS, Peer
 from processes import Failed
 from rows import FULL, QUICK, ROWS, Row, Size
@@ -76,10 +77,10 @@ class Place:
     found: dict[str, str]
 
 
-def measure(place: Place, row: Row, runs: int, size: Size) -> list[table.Cell]:
+def measure(place: Place, row: Row, runs: int, size: Size) -> list[Cell]:
     """The runs of one cell; one that cannot be measured is reported and left out."""
     name = f"{place.peer.name} {row.name}"
-    cells: list[table.Cell] = []
+    cells: list[Cell] = []
     for number in range(runs):
         began = time.monotonic()
         try:

@@ -1,0 +1,95 @@
+"""The lines of the table: which figures of which row they show, which one decides who is ahead, and what explains it
+where Fairlane is not."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Cell = dict[str, float]
+"""The figures of one run."""
+Show = Callable[[Sequence[Cell]], str]
+
+
+def median(runs: Sequence[Cell], name: str) -> float:
+    return statistics.median(run[name] for run in runs)
+
+
+@dataclass(frozen=True)
+class Line:
+    """key: the figure that decides, the greater the better unless `less`. level: within this part of the best (or, with
+    `amount`, this much of it) a peer is level with it. why: said where Fairlane is not ahead."""
+
+    row: str
+    title: str
+    show: Show
+    key: str
+    why: str
+    less: bool = False
+    level: float = 0.05
+    amount: bool = False
+
+
+def _rate(name: str) -> Show:
+    return lambda runs: f"{median(runs, name):,.0f}"
+
+
+def _handled(runs: Sequence[Cell]) -> str:
+    wrong = sum(run["missing"] + run["repeated"] for run in runs)
+    return f"{median(runs, 'handled_targets_s'):,.0f}" + (f", {wrong:.0f} missing or repeated" if wrong else "")
+
+
+def _shares(runs: Sequence[Cell]) -> str:
+    parts = "/".join(f"{median(runs, f'{tier}_percent'):.0f}" for tier in ("high", "medium", "low"))
+    return f"{parts} (off by {median(runs, 'deviation_points'):.1f})"
+
+
+def _idle(runs: Sequence[Cell]) -> str:
+    medium, low = median(runs, "medium_percent"), median(runs, "low_percent")
+    return f"{median(runs, 'used_percent'):.0f} % ({medium:.0f}/{low:.0f})"
+
+
+def _wait(runs: Sequence[Cell]) -> str:
+    times = f"{median(runs, 'p50_ms'):,.0f} / {median(runs, 'p99_ms'):,.0f} ms"
+    return f"{times} ({median(runs, 'submit_p50_ms'):,.0f})"
+
+
+def _behind(runs: Sequence[Cell]) -> str:
+    return " / ".join(f"{median(runs, name):.1f}" for name in ("first_s", "median_s", "last_s")) + " s"
+
+
+_CPU = (
+    "CPU of the two cores decides. Before it acknowledges, Fairlane has leased and claimed the message, stored an "
+    "outcome record of its targets and counted them; the others acknowledge and no more."
+)
+_STORED = (
+    "Pulsar, on the same two cores, stores each message and answers with a receipt that the submission waits for; "
+    "Dramatiq does not wait for its broker, and Redis keeps it in memory."
+)
+_PER_TASK = (
+    "most of the wait is the call of submit itself (in brackets). A task is more than a message: its record in the "
+    "control topic, a lane of its own (topic and subscription), its envelopes and its seal are stored by Pulsar with a "
+    "receipt each, where the others push one message to a queue that is there. It is a cost per task, not per target, "
+    "and does not grow with the backlog or with the size of the messages in progress."
+)
+
+LINES = (
+    Line("throughput-1", "targets/s handled, 1 a message", _handled, "handled_targets_s", _CPU),
+    Line("throughput-1", "targets/s submitted, 1 a message", _rate("submitted_targets_s"), "submitted_targets_s",
+         _STORED),
+    Line("throughput-500", "targets/s handled, 500 a message", _handled, "handled_targets_s", _CPU),
+    Line("throughput-500", "targets/s submitted, 500 a message", _rate("submitted_targets_s"), "submitted_targets_s",
+         _STORED),
+    Line("shares", "high/medium/low %, all backlogged, wanted 60/30/10 (mean deviation, points)", _shares,
+         "deviation_points", "the ledger grants whole envelopes, and keeps the shares over a window, not at every "
+         "instant.", less=True, level=0.5, amount=True),
+    Line("idle-tier", "capacity used with high idle (medium/low %)", _idle, "used_percent",
+         "what is granted is paid in advance, and given back and granted again where a worker cannot use it in time.",
+         level=2.0, amount=True),
+    Line("wait-10", "wait of a small high task, p50 / p99 (the call of submit in it, p50), 10 a message", _wait,
+         "p50_ms", _PER_TASK, less=True, level=2.0, amount=True),
+    Line("wait-100", "the same, 100 a message", _wait, "p50_ms",
+         _PER_TASK + " A worker kept free for high is quicker, and its part of the capacity is lost when high is idle.",
+         less=True, level=2.0, amount=True),
+    Line("behind", "small tasks behind a large one done after, first / median / last", _behind, "median_s",
+         "small tasks share the tier with the large one and with each other.", less=True, level=0.1),
+)  # fmt: skip
