@@ -8,7 +8,7 @@
 local function take_part(lane)
   local old = lane.demand
   if old then count_part(old.tier, old.app, -old.part) end
-  lane.wanting, lane.part = not lane.parked and #lane.pools > 0 and (lane.asked > 0 or old ~= nil), 0
+  lane.wanting, lane.part = not lane.parked and lane.pools ~= '' and (lane.asked > 0 or old ~= nil), 0
   if settings.by_app and lane.app ~= '' and lane.wanting then
     lane.part = lane.weight
     count_part(lane.tier, lane.app, lane.part)
@@ -20,7 +20,7 @@ end
 local function within_caps(lane, now)
   local targets = lane.asked
   if lane.cap > 0 then targets = math.min(targets, div(depth_of(lane.cap, lane.cap_burst), UNIT)) end
-  for _, name in ipairs(lane.pools) do
+  for _, name in ipairs(list_of(lane.pools)) do
     if name ~= 'total' then
       local busy = pool_of(name, now * 1000).tiers[lane.tier].busy + lane.weight
       local part = div(portion(depth_of(unpack(settings.caps[name])), lane.weight, busy), UNIT)
@@ -57,7 +57,7 @@ local function announce_demand(lane, now, request)
   lane.weight = weight_in_tier(lane)
   lane.waited = old and not lane.waiting and old.held <= now
   lane.demand = renewed(lane, now, request)
-  if #lane.before > 0 then leave_pools(lane.name, lane.before, lane.pools) end
+  if lane.before ~= lane.pools then leave_pools(lane.name, lane.before, lane.pools) end
   count_demand(lane.demand, 1, now)
   write_demand(lane.name, lane.demand)
 end
@@ -79,7 +79,7 @@ local function enter_all(lanes)
     end
   end
   for _, lane in ipairs(entering) do
-    for _, name in ipairs(lane.pools) do
+    for _, name in ipairs(list_of(lane.pools)) do
       names[name] = names[name] or {}
       if not pools_read[name].lanes[lane.name] then names[name][#names[name] + 1] = lane.name end
     end

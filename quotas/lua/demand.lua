@@ -6,36 +6,42 @@
 -- that went idle ahead of its tier, whose virtual times are kept a while: `debt <pool,pool>`.
 local DEBT_MS = 60000
 
+local lists = {}
+
+-- The names of pools in a text, which few lanes have differently.
 local function list_of(text)
-  local names = {}
-  for name in string.gmatch(text, '[^,]+') do names[#names + 1] = name end
+  local names = lists[text]
+  if not names then
+    names = {}
+    for name in string.gmatch(text, '[^,]+') do names[#names + 1] = name end
+    lists[text] = names
+  end
   return names
 end
 
--- The demand, and the names of the pools in which the lane has a time.
+-- The demand, and the pools in which the lane has a time.
 local function read_demand(text)
-  if not text then return nil, {} end
+  if not text then return nil, '' end
   local debt = string.match(text, '^debt (%S+)$')
-  if debt then return nil, list_of(debt) end
+  if debt then return nil, debt end
   local tier, weight, targets, targets_until, till, held, part, app, pools =
     string.match(text, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)$')
-  if not tier then return nil, {} end
-  local demand = { tier = tier, weight = int(weight), targets = int(targets), pools = list_of(pools) }
+  if not tier then return nil, '' end
+  local demand = { tier = tier, weight = int(weight), targets = int(targets), pools = pools }
   demand.targets_until, demand.till, demand.held = int(targets_until), int(till), int(held)
   demand.part, demand.app = int(part), app
-  return demand, demand.pools
+  return demand, pools
 end
 
 local function write_demand(lane, demand)
   redis.call('HSET', P .. ':demand_of', lane, string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f %s %s', demand.tier,
-    demand.weight, demand.targets, demand.targets_until, demand.till, demand.held, demand.part, demand.app,
-    table.concat(demand.pools, ',')))
+    demand.weight, demand.targets, demand.targets_until, demand.till, demand.held, demand.part, demand.app, demand.pools))
   redis.call('ZADD', P .. ':demand', whole(demand.till), lane)
 end
 
 -- sign 1 to count a lane's demand in its pools, -1 to take it out.
 local function count_demand(demand, sign, now)
-  for _, name in ipairs(demand.pools) do
+  for _, name in ipairs(list_of(demand.pools)) do
     local pool = pool_of(name, now * 1000)
     local share = pool.tiers[demand.tier]
     share.busy = share.busy + sign * demand.weight
@@ -45,21 +51,21 @@ local function count_demand(demand, sign, now)
 end
 
 -- The lane's time in these pools is forgotten, but for those of `kept`.
-local function leave_pools(lane, names, kept)
+local function leave_pools(lane, pools, kept)
   local keep = {}
-  for _, name in ipairs(kept) do keep[name] = true end
-  for _, name in ipairs(names) do
+  for _, name in ipairs(list_of(kept)) do keep[name] = true end
+  for _, name in ipairs(list_of(pools)) do
     if not keep[name] then redis.call('HDEL', P .. ':vt:' .. name, lane) end
   end
 end
 
 local function keep_debt(lane, pools, now)
-  redis.call('HSET', P .. ':demand_of', lane, 'debt ' .. table.concat(pools, ','))
+  redis.call('HSET', P .. ':demand_of', lane, 'debt ' .. pools)
   redis.call('ZADD', P .. ':demand', whole(now + DEBT_MS), lane)
 end
 
 local function is_ahead(lane, demand, now)
-  for _, name in ipairs(demand.pools) do
+  for _, name in ipairs(list_of(demand.pools)) do
     local entry = read_time(redis.call('HGET', P .. ':vt:' .. name, lane))
     if entry and entry.time > pool_of(name, now * 1000).tiers[demand.tier].time then return true end
   end
@@ -80,7 +86,7 @@ local function forget_demand(now)
     else
       redis.call('ZREM', P .. ':demand', lane)
       redis.call('HDEL', P .. ':demand_of', lane)
-      leave_pools(lane, pools, {})
+      leave_pools(lane, pools, '')
     end
   end
 end

@@ -3,8 +3,10 @@
 -- Virtual times of lanes in a pool, in the hash P:vt:<pool>: `<tier> <time> <carry> <owed>`; owed: by how
 -- much more than a window it may lag, for the time in which it had backlog and nobody held it.
 
+-- Once the pool is refilled and all demand is announced.
 local function window_of(share)
-  return div(share.depth, math.max(share.busy, 1))
+  share.window = share.window or div(share.depth, math.max(share.busy, 1))
+  return share.window
 end
 
 local function read_time(text)
@@ -67,11 +69,10 @@ local function pool_allows(pool, lane, tier)
   return true
 end
 
--- Targets a lane is granted at once: an eighth of its window (at least one envelope, whatever this says).
+-- What a lane is granted at once: an eighth of its window (at least one envelope, whatever this says).
 local function quantum_of(pool, tier, weight)
   local share = pool.tiers[tier]
-  local part = div(portion(share.depth, weight, math.max(share.busy, weight)), QUANTA)
-  return div(math.min(share.bucket, part), UNIT)
+  return div(portion(share.depth, weight, math.max(share.busy, weight)), QUANTA)
 end
 
 local function charge_pool(pool, lane, tier, weight, targets)

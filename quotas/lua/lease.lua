@@ -31,16 +31,15 @@ local function read_lanes()
   return lanes
 end
 
--- Opens the pools that have to do with the call, and gives each lane the names of its own.
+-- Opens the pools that have to do with the call, and gives each lane its own: their names, and the pools themselves.
 local function open_pools(lanes)
   for name in pairs(settings.caps) do pool_of(name, now * 1000) end
   for _, lane in ipairs(lanes) do
-    lane.pools, lane.bound = {}, {}
-    if settings.caps.total and lane.tier ~= '' then lane.pools[1] = 'total' end
-    for _, name in ipairs(lane.app ~= '' and pools_of(lane.app, lane.channel) or {}) do
-      lane.pools[#lane.pools + 1] = name
-    end
-    for i, name in ipairs(lane.pools) do lane.bound[i] = pools_read[name] end
+    local names = {}
+    if settings.caps.total and lane.tier ~= '' then names[1] = 'total' end
+    for _, name in ipairs(lane.app ~= '' and pools_of(lane.app, lane.channel) or {}) do names[#names + 1] = name end
+    lane.pools, lane.bound = table.concat(names, ','), {}
+    for i, name in ipairs(names) do lane.bound[i] = pools_read[name] end
   end
 end
 

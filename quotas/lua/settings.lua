@@ -55,7 +55,7 @@ local function read_settings()
     for _, name in ipairs(capped_by(string.match(pair, '^(.*)/(.*)$'))) do
       local rate, burst = read_cap(globals_read['cap:' .. string.gsub(name, '/', ':', 1)])
       if rate > 0 then
-        names[#names + 1] = name
+        settings.any_cap, names[#names + 1] = true, name
         settings.caps[name] = { rate, burst }
       end
     end

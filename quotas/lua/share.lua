@@ -1,7 +1,10 @@
 -- library
 -- include: tasks.lua
 -- include: lane_times.lua
+-- include: heap.lua
 -- Grants by quota: within a tier the lane furthest behind draws first, a quantum at a time.
+
+local NONE = {}
 
 -- What must wait leaves a lane of many.
 local function move(lane, segment, task)
@@ -12,8 +15,8 @@ end
 
 -- The pools of a task in a lane of many, which is in none of them itself.
 local function passed_through(lane, task)
+  if lane.app ~= '' or not settings.any_cap then return NONE end
   local pools = {}
-  if lane.app ~= '' then return pools end
   for i, name in ipairs(pools_of(task.app, task.channel)) do pools[i] = pools_read[name] end
   return pools
 end
@@ -39,8 +42,9 @@ local function quantum(lane, size, most, passed)
   for _, pool in ipairs(passed) do
     if not pool_spares(pool, lane.tier) then return nil end
   end
-  for _, pool in ipairs(lane.bound) do
-    most = math.min(most, math.max(div(quantum_of(pool, lane.tier, lane.weight), size), 1))
+  for i, pool in ipairs(lane.bound) do
+    local part = math.min(pool.tiers[lane.tier].bucket, lane.quanta[i])
+    most = math.min(most, math.max(div(div(part, UNIT), size), 1))
   end
   for _, pool in ipairs(passed) do
     most = math.min(most, math.ceil(pool.tiers[lane.tier].bucket / (size * UNIT)))
@@ -67,40 +71,26 @@ local function draw(lane, now)
   return true
 end
 
-local function is_before(a, b)
-  if a.time ~= b.time then return a.time < b.time end
-  return a.place < b.place
-end
-
--- Moves the first entry of a heap to where it belongs by now.
-local function sift(heap)
-  local at, size = 1, #heap
-  while true do
-    local least, left = at, 2 * at
-    if left <= size and is_before(heap[left], heap[least]) then least = left end
-    if left < size and is_before(heap[left + 1], heap[least]) then least = left + 1 end
-    if least == at then return end
-    heap[at], heap[least] = heap[least], heap[at]
-    at = least
-  end
-end
-
 -- How far a lane is ahead of its tier, in the pool where it is furthest ahead. In a pool that does not bind all lag alike,
 -- so it is the pool that binds a lane that gives it its place.
 local function ahead_of(lane, present)
-  local ahead
-  for i, pool in ipairs(lane.bound) do
-    local by = pool.lanes[lane.name].time - present[pool.name]
-    if i == 1 or by > ahead then ahead = by end
+  local first, ahead = lane.bound[1], 0
+  if first then ahead = first.lanes[lane.name].time - present[first.name] end
+  for i = 2, #lane.bound do
+    local pool = lane.bound[i]
+    ahead = math.max(ahead, pool.lanes[lane.name].time - present[pool.name])
   end
-  return ahead or 0
+  return ahead
 end
 
 -- Shares the buckets of one tier between the lanes of this call; lane.bound: their pools. Sorted, they make a heap.
 local function share_tier(tier, lanes, now)
   local heap, present, total = {}, {}, settings.caps.total and pools_read.total.tiers[tier]
   for name in pairs(settings.caps) do present[name] = pools_read[name].tiers[tier].time end
-  for at, lane in ipairs(lanes) do heap[at] = { lane = lane, place = at, time = ahead_of(lane, present) } end
+  for at, lane in ipairs(lanes) do
+    heap[at], lane.quanta = { lane = lane, place = at, time = ahead_of(lane, present) }, {}
+    for i, pool in ipairs(lane.bound) do lane.quanta[i] = quantum_of(pool, tier, lane.weight) end
+  end
   table.sort(heap, is_before)
   while #heap > 0 and not (total and total.bucket <= 0) do
     local first = heap[1]
