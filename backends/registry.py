@@ -190,7 +190,7 @@ class Registry:
         return {cause.decode(): int(ms) for cause, ms in stored.items()}
 
     def in_flight(self, tasks: Sequence[str]) -> dict[str, tuple[int, int, int]]:
-        """Of the known ones: targets under claims in force (at most), how many claims these are, targets sent so far.
+        """Of the known ones: targets under claims in force, how many claims these are, targets sent so far.
         All at one moment."""
         return {task.decode(): (targets, claims, sent) for task, targets, claims, sent in self._under_way(tasks)}
 

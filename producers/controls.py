@@ -20,7 +20,7 @@ _message: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(Message)
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """What a cancel could not call back. in_flight: targets that were claimed for sending when it took effect, at most.
+    """What a cancel could not call back. in_flight: targets that were claimed for sending when it took effect.
     sent: how many of them were sent after all, as far as is known; settled: nothing of it is under way any more."""
 
     in_flight: int

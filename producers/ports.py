@@ -68,7 +68,7 @@ class Submission:
 
 
 class InFlight(NamedTuple):
-    """What is under way of a task. targets: under claims in force, at most; claims: how many these are; sent: targets
+    """What is under way of a task. targets: under claims in force; claims: how many these are; sent: targets
     recorded as sent so far."""
 
     targets: int

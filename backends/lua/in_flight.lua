@@ -1,5 +1,4 @@
--- What is under way of some tasks, all at one moment: what a cancel cannot call back. Targets are counted by the task's
--- targets an envelope where a claim does not tell, so they are at most so many.
+-- What is under way of some tasks, all at one moment: what a cancel cannot call back.
 --
 -- KEYS[1] prefix
 -- ARGV[1...] tasks
@@ -8,37 +7,18 @@
 -- include: keys.lua
 
 local found = {}
-for _, task in ipairs(ARGV) do
-  local got = redis.call('HMGET', task_key(task), 'chunk', 'sealed', 'total', 'claims', 'sent')
-  if got[1] then
-    found[task] = {
-      task = task, chunk = tonumber(got[1]), total = got[2] == '1' and tonumber(got[3]), targets = 0,
-      claims = tonumber(got[4] or 0), sent = tonumber(got[5] or 0),
-    }
-  end
+for _, name in ipairs(ARGV) do
+  local got = redis.call('HMGET', task_key(name), 'lane', 'claims', 'sent')
+  if got[1] then found[name] = { targets = 0, claims = tonumber(got[2] or 0), sent = tonumber(got[3] or 0) } end
 end
 
--- The last envelope of an audience may have fewer targets.
-local function in_first(task, run)
-  local from, till = run[3] * task.chunk, (run[3] + run[4]) * task.chunk
-  if run[1] == '0' and task.total then till = math.max(from, math.min(till, task.total)) end
-  return till - from
-end
-
-local function in_later(task, run)
-  local targets = 0
-  for sequence = run[3], run[3] + run[4] - 1 do
-    local packed = redis.call('HGET', P .. ':open:' .. task.task, run[1] .. ':' .. whole(sequence))
-    targets = targets + (packed and #cmsgpack.unpack(packed)[3] or 0)
-  end
-  return targets
-end
-
+-- A claim is packed as {end_ms, lease_end_ms, {run...}} (quotas/lua/claims.lua): the fifth of a run says who paid, the sixth
+-- how many targets are in each of its envelopes.
 for _, member in ipairs(redis.call('ZRANGE', P .. ':claims', 0, -1)) do
   local task = found[string.sub(member, string.find(member, '|', 1, true) + 1)]
   local packed = task and redis.call('GET', P .. ':claim:' .. member)
   for _, run in ipairs(packed and cmsgpack.unpack(packed)[3] or {}) do
-    if run[5] == 1 then task.targets = task.targets + (run[2] == 0 and in_first(task, run) or in_later(task, run)) end
+    if run[5] ~= '' and run[6] then task.targets = task.targets + run[4] * run[6] end
   end
 end
 

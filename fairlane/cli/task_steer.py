@@ -57,9 +57,9 @@ def _tell_in_flight(client: PushClient, tasks: tuple[str, ...], wait_s: float) -
     with counting("targets in flight") as on_progress:
         told = client.follow_cancelled(tasks, wait_s, on_progress=on_progress)
     if told.settled:
-        say(f"{told.in_flight:,} targets at most were in flight; {told.sent:,} of them were sent")
+        say(f"{told.in_flight:,} targets were in flight; {told.sent:,} of them were sent")
     else:
-        say(f"{told.in_flight:,} targets at most are in flight and may still be sent; {told.sent:,} were so far")
+        say(f"{told.in_flight:,} targets are in flight and may still be sent; {told.sent:,} were so far")
 
 
 @click.command("set")

@@ -1,0 +1,167 @@
+"""Many tasks at once: which a filter takes, what would change, and what is told when a server goes away."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from backends.missing_lanes import MissingLanes
+from dispatcher.control import ControlChange
+from dispatcher.errors import InvalidInput, NotFound, Unreachable
+from dispatcher.service_settings import Cap
+from dispatcher.topics import Topics
+from dispatcher.view import TargetCounts, TaskView
+from producers.steering import Steering
+from producers.task_changes import Changes, TaskFilter
+from tests.unit.producers.world import World
+
+
+def task(name: str, **fields: Any) -> TaskView:
+    plain = TaskView(
+        id=name, app="shop", tier="high", channel="null", state="running", sealed=True, weight=1.0, cap=0,
+        targets=TargetCounts(), rate=0.0, eta_s=None, refused=0, lane="", shared=False, chunk=1, expected_targets=1,
+        created_ms=0, start_ms=0, expires_ms=0, first_outcome_ms=0, finished_ms=0,
+    )  # fmt: skip
+    return msgspec.structs.replace(plain, **fields)
+
+
+class Views:
+    def __init__(self, *tasks: TaskView) -> None:
+        self.tasks = {task.id: task for task in tasks}
+
+    def live_views(self) -> list[TaskView]:
+        return list(self.tasks.values())
+
+    def tasks_by_id(self, tasks: Sequence[str]) -> list[TaskView]:
+        return [self.tasks[name] for name in tasks if name in self.tasks]
+
+    def task(self, task: str) -> TaskView:
+        raise NotFound(f"There is no task {task}.")
+
+
+def steering(world: World, *tasks: TaskView) -> Steering:
+    views = Views(*tasks)
+    return Steering(world.services, views, views)
+
+
+def stored(world: World) -> list[tuple[str, str, str]]:
+    return [(r.task, r.field, r.value) for r in world.records if isinstance(r, ControlChange)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "taken"),
+    [
+        ({"app": "shop"}, "abde"),
+        ({"app": "shop", "tier": "low"}, "b"),
+        ({"channel": "http"}, "d"),
+        ({"state": "paused"}, "e"),
+        ({"name_prefix": "c"}, "c"),
+        ({"ids": ("a", "c"), "app": "shop"}, "a"),
+    ],
+)
+def test_a_filter_takes_the_live_tasks_for_which_all_of_it_holds(wanted: dict[str, Any], taken: str) -> None:
+    tasks = [
+        task("a"),
+        task("b", tier="low"),
+        task("c", app="news"),
+        task("d", channel="http"),
+        task("e", state="paused"),
+        task("x", state="cancelled"),
+        task("y", state="completed", finished_ms=1),
+    ]
+    plan = steering(World(), *tasks).plan(TaskFilter(**wanted), Changes(weight=2))
+    assert "".join(step.task.id for step in plan.steps) == taken
+
+
+def test_only_what_is_not_as_wished_is_changed() -> None:
+    world = World()
+    tasks = [task("a", weight=2.0), task("b", cap=10, cap_burst=5), task("c", state="paused"), task("d", tier="low")]
+    changes = Changes(weight=2, cap="10:5", paused=True, tier="low")
+    plan = steering(world, *tasks).plan(TaskFilter(app="shop"), changes)
+    missing = [set(changes.fields()) - set(step.fields) for step in plan.steps]
+    assert missing == [{"weight"}, {"cap"}, {"paused"}, {"tier"}]
+    assert steering(world, task("a", weight=2.0)).plan(TaskFilter(app="shop"), Changes(weight=2)).changing == []
+
+
+def test_those_in_a_shared_lane_leave_it_first_and_their_lanes_are_created() -> None:
+    world, topics = World(), Topics()
+    tasks = [task("a", tier="low", shared=True), task("b")]
+    here = steering(world, *tasks)
+    done = here.carry_out(here.plan(TaskFilter(app="shop"), Changes(weight=2)))
+    assert stored(world) == [("a", "lane", topics.own_lane("a")), ("a", "weight", "2000"), ("b", "weight", "2000")]
+    assert (done.changed, done.lanes, list(world.lanes)) == (("a", "b"), 1, [topics.own_lane("a")])
+    world = World()
+    here = steering(world, *tasks)
+    assert here.carry_out(here.plan(TaskFilter(app="shop"), Changes(cancelled=True))).lanes == 0
+
+
+def test_when_a_server_goes_away_in_the_middle_it_is_said_what_was_not_changed() -> None:
+    world, tasks = World(), [task(f"t{number:04d}") for number in range(1_200)]
+    here = steering(world, *tasks)
+    appended: list[str] = []
+
+    def fault(step: str) -> None:
+        appended.append(step)
+        if len(appended) > 2 * 700:  # each record is appended and applied
+            raise Unreachable("Pulsar is gone.")
+
+    world.fault = fault
+    told: list[tuple[int, int]] = []
+    done = here.carry_out(here.plan(TaskFilter(app="shop"), Changes(weight=2)), lambda *counts: told.append(counts))
+    assert (len(done.changed), len(done.failed), told) == (500, 700, [(500, 1_200)])
+    assert set(done.changed) | set(done.failed) == {task.id for task in tasks}
+
+
+def test_of_tasks_that_are_named_those_that_take_no_change_are_said() -> None:
+    tasks = [task("a"), task("x", state="cancelled"), task("y", state="completed", finished_ms=1)]
+    here = steering(World(), *tasks)
+    plan = here.plan(TaskFilter(ids=("a", "x", "y")), Changes(weight=2))
+    assert set(plan.refused) == {"x", "y"}
+    plan = here.plan(TaskFilter(ids=("a", "x", "y")), Changes(cancelled=True))
+    assert (set(plan.refused), [step.task.id for step in plan.changing]) == ({"y"}, ["a"])
+    with pytest.raises(NotFound):
+        here.plan(TaskFilter(ids=("a", "z")), Changes(weight=2))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [Changes(), Changes(weight=0), Changes(tier="urgent"), Changes(cap="5:x"), Changes(cap=-1), Changes(cap="0:5")],
+)
+def test_changes_beyond_their_limits_are_refused(changes: Changes) -> None:
+    with pytest.raises(InvalidInput):
+        changes.fields()
+
+
+def test_caps_can_be_written_in_several_ways() -> None:
+    caps = (100, "100", Cap(100), "100:20", Cap(100, 20), "none", 0)
+    assert [Changes(cap=cap).fields()["cap"] for cap in caps] == ["100", "100", "100", "100:20", "100:20", "0", "0"]
+
+
+def test_filters_name_known_tiers_and_states() -> None:
+    for wrong in ({"tier": "urgent"}, {"state": "completed"}):
+        with pytest.raises(InvalidInput):
+            TaskFilter(**wrong)
+
+
+class Broker:
+    def __init__(self) -> None:
+        self.created: list[str] = []
+
+    def create_lane(self, topic: str) -> None:
+        self.created.append(topic)
+
+    def live_by_id(self, tasks: Sequence[str]) -> Sequence[object]:
+        return [name for name in tasks if name == "live"]
+
+
+def test_a_missing_lane_is_created_if_it_is_a_live_tasks_or_a_side_lane() -> None:
+    broker, topics = Broker(), Topics()
+    lanes = MissingLanes(broker, broker)
+    wanted = [topics.own_lane("live"), topics.side_lane("shop", "http")]
+    for lane in wanted:
+        lanes.create(lane)
+    for lane in (topics.own_lane("ended"), topics.shared_lane(1), topics.outcomes(0)):
+        with pytest.raises(NotFound):
+            lanes.create(lane)
+    assert broker.created == wanted
