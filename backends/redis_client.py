@@ -54,7 +54,7 @@ def translated() -> Iterator[None]:
 
 _OUT_OF_MEMORY = (
     "Redis is out of memory (its maxmemory is reached) and refuses to write.",
-    "Raise its maxmemory, or free memory; Fairlane goes on by itself.",
+    "Raise its maxmemory, or free memory, and do it again; tasks that were accepted are sent meanwhile.",
 )
 _LOADING = ("Redis is still loading its data.", "Wait: Fairlane goes on by itself.")
 _REPLICA = ("This Redis is a read-only replica.", "Point the Redis URL at the primary.")

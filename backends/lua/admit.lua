@@ -1,3 +1,4 @@
+#!lua
 -- Admits a new task of an app, or says which limit of the app it would break. What is admitted is reserved until its
 -- record is applied (or a while has passed), so that submissions made at once do not pass a limit together.
 --

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Applies a Checkpoint: the one that got furthest counts, for each writer. It is announced only if the task had nothing to
 -- send as far as was known: workers may have let go of its lane.
 --

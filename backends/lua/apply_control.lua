@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Applies a ControlChange: the last in the topic counts, for each control; a cancel is never taken back.
 --
 -- KEYS[1] prefix

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Applies a Finished record: the tombstone. Of several the first in the topic counts; its counts are the task's. What
 -- the task needs no more goes at once, the rest after eight days, longer than the longest ttl of a task.
 --

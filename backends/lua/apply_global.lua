@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Applies a GlobalChange: the last in the topic counts, for each setting. Its position is kept under `pos|` and the
 -- field, which cannot be mistaken for a setting of an app or a channel of that name.
 --

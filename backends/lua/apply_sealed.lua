@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Applies a Sealed record: the audience is complete. The first seal in the topic counts, since envelopes of writers it
 -- leaves out have been dropped. It overrides a total that was only guessed when the task was closed.
 --

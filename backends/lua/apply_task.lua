@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Applies a TaskRecord: the static part and the first values of the controls. Of several records under one id the first
 -- in the topic counts. A control that was changed since keeps its value.
 --

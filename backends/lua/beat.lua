@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Stores a worker's heartbeat.
 --
 -- KEYS[1] prefix

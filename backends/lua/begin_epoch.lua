@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Begins a view in an empty Redis.
 --
 -- KEYS[1] prefix

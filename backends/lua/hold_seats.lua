@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Renews the seats that are the owner's, takes free ones, and says who has which.
 --
 -- KEYS[1] prefix

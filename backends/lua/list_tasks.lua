@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Lists tasks, newest first, one page.
 --
 -- KEYS[1] prefix

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Moves the cursor of the control topic's fold, if it stands where the caller thinks and the view is the one it thinks.
 --
 -- KEYS[1] prefix

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Takes tasks whose tombstones have expired off the lists.
 --
 -- KEYS[1] prefix

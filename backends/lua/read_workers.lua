@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Reads all heartbeats that are kept, and forgets the workers whose are not.
 --
 -- KEYS[1] prefix

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Lets go of the seats that are the owner's.
 --
 -- KEYS[1] prefix

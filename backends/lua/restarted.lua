@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Redis was restarted with its data, and may have lost the claims of its last second. Nothing is granted until they have
 -- ended, and then not before the topics have been read as far as they went at that time: the view gets a new id, so
 -- that its rebuild goes on from the stored cursors.

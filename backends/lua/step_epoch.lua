@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Notes a step of a rebuild.
 --
 -- KEYS[1] prefix

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Deletes every key of the prefix, all in one script: a fold that runs meanwhile sees either the old view or none.
 --
 -- KEYS[1] prefix

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Names claims that are past their end, for a ClaimsEnded record; each is named again only after a while, should that
 -- record not have been folded by then.
 --

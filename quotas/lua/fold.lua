@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Folds records of one outcome topic into the view, and moves the cursor, together or not at all.
 --
 -- KEYS[1] prefix

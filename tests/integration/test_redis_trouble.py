@@ -1,17 +1,21 @@
 """Redis in trouble while workers send: gone for half a minute, slow, or full. Each test has a Redis of its own."""
 
 import time
-from datetime import datetime
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import redis
 
 from backends.control_topic import ControlTopic
 from backends.pulsar_client import close, connect, topics
 from dispatcher.control import FORMAT, ControlChange
+from dispatcher.errors import NotFound, Unreachable
 from fairlane import PushClient, PushTask, Settings
 from tests import redis_server
-from tests.integration.worker_crew import Crew, audience, crew, eventually
+from tests.integration.worker_crew import Crew, audience, crew, delivered_at_s, eventually
 from tests.redis_server import RedisServer
 
 MESSAGE = {"title": "hello"}
@@ -29,20 +33,15 @@ def on(server: RedisServer, settings: Settings) -> Settings:
 
 def most_in_a_second(members: Crew, after_s: float) -> int:
     """Targets delivered in the fullest second from a (wall) time on, by the times in the log."""
-    sent = [(at_s(line), len(line["targets"])) for line in members.lines()]  # type: ignore[arg-type]
-    sent = sorted(pair for pair in sent if pair[0] >= after_s)
+    sent = sorted((at_s, targets) for at_s, _, targets in delivered_at_s(members) if at_s >= after_s)
     most = start = inside = 0
-    for at, targets in sent:
+    for at_s, targets in sent:
         inside += targets
-        while sent[start][0] <= at - 1.0:
+        while sent[start][0] <= at_s - 1.0:
             inside -= sent[start][1]
             start += 1
         most = max(most, inside)
     return most
-
-
-def at_s(line: dict[str, object]) -> float:
-    return datetime.fromisoformat(str(line["ts"])).timestamp()
 
 
 def write_control(settings: Settings, task: str, field: str, value: str) -> None:
@@ -75,7 +74,7 @@ def test_with_redis_gone_for_half_a_minute_workers_go_on_within_the_capacity(
             write_control(settings, stopped.id, "paused", "1")
             paused_s = time.time() + 2.0
             eventually(lambda: time.time() > gone_s + 30.0, 40, "Redis was gone for 30 s")
-            late = [line for line in members.lines() if line["task"] == stopped.id and at_s(line) > paused_s]
+            late = [at_s for at_s, task, _ in delivered_at_s(members) if task == stopped.id and at_s > paused_s]
             assert not late
             assert most_in_a_second(members, gone_s) <= 1.25 * CAPACITY + 30
             with redis_server.running(binary, *durable, port=server.port):
@@ -87,3 +86,44 @@ def test_with_redis_gone_for_half_a_minute_workers_go_on_within_the_capacity(
                 assert stopped.wait(120).targets.sent == 24_000
                 delivered = members.targets(going.id) + members.targets(stopped.id)
                 assert sum(delivered.values()) - len(delivered) <= CAPACITY  # repeats: of calls in the grace only
+
+
+@pytest.mark.parametrize("binary", redis_server.binaries().values(), ids=redis_server.binaries())
+@pytest.mark.timeout(240)
+def test_a_full_redis_refuses_new_tasks_and_sends_what_it_has(
+    binary: str, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    with redis_server.running(binary, "--maxmemory-policy", "noeviction") as server:
+        settings = on(server, fresh_settings)
+        with crew(settings, tmp_path, "w1") as members, PushClient.connect(settings) as client:
+            client.set_capacity(CAPACITY)
+            going = client.submit(push(), audience(6_000, "g"))
+            paused = client.submit(push(), audience(1_000, "p"))
+            eventually(lambda: going.progress().targets.sent > 400, 60, "it is in full swing")
+            with full(server):
+                with pytest.raises(Unreachable) as refused:
+                    client.submit(push(id="late"), audience(500, "l"))
+                assert "out of memory" in refused.value.cause
+                assert "maxmemory" in refused.value.next_step
+                with pytest.raises(NotFound):
+                    client.task("late").progress()
+                paused.pause()
+                assert paused.progress().state == "paused"
+                assert going.wait(90).targets.sent == 6_000
+            late = client.submit(push(id="late"), audience(500, "l"))
+            assert late.wait(60).targets.sent == 500
+            paused.resume()
+            assert paused.wait(60).targets.sent == 1_000
+            for task, prefix, count in ((going, "g", 6_000), (late, "l", 500), (paused, "p", 1_000)):
+                assert members.targets(task.id) == Counter(audience(count, prefix))
+
+
+@contextmanager
+def full(server: RedisServer) -> Iterator[None]:
+    """Its memory is all used for as long as the context lasts."""
+    with redis.Redis(port=server.port, protocol=2) as client:
+        client.config_set("maxmemory", "1mb")
+        try:
+            yield
+        finally:
+            client.config_set("maxmemory", "0")

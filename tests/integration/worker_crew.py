@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from fairlane.settings import Settings
@@ -100,6 +101,14 @@ class Crew:
             if line["task"] == task:
                 counts.update(line["targets"])  # type: ignore[arg-type]
         return counts
+
+
+def delivered_at_s(members: Crew) -> list[tuple[float, str, int]]:
+    """(wall time, task, targets) of each delivery."""
+    return [
+        (datetime.fromisoformat(str(line["ts"])).timestamp(), str(line["task"]), len(line["targets"]))  # type: ignore[arg-type]
+        for line in members.lines()
+    ]
 
 
 @contextmanager

@@ -1,0 +1,30 @@
+"""A full Redis refuses scripts that write, but those that say they may go on. Only new tasks are refused."""
+
+import re
+
+import pytest
+
+from backends.redis_client import assemble, lua_folder
+
+WRITES = re.compile(r"redis\.call\('(SET|HSET|HINCRBY|ZADD|SADD|INCR|XADD|SETRANGE|BITFIELD)'")
+GOES_ON, REFUSED = "#!lua flags=allow-oom\n", "#!lua\n"
+
+
+def scripts() -> list[tuple[str, str]]:
+    found = []
+    for package in ("backends", "quotas"):
+        folder = lua_folder(package)
+        for file in folder.iterdir():
+            name = file.name.removesuffix(".lua")
+            if file.name.endswith(".lua") and not file.read_text(encoding="utf-8").startswith("-- library"):
+                found.append((name, assemble(name, [folder, lua_folder("backends")])))
+    return sorted(found)
+
+
+@pytest.mark.parametrize(("name", "text"), scripts(), ids=[name for name, _ in scripts()])
+def test_what_is_under_way_goes_on_and_new_tasks_are_refused(name: str, text: str) -> None:
+    if name == "admit":
+        assert text.startswith(REFUSED)
+    elif WRITES.search(text):
+        assert text.startswith(GOES_ON)
+    assert "#!" not in text[2:]
