@@ -25,6 +25,7 @@ COMMANDS = {
     "top": "watch tiers, tasks and workers live",
     "registry": "rebuild the view in Redis",
     "bench": "measure throughput, shares, latency and fairness",
+    "simulate": "run a scenario under a virtual clock: shares, gaps, caps, outcomes",
 }
 """Name -> help. Each is `fairlane.cli.NAME.NAME`, imported when it is used, so that `--help` is quick."""
 

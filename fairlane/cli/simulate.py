@@ -1,0 +1,125 @@
+"""`fairlane simulate`: the real scheduler, engine and ledger under a virtual clock; no server is needed."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dispatcher.errors import InvalidInput
+from fairlane.cli import exit_codes
+from fairlane.cli.output import Output, say, table_of
+
+if TYPE_CHECKING:
+    from fairlane.simulate.result import Result
+
+PICTURES = ("shares", "tasks", "task-shares")
+
+
+@click.command()
+@click.argument("scenario", metavar="[FILE|NAME]", required=False)
+@click.option("--list", "listed", is_flag=True, help="Name the scenarios that come with the program.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance in the run.")
+@click.option("--seeds", type=click.IntRange(1), help="Run so many seeds, from --seed on, on all cores.")
+@click.option("--processes", type=click.IntRange(1), help="For --seeds: so many, instead of one for each core.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "html"]),
+    default="table",
+    show_default=True,
+    help="How the run is shown.",
+)
+@click.option(
+    "--picture",
+    "pictures",
+    type=(click.Choice(PICTURES), click.Path(dir_okay=False, path_type=Path)),
+    multiple=True,
+    metavar="KIND FILE",
+    help=f"Write a picture (SVG): {', '.join(PICTURES)}. Can be repeated.",
+)
+def simulate(
+    scenario: str | None,
+    listed: bool,
+    seed: int,
+    seeds: int | None,
+    processes: int | None,
+    output: str,
+    pictures: tuple[tuple[str, Path], ...],
+) -> int:
+    """Run a scenario under a virtual clock: tasks arrive, workers come, go, stall and die, calls go wrong.
+
+    NAME is one of --list, or random or random-large (made up from the seed). The same seed gives the same run. Exits
+    with 1 if an invariant is violated or an expectation of the scenario is not met, and says how to run it again.
+    """
+    if listed:
+        _list(output)
+        return exit_codes.OK
+    if scenario is None:
+        raise click.UsageError("Give a scenario: a file, or a name of --list.")
+    if seeds is not None:
+        return _many(scenario, seed, seeds, processes or 0, output, bool(pictures))
+    return _one(scenario, seed, output, pictures)
+
+
+def _list(output: str) -> None:
+    from fairlane.simulate.library import find, names
+    from fairlane.simulate.random_scenario import ENVELOPES
+
+    rows = [{"name": name, "about": " ".join(find(name).about.split())} for name in names()]
+    rows += [
+        {"name": name, "about": f"Made up from the seed, of at most {most:,} envelopes."}
+        for name, most in ENVELOPES.items()
+    ]
+    Output(output == "json").emit(rows, lambda: table_of(rows, ["name", "about"]))
+
+
+def _one(name: str, seed: int, output: str, pictures: tuple[tuple[str, Path], ...]) -> int:
+    from fairlane.simulate.many import run_one
+    from fairlane.simulate.page import page
+    from fairlane.simulate.pictures import draw
+    from fairlane.simulate.tables import tables
+
+    result = run_one(name, seed)
+    for kind, file in pictures:
+        _write(file, draw(kind, result))
+    if output == "html":
+        click.echo(page(result))
+    elif output == "json" or not pictures:
+        Output(output == "json").emit(result.as_dict(), lambda: tables(result))
+    return _verdict(result)
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be written: {error.strerror}.", "Name another file.") from error
+    say(f"wrote {file}")
+
+
+def _verdict(result: "Result") -> int:
+    for one in result.violations[:10]:
+        say(f"violated: {one.rule}: {one.what} (at {one.at_s:.3f} s)")
+    for checked in result.expectations:
+        if not checked.met:
+            say(f"not met: {checked.what}: wanted {checked.wanted}, found {checked.found}")
+    if not result.good:
+        say(f"run it again: {result.replay}")
+    return exit_codes.OK if result.good else exit_codes.FAILURE
+
+
+def _many(name: str, first: int, count: int, processes: int, output: str, pictures: bool) -> int:
+    import msgspec
+
+    from fairlane.simulate.many import Seeds, run_many, scenario_for
+
+    if output == "html" or pictures:
+        raise click.UsageError("--seeds prints a table or JSON; pictures are of one run.")
+    scenario_for(name, first)
+    found = run_many(Seeds(name, first, count, processes), say)
+    document = msgspec.to_builtins(found)
+    row = {key: value for key, value in document.items() if key not in ("format", "bad")}
+    Output(output == "json").emit_document(document, [{**row, "bad": len(found.bad)}])
+    for bad in found.bad[:20]:
+        say(f"run it again: {bad.replay}")
+    return exit_codes.FAILURE if found.bad else exit_codes.OK

@@ -1,0 +1,59 @@
+"""Virtual time: what is to happen, in order. Nothing waits and nothing depends on the machine."""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+Call = Callable[[], None]
+START_MS = 1_700_000_000_000
+
+
+class Agenda:
+    """Calls by the microsecond, first come first served among those of one moment."""
+
+    def __init__(self) -> None:
+        self.now_us = 0
+        self.events = 0
+        self._heap: list[tuple[int, int, Call]] = []
+        self._order = 0
+        self._stopped = False
+
+    @property
+    def now_s(self) -> float:
+        return self.now_us / 1e6
+
+    def at(self, when_us: int, call: Call) -> None:
+        """Not before the present."""
+        self._order += 1
+        heappush(self._heap, (max(when_us, self.now_us), self._order, call))
+
+    def after(self, delay_s: float, call: Call) -> None:
+        self.at(self.now_us + int(delay_s * 1e6), call)
+
+    def stop(self) -> None:
+        """Ends `run` at the present moment."""
+        self._stopped = True
+
+    def run(self, until_us: int) -> None:
+        """Lets time pass until the moment, or until it is stopped."""
+        heap = self._heap
+        while heap and heap[0][0] <= until_us and not self._stopped:
+            self.now_us, _, call = heappop(heap)
+            self.events += 1
+            call()
+        if not self._stopped:
+            self.now_us = max(self.now_us, until_us)
+
+
+class SimClock:
+    """Implements dispatcher.clock.Clock over an agenda; a worker's may be wrong."""
+
+    def __init__(self, agenda: Agenda, wall_off_s: float = 0.0, monotonic_off_s: float = 0.0) -> None:
+        self._agenda = agenda
+        self._start_ms = START_MS + int(wall_off_s * 1000)
+        self._off_s = monotonic_off_s
+
+    def wall_ms(self) -> int:
+        return self._start_ms + self._agenda.now_us // 1000
+
+    def monotonic_s(self) -> float:
+        return self._off_s + self._agenda.now_us / 1e6

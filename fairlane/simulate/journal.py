@@ -1,0 +1,225 @@
+"""What happened in a run, written down from outside of ledger and engine, and held against what may never happen.
+
+A key is an envelope's identity within its task: sequence and attempt.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from dispatcher.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Status, Want
+from dispatcher.ports import Batch
+from fairlane.simulate.agenda import Agenda
+
+ATTEMPTS = 64
+"""More than a task may have."""
+MOST_VIOLATIONS = 100
+
+
+class Amount(NamedTuple):
+    """So many targets at a moment: granted (below zero: given back), published, or sent. size: largest envelope."""
+
+    at_us: int
+    task: str
+    tier: str
+    targets: int
+    size: int
+
+
+class Violation(NamedTuple):
+    """rule: which invariant; what: what was seen."""
+
+    rule: str
+    at_s: float
+    what: str
+
+
+class _Claim:
+    """What one lease call was granted."""
+
+    __slots__ = ("ends_us", "lease_ends_us", "name", "worker")
+
+    def __init__(self, name: str, worker: str, lease_ends_us: int, ends_us: int) -> None:
+        self.name = name
+        self.worker = worker
+        self.lease_ends_us = lease_ends_us
+        self.ends_us = ends_us
+
+
+class _Held:
+    """An identity under a claim. called: the provider was called under it."""
+
+    __slots__ = ("called", "claim", "size")
+
+    def __init__(self, claim: _Claim, size: int) -> None:
+        self.claim = claim
+        self.size = size
+        self.called = False
+
+
+def key_of(sequence: int, attempt: int) -> int:
+    return sequence * ATTEMPTS + attempt
+
+
+class Journal:
+    """tier_of: a task's tier at present. excused: whether a worker died or stood still since a moment.
+
+    blocked: tasks that may be granted nothing, and why. used, returned, lapsed: targets of what was granted that were
+    sent, given back in time, or whose lease ran out.
+    """
+
+    def __init__(self, agenda: Agenda, tier_of: Callable[[str], str], excused: Callable[[str, int], bool]) -> None:
+        self.granted: list[Amount] = []
+        self.sent: list[Amount] = []
+        self.published: list[Amount] = []
+        self.violations: list[Violation] = []
+        self.blocked: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()
+        self.repeats = 0
+        self.lease_calls = 0
+        self._agenda = agenda
+        self._tier_of = tier_of
+        self._excused = excused
+        self._numbers: dict[str, int] = {}
+        self._held: defaultdict[str, dict[int, _Held]] = defaultdict(dict)
+        self._calls: defaultdict[str, dict[int, tuple[str, int]]] = defaultdict(dict)
+        self._first_ends: dict[str, int] = {}
+
+    def violate(self, rule: str, what: str) -> None:
+        self.counts[f"violation:{rule}"] += 1
+        if len(self.violations) < MOST_VIOLATIONS:
+            self.violations.append(Violation(rule, self._agenda.now_s, what))
+
+    def publish(self, task: str, tier: str, targets: int, size: int) -> None:
+        self.published.append(Amount(self._agenda.now_us, task, tier, targets, size))
+
+    # ------------------------------------------------------------- the ledger
+    def leased(self, request: LeaseRequest, answer: LeaseAnswer) -> None:
+        """A call and its answer, at the moment the ledger gave it."""
+        self.lease_calls += 1
+        if not answer.ready or request.number <= self._numbers.get(request.worker, 0):
+            return
+        self._numbers[request.worker] = request.number
+        for given in request.given_back:
+            self._given_back(given)
+        now_us = self._agenda.now_us
+        claim = _Claim(
+            request.claim, request.worker, now_us + request.lease_ms * 1000, now_us + request.claim_ms * 1000
+        )
+        for ask, wants in zip(request.lanes, answer.lanes, strict=True):
+            for want, pieces in zip(ask.wants, wants, strict=True):
+                first = want.first
+                for piece in pieces:
+                    if piece.status == Status.GRANTED:
+                        self._granted(ask, want, first, piece.count, claim)
+                    first += piece.count
+                if first != want.first + want.count:
+                    self.violate("answer", f"{ask.lane}: {first - want.first} of {want.count} envelopes answered for")
+
+    def _granted(self, ask: LaneAsk, want: Want, first: int, count: int, claim: _Claim) -> None:
+        task, now_us = want.task, self._agenda.now_us
+        if task in self.blocked:
+            self.violate("pause", f"{count} envelopes of {task} granted while it is {self.blocked[task]}")
+        held = self._held[task]
+        for sequence in range(first, first + count):
+            key = key_of(sequence, want.attempt)
+            before = held.get(key)
+            if before is not None:
+                self._again(task, sequence, before, claim)
+            held[key] = _Held(claim, want.size)
+        tier = ask.tier if ask.kind == LaneKind.RETRY else self._tier_of(task)
+        self.counts["granted"] += count * want.size
+        self.granted.append(Amount(now_us, task, tier, count * want.size, want.size))
+
+    def _again(self, task: str, sequence: int, before: _Held, claim: _Claim) -> None:
+        """An identity is granted that was held before."""
+        if before.claim.ends_us > self._agenda.now_us:
+            self.violate(
+                "one claim", f"{task} {sequence}: granted to {claim.name} while {before.claim.name} still holds it"
+            )
+        if not before.called:
+            self.counts["lapsed"] += before.size
+
+    def _given_back(self, given: GivenBack) -> None:
+        held, targets = self._held[given.task], 0
+        for sequence in range(given.first, given.first + given.count):
+            key = key_of(sequence, given.attempt)
+            entry = held.get(key)
+            if entry is None or entry.claim.name != given.claim:
+                continue
+            if entry.called:
+                self.violate("unused", f"{given.task} {sequence}: given back under {given.claim} though it was sent")
+                continue
+            del held[key]
+            if self._agenda.now_us < entry.claim.lease_ends_us:
+                targets += given.size
+            else:
+                self.counts["lapsed"] += given.size
+        if targets:
+            self.counts["returned"] += targets
+            self.granted.append(
+                Amount(self._agenda.now_us, given.task, self._tier_of(given.task), -targets, given.size)
+            )
+
+    # ------------------------------------------------------------- the provider
+    def called(self, worker: str, batch: Batch) -> None:
+        """A call of the provider starts."""
+        now_us = self._agenda.now_us
+        sums: Counter[str] = Counter()
+        size = 0
+        for delivery in batch.deliveries:
+            envelope = delivery.envelope
+            targets = len(envelope.targets)
+            sums[envelope.task] += targets
+            size = max(size, targets)
+            self._called_one(worker, batch.claim, envelope.task, envelope.sequence, envelope.attempt, targets)
+        for task, targets in sums.items():
+            self.sent.append(Amount(now_us, task, batch.tier, targets, size))
+
+    def _called_one(self, worker: str, claim: str, task: str, sequence: int, attempt: int, targets: int) -> None:
+        now_us, key = self._agenda.now_us, key_of(sequence, attempt)
+        held = self._held[task].get(key)
+        if held is None or held.claim.name != claim:
+            self.violate("grant", f"{task} {sequence} attempt {attempt}: sent by {worker} without a grant")
+        elif now_us >= held.claim.lease_ends_us:
+            self.violate("use-by", f"{task} {sequence}: sent by {worker} after the use-by of {claim}")
+        elif held.called:
+            self.violate("grant", f"{task} {sequence}: sent twice under {claim}")
+        elif held.size != targets:
+            self.violate("whole envelopes", f"{task} {sequence}: {held.size} targets paid for, {targets} sent")
+        else:
+            held.called = True
+            self.counts["used"] += targets
+        earlier = self._calls[task].get(key)
+        if earlier is not None:
+            self._repeat(task, sequence, earlier)
+        self._calls[task][key] = (worker, now_us)
+
+    def _repeat(self, task: str, sequence: int, earlier: tuple[str, int]) -> None:
+        worker, at_us = earlier
+        self.repeats += 1
+        if not self._excused(worker, at_us):
+            self.violate("repeat", f"{task} {sequence}: sent again, though {worker}, which sent it first, never stopped")
+
+    # ------------------------------------------------------------- the end
+    def check_conservation(self, ledger_counts: Mapping[str, int]) -> None:
+        """granted = used + returned + lapsed + held; and the ledger counts the same."""
+        counts = self.counts
+        held = sum(one.size for task in self._held.values() for one in task.values() if not one.called)
+        counts["held"] = held
+        accounted = counts["used"] + counts["returned"] + counts["lapsed"] + held
+        if counts["granted"] != accounted:
+            self.violate("conservation", f"{counts['granted']} targets granted, {accounted} accounted for")
+        told = {"granted": 0, "returned": 0}
+        for name, count in ledger_counts.items():
+            kind = name.partition(":")[0]
+            if kind in told:
+                told[kind] += count
+        for kind, count in told.items():
+            if count != counts[kind]:
+                self.violate("conservation", f"the ledger counts {count} targets {kind}, the journal {counts[kind]}")
+
+
+def in_time(amounts: Sequence[Amount], from_us: int, to_us: int) -> list[Amount]:
+    """Those within [from, to)."""
+    return [amount for amount in amounts if from_us <= amount.at_us < to_us]

@@ -1,0 +1,59 @@
+"""Scenarios by name or from a file, with errors that name the field."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from dispatcher.errors import InvalidInput, NotFound
+from fairlane.simulate.scenario import Scenario
+
+SUFFIX = ".yaml"
+
+
+def names() -> list[str]:
+    """Of the scenarios that come with the program."""
+    folder = files("fairlane.simulate") / "scenarios"
+    return sorted(entry.name.removesuffix(SUFFIX) for entry in folder.iterdir() if entry.name.endswith(SUFFIX))
+
+
+def find(name: str) -> Scenario:
+    """A scenario by its name, or from a YAML file. Raises NotFound, InvalidInput."""
+    if name in names():
+        text = (files("fairlane.simulate") / "scenarios" / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+        return parse(text, name)
+    path = Path(name)
+    if not path.is_file():
+        raise NotFound(
+            f"There is no scenario and no file named {name}.", "`fairlane simulate --list` names the scenarios."
+        )
+    try:
+        return parse(path.read_text(encoding="utf-8"), path.stem)
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{name} is not a text in UTF-8.", "Give a YAML file.") from None
+
+
+def parse(text: str, name: str) -> Scenario:
+    """A scenario from YAML. Raises InvalidInput."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InvalidInput(f"Scenario {name} is not YAML: {' '.join(str(error).split())}.") from error
+    if not isinstance(data, dict):
+        raise InvalidInput(f"Scenario {name} is not a mapping.", "Begin with `duration_s: 30`.")
+    return check({"name": name, **data})
+
+
+def check(data: dict[str, Any]) -> Scenario:
+    """A scenario from its fields. Raises InvalidInput that names the first wrong one."""
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        found = error.errors()[0]
+        place = ".".join(str(part) for part in found["loc"]) or "scenario"
+        raise InvalidInput(
+            f"Scenario {data.get('name', '')}: {place}: {found['msg'].removeprefix('Value error, ')}.",
+            "docs/fairness.md says what a scenario may hold.",
+        ) from error

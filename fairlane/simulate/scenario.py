@@ -1,0 +1,240 @@
+"""What a scenario file says, checked. Times are seconds from the start of the run."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from dispatcher.envelope import MAX_CHUNK
+from dispatcher.task import choose_chunk
+from dispatcher.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS, Tier
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+Part = Annotated[float, Field(ge=0, le=1)]
+Moment = Annotated[float, Field(ge=0)]
+
+
+class Rate(BaseModel):
+    """Targets a second, and the burst beside it in targets (0: a quarter of a second of the rate)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    rate: int = Field(ge=0)
+    burst: int = Field(0, ge=0)
+
+    @property
+    def text(self) -> str:
+        """As the control topic carries it."""
+        return f"{self.rate}:{self.burst}" if self.burst else str(self.rate)
+
+    @property
+    def allowance(self) -> float:
+        """Targets beside the rate that may be granted at once."""
+        return self.burst or max(self.rate / 4, 1)
+
+
+def _rate(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"rate": value}
+    if isinstance(value, str):
+        rate, _, burst = value.partition(":")
+        return {"rate": rate, "burst": burst or 0}
+    return value
+
+
+Limit = Annotated[Rate, BeforeValidator(_rate)]
+"""`2000` or `"2000:500"`."""
+
+
+class Checked(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Tasks(Checked):
+    """One task, or `count` alike. targets are published at publish_rate (targets/s; 0: at once) from arrives_s on; the
+    next of `count` arrives every_s later. chunk 0: as a submission would choose. lane `auto`: small low tasks share
+    one, as they do in the service."""
+
+    name: str = Field(pattern=NAME)
+    tier: Tier = Tier.MEDIUM
+    targets: int = Field(ge=1)
+    chunk: int = Field(0, ge=0, le=MAX_CHUNK)
+    weight: float = Field(1.0, gt=0, le=1000)
+    cap: Limit = Rate(rate=0)
+    app: str = Field("app", pattern=NAME)
+    channel: str = Field("push", pattern=NAME)
+    lane: Literal["auto", "own", "shared"] = "auto"
+    arrives_s: Moment = 0
+    count: int = Field(1, ge=1, le=20_000)
+    every_s: Moment = 0
+    publish_rate: int = Field(0, ge=0)
+    expires_s: Moment = 0
+    max_attempts: int = Field(5, ge=1, le=20)
+
+    @property
+    def envelope_targets(self) -> int:
+        return self.chunk or choose_chunk(self.tier, self.targets)
+
+    def names(self) -> list[str]:
+        return [self.name] if self.count == 1 else [f"{self.name}-{number}" for number in range(self.count)]
+
+
+class Stall(Checked):
+    """The process stands still (SIGSTOP, a long pause of its machine)."""
+
+    at_s: Moment
+    for_s: float = Field(gt=0)
+
+
+class Workers(Checked):
+    """`count` workers alike. leaves_s: drains; dies_s: is killed. sees: "all" lanes, those of some tiers, or a fraction
+    (each lane is held by that part of these workers, at least one). clock_off_s: its wall clock is wrong by so much."""
+
+    name: str = Field("w", pattern=NAME)
+    count: int = Field(1, ge=1, le=200)
+    joins_s: Moment = 0
+    every_s: Moment = 0
+    leaves_s: Moment | None = None
+    dies_s: Moment | None = None
+    stalls: list[Stall] = []
+    sees: Literal["all"] | list[Tier] | Part = "all"
+    clock_off_s: float = 0
+
+    def names(self) -> list[str]:
+        return [self.name] if self.count == 1 else [f"{self.name}{number}" for number in range(self.count)]
+
+
+class Channel(Checked):
+    """A provider: a call takes call_ms and target_us for each target; so many are under way at once in a worker. Of the
+    targets these parts are invalid, or are answered with "try again"."""
+
+    call_ms: float = Field(5.0, gt=0)
+    target_us: float = Field(0.0, ge=0)
+    concurrency: int = Field(32, ge=1)
+    batch_limit: int = Field(100, ge=1)
+    invalid: Part = 0
+    retry: Part = 0
+
+    @property
+    def longest_s(self) -> float:
+        return (self.call_ms + self.target_us * 50 * self.batch_limit / 1000) / 1000
+
+
+class Faults(Checked):
+    """Parts of all calls, messages or receipts that are late (by up to late_ms: so they overtake each other), lost
+    (calls and answers to the ledger, receipts), or doubled (ledger calls arriving twice; messages of a lane delivered in
+    two copies). The rates are per worker and second; a worker that died is back after restart_s."""
+
+    late: Part = 0
+    late_ms: float = Field(300, ge=0)
+    lost: Part = 0
+    doubled: Part = 0
+    copies: Part = 0
+    crash_rate: float = Field(0, ge=0)
+    restart_s: float = Field(1, ge=0)
+    stall_rate: float = Field(0, ge=0)
+    stall_s: float = Field(3, gt=0)
+    until_s: Moment | None = None
+
+
+class Change(Checked):
+    """A live control at at_s: of a task (or all tasks whose name begins so, written `name*`), or of the service."""
+
+    at_s: Moment
+    task: str = ""
+    weight: float | None = Field(None, gt=0)
+    tier: Tier | None = None
+    cap: Limit | None = None
+    paused: bool | None = None
+    cancelled: Literal[True] | None = None
+    tiers: dict[Tier, float] | None = None
+    capacity: Limit | None = None
+    channel_paused: dict[str, bool] | None = None
+
+    @model_validator(mode="after")
+    def _names_one_thing(self) -> Self:
+        of_task = [self.weight, self.tier, self.cap, self.paused, self.cancelled]
+        of_service = [self.tiers, self.capacity, self.channel_paused]
+        given, other = (of_task, of_service) if self.task else (of_service, of_task)
+        if all(value is None for value in given) or any(value is not None for value in other):
+            raise ValueError(
+                "names a task with weight, tier, cap, paused or cancelled, or no task with tiers, capacity or "
+                "channel_paused"
+            )
+        return self
+
+
+class Caps(Checked):
+    """By name. app_channel: written APP/CHANNEL."""
+
+    channel: dict[str, Limit] = {}
+    app: dict[str, Limit] = {}
+    app_channel: dict[str, Limit] = {}
+
+    def named(self) -> dict[str, Rate]:
+        """Cap by name, as in the ledger: channel/NAME, app/NAME, app_channel/APP/NAME."""
+        kinds = {"channel": self.channel, "app": self.app, "app_channel": self.app_channel}
+        return {f"{kind}/{name}": cap for kind, caps in kinds.items() for name, cap in caps.items()}
+
+
+class Expectation(Checked):
+    """Looked at from from_s to to_s (the end of the run if not said). shares: percent of targets sent, by tier or task,
+    each within `within` points; with window_s in every window of that length. gap: in units of law 3's bound. sent:
+    part of what was published of these tasks that is sent by to_s, at least. rate: targets/s of these tasks, within
+    `within` percent."""
+
+    from_s: Moment = 0
+    to_s: Moment | None = None
+    window_s: float | None = Field(None, gt=0)
+    within: float = Field(2.0, ge=0)
+    shares: dict[str, float] | None = None
+    rate: dict[str, float] | None = None
+    min_use: Part | None = None
+    min_jain: dict[Tier, Part] | None = None
+    max_gap: float | None = Field(None, gt=0)
+    max_repeats: int | None = Field(None, ge=0)
+    max_calls_per_target: float | None = Field(None, gt=0)
+    done_within_s: dict[str, float] | None = None
+
+
+class Scenario(Checked):
+    """until: `done` runs until every target has its outcome (then every target must have one), at most duration_s;
+    `duration` stops then, whatever is left. window_s: of the printed shares."""
+
+    name: str = "scenario"
+    about: str = ""
+    duration_s: float = Field(gt=0, le=86_400)
+    until: Literal["done", "duration"] = "duration"
+    window_s: float = Field(1.0, gt=0)
+    capacity: Limit = Rate(rate=0)
+    tiers: dict[Tier, float] = {tier: weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()}
+    sharing: Literal["tasks", "apps"] = "tasks"
+    app_weights: dict[str, float] = {}
+    caps: Caps = Caps()
+    channels: dict[str, Channel] = {}
+    tasks: list[Tasks] = Field(min_length=1)
+    workers: list[Workers] = Field(min_length=1)
+    faults: Faults = Faults()
+    changes: list[Change] = []
+    lease_ms: int = Field(2_000, ge=200)
+    claim_ms: int = Field(13_000, ge=1_000)
+    engine: dict[str, float] = {}
+    expect: list[Expectation] = []
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> Self:
+        if set(self.tiers) != set(TIERS) or min(self.tiers.values()) <= 0:
+            raise ValueError("tiers: give high, medium and low a weight above 0")
+        _once("task", [task.name for task in self.tasks])
+        _once("workers", [workers.name for workers in self.workers])
+        longest_ms = max((channel.longest_s * 1000 for channel in self.channels.values()), default=5)
+        if self.claim_ms < self.lease_ms + longest_ms + self.faults.late_ms:
+            raise ValueError("claim_ms: must be longer than lease_ms, the longest call and late_ms together")
+        return self
+
+    def channel(self, name: str) -> Channel:
+        return self.channels.get(name, Channel())
+
+
+def _once(what: str, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{what}: the name {twice[0]} is given twice")

@@ -1,0 +1,127 @@
+"""A run as tables for the terminal."""
+
+from typing import TYPE_CHECKING, Any
+
+from fairlane.simulate.result import Result
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+MOST_WINDOWS = 20
+MOST_TASKS = 15
+
+
+def tables(result: Result) -> "RenderableType":
+    """Shares by window, tiers, caps, tasks, outcomes, and what was expected."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from fairlane.cli.output import table_of
+
+    parts: list[RenderableType] = [Text(_headline(result))]
+    for title, rows in sections(result):
+        if rows:
+            parts += [Text(f"\n{title}", style="bold"), table_of(rows, list(rows[0]))]
+    return Group(*parts)
+
+
+def sections(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Every table of a run: its title and its rows."""
+    return [
+        ("Expected", _expected(result)),
+        ("Violated", [{"rule": one.rule, "at": f"{one.at_s:.3f} s", "what": one.what} for one in result.violations]),
+        ("Tiers", _tiers(result)),
+        ("Caps: the second nearest to its limit", _caps(result)),
+        ("Shares by window", _windows(result)),
+        ("Tasks", _tasks(result)),
+        ("Counts", _counts(result)),
+    ]
+
+
+def _headline(result: Result) -> str:
+    use = "" if result.use is None else f", {result.use:.1%} of the capacity used while there was demand"
+    return f"{result.scenario}, seed {result.seed}: {result.ran_s:,.1f} s{use}"
+
+
+def _expected(result: Result) -> list[dict[str, Any]]:
+    return [
+        {"what": one.what, "wanted": one.wanted, "found": one.found, "met": one.met} for one in result.expectations
+    ]
+
+
+def _tiers(result: Result) -> list[dict[str, Any]]:
+    rows = []
+    for name, tier in result.tiers.items():
+        gap = tier.longest_gap
+        rows.append(
+            {
+                "tier": name,
+                "weight": f"{tier.weight:g}",
+                "published": f"{tier.published:,}",
+                "sent": f"{tier.sent:,}",
+                "share %": f"{tier.share:.2f}",
+                "lowest Jain": "-" if tier.jain is None else f"{tier.jain:.4f}",
+                "longest gap": "-" if gap is None else f"{gap.targets:,}",
+                "law 3's bound": "-" if gap is None else f"{gap.bound:,.0f}",
+            }
+        )
+    return rows
+
+
+def _caps(result: Result) -> list[dict[str, Any]]:
+    return [
+        {
+            "cap": name,
+            "rate": f"{cap.rate:,}",
+            "burst": f"{cap.burst:,.0f}",
+            "granted in 1 s": f"{cap.most_in_1s:,}",
+            "limit": f"{cap.limit:,.0f}",
+            "overshoot": f"{cap.overshoot:,.0f}",
+        }
+        for name, cap in list(result.caps.items())[:MOST_TASKS]
+    ]
+
+
+def _windows(result: Result) -> list[dict[str, Any]]:
+    windows = result.windows
+    count = len(next(iter(windows.sent.values())))
+    step = -(-count // MOST_WINDOWS)
+    rows = []
+    for place in range(0, count, step):
+        sums = {tier: sum(sent[place : place + step]) for tier, sent in windows.sent.items()}
+        whole = sum(sums.values())
+        row = {"from": f"{place * windows.window_s:g} s", "sent": f"{whole:,}"}
+        rows.append(row | {f"{tier} %": f"{100 * sent / whole:.1f}" if whole else "-" for tier, sent in sums.items()})
+    return rows
+
+
+def _tasks(result: Result) -> list[dict[str, Any]]:
+    return [
+        {
+            "task": task.task,
+            "tier": task.tier,
+            "targets": f"{task.targets:,}",
+            "sends": f"{task.sent:,}",
+            "arrived": _seconds(task.arrived_s),
+            "first sent": _seconds(task.first_sent_s),
+            "ended": _seconds(task.ended_s),
+        }
+        for task in result.tasks[:MOST_TASKS]
+    ]
+
+
+def _counts(result: Result) -> list[dict[str, Any]]:
+    named = [
+        ("outcomes (targets)", result.outcomes),
+        ("ledger (targets; calls)", result.ledger),
+        ("workers", result.workers),
+        ("repeats (envelopes)", {"repeats": result.repeats}),
+    ]
+    return [
+        {"of": name, "counts": ", ".join(f"{what} {count:,}" for what, count in counts.items())}
+        for name, counts in named
+    ]
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f} s"
