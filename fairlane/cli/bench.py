@@ -81,6 +81,16 @@ def latency(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
 
 @bench.command()
 @_options
+def controls(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
+    """Weight, tier, pause, cap and tiers changed at 2,000/s, eight workers, a million targets queued: seconds until the
+    shares of a second are as they should be."""
+    from fairlane.bench.controls import run
+
+    _repeat(ctx, output, "controls", runs, seed, lambda settings, run_seed: run(settings, run_seed, say))
+
+
+@bench.command()
+@_options
 def fairness(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
     """One task of 100,000 and nine of 1,000 in a tier at 2,000/s: times of the small ones over their fair time."""
     from fairlane.bench.fairness import run
