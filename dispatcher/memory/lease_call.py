@@ -40,7 +40,7 @@ class LeaseCall:
             self._refund(given, tier, targets)
         self._enter(lanes)
         for tier in TIERS:
-            self._share(tier, [lane for lane in lanes if lane.tier == tier and lane.queue])
+            self._share(tier, [lane for lane in lanes if lane.tier == tier and lane.queue and not lane.parked])
         answer = [[self._pieces(segments, lane.tier) for segments in lane.wants] for lane in lanes]
         self._claim()
         return answer

@@ -48,7 +48,7 @@ local function share_all(lanes)
   for _, tier in ipairs(TIERS) do
     local drawing, granted = {}, 0
     for _, lane in ipairs(lanes) do
-      if lane.tier == tier and #lane.queue > 0 then drawing[#drawing + 1] = lane end
+      if lane.tier == tier and #lane.queue > 0 and not lane.parked then drawing[#drawing + 1] = lane end
     end
     share_tier(tier, drawing, now)
     for _, lane in ipairs(drawing) do granted = granted + lane.granted end

@@ -50,6 +50,11 @@ class Backlog:
             self._call(worker)
             heapq.heappush(self._calls, (at_ms + self.period_ms[worker] * self._rng.uniform(0.8, 1.2), worker))
 
+    def stop(self, workers: Sequence[str]) -> None:
+        """These die: they ask no more, and what they were granted is spent. One is left."""
+        self._calls = [call for call in self._calls if call[1] not in workers] or self._calls[:1]
+        heapq.heapify(self._calls)
+
     def _advance(self, to_ms: int) -> None:
         self.world.advance(to_ms - self._now_ms)
         self._now_ms = to_ms
