@@ -66,7 +66,7 @@ _STORED = (
     "Dramatiq does not wait for its broker, and Redis keeps it in memory."
 )
 _PER_TASK = (
-    "most of the wait is the call of submit itself (in brackets). A task is more than a message: its record in the "
+    "the wait is about as long as the call of submit (in brackets). A task is more than a message: its record in the "
     "control topic, a lane of its own (topic and subscription), its envelopes and its seal are stored by Pulsar with a "
     "receipt each, where the others push one message to a queue that is there. It is a cost per task, not per target, "
     "and does not grow with the backlog or with the size of the messages in progress."
@@ -85,7 +85,7 @@ LINES = (
     Line("idle-tier", "capacity used with high idle (medium/low %)", _idle, "used_percent",
          "what is granted is paid in advance, and given back and granted again where a worker cannot use it in time.",
          level=2.0, amount=True),
-    Line("wait-10", "wait of a small high task, p50 / p99 (the call of submit in it, p50), 10 a message", _wait,
+    Line("wait-10", "wait of a small high task, p50 / p99 (and of the call of submit, p50), 10 a message", _wait,
          "p50_ms", _PER_TASK, less=True, level=2.0, amount=True),
     Line("wait-100", "the same, 100 a message", _wait, "p50_ms",
          _PER_TASK + " A worker kept free for high is quicker, and its part of the capacity is lost when high is idle.",

@@ -147,4 +147,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        say("stopped; nothing is left running")
+        sys.exit(130)
