@@ -210,8 +210,12 @@ class Registry:
 
     def globals(self) -> Globals:
         """The settings of the whole service."""
+        return globals_of(self.settings())
+
+    def settings(self) -> dict[str, str]:
+        """The same as they are stored: fields and texts (dispatcher.service_settings)."""
         stored = self._view.command("HGETALL", self._keys.globals)
-        return globals_of({field.decode(): text.decode() for field, text in stored.items()})
+        return {field.decode(): text.decode() for field, text in stored.items()}
 
     def version(self) -> int:
         """Grows with every change; a wiped registry begins again."""

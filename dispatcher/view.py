@@ -77,12 +77,13 @@ class TaskView(msgspec.Struct, frozen=True):
 
 class TierStats(msgspec.Struct, frozen=True):
     """Figures so far of one worker for one tier. wait_counts: envelopes by queue wait (published to sent), one count
-    per bucket of WAIT_BUCKETS_MS and one for longer ones."""
+    per bucket of WAIT_BUCKETS_MS and one for longer ones. rate: targets/s sent over the last 3 s."""
 
     granted: int = 0
     sent: int = 0
     envelopes: int = 0
     wait_counts: list[int] = []
+    rate: float = 0.0
 
 
 WAIT_BUCKETS_MS: tuple[float, ...] = (

@@ -12,13 +12,13 @@ from pydantic import JsonValue
 from dispatcher.errors import InvalidInput
 from dispatcher.service_settings import Cap
 from dispatcher.task import PushTask, Target
-from dispatcher.view import STATES, Globals, TaskView, WorkerBeat
+from dispatcher.view import STATES, Globals, TaskView, WorkerBeat, globals_of
 from producers.aio import AsyncProxy
 from producers.connection import Connection, ConnectionSettings
 from producers.controls import Cancelled, Controls, Edit
 from producers.cutter import SlabSource
 from producers.handle import TaskHandle
-from producers.service_controls import ServiceControls
+from producers.service_controls import ServiceControls, stored_by
 from producers.steering import Plan, Progress, Steered, Steering
 from producers.submit import SubmitProgress, Watchers, submit
 from producers.task_changes import Changes, TaskFilter
@@ -40,7 +40,7 @@ class PushClient:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._controls = Controls(connection.services)
-        self._service = ServiceControls(connection.services)
+        self._service = ServiceControls(stored_by(connection.services))
         self._steering = Steering(connection.services, connection.registry, connection.known_tasks)
 
     @classmethod
@@ -173,9 +173,20 @@ class PushClient:
         as it is. Submissions beyond raise LimitReached; what is there already stays."""
         self._service.limit_app(app, tasks, targets)
 
-    def globals(self) -> Globals:
-        """The settings of the whole service."""
-        return self._connection.registry.globals()
+    def change_service(self, change: Callable[[ServiceControls], None]) -> None:
+        """Any of the changes above, or several, as a function of what makes them."""
+        change(self._service)
+
+    def globals(self, after: Callable[[ServiceControls], None] | None = None) -> Globals:
+        """The settings of the whole service; after: as they would be after a change, which is not made."""
+        stored = self._connection.registry.settings()
+        if after is not None:
+            after(ServiceControls(stored.update))
+        return globals_of(stored)
+
+    def live_tasks(self) -> list[TaskView]:
+        """All tasks that have not ended, newest first."""
+        return self._connection.registry.live_views()
 
     def workers(self) -> list[WorkerBeat]:
         """Who is there, doing what, how fast."""

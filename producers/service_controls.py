@@ -16,29 +16,44 @@ from producers.ports import Services
 _name = TypeAdapter(Name)
 
 
-class ServiceControls:
-    """Changes the settings of the whole service. services: called when first needed, since it connects.
+Put = Callable[[Mapping[str, str]], None]
 
-    All raise InvalidInput and Unreachable, and return once the registry holds the change; workers follow within 200 ms.
+
+def stored_by(services: Callable[[], Services]) -> Put:
+    """Writes changes to the control topic and to the registry; workers follow within 200 ms. services: called when
+    first needed, since it connects. Raises Unreachable."""
+
+    def put(values: Mapping[str, str]) -> None:
+        there = services()
+        now_ms = there.clock.wall_ms()
+        store(there, [GlobalChange(FORMAT, field, text, now_ms) for field, text in values.items()])
+
+    return put
+
+
+class ServiceControls:
+    """Changes the settings of the whole service. put: takes the fields that change, with their texts.
+
+    All raise InvalidInput, and what `put` raises.
     """
 
-    def __init__(self, services: Callable[[], Services]) -> None:
-        self._services = services
+    def __init__(self, put: Put) -> None:
+        self._put = put
 
     def set_capacity(self, targets_per_s: int, burst: int = 0) -> None:
         """Of all workers together; 0: unlimited. burst: targets sent at once, 0 for a quarter of a second's worth."""
-        self._change({fields.CAPACITY: Cap(targets_per_s, burst).checked("capacity").text})
+        self._put({fields.CAPACITY: Cap(targets_per_s, burst).checked("capacity").text})
 
     def set_tiers(self, high: float, medium: float, low: float) -> None:
         """Weights of the tiers, 0.001 to 1,000 each."""
         weights = {"high": high, "medium": medium, "low": low}
-        self._change({fields.TIER_WEIGHTS: ":".join(str(_milli(name, weight)) for name, weight in weights.items())})
+        self._put({fields.TIER_WEIGHTS: ":".join(str(_milli(name, weight)) for name, weight in weights.items())})
 
     def set_sharing(self, shared_by: str) -> None:
         """What shares within a tier: `tasks`, or `apps` (and then the tasks of each)."""
         if shared_by not in fields.SHARED_BY:
             raise InvalidInput(f"sharing: is {shared_by!r}; it can be {' or '.join(fields.SHARED_BY)}.")
-        self._change({fields.SHARING: shared_by})
+        self._put({fields.SHARING: shared_by})
 
     def cap_channel(self, channel: str, cap: Cap) -> None:
         """Most targets/s of everything on a channel; Cap(0): no cap."""
@@ -55,11 +70,11 @@ class ServiceControls:
 
     def pause_channel(self, channel: str, paused: bool) -> None:
         """Nothing is sent on a channel until it is resumed. Nothing in flight is called back."""
-        self._change({fields.paused_field(_named("channel", channel)): "1" if paused else "0"})
+        self._put({fields.paused_field(_named("channel", channel)): "1" if paused else "0"})
 
     def weigh_app(self, app: str, weight: float) -> None:
         """Share among the apps of a tier, 0.001 to 1,000, where apps share."""
-        self._change({fields.app_weight_field(_named("app", app)): str(_milli("weight", weight))})
+        self._put({fields.app_weight_field(_named("app", app)): str(_milli("weight", weight))})
 
     def limit_app(self, app: str, tasks: int | None = None, targets: int | None = None) -> None:
         """Most live tasks and most queued targets of an app, at its next submission; 0: any number, None: as it is.
@@ -70,15 +85,10 @@ class ServiceControls:
         checked = {field: _limit(number) for field, number in given.items() if number is not None}
         if not checked:
             raise InvalidInput("limit: name a number of tasks, of targets, or both.")
-        self._change(checked)
+        self._put(checked)
 
     def _cap(self, pool: str, cap: Cap, name: str) -> None:
-        self._change({fields.cap_field(pool): cap.checked(name).text})
-
-    def _change(self, values: Mapping[str, str]) -> None:
-        services = self._services()
-        now_ms = services.clock.wall_ms()
-        store(services, [GlobalChange(FORMAT, field, text, now_ms) for field, text in values.items()])
+        self._put({fields.cap_field(pool): cap.checked(name).text})
 
 
 def _named(kind: str, name: str) -> str:

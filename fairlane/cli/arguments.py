@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dispatcher.service_settings import Cap
+
 if TYPE_CHECKING:
     Parameter = click.ParamType[Any]  # generic in newer versions of click's types only
 else:
@@ -56,6 +58,22 @@ class Time(Parameter):
             return value if isinstance(value, datetime) else parse_time(str(value), datetime.now(UTC))
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class CapText(Parameter):
+    """RATE, RATE:BURST or none, as a Cap."""
+
+    name = "cap"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Cap:  # noqa: ARG002
+        return value if isinstance(value, Cap) else Cap.parse(str(value))
+
+
+def cap_words(cap: Cap) -> str:
+    """A cap as a person would say it."""
+    if not cap.rate:
+        return "no cap"
+    return f"at most {cap.rate:,} targets/s" + (f", {cap.burst:,} at once" if cap.burst else "")
 
 
 class Assignment(Parameter):

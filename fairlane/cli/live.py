@@ -10,7 +10,6 @@ from producers.client import PushClient
 
 MEASURE_S = 2.2
 """Heartbeats come once a second: long enough to see two."""
-MOST_TASKS = 1_000
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,7 @@ class LiveTasks:
         return self.client.workers()
 
     def live_tasks(self) -> list[TaskView]:
-        states = ("running", "paused", "scheduled")
-        return [view for state in states for view in self.client.tasks(state, limit=MOST_TASKS)]
+        return self.client.live_tasks()
 
 
 def settled_sample(client: PushClient) -> Sample:

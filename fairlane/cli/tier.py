@@ -1,14 +1,20 @@
-"""`fairlane tier show | set`."""
+"""`fairlane tier show | set | sharing`."""
 
 from dataclasses import asdict
+from typing import Any
 
 import click
 
+from dispatcher.longest_wait import Lane, LongestWait, longest_waits
+from dispatcher.service_settings import SHARED_BY
 from dispatcher.tier import MILLI, TIERS
+from dispatcher.view import TaskView
 from fairlane.cli.arguments import Assignment
 from fairlane.cli.connect import client_of
 from fairlane.cli.live import settled_sample
 from fairlane.cli.output import Output, output_option, say
+from fairlane.cli.service import Trial, change_service, dry_run_option
+from fairlane.screen.sample import Sample
 
 
 @click.group()
@@ -20,19 +26,24 @@ def tier() -> None:
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output) -> None:
-    """Weights, shares, rates and backlogs (takes a second to measure)."""
+    """Weights, shares, rates, backlogs, and the longest an envelope can wait for its turn at the present capacity
+    (takes a second to measure)."""
     from fairlane.screen.render import tiers_table
 
     with client_of(ctx) as client:
-        tiers = settled_sample(client).tiers
-    rows = [{**asdict(tier), "weight": tier.weight / MILLI} for tier in tiers]
-    output.emit(rows, lambda: tiers_table(tiers))
+        sample = settled_sample(client)
+    waits = waits_of(sample)
+    rows = [{**asdict(tier), "weight": tier.weight / MILLI, **_wait_fields(waits[tier.tier])} for tier in sample.tiers]
+    output.emit(rows, lambda: tiers_table(sample.tiers, {tier: wait.seconds for tier, wait in waits.items()}))
+    if not output.as_json and sample.settings.sharing != SHARED_BY[0]:
+        say("within a tier apps share, and then their tasks")
 
 
 @tier.command("set")
 @click.argument("weights", metavar="TIER=WEIGHT...", nargs=-1, required=True, type=Assignment(*map(str, TIERS)))
+@dry_run_option
 @click.pass_context
-def set_weights(ctx: click.Context, weights: tuple[tuple[str, str], ...]) -> None:
+def set_weights(ctx: click.Context, trial: Trial, weights: tuple[tuple[str, str], ...]) -> None:
     """Change the weights: high=6 medium=3 low=1. Tiers not named keep theirs."""
     try:
         given = {name: float(text) for name, text in weights}
@@ -40,5 +51,40 @@ def set_weights(ctx: click.Context, weights: tuple[tuple[str, str], ...]) -> Non
         raise click.UsageError(f"A weight is a number: {error}.") from None
     with client_of(ctx) as client:
         now = {name: weight / MILLI for name, weight in client.globals().tier_weights.items()}
-        client.set_tiers(**{**now, **given})
-        say(" ".join(f"{name}={value:g}" for name, value in {**now, **given}.items()))
+    wanted = {**now, **given}
+    done = " ".join(f"{name}={value:g}" for name, value in wanted.items())
+    change_service(ctx, trial, lambda service: service.set_tiers(**wanted), done)
+
+
+@tier.command()
+@click.argument("shared_by", metavar="tasks|apps", type=click.Choice(SHARED_BY))
+@dry_run_option
+@click.pass_context
+def sharing(ctx: click.Context, trial: Trial, shared_by: str) -> None:
+    """Share within each tier by the weights of tasks, or by those of apps and then of their tasks."""
+    change_service(ctx, trial, lambda service: service.set_sharing(shared_by), f"within a tier {shared_by} share")
+
+
+def waits_of(sample: Sample) -> dict[str, LongestWait]:
+    """The longest waits with the lanes that have something to send now."""
+    settings = sample.settings
+    sending = [task for task in sample.tasks if task.state == "running" and task.targets.pending]
+    lanes: dict[str, list[TaskView]] = {}
+    for task in sending:
+        if task.channel not in settings.paused_channels:
+            lanes.setdefault(task.lane, []).append(task)
+    busy = [
+        Lane(
+            tasks[0].tier,
+            tasks[0].app,
+            max(1, round(MILLI * sum(task.weight for task in tasks))),
+            max(task.chunk for task in tasks),
+        )
+        for tasks in lanes.values()
+    ]
+    return longest_waits(settings.capacity, settings.tier_weights, busy, settings.sharing, settings.app_weights)
+
+
+def _wait_fields(wait: LongestWait) -> dict[str, Any]:
+    seconds = None if wait.seconds is None else round(wait.seconds, 3)
+    return {"longest_wait_s": seconds, "turns": wait.sends, "largest_chunk": wait.chunk}

@@ -1,11 +1,13 @@
 """Draws a sample with rich."""
 
+from collections.abc import Mapping
+
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dispatcher.view import TaskView, WorkerBeat
+from dispatcher.view import Globals, TaskView, WorkerBeat
 from fairlane.screen.sample import Sample, TierFigures
 
 COLORS = {"high": "red", "medium": "yellow", "low": "blue"}
@@ -27,6 +29,11 @@ def seconds(value: float | None) -> str:
     return f"{value // 3600:.0f} h {value % 3600 // 60:02.0f} m"
 
 
+def short_seconds(value: float | None) -> str:
+    """The same, where parts of a second matter."""
+    return seconds(value) if value is None or value >= 10 else f"{value:.2f} s"
+
+
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
@@ -35,9 +42,12 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def tiers_table(tiers: list[TierFigures]) -> Table:
-    table = _table("tier", "weight", "wanted", "actual", "targets/s", "backlog", "drained in")
+def tiers_table(tiers: list[TierFigures], longest_waits_s: Mapping[str, float | None] | None = None) -> Table:
+    """longest_waits_s: by tier, for a column of its own."""
+    names = ("tier", "weight", "wanted", "actual", "targets/s", "backlog", "drained in")
+    table = _table(*names) if longest_waits_s is None else _table(*names, "longest wait")
     for tier in tiers:
+        waits = [] if longest_waits_s is None else [short_seconds(longest_waits_s[tier.tier])]
         table.add_row(
             Text(tier.tier, style=COLORS[tier.tier]),
             f"{tier.weight / 1000:g}",
@@ -46,6 +56,7 @@ def tiers_table(tiers: list[TierFigures]) -> Table:
             f"{tier.rate:,.0f}",
             f"{tier.backlog:,}",
             seconds(tier.drain_s),
+            *waits,
         )
     return table
 
@@ -91,6 +102,7 @@ def screen(sample: Sample, title: str, notes: list[str], task_limit: int = 30) -
     alive = [worker for worker in sample.workers if worker.state not in ("stopped", "lost")]
     parts: list[RenderableType] = [
         head,
+        *restraints(sample.settings),
         Text(),
         tiers_table(sample.tiers),
         Text(),
@@ -101,6 +113,16 @@ def screen(sample: Sample, title: str, notes: list[str], task_limit: int = 30) -
     parts += [Text()] if notes else []
     parts += [Text(f"· {note}", style="cyan") for note in notes]
     return Group(*parts)
+
+
+def restraints(settings: Globals) -> list[Text]:
+    """Caps and paused channels, a line each if there are any."""
+    caps = ", ".join(f"{pool} {cap.rate:,}" for pool, cap in sorted(settings.caps.items())[:8])
+    more = f" and {len(settings.caps) - 8} more" if len(settings.caps) > 8 else ""
+    lines = [Text(f"caps: {caps}{more}", style="dim")] if caps else []
+    if settings.paused_channels:
+        lines.append(Text(f"paused channels: {', '.join(sorted(settings.paused_channels))}", style="magenta"))
+    return lines
 
 
 def line(sample: Sample) -> str:

@@ -41,12 +41,16 @@ class Sample:
     """The service at one moment; tasks are the live ones, oldest first."""
 
     at_s: float
-    capacity: int
+    settings: Globals
     tiers: list[TierFigures]
     tasks: list[TaskView]
     workers: list[WorkerBeat]
     sent: dict[str, int]
     """Targets sent by tier, of all workers since the sampler began to watch."""
+
+    @property
+    def capacity(self) -> int:
+        return self.settings.capacity
 
     @property
     def rate(self) -> float:
@@ -97,7 +101,7 @@ class Sampler:
         rates = {tier: sum(track.rate(tier, now_s) for track in tracks) for tier in names}
         sent = {tier: sum(track.sent(tier) for track in tracks) for tier in names}
         tasks = sorted(self.source.live_tasks(), key=lambda task: (task.created_ms, task.id))
-        return Sample(now_s, settings.capacity, tier_figures(settings, tasks, rates), tasks, workers, sent)
+        return Sample(now_s, settings, tier_figures(settings, tasks, rates), tasks, workers, sent)
 
 
 def wanted_shares(weights: dict[str, int], backlog: dict[str, int]) -> dict[str, float | None]:

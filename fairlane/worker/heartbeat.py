@@ -2,17 +2,24 @@
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
+
 from dispatcher.clock import Clock
 from dispatcher.engine_stats import EngineStats
 from dispatcher.errors import Unreachable
-from dispatcher.view import WorkerBeat
+from dispatcher.tier import TIERS, Tier
+from dispatcher.view import TierStats, WorkerBeat
+from fairlane.worker.live_lanes import ALL_TIERS, Peer
 
 _log = logging.getLogger(__name__)
 LIVE_KEPT_S = 60.0
+RATE_BEATS = 3
+"""Rates are over so many beats."""
 STOPPED_KEPT_S = 3_600.0
 
 
@@ -33,6 +40,7 @@ class Identity:
     pid: int
     version: str
     metrics_port: int = 0
+    tiers: tuple[Tier, ...] = TIERS
 
 
 class Heartbeat:
@@ -57,11 +65,17 @@ class Heartbeat:
         self._period_s = period_s
         self._started_ms = clock.wall_ms()
         self._alive = 1
+        self._peers: tuple[Peer, ...] = ()
         self._count_at_s = float("-inf")
+        self._sent: deque[tuple[float, dict[str, int]]] = deque(maxlen=RATE_BEATS + 1)
 
     def alive_workers(self) -> int:
         """How many workers there are, this one included, as of the last beats."""
         return self._alive
+
+    def peers(self) -> tuple[Peer, ...]:
+        """The workers that hold lanes, this one included, as of the last beats; none while that is not known."""
+        return self._peers
 
     def run(self, stop: threading.Event) -> None:
         """Beats until `stop` is set; the last beat says `stopped` and is kept for an hour."""
@@ -83,7 +97,11 @@ class Heartbeat:
         if now_s - self._count_at_s < 3 * self._period_s:
             return
         self._count_at_s = now_s
-        self._alive = max(1, sum(beat.state in ("starting", "serving", "draining") for beat in self._beats.workers()))
+        beats = self._beats.workers()
+        self._alive = max(1, sum(beat.state in ("starting", "serving", "draining") for beat in beats))
+        others = (b for b in beats if b.id != self._identity.id and b.state in ("starting", "serving"))
+        mine = Peer(self._identity.id, tuple(map(str, self._identity.tiers)))
+        self._peers = (mine, *(Peer(b.id, tuple(b.extra.get("holds", ALL_TIERS))) for b in others))
 
     def _beat(self, state: str) -> WorkerBeat:
         stats, identity = self._stats, self._identity
@@ -99,7 +117,23 @@ class Heartbeat:
             in_flight=stats.in_flight_targets,
             buffered=stats.buffered_targets,
             rate=stats.rate,
-            tiers=stats.tier_stats(),
+            tiers=self._tiers(),
             metrics_port=identity.metrics_port,
-            extra=self._extra(),
+            extra={**self._holds(), **self._extra()},
         )
+
+    def _holds(self) -> dict[str, Any]:
+        """The tiers whose lanes it holds, if not all."""
+        tiers = self._identity.tiers
+        return {} if set(tiers) == set(TIERS) else {"holds": list(map(str, tiers))}
+
+    def _tiers(self) -> dict[str, TierStats]:
+        """With the rates of the last few beats."""
+        now_s, tiers = self._clock.monotonic_s(), self._stats.tier_stats()
+        self._sent.append((now_s, {name: tier.sent for name, tier in tiers.items()}))
+        since_s, before = self._sent[0]
+        took_s = now_s - since_s
+        return {
+            name: msgspec.structs.replace(tier, rate=(tier.sent - before[name]) / took_s if took_s > 0 else 0.0)
+            for name, tier in tiers.items()
+        }

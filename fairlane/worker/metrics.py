@@ -22,6 +22,7 @@ from dispatcher.errors import FairlaneError, InvalidInput
 from dispatcher.outcome import OUTCOME_NAMES
 from dispatcher.tier import MILLI
 from dispatcher.view import WAIT_BUCKETS_MS
+from fairlane.signals import TierSignals
 from fairlane.worker.call_times import CallTimes, Durations
 from fairlane.worker.service_view import ServiceView
 
@@ -111,17 +112,30 @@ class ServiceCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         try:
-            tiers = self._service.tiers()
+            signals = self._service.signals()
         except FairlaneError:
             return
-        backlog = {tier: float(load.backlog) for tier, load in tiers.items()}
-        yield _by_tier("fairlane_backlog_targets", "Targets without an outcome, of tasks that may be sent now", backlog)
-        drain = {tier: load.drain_s for tier, load in tiers.items() if load.drain_s is not None}
-        yield _by_tier("fairlane_drain_seconds", "Until the backlog is sent, at the rate of late", drain)
-        wanted = {tier: load.wanted for tier, load in tiers.items()}
-        yield _by_tier("fairlane_share_wanted_ratio", "By weight, over the tiers that have a backlog", wanted)
-        actual = {tier: load.actual for tier, load in tiers.items()}
-        yield _by_tier("fairlane_share_actual_ratio", "Of the targets sent by all workers of late", actual)
+        for name, (meaning, value_of) in _SIGNALS.items():
+            values = {tier.tier: value_of(tier) for tier in signals.tiers}
+            yield _by_tier(name, meaning, {tier: value for tier, value in values.items() if value is not None})
+        yield GaugeMetricFamily("fairlane_workers", "Workers that serve", signals.workers)
+        yield GaugeMetricFamily(
+            "fairlane_workers_needed",
+            "Workers that would send what capacity and caps allow; 0 where demand is the limit",
+            signals.workers_needed,
+        )
+
+
+_SIGNALS: dict[str, tuple[str, Callable[[TierSignals], float | None]]] = {
+    "fairlane_backlog_targets": ("Targets that may be sent now and have no outcome", lambda tier: tier.queued),
+    "fairlane_drain_seconds": ("Until the backlog is sent, at the rate of late", lambda tier: tier.seconds_to_drain),
+    "fairlane_arrival_targets_per_second": ("Targets that come in", lambda tier: tier.arrival_rate),
+    "fairlane_service_targets_per_second": ("Targets that are sent, by all workers", lambda tier: tier.service_rate),
+    "fairlane_spare_targets_per_second": ("What it could send more, if it had it", lambda tier: tier.spare),
+    "fairlane_share_wanted_ratio": ("By weight, over the tiers that have a backlog", lambda tier: tier.wanted),
+    "fairlane_share_actual_ratio": ("Of the targets sent by all workers of late", lambda tier: tier.granted),
+}
+"""Of the whole service, by tier."""
 
 
 def _by_tier(name: str, meaning: str, values: Mapping[str, float]) -> Metric:

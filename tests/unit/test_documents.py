@@ -17,9 +17,9 @@ from dispatcher.tier import TIERS
 from dispatcher.view import TaskView
 from fairlane.cli.exit_codes import MEANINGS
 from fairlane.cli.main import COMMANDS
+from fairlane.signals import Signals, TierSignals
 from fairlane.worker.call_times import CallTimes
 from fairlane.worker.metrics import EngineCollector, ServiceCollector
-from fairlane.worker.service_view import TierLoad
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/operations.md")
@@ -79,16 +79,17 @@ def test_the_readme_names_the_fields_of_a_task() -> None:
     assert {f"`{name}`" for name in ("total", "pending", *OUTCOME_NAMES)} <= set(re.findall(r"`\w+`", section))
 
 
-class OneLoad:
+class OneLook:
     """A service with something of every tier."""
 
-    def tiers(self) -> dict[str, TierLoad]:
-        return {str(tier): TierLoad(1, 1.0, 1.0, 1.0) for tier in TIERS}
+    def signals(self) -> Signals:
+        tiers = [TierSignals(str(tier), 1.0, 1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) for tier in TIERS]
+        return Signals(1, 1.0, 1, "demand", 1, tiers)
 
 
 def test_the_readme_names_the_metrics() -> None:
     section = text_of("README.md").partition("### Metrics")[2].partition("## Words")[0]
-    collectors = (EngineCollector(EngineStats(), CallTimes(), "1"), ServiceCollector(OneLoad()))  # type: ignore[arg-type]
+    collectors = (EngineCollector(EngineStats(), CallTimes(), "1"), ServiceCollector(OneLook()))  # type: ignore[arg-type]
     families = [family for collector in collectors for family in collector.collect()]
     suffix = {"counter": "_total", "info": "_info"}
     names = {family.name + suffix.get(family.type, "") for family in families}

@@ -7,7 +7,7 @@ import pytest
 from dispatcher.control import GlobalChange
 from dispatcher.errors import InvalidInput, Unreachable
 from dispatcher.service_settings import Cap
-from producers.service_controls import ServiceControls
+from producers.service_controls import ServiceControls, stored_by
 from tests.unit.producers.world import World
 
 Change = Callable[[ServiceControls], None]
@@ -34,7 +34,7 @@ Change = Callable[[ServiceControls], None]
 )
 def test_a_setting_is_stored_and_then_applied(change: Change, stored: dict[str, str]) -> None:
     world = World()
-    change(ServiceControls(world.services))
+    change(ServiceControls(stored_by(world.services)))
     assert {r.field: r.value for r in world.records if isinstance(r, GlobalChange)} == stored
     assert [step.partition(" ")[0] for step in world.steps] == ["append"] * len(stored) + ["apply"] * len(stored)
 
@@ -64,7 +64,7 @@ def test_a_setting_is_stored_and_then_applied(change: Change, stored: dict[str, 
 def test_what_makes_no_sense_is_refused_before_anything_is_stored(change: Change) -> None:
     world = World()
     with pytest.raises(InvalidInput):
-        change(ServiceControls(world.services))
+        change(ServiceControls(stored_by(world.services)))
     assert world.records == []
 
 
@@ -85,5 +85,5 @@ def test_without_redis_a_setting_is_stored_and_the_caller_told_so() -> None:
     world = World()
     world.redis_gone = True
     with pytest.raises(Unreachable, match=r"is stored.*by itself"):
-        ServiceControls(world.services).set_capacity(1)
+        ServiceControls(stored_by(world.services)).set_capacity(1)
     assert len(world.records) == 1

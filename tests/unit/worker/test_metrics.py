@@ -11,7 +11,6 @@ from dispatcher.view import Globals, TierStats, WorkerBeat
 from fairlane.worker.call_times import CallTimes
 from fairlane.worker.metrics import EngineCollector, ServiceCollector
 from fairlane.worker.service_view import ServiceView
-from tests.unit.worker.test_watcher import live
 
 
 def exposed(*collectors: EngineCollector | ServiceCollector) -> str:
@@ -38,10 +37,19 @@ def test_targets_waits_and_calls_are_shown() -> None:
     assert 'fairlane_build_info{version="9.9"} 1.0' in text
 
 
+def live(task: str, **fields: object) -> LiveTask:
+    plain = LiveTask(
+        id=task, state="running", app="a", tier="high", weight=1000, cap=0, channel="null", lane=f"lane/{task}",
+        shared=False, chunk=100, hold=False, start_ms=0, expires_ms=0, sealed=True, published=10, total=10, finals=0,
+        claims=0, cancelled=False, cancelled_targets=0,
+    )  # fmt: skip
+    return plain._replace(**fields)  # type: ignore[arg-type]
+
+
 class World:
     def __init__(self) -> None:
         self.tasks: list[LiveTask] = []
-        self.sent = 0
+        self.rate = 0.0
         self.gone = False
 
     def live(self) -> list[LiveTask]:
@@ -53,23 +61,27 @@ class World:
         return Globals(100, {str(tier): weight for tier, weight in DEFAULT_TIER_WEIGHTS.items()})
 
     def workers(self) -> list[WorkerBeat]:
-        tiers = {"high": TierStats(sent=self.sent), "low": TierStats(sent=self.sent)}
+        tiers = {"high": TierStats(rate=self.rate), "low": TierStats(rate=self.rate)}
         return [WorkerBeat("w", "h", 1, "serving", 0, 0, "0", 0, 0, 0, 0.0, tiers)]
 
 
-def test_backlog_shares_and_time_to_drain_are_of_all_workers() -> None:
+def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
     world, clock = World(), VirtualClock()
     world.tasks = [live("a", total=1_000), live("b", tier="low", total=500), live("c", state="paused", total=9)]
+    world.rate = 20.0
     service = ServiceView(world, world, clock)
-    service.tiers()
-    world.sent = 100
-    clock.advance(5)
-    tiers = service.tiers()
-    assert (tiers["high"].backlog, tiers["low"].backlog, tiers["medium"].backlog) == (1_000, 500, 0)
-    assert tiers["high"].drain_s == 50
-    assert tiers["medium"].drain_s == 0
-    assert tiers["high"].wanted == 6 / 7
-    assert tiers["low"].actual == 0.5
+    text = exposed(ServiceCollector(service))
+    assert 'fairlane_backlog_targets{tier="high"} 1000.0' in text
+    assert 'fairlane_backlog_targets{tier="medium"} 0.0' in text
+    assert 'fairlane_drain_seconds{tier="high"} 50.0' in text
+    assert 'fairlane_drain_seconds{tier="medium"} 0.0' in text
+    assert 'fairlane_share_actual_ratio{tier="low"} 0.5' in text
+    assert "fairlane_workers 1.0" in text
+    assert "fairlane_workers_needed 2.0" in text
+    world.rate = 40.0
+    assert service.signals().of("high").seconds_to_drain == 50
+    clock.advance(2)
+    assert service.signals().of("high").seconds_to_drain == 25
 
 
 def test_without_redis_the_workers_own_figures_are_still_shown() -> None:

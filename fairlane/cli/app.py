@@ -1,0 +1,86 @@
+"""`fairlane app list | show | cap | weight | limit`."""
+
+from dataclasses import asdict
+
+import click
+
+from dispatcher.errors import NotFound
+from dispatcher.service_settings import Cap
+from fairlane.cli.arguments import CapText, cap_words
+from fairlane.cli.connect import client_of
+from fairlane.cli.output import Output, output_option, say
+from fairlane.cli.service import Trial, change_service, dry_run_option
+from fairlane.usage import AppUsage, apps
+
+_name = click.argument("name", metavar="NAME")
+
+
+@click.group()
+def app() -> None:
+    """The apps: their caps, weights, and limits of what they may submit."""
+
+
+@app.command("list")
+@output_option
+@click.pass_context
+def list_apps(ctx: click.Context, output: Output) -> None:
+    """The apps that a live task or a setting names; * stands for every app without limits of its own."""
+    columns = ["app", "weight", "cap", "burst", "channel_caps", "tasks", "task_limit", "queued", "target_limit", "rate"]
+    output.emit_rows([asdict(found) for found in _found(ctx)], columns)
+
+
+@app.command()
+@_name
+@output_option
+@click.pass_context
+def show(ctx: click.Context, output: Output, name: str) -> None:
+    """One app: its settings, and what it has under way."""
+    for found in _found(ctx):
+        if found.app == name:
+            output.emit_record(asdict(found))
+            return
+    raise NotFound(f"No live task and no setting names app {name}.", "`fairlane app list` shows all.")
+
+
+@app.command()
+@_name
+@click.argument("cap", metavar="RATE[:BURST]", type=CapText())
+@click.option("--channel", metavar="NAME", help="Only of what the app sends on this channel.")
+@dry_run_option
+@click.pass_context
+def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap, channel: str | None) -> None:
+    """Send at most RATE targets per second of an app, BURST at once; none lifts the cap."""
+    where = f" on channel {channel}" if channel else ""
+    done = f"app {name}{where}: {cap_words(cap)}"
+    change_service(ctx, trial, lambda service: service.cap_app(name, cap, channel), done)
+
+
+@app.command()
+@_name
+@click.argument("number", metavar="W", type=float)
+@dry_run_option
+@click.pass_context
+def weight(ctx: click.Context, trial: Trial, name: str, number: float) -> None:
+    """Give an app a share of W (1 by default) among the apps of each tier, where `fairlane tier sharing` is `apps`."""
+    change_service(ctx, trial, lambda service: service.weigh_app(name, number), f"app {name} weight={number:g}")
+
+
+@app.command()
+@_name
+@click.option("--tasks", type=click.IntRange(0), help="Most live tasks; 0: any number.")
+@click.option("--targets", type=click.IntRange(0), help="Most queued targets; 0: any number.")
+@click.pass_context
+def limit(ctx: click.Context, name: str, tasks: int | None, targets: int | None) -> None:
+    """Refuse what an app submits beyond so many live tasks or queued targets (exit code 5); * is every other app."""
+    if tasks is None and targets is None:
+        raise click.UsageError("Give --tasks, --targets or both.")
+    with client_of(ctx) as client:
+        client.limit_app(name, tasks=tasks, targets=targets)
+    said = {"tasks": tasks, "targets": targets}
+    words = [f"{kind}={number or 'none'}" for kind, number in said.items() if number is not None]
+    say(f"app {name} limits: {' '.join(words)}")
+
+
+def _found(ctx: click.Context) -> list[AppUsage]:
+    with client_of(ctx) as client:
+        return apps(client.globals(), client.live_tasks())

@@ -1,0 +1,75 @@
+"""`fairlane channel list | show | cap | pause | resume`."""
+
+from dataclasses import asdict
+
+import click
+
+from dispatcher.errors import NotFound
+from dispatcher.service_settings import Cap
+from fairlane.cli.arguments import CapText, cap_words
+from fairlane.cli.connect import client_of
+from fairlane.cli.output import Output, output_option
+from fairlane.cli.service import Trial, change_service, dry_run_option
+from fairlane.usage import ChannelUsage, channels
+
+_name = click.argument("name", metavar="NAME")
+
+
+@click.group()
+def channel() -> None:
+    """The channels: their caps, and pauses of everything on one."""
+
+
+@channel.command("list")
+@output_option
+@click.pass_context
+def list_channels(ctx: click.Context, output: Output) -> None:
+    """The channels that a live task or a setting names."""
+    columns = ["channel", "paused", "cap", "burst", "tasks", "queued", "rate"]
+    output.emit_rows([asdict(found) for found in _found(ctx)], columns)
+
+
+@channel.command()
+@_name
+@output_option
+@click.pass_context
+def show(ctx: click.Context, output: Output, name: str) -> None:
+    """One channel: whether it is paused, its cap, what it has under way."""
+    for found in _found(ctx):
+        if found.channel == name:
+            output.emit_record(asdict(found))
+            return
+    raise NotFound(f"No live task and no setting names channel {name}.", "`fairlane channel list` shows all.")
+
+
+@channel.command()
+@_name
+@click.argument("cap", metavar="RATE[:BURST]", type=CapText())
+@dry_run_option
+@click.pass_context
+def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap) -> None:
+    """Send at most RATE targets per second on a channel, BURST at once; none lifts the cap."""
+    change_service(ctx, trial, lambda service: service.cap_channel(name, cap), f"channel {name}: {cap_words(cap)}")
+
+
+@channel.command()
+@_name
+@dry_run_option
+@click.pass_context
+def pause(ctx: click.Context, trial: Trial, name: str) -> None:
+    """Stop everything on a channel until `resume`; what is in flight is not called back."""
+    change_service(ctx, trial, lambda service: service.pause_channel(name, True), f"channel {name} paused")
+
+
+@channel.command()
+@_name
+@dry_run_option
+@click.pass_context
+def resume(ctx: click.Context, trial: Trial, name: str) -> None:
+    """Go on with a paused channel."""
+    change_service(ctx, trial, lambda service: service.pause_channel(name, False), f"channel {name} resumed")
+
+
+def _found(ctx: click.Context) -> list[ChannelUsage]:
+    with client_of(ctx) as client:
+        return channels(client.globals(), client.live_tasks())

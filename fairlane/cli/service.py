@@ -1,0 +1,110 @@
+"""Changes of the whole service's settings on the command line, and what they would do to the tasks there are."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fairlane.cli.connect import client_of
+from fairlane.cli.output import Output, output_option, say
+
+if TYPE_CHECKING:
+    from fairlane.what_if import Effect, Situation
+    from producers.client import PushClient
+    from producers.service_controls import ServiceControls
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Whether a change is only tried, how many of the tasks it affects are shown, and how."""
+
+    dry_run: bool
+    limit: int
+    output: Output
+
+
+def dry_run_option(command: F) -> F:
+    """Give a command --dry-run, --limit and -o; passed to it as `trial`."""
+
+    @wraps(command)
+    def called(*args: Any, dry_run: bool, limit: int, output: Output, **rest: Any) -> Any:
+        return command(*args, trial=Trial(dry_run, limit, output), **rest)
+
+    made: Any = output_option(called)
+    most = click.option(
+        "--limit", type=click.IntRange(1), default=20, show_default=True, help="Most tasks a dry run shows."
+    )
+    dry = click.option("--dry-run", is_flag=True, help="Change nothing; show when tasks are done, before and after.")
+    return dry(most(made))  # type: ignore[no-any-return]
+
+
+def change_service(ctx: click.Context, trial: Trial, change: "Callable[[ServiceControls], None]", done: str) -> None:
+    """Changes settings, or shows what that would do."""
+    with client_of(ctx) as client:
+        if not trial.dry_run:
+            client.change_service(change)
+            say(done)
+            return
+        before = situation(client)
+        after = before._replace(settings=client.globals(after=change))
+    show_effects(trial.output, before, after, trial.limit)
+
+
+def situation(client: "PushClient") -> "Situation":
+    """The live tasks, the settings, and what is sent."""
+    from backends.system_clock import SystemClock
+    from fairlane.what_if import Situation
+
+    rate = sum(worker.rate for worker in client.workers() if worker.state in ("serving", "draining"))
+    return Situation(client.live_tasks(), client.globals(), rate, SystemClock().wall_ms())
+
+
+def show_effects(output: Output, before: "Situation", after: "Situation", limit: int) -> None:
+    """The most affected tasks: when they are done, before and after."""
+    from fairlane.what_if import effects
+
+    found = effects(before, after)
+    rows = [_row(effect) for effect in found[:limit]]
+    if not (before.settings.capacity or before.measured_rate):
+        say("the capacity is unlimited and nothing is being sent: only caps tell when a task is done")
+    fields = {"affected": len(found), "unaffected": len(after.tasks) - len(found), "tasks": rows}
+    output.emit(fields, lambda: _table(found[:limit], len(found)))
+    if not output.as_json:
+        say(f"{len(found):,} of {len(after.tasks):,} live tasks would be done sooner or later; nothing was changed")
+
+
+def _row(effect: "Effect") -> dict[str, Any]:
+    shown = (None if value is None else round(value, 1) for value in (effect.eta_s, effect.eta_after_s))
+    eta_s, after_s = shown
+    return {
+        "id": effect.task,
+        "app": effect.app,
+        "tier": effect.tier,
+        "pending": effect.pending,
+        "eta_s": eta_s,
+        "eta_after_s": after_s,
+    }
+
+
+def _table(effects: "Sequence[Effect]", count: int) -> Any:
+    from fairlane.cli.output import table_of
+    from fairlane.screen.render import seconds
+
+    rows = [
+        {
+            "id": effect.task,
+            "app": effect.app,
+            "tier": effect.tier,
+            "pending": f"{effect.pending:,}",
+            "done in": seconds(effect.eta_s),
+            "would be": seconds(effect.eta_after_s),
+        }
+        for effect in effects
+    ]
+    if count > len(rows):
+        rows.append({"id": f"and {count - len(rows):,} more"})
+    return table_of(rows, ["id", "app", "tier", "pending", "done in", "would be"])

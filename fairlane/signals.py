@@ -1,0 +1,200 @@
+"""Signals for autoscaling: what each tier has queued, how fast it comes and goes, and what more could be sent.
+
+The same figures for the metrics of any worker and for `fairlane signals`.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from backends.task_rows import LiveTask
+from dispatcher.forecast import Flow, Job, Shares, rates_of
+from dispatcher.service_settings import pools_of
+from dispatcher.tier import TIERS
+from dispatcher.view import Globals, TaskView, WorkerBeat
+
+WINDOW_S = 6.0
+"""Arrivals are counted over this much of the past; what is sent comes from heartbeats, over the last 3 s."""
+BEHIND_S = 1.0
+"""A tier with more than this queued, at the rate of late, has a backlog; less is merely under way."""
+_USED = 0.9
+"""From this part of what capacity and caps allow on, they are what limits the rate."""
+_GROW_AT_MOST = 2.0
+"""What a worker sends is known at the present number of them only: no further than twice as many are asked for."""
+
+
+class TierSignals(NamedTuple):
+    """queued: targets that may be sent now and have no outcome. arrival_rate, service_rate: targets/s of late.
+    seconds_to_drain: at the service rate; 0 with nothing queued, None if none of it is being sent. wanted: share by
+    weight among the tiers that have something queued; granted: its part of what is sent. spare: targets/s it could send
+    more if it had them, None without any limit."""
+
+    tier: str
+    weight: float
+    queued: int
+    arrival_rate: float
+    service_rate: float
+    seconds_to_drain: float | None
+    wanted: float
+    granted: float
+    spare: float | None
+
+
+class Signals(NamedTuple):
+    """capacity: targets/s, 0 for unlimited. workers: that serve. limited_by: `demand` (no tier has a backlog),
+    `capacity` (or caps), or `workers`. workers_needed: how many would send what capacity and caps allow, at most twice
+    the present ones; 0 where demand limits the rate, since then nothing tells."""
+
+    capacity: int
+    service_rate: float
+    workers: int
+    limited_by: str
+    workers_needed: int
+    tiers: list[TierSignals]
+
+    def of(self, tier: str) -> TierSignals:
+        return next(signals for signals in self.tiers if signals.tier == tier)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What signals are made of, read at one moment. jobs: pending is what is published less what is settled."""
+
+    at_s: float
+    jobs: Sequence[Job]
+    settings: Globals
+    beats: Sequence[WorkerBeat]
+
+
+def job_of_live(task: LiveTask, now_ms: int) -> Job:
+    held = task.state not in ("running", "scheduled") or (task.hold and not task.sealed)
+    pending, start_s = float(task.pending), max(0, task.start_ms - now_ms) / 1000
+    return Job(task.id, task.app, task.channel, task.tier, max(1, task.weight), pending, task.cap, start_s, held)
+
+
+def job_of_view(task: TaskView, now_ms: int, whole: bool = False) -> Job:
+    """whole: what is expected and not yet published counts too."""
+    weight, start_s = max(1, round(task.weight * 1000)), max(0, task.start_ms - now_ms) / 1000
+    held = task.state not in ("running", "scheduled") or (task.hold_until_sealed and not task.sealed)
+    targets = task.targets
+    unpublished = max(0, task.expected_targets - targets.total) if whole and not task.sealed else 0
+    pending = float(targets.pending + unpublished)
+    return Job(task.id, task.app, task.channel, task.tier, weight, pending, task.cap, start_s, held)
+
+
+def shares_of(settings: Globals, capacity: float | None = None) -> Shares:
+    """capacity: another than the one that is set."""
+    return Shares(
+        capacity or settings.capacity or math.inf,
+        settings.tier_weights,
+        {pool: float(cap.rate) for pool, cap in settings.caps.items()},
+        settings.paused_channels,
+        settings.sharing,
+        settings.app_weights,
+    )
+
+
+@dataclass
+class SignalMeter:
+    """Makes signals of the looks it is given; one is enough but for arrivals, which take two."""
+
+    _queues: deque[tuple[float, dict[str, int]]] = field(default_factory=deque)
+
+    def take(self, look: Look) -> Signals:
+        shares = shares_of(look.settings)
+        jobs = [job for job in look.jobs if _sendable(job, shares)]
+        queued = _by_tier(jobs, lambda job: job.pending)
+        alive = [beat for beat in look.beats if beat.state in ("serving", "draining")]
+        rates = {tier: sum(_rate(beat, tier) for beat in alive) for tier in queued}
+        arrivals = self._arrivals(look.at_s, {tier: round(targets) for tier, targets in queued.items()}, rates)
+        load = _Load(jobs, shares, queued, rates, arrivals)
+        serving = sum(beat.state == "serving" for beat in alive)
+        limited_by, needed = load.limit(serving)
+        tiers = [load.signals(tier) for tier in queued]
+        return Signals(look.settings.capacity, sum(rates.values()), serving, limited_by, needed, tiers)
+
+    def _arrivals(self, now_s: float, queued: dict[str, int], rates: Mapping[str, float]) -> dict[str, float]:
+        """What the queues grew by, and what was sent meanwhile."""
+        self._queues.append((now_s, queued))
+        while len(self._queues) > 2 and self._queues[1][0] <= now_s - WINDOW_S:
+            self._queues.popleft()
+        at_s, before = self._queues[0]
+        if now_s <= at_s:
+            return dict(rates)
+        return {tier: max(0.0, (queued[tier] - before[tier]) / (now_s - at_s) + rates[tier]) for tier in queued}
+
+
+@dataclass(frozen=True)
+class _Load:
+    jobs: Sequence[Job]
+    shares: Shares
+    queued: Mapping[str, float]
+    rates: Mapping[str, float]
+    arrivals: Mapping[str, float]
+
+    def behind(self, tier: str) -> bool:
+        """Whether the tier has a backlog."""
+        return self.queued[tier] > self.rates[tier] * BEHIND_S
+
+    def limit(self, workers: int) -> tuple[str, int]:
+        """What limits the rate, and how many workers are needed."""
+        if not any(map(self.behind, self.queued)):
+            return "demand", 0
+        rate, possible = sum(self.rates.values()), sum(self._possible().values())
+        if rate >= _USED * possible:
+            return "capacity", workers
+        growth = min(_GROW_AT_MOST, possible / rate) if rate else _GROW_AT_MOST
+        return "workers", max(1, math.ceil(workers * growth))
+
+    def signals(self, tier: str) -> TierSignals:
+        queued, rate, total = self.queued[tier], self.rates[tier], sum(self.rates.values())
+        weights = sum(self.shares.tier_weights[name] for name, targets in self.queued.items() if targets)
+        spare = self._possible(tier)[tier] - rate if self.shares.capacity < math.inf else None
+        return TierSignals(
+            tier,
+            self.shares.tier_weights[tier] / 1000,
+            round(queued),
+            self.arrivals[tier],
+            rate,
+            0.0 if not queued else queued / rate if rate else None,
+            self.shares.tier_weights[tier] / weights if queued else 0.0,
+            rate / total if total else 0.0,
+            None if spare is None else max(0.0, spare),
+        )
+
+    def _possible(self, probed: str = "") -> dict[str, float]:
+        """Targets/s by tier that capacity and caps allow; probed: a tier taken to have any number of targets more."""
+        flows = [self._flow(job) for job in self.jobs if self.behind(job.tier)]
+        flows += [
+            Flow(tier, "", (), 1.0, max(self.rates[tier], self.arrivals[tier]))
+            for tier in self.queued
+            if not self.behind(tier) and max(self.rates[tier], self.arrivals[tier]) > 0
+        ]
+        if probed:
+            flows.append(Flow(probed, "", (), 1.0))
+        possible = dict.fromkeys(self.queued, 0.0)
+        for flow, rate in zip(flows, rates_of(flows, self.shares), strict=True):
+            possible[flow.tier] += rate
+        return possible
+
+    def _flow(self, job: Job) -> Flow:
+        pools = tuple(pool for pool in pools_of(job.app, job.channel) if pool in self.shares.caps)
+        return Flow(job.tier, job.app, pools, job.weight, job.cap or math.inf)
+
+
+def _sendable(job: Job, shares: Shares) -> bool:
+    return not job.held and job.start_s <= 0 and job.pending > 0 and job.channel not in shares.paused
+
+
+def _by_tier(jobs: Sequence[Job], number: Callable[[Job], float]) -> dict[str, float]:
+    found = dict.fromkeys(map(str, TIERS), 0.0)
+    for job in jobs:
+        found[job.tier] += number(job)
+    return found
+
+
+def _rate(beat: WorkerBeat, tier: str) -> float:
+    stats = beat.tiers.get(tier)
+    return stats.rate if stats else 0.0

@@ -1,0 +1,100 @@
+"""Signals for autoscaling: what they say in each situation."""
+
+from math import inf
+
+import pytest
+
+from dispatcher.forecast import Job
+from dispatcher.service_settings import Cap
+from dispatcher.view import Globals, TierStats, WorkerBeat
+from fairlane.signals import Look, SignalMeter, Signals
+
+WEIGHTS = {"high": 6_000, "medium": 3_000, "low": 1_000}
+
+
+def beat(worker: str, high: float = 0.0, low: float = 0.0, state: str = "serving") -> WorkerBeat:
+    tiers = {"high": TierStats(rate=high), "medium": TierStats(), "low": TierStats(rate=low)}
+    return WorkerBeat(worker, "h", 1, state, 0, 0, "0", 0, 0, 0, high + low, tiers)
+
+
+def job(tier: str, pending: float, **fields: object) -> Job:
+    return Job(f"{tier}-{fields}", "shop", "http", tier, 1_000, pending)._replace(**fields)  # type: ignore[arg-type]
+
+
+def signals(*jobs: Job, beats: list[WorkerBeat], capacity: int = 1_000, **settings: object) -> Signals:
+    return SignalMeter().take(Look(0.0, jobs, Globals(capacity, WEIGHTS, **settings), beats))  # type: ignore[arg-type]
+
+
+def test_a_service_with_nothing_to_do() -> None:
+    found = signals(beats=[beat("a")])
+    assert (found.workers, found.limited_by, found.workers_needed, found.service_rate) == (1, "demand", 0, 0)
+    for tier in found.tiers:
+        assert (tier.queued, tier.seconds_to_drain, tier.wanted, tier.granted) == (0, 0.0, 0.0, 0.0)
+        assert tier.spare == pytest.approx(1_000)
+
+
+def test_what_waits_of_its_own_accord_is_not_queued() -> None:
+    found = signals(
+        job("high", 50.0, held=True),
+        job("high", 70.0, start_s=5.0),
+        job("high", 90.0, channel="off"),
+        job("high", 7.0),
+        beats=[],
+        paused_channels=frozenset({"off"}),
+    )
+    assert found.of("high").queued == 7
+    assert found.of("high").seconds_to_drain is None
+
+
+def test_at_capacity_more_workers_are_of_no_use() -> None:
+    found = signals(job("high", 9_000), job("low", 3_000), beats=[beat("a", 430, 72), beat("b", 427, 71)])
+    assert (found.workers, found.limited_by, found.workers_needed) == (2, "capacity", 2)
+    high = found.of("high")
+    assert high.seconds_to_drain == pytest.approx(9_000 / 857)
+    assert high.wanted == pytest.approx(6 / 7)
+    assert high.granted == pytest.approx(0.857)
+    assert high.spare == pytest.approx(0.14, abs=0.01)
+    assert found.of("medium").spare == pytest.approx(300)
+
+
+def test_a_backlog_that_capacity_would_send_and_workers_do_not_asks_for_workers() -> None:
+    found = signals(job("high", 90_000), beats=[beat("a", 300), beat("b", 300)])
+    assert (found.limited_by, found.workers_needed) == ("workers", 4)
+    assert found.of("high").spare == pytest.approx(400)
+    assert signals(job("high", 90_000), beats=[beat("a", 700)]).workers_needed == 2
+    assert signals(job("high", 90_000), beats=[beat("a", 1.0)]).workers_needed == 2
+    assert signals(job("high", 90_000), beats=[]).workers_needed == 1
+    assert signals(job("high", 90_000), beats=[beat("a", 300), beat("l", 500, state="lost")]).service_rate == 300
+
+
+def test_a_backlog_that_a_cap_holds_back_asks_for_no_workers() -> None:
+    found = signals(job("high", 90_000), beats=[beat("a", 99)], caps={"channel/http": Cap(100)})
+    assert (found.limited_by, found.workers_needed) == ("capacity", 1)
+    assert found.of("high").spare == pytest.approx(901)
+
+
+def test_without_a_limit_workers_are_what_limits() -> None:
+    found = signals(job("high", 90_000), beats=[beat("a", 5_000)], capacity=0)
+    assert (found.limited_by, found.workers_needed, found.of("high").spare) == ("workers", 2, None)
+
+
+def test_what_is_merely_under_way_is_no_backlog() -> None:
+    found = signals(job("high", 30), beats=[beat("a", 100)])
+    assert found.limited_by == "demand"
+    assert found.of("low").spare == pytest.approx(900)
+
+
+def test_arrivals_are_what_queues_grew_by_and_what_was_sent() -> None:
+    meter, settings = SignalMeter(), Globals(1_000, WEIGHTS)
+    found = [
+        meter.take(Look(float(at_s), [job("high", 1_000 + 50.0 * at_s)], settings, [beat("a", 200)])).of("high")
+        for at_s in range(0, 20, 2)
+    ]
+    assert found[0].arrival_rate == 200
+    assert [signal.arrival_rate for signal in found[1:]] == [pytest.approx(250)] * 9
+    quiet = [
+        meter.take(Look(20.0 + at_s, [job("high", 1_950)], settings, [beat("a")])).of("high") for at_s in range(0, 9, 2)
+    ]
+    assert quiet[-1].arrival_rate == 0
+    assert quiet[-1].spare is not None
+    assert quiet[-1].spare < inf
