@@ -113,6 +113,7 @@ class Engine:
             case LanesChanged():
                 self._sending.overrides = event.overrides
                 if self._drain_by_s is None:
+                    self._leases.waiting.change(event.waiting)
                     self._sending.retune(self._working.change(event.lanes))
             case Drain():
                 self._start_drain(event)

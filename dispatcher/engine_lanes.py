@@ -115,8 +115,11 @@ class WorkingSet:
         self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
 
     def _update(self, lane: LaneBuffer, info: LaneInfo) -> bool:
+        if info is lane.info:
+            return False
         self.unpark(lane)
         if info == lane.info:
+            lane.info = info
             return False
         lane.info = info
         lane.tier = Tier(info.tier)

@@ -11,6 +11,7 @@ from dispatcher.engine_sending import Sending
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_settling import Settling
 from dispatcher.engine_stats import EngineStats
+from dispatcher.engine_waiting import Waiting
 from dispatcher.events import Inbox, LeaseAnswered
 from dispatcher.lease import FORMAT, GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
 from dispatcher.outcome import Outcome
@@ -61,6 +62,7 @@ class Leases:
         self._capacity = 0
         self._weights = dict(DEFAULT_TIER_WEIGHTS)
         self.draining = False
+        self.waiting = Waiting()
 
     @property
     def pending(self) -> bool:
@@ -102,13 +104,24 @@ class Leases:
     def advance(self, now_s: float) -> float | None:
         """Asks if it is time to. Returns when to look again (None: when something happens)."""
         working = self._working
-        if self._request is not None or not (working.wanting or working.given_back):
+        if self._request is not None:
             return None
-        when_s = max(self._not_before_s, self._rhythm.due_s(now_s, at_once=self.draining or self._is_urgent(now_s)))
+        if working.wanting or working.given_back:
+            due_s = self._rhythm.due_s(now_s, at_once=self.draining or self._is_urgent(now_s))
+        elif (waiting_s := self._waiting_due_s()) is not None:
+            due_s = max(waiting_s, self._rhythm.due_s(now_s, at_once=False))
+        else:
+            return None
+        when_s = max(self._not_before_s, due_s)
         if when_s > now_s:
             return when_s
         self._ask(now_s)
         return None
+
+    def _waiting_due_s(self) -> float | None:
+        """Where all get what they want, nobody keeps a place."""
+        scarce = self._capacity or any(lane.short for lane in self._working.lanes.values())
+        return self.waiting.due_s() if scarce and not (self.draining or self._grace.lost) else None
 
     def _is_urgent(self, now_s: float) -> bool:
         """New demand, or credit that runs out for no other reason than that we have not asked."""
@@ -141,6 +154,8 @@ class Leases:
         settings, working = self._settings, self._working
         working.woken = working.eager = False
         asks = [] if self.draining or self._grace.lost else self._lane_asks(now_s)
+        if self._waiting_due_s() is not None:
+            asks += self.waiting.take(now_s)
         self._grace.meter.given_back(working.given_back, now_s)
         self._number += 1
         self._request = LeaseRequest(
@@ -152,6 +167,7 @@ class Leases:
             settings.demand_ms,
             asks,
             [*self._abandoned, *working.given_back],
+            self.waiting.good_for_ms,
         )
         working.given_back, self._abandoned = [], []
         self._first_asked_s = now_s
@@ -228,7 +244,7 @@ class Leases:
             return
         self._not_ready_s = 0.0
         use_by_s = self._first_asked_s + request.lease_ms / 1000
-        for lane, ask, answer in zip(asked, request.lanes, event.answer.lanes, strict=True):
+        for lane, ask, answer in zip(asked, request.lanes, event.answer.lanes, strict=False):
             if ask.wants:
                 _Reading(lane, request.claim, use_by_s, now_s, self).apply(answer)
 

@@ -7,7 +7,7 @@ import msgspec
 
 from dispatcher.lease import LeaseAnswer
 from dispatcher.outcome import Report
-from dispatcher.ports import Batch, LaneInfo
+from dispatcher.ports import Batch, LaneInfo, WaitingLane
 
 
 class LaneReady(msgspec.Struct, frozen=True, gc=False):
@@ -39,11 +39,13 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class LanesChanged(msgspec.Struct, frozen=True):
-    """The lanes this worker should hold from now on: all of them, not the difference. Said again, it unparks lanes.
-    overrides: task -> the message (encoded) to send instead of the one in its envelopes, for tasks that were edited."""
+    """The lanes this worker should hold from now on: all of them, not the difference. A lane told of again, by another
+    object, is unparked. overrides: task -> the message (encoded) to send instead of the one in its envelopes, for tasks
+    that were edited. waiting: all lanes whose demand this worker is to announce though nobody is attached to them."""
 
     lanes: Sequence[LaneInfo]
     overrides: Mapping[str, bytes] = {}
+    waiting: Sequence[WaitingLane] = ()
 
 
 class Drain(msgspec.Struct, frozen=True):

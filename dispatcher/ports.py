@@ -36,6 +36,14 @@ class LaneInfo(msgspec.Struct, frozen=True, gc=False):
     channel: str = ""
 
 
+class WaitingLane(msgspec.Struct, frozen=True, gc=False):
+    """The lane of a task that nobody is attached to, and the targets that wait in it as far as the registry knows."""
+
+    name: str
+    tier: str
+    targets: int
+
+
 class Lanes(Protocol):
     """The lanes a worker is attached to. All calls come from the engine's thread."""
 

@@ -1,21 +1,24 @@
-"""Tells the engine which lanes to hold: at once by the registry's feed, and by a reconcile that does not need it."""
+"""Tells the engine which lanes to hold: at once by the registry's feed, and by a reconcile that does not need it.
+
+Ten thousand tasks may be live: what the feed names is read, everything else page by page, so that neither Redis nor the
+engine (which shares the interpreter with this thread) waits for more than some milliseconds."""
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from backends.task_rows import LiveTask
+from backends.task_rows import LivePage, LiveTask, Look
 from dispatcher.clock import Clock
-from dispatcher.control import override_message
 from dispatcher.errors import Unreachable
 from dispatcher.events import LanesChanged
 from dispatcher.lease import LaneKind
-from dispatcher.ports import LaneInfo
-from dispatcher.tier import MILLI, TIERS, Tier
-from dispatcher.topics import Topics
+from dispatcher.ports import LaneInfo, WaitingLane
+from dispatcher.tier import MILLI, Tier
+from dispatcher.topics import Topics, side_of_lane
 from dispatcher.view import Change
+from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
 
 _log = logging.getLogger(__name__)
 STANDING_CHUNK = 100
@@ -25,12 +28,12 @@ STANDING_CHUNK = 100
 class LiveTasks(Protocol):
     """The registry, as the watcher needs it. All raise Unreachable."""
 
-    def version(self) -> int:
-        """Grows with every change."""
-        ...
+    def look(self) -> Look: ...
 
-    def live(self) -> list[LiveTask]:
-        """Every task that has not ended."""
+    def live_page(self, cursor: str | None, size: int) -> LivePage: ...
+
+    def live_by_id(self, tasks: Sequence[str]) -> list[LiveTask]:
+        """Those of the named tasks that have not ended."""
         ...
 
 
@@ -44,20 +47,23 @@ class ChangeFeed(Protocol):
 
 @dataclass(frozen=True)
 class WatchSettings:
-    """max_lanes: most own lanes held at once. reconcile_s: between two looks that do not need the feed; full_s: between
-    two that do not need the version either. gather_s: changes this close together are taken at once. tiers: lanes of
-    others are left to other workers."""
+    """look_s: between two looks that do not need the feed, and between two turns of the lanes. full_s: all tasks are
+    read once in this time, a page of page_tasks at a time; at once (page_pause_s between pages) when the feed has
+    missed something. gather_s: least time between two rounds, so that changes close together are taken at once."""
 
-    max_lanes: int = 1_000
-    reconcile_s: float = 1.0
+    lanes: LiveLaneSettings
+    look_s: float = 1.0
     full_s: float = 15.0
+    page_tasks: int = 200
+    page_pause_s: float = 0.005
+    more_s: float = 0.1
     gather_s: float = 0.02
-    tiers: tuple[Tier, ...] = TIERS
 
 
 class LaneWatcher:
-    """One thread. changed: told all lanes to hold, and all edited messages, whenever something changed; cheap and from
-    this thread."""
+    """One thread. changed: told all lanes to hold, those that wait for their turn, and all edited messages, whenever
+    something changed; cheap and from this thread. peers: the workers there are, this one among them; none while that is
+    not known, and then no lane of a task is held."""
 
     def __init__(
         self,
@@ -65,86 +71,164 @@ class LaneWatcher:
         feed: ChangeFeed,
         topics: Topics,
         changed: Callable[[LanesChanged], None],
+        peers: Callable[[], Sequence[Peer]],
         clock: Clock,
         settings: WatchSettings,
     ) -> None:
         self._tasks = tasks
         self._feed = feed
-        self._topics = topics
         self._changed = changed
+        self._peers = peers
         self._clock = clock
         self._settings = settings
-        self._live: list[LiveTask] = []
+        self._lanes = LiveLanes(settings.lanes)
+        self._standing = [lane for lane in standing_lanes(topics) if lane.tier in settings.lanes.tiers]
+        self._sides: list[LaneInfo] = []
+        self._reading = _Reading()
         self._told: LanesChanged | None = None
         self._place: bytes | None = None
         self._version = -1
-        self._full_s = float("-inf")
+        self._ahead_ms = 0
+        """Redis' time less our monotonic clock's."""
+        self._look_at_s = self._round_at_s = float("-inf")
 
     def run(self, stop: threading.Event) -> None:
         """Returns when `stop` is set. With Redis gone the engine keeps the lanes it has."""
         while not stop.is_set():
             try:
+                self._pause(stop)
                 self._place, changes = self._feed.watch(self._place, self._wait_ms())
-                if changes:
-                    stop.wait(self._settings.gather_s)
-                self.look(bool(changes))
+                self._round_at_s = self._clock.monotonic_s()
+                self.round(changes)
             except Unreachable as error:
                 _log.debug("the watch of the registry waits: %s", error)
                 self._place = None
-                stop.wait(self._settings.reconcile_s / 2)
+                stop.wait(self._settings.look_s / 2)
 
-    def look(self, changes: bool) -> None:
-        """Reads the live tasks if something may have changed; tells the lanes if these did. Raises Unreachable."""
+    def round(self, changes: Sequence[Change]) -> None:
+        """Takes in what changed, does what is due, tells what follows. Raises Unreachable."""
+        self._version += len(changes)
+        due = self._clock.monotonic_s() >= self._look_at_s
+        if due or any(change.kind != "task" for change in changes):
+            self._look(caught_up=not changes)
+        self._read(dict.fromkeys(change.task for change in changes if change.kind == "task"), told=True)
+        if self._reading.is_due(self._clock.monotonic_s()):
+            self._read_page()
+        rotate = due and self._lanes.rotation.crowded
+        if rotate:
+            self._read(self._lanes.busy(), told=False)
+        self._lanes.wake(self._now_ms())
+        self._tell(rotate)
+
+    # ------------------------------------------------------------- reading
+    def _look(self, caught_up: bool) -> None:
         now_s = self._clock.monotonic_s()
-        version = self._tasks.version()
-        crowded = len(self._live) > self._settings.max_lanes
-        if changes or crowded or version != self._version or now_s - self._full_s >= self._settings.full_s:
-            self._live = self._tasks.live()
-            self._version = version
-            self._full_s = now_s
-        self._tell(told_again=changes)
+        look = self._tasks.look()
+        self._ahead_ms = look.now_ms - round(now_s * 1000)
+        self._look_at_s = now_s + self._settings.look_s
+        if look.version != self._version and (caught_up or self._version < 0):
+            self._version = look.version
+            self._reading.hurry()
+        self._lanes.pause(look.paused, look.now_ms)
+        self._lanes.meet(self._peers(), look.now_ms)
+        sides = self._side_lanes(look.sides)
+        if sides != self._sides:
+            self._sides = sides
 
-    def _tell(self, told_again: bool) -> None:
-        """Said again after a change even if the lanes are the same: it unparks lanes."""
-        lanes = [lane for lane in standing_lanes(self._topics) if lane.tier in self._settings.tiers]
-        lanes += self._own_lanes()
-        now = LanesChanged(lanes, {task.id: override_message(task.override) for task in self._live if task.override})
-        if told_again or now != self._told:
+    def _read(self, tasks: Iterable[str], *, told: bool) -> None:
+        named, size = list(tasks), self._settings.page_tasks
+        for start in range(0, len(named), size):
+            part = named[start : start + size]
+            found = self._tasks.live_by_id(part)
+            self._lanes.put(found, self._now_ms(), told=told)
+            self._lanes.drop(set(part) - {task.id for task in found})
+
+    def _read_page(self) -> None:
+        """The next page of all tasks; at the end those that none of the pages had are looked at by name."""
+        settings, reading = self._settings, self._reading
+        page = self._tasks.live_page(reading.cursor, settings.page_tasks)
+        if reading.cursor is None:
+            reading.begin(self._lanes.ids())
+        self._lanes.put(page.tasks, page.now_ms, told=False)
+        reading.took((task.id for task in page.tasks), page.cursor)
+        if page.cursor is None:
+            self._read(reading.missed, told=False)
+        pages = max(1, len(self._lanes) / settings.page_tasks)
+        reading.next_at(self._clock.monotonic_s(), settings.page_pause_s, settings.full_s / pages)
+
+    # ------------------------------------------------------------- telling
+    def _tell(self, rotate: bool) -> None:
+        lanes, told = self._lanes, self._told
+        lanes.rotation.choose(self._clock.monotonic_s(), rotate=rotate)
+        held = [*self._standing, *self._sides, *lanes.attached()]
+        waiting: Sequence[WaitingLane] = lanes.waiting() if rotate else ()
+        if not rotate and lanes.rotation.crowded and told is not None:
+            waiting = told.waiting
+        now = LanesChanged(held, dict(lanes.overrides), waiting)
+        if told is None or not _same(now, told):
             self._told = now
             self._changed(now)
 
-    def _own_lanes(self) -> list[LaneInfo]:
-        now_ms = self._clock.wall_ms()
-        tiers = self._settings.tiers
-        open_now = [t for t in self._live if not t.shared and t.tier in tiers and dispatching(t, now_ms)]
-        return [lane_of(task) for task in working_set(open_now, self._settings.max_lanes)]
+    def _side_lanes(self, sides: Iterable[str]) -> list[LaneInfo]:
+        if Tier.LOW not in self._settings.lanes.tiers:
+            return []
+        found = ((side, side_of_lane(side)) for side in sorted(sides))
+        return [
+            LaneInfo(side, LaneKind.SIDE, Tier.LOW, MILLI, STANDING_CHUNK, channel=names[1])
+            for side, names in found
+            if names and names[1] not in self._lanes.paused and self._lanes.holds(side, Tier.LOW)
+        ]
+
+    # ------------------------------------------------------------- times
+    def _now_ms(self) -> int:
+        """Redis' time."""
+        return round(self._clock.monotonic_s() * 1000) + self._ahead_ms
+
+    def _pause(self, stop: threading.Event) -> None:
+        wait_s = self._round_at_s + self._settings.gather_s - self._clock.monotonic_s()
+        if wait_s > 0:
+            stop.wait(wait_s)
 
     def _wait_ms(self) -> int:
-        """Until the next reconcile, or until a task's start if that is sooner."""
-        now_ms = self._clock.wall_ms()
-        starts = [task.start_ms - now_ms for task in self._live if task.start_ms > now_ms]
-        return max(1, min([round(self._settings.reconcile_s * 1000), *starts]))
+        """Until the next look or page, or until a task's start if that is sooner."""
+        now_s = self._clock.monotonic_s()
+        times_s = [self._look_at_s - now_s, self._reading.at_s - now_s]
+        if self._lanes.rotation.more:
+            times_s.append(self._settings.more_s)
+        if self._lanes.next_ms is not None:
+            times_s.append((self._lanes.next_ms - self._now_ms()) / 1000)
+        return max(1, round(max(0.0, min(times_s)) * 1000))
 
 
-def dispatching(task: LiveTask, now_ms: int) -> bool:
-    """Whether envelopes of the task may be sent now, as far as time and controls say."""
-    if task.state not in ("running", "scheduled") or task.start_ms > now_ms:
-        return False
-    if task.expires_ms and task.expires_ms <= now_ms:
-        return False
-    return task.sealed or not task.hold
+class _Reading:
+    """The reading of all tasks, page by page, again and again. missed: those known before that no page had."""
 
+    def __init__(self) -> None:
+        self.cursor: str | None = None
+        self.missed: set[str] = set()
+        self.at_s = float("-inf")
+        self._hurried = True
 
-def lane_of(task: LiveTask) -> LaneInfo:
-    return LaneInfo(
-        name=task.lane,
-        kind=LaneKind.OWN,
-        tier=task.tier,
-        weight=max(1, task.weight),
-        chunk=task.chunk,
-        task=task.id,
-        channel=task.channel,
-    )
+    def hurry(self) -> None:
+        """Begins anew, without pauses."""
+        self.cursor = None
+        self.at_s = float("-inf")
+        self._hurried = True
+
+    def is_due(self, now_s: float) -> bool:
+        return now_s >= self.at_s
+
+    def begin(self, known: set[str]) -> None:
+        self.missed = known
+
+    def took(self, tasks: Iterable[str], cursor: str | None) -> None:
+        self.missed.difference_update(tasks)
+        self.cursor = cursor
+
+    def next_at(self, now_s: float, pause_s: float, steady_s: float) -> None:
+        if self.cursor is None:
+            self._hurried = False
+        self.at_s = now_s + (pause_s if self._hurried else steady_s)
 
 
 def standing_lanes(topics: Topics) -> list[LaneInfo]:
@@ -157,21 +241,11 @@ def standing_lanes(topics: Topics) -> list[LaneInfo]:
     return shared + retry
 
 
-def working_set(tasks: Sequence[LiveTask], limit: int) -> Sequence[LiveTask]:
-    """At most `limit` tasks: those with something pending first, tiers in turn, in each the ones furthest behind."""
-    if len(tasks) <= limit:
-        return tasks
-    queues = [sorted((task for task in tasks if task.tier == tier), key=_behind, reverse=True) for tier in TIERS]
-    chosen: list[LiveTask] = []
-    while len(chosen) < limit:
-        for queue in queues:
-            if queue and len(chosen) < limit:
-                chosen.append(queue.pop())
-        queues = [queue for queue in queues if queue]
-    return chosen
-
-
-def _behind(task: LiveTask) -> tuple[bool, float]:
-    """Sorts those with something pending first, then by the targets done for each share of weight."""
-    total = task.total if task.sealed else max(task.published, task.finals)
-    return (total <= task.finals, task.finals / max(1, task.weight))
+def _same(one: LanesChanged, other: LanesChanged) -> bool:
+    """Whether nothing is new: a lane that is told of by another object is to be unparked."""
+    return (
+        len(one.lanes) == len(other.lanes)
+        and all(a is b for a, b in zip(one.lanes, other.lanes, strict=True))
+        and one.overrides == other.overrides
+        and one.waiting == other.waiting
+    )

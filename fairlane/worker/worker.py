@@ -21,6 +21,7 @@ from dispatcher.clock import Clock
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.events import Drain, Event, LaneReady
+from dispatcher.rotation import RotationSettings
 from fairlane import __version__
 from fairlane.settings import Settings
 from fairlane.worker.call_times import CallTimes
@@ -28,6 +29,7 @@ from fairlane.worker.connections import open_pulsar, open_redis
 from fairlane.worker.control_follower import ControlFollower
 from fairlane.worker.heartbeat import Heartbeat, Identity
 from fairlane.worker.lease_caller import LeaseThread
+from fairlane.worker.live_lanes import LiveLaneSettings
 from fairlane.worker.metrics import EngineCollector, MetricsServer, ServiceCollector
 from fairlane.worker.service_view import ServiceView
 from fairlane.worker.shared_jobs import SharedJobs
@@ -121,7 +123,7 @@ class Worker:
         redis, clock, stats = self._redis, self._clock, self._engine.stats
         self._metrics = self._serve_metrics()
         port = self._metrics.port if self._metrics else 0
-        identity = Identity(self.id, socket.gethostname(), os.getpid(), __version__, port)
+        identity = Identity(self.id, socket.gethostname(), os.getpid(), __version__, port, self._settings.worker.tiers)
         self._heartbeat = Heartbeat(redis.workers, identity, stats, lambda: self.state, clock)
         self._jobs = SharedJobs(redis, self._pulsar, self.id, clock, self._heartbeat.alive_workers, self._claim_max_ms)
         self._watcher = LaneWatcher(
@@ -129,9 +131,14 @@ class Worker:
             self._feed,
             self._pulsar.topics,
             self._inbox.put,
+            self._heartbeat.peers,
             clock,
-            WatchSettings(max_lanes=self._settings.worker.max_lanes, tiers=self._settings.worker.tiers),
+            WatchSettings(self._lane_settings()),
         )
+
+    def _lane_settings(self) -> LiveLaneSettings:
+        worker = self._settings.worker
+        return LiveLaneSettings(self.id, worker.tiers, rotation=RotationSettings(max_lanes=worker.max_lanes))
 
     def _serve_metrics(self) -> MetricsServer | None:
         settings = self._settings.worker

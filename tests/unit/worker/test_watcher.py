@@ -1,21 +1,26 @@
 """The engine is told of the lanes it should hold: those of tasks that may be sent now, and the standing ones."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from backends.task_rows import LiveTask
+from backends.task_rows import LivePage, LiveTask, Look
 from dispatcher.clock import VirtualClock
 from dispatcher.control import encode_override
+from dispatcher.division import DivisionSettings
 from dispatcher.envelope import encode_message
 from dispatcher.events import LanesChanged
 from dispatcher.lease import LaneKind
-from dispatcher.ports import LaneInfo
-from dispatcher.tier import Tier
+from dispatcher.rotation import RotationSettings
+from dispatcher.tier import TIERS, Tier
 from dispatcher.topics import Topics
 from dispatcher.view import Change
-from fairlane.worker.watcher import LaneWatcher, WatchSettings, standing_lanes, working_set
+from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
+from fairlane.worker.watcher import LaneWatcher, WatchSettings, standing_lanes
 
 TOPICS = Topics(tenant="t", namespaces=1, shared_lanes=2, outcome_partitions=1)
 
@@ -31,16 +36,48 @@ def live(task: str, **fields: object) -> LiveTask:
 
 @dataclass
 class Registry:
-    tasks: list[LiveTask] = field(default_factory=list)
+    """reads: pages; named: tasks read by name."""
+
+    clock: VirtualClock
+    tasks: dict[str, LiveTask] = field(default_factory=dict)
     number: int = 1
     reads: int = 0
+    named: list[str] = field(default_factory=list)
+    sides: frozenset[str] = frozenset()
+    paused: frozenset[str] = frozenset()
 
-    def version(self) -> int:
-        return self.number
+    def look(self) -> Look:
+        return Look(self.now_ms(), self.number, self.sides, self.paused)
 
-    def live(self) -> list[LiveTask]:
+    def now_ms(self) -> int:
+        """Not the worker's clock."""
+        return self.clock.wall_ms() + 300_000
+
+    def live_page(self, cursor: str | None, size: int) -> LivePage:
         self.reads += 1
-        return list(self.tasks)
+        names = sorted(self.tasks)
+        start = 0 if cursor is None else sum(name <= cursor for name in names)
+        page = names[start : start + size]
+        last = start + size >= len(names)
+        return LivePage(self.now_ms(), [self.tasks[name] for name in page], None if last else page[-1])
+
+    def live_by_id(self, tasks: Sequence[str]) -> list[LiveTask]:
+        self.named += tasks
+        return [self.tasks[task] for task in tasks if task in self.tasks]
+
+    def set(self, *tasks: LiveTask) -> list[Change]:
+        """Changes tasks. Returns what the feed says of it."""
+        self.tasks.update((task.id, task) for task in tasks)
+        return self.announced([task.id for task in tasks])
+
+    def end(self, *tasks: str) -> list[Change]:
+        for task in tasks:
+            self.tasks.pop(task, None)
+        return self.announced(list(tasks))
+
+    def announced(self, tasks: list[str]) -> list[Change]:
+        self.number += len(tasks)
+        return [Change("task", task) for task in tasks]
 
 
 class NoFeed:
@@ -48,43 +85,58 @@ class NoFeed:
         return b"", []
 
 
-@dataclass
 class Watch:
-    registry: Registry = field(default_factory=Registry)
-    clock: VirtualClock = field(default_factory=VirtualClock)
-    told: list[list[LaneInfo]] = field(default_factory=list)
-    overrides: Mapping[str, bytes] = field(default_factory=dict)
+    """One worker's watcher, its rounds made by hand."""
 
-    settings: WatchSettings = field(default_factory=lambda: WatchSettings(max_lanes=3))
+    def __init__(
+        self, *tasks: LiveTask, max_lanes: int = 100, tiers: tuple[Tier, ...] = TIERS, page: int = 200
+    ) -> None:
+        self.clock = VirtualClock()
+        self.registry = Registry(self.clock, {task.id: task for task in tasks})
+        self.told: list[LanesChanged] = []
+        self.peers = [Peer("me")]
+        lanes = LiveLaneSettings("me", tiers, rotation=RotationSettings(max_lanes=max_lanes, hold_s=0.0))
+        self.watcher = LaneWatcher(
+            self.registry,
+            NoFeed(),
+            TOPICS,
+            self.told.append,
+            lambda: self.peers,
+            self.clock,
+            WatchSettings(lanes, page_tasks=page),
+        )
+        self.rounds(2 + len(tasks) // page)
 
-    def __post_init__(self) -> None:
-        self.watcher = LaneWatcher(self.registry, NoFeed(), TOPICS, self.tell, self.clock, self.settings)
-
-    def tell(self, changed: LanesChanged) -> None:
-        self.told.append(list(changed.lanes))
-        self.overrides = changed.overrides
+    def rounds(self, count: int = 1, after_s: float = 0.01) -> None:
+        """Rounds in which the feed says nothing."""
+        for _ in range(count):
+            self.clock.advance(after_s)
+            self.watcher.round([])
 
     def own(self) -> list[str]:
-        return [lane.task for lane in self.told[-1] if lane.kind == LaneKind.OWN]
+        return [lane.task for lane in self.told[-1].lanes if lane.kind == LaneKind.OWN]
+
+    def names(self) -> list[str]:
+        return [lane.name for lane in self.told[-1].lanes]
 
 
 def test_standing_lanes_are_held_always() -> None:
     watch = Watch()
-    watch.watcher.look(changes=False)
-    assert watch.told == [standing_lanes(TOPICS)]
+    assert watch.told[-1].lanes == standing_lanes(TOPICS)
     assert len(standing_lanes(TOPICS)) == 2 + 15
 
 
 def test_edited_messages_are_told_of_tasks_in_every_lane() -> None:
     override = encode_override(3, {"body": "new"}).encode()
-    watch = Watch(Registry([live("own"), live("small", shared=True)]))
-    watch.watcher.look(changes=False)
-    assert watch.overrides == {}
-    watch.registry.tasks = [live("own", override=override), live("small", shared=True, override=override)]
-    watch.registry.number += 1
-    watch.watcher.look(changes=False)
+    watch = Watch(live("own"), live("small", shared=True))
+    assert watch.told[-1].overrides == {}
+    watch.watcher.round(
+        watch.registry.set(live("own", override=override), live("small", shared=True, override=override))
+    )
     message = bytes(encode_message({"body": "new"}))
-    assert watch.overrides == {"own": message, "small": message}
+    assert watch.told[-1].overrides == {"own": message, "small": message}
+    watch.watcher.round(watch.registry.end("own"))
+    assert watch.told[-1].overrides == {"small": message}
 
 
 @pytest.mark.parametrize(
@@ -103,49 +155,188 @@ def test_edited_messages_are_told_of_tasks_in_every_lane() -> None:
 )
 def test_only_lanes_that_may_be_sent_now_are_held(fields: dict[str, object], held: bool) -> None:
     watch = Watch()
-    watch.registry.tasks = [live("x", **fields)]
-    watch.watcher.look(changes=True)
+    watch.watcher.round(watch.registry.set(live("x", **fields)))
     assert watch.own() == (["x"] if held else [])
 
 
-def test_without_a_change_nothing_is_read_or_told_again() -> None:
-    watch = Watch()
-    for _ in range(5):
-        watch.watcher.look(changes=False)
-    assert watch.registry.reads == 1
-    assert len(watch.told) == 1
+def test_of_ten_thousand_tasks_a_change_reads_one() -> None:
+    watch = Watch(*(live(f"x{number}") for number in range(10_000)))
+    assert len(watch.told[-1].lanes) == 17 + 100
+    reads, watch.registry.named = watch.registry.reads, []
+    watch.watcher.round(watch.registry.set(live("new")))
+    assert watch.registry.named == ["new"]
+    assert watch.registry.reads == reads
+    assert "new" in watch.own()
+
+
+def test_without_a_change_nothing_is_told_again_and_all_tasks_are_read_now_and_then() -> None:
+    watch = Watch(*(live(f"x{number}") for number in range(10)), page=5)
+    told, reads = len(watch.told), watch.registry.reads
+    watch.rounds(60, after_s=0.5)
+    assert len(watch.told) == told
+    assert 4 <= watch.registry.reads - reads <= 6
+
+
+def test_a_task_that_changed_is_told_of_by_another_object() -> None:
+    """Which unparks its lane, and no other."""
+    watch = Watch(live("x"), live("y"))
+    before = {lane.task: lane for lane in watch.told[-1].lanes}
+    watch.watcher.round(watch.registry.set(live("x")))
+    after = {lane.task: lane for lane in watch.told[-1].lanes}
+    assert after["x"] is not before["x"]
+    assert after["y"] is before["y"]
 
 
 def test_a_change_the_feed_missed_shows_in_the_version() -> None:
     watch = Watch()
-    watch.watcher.look(changes=False)
-    watch.registry.tasks = [live("x")]
-    watch.registry.number += 1
-    watch.watcher.look(changes=False)
+    watch.registry.set(live("x"))
+    watch.rounds(2, after_s=1.0)
     assert watch.own() == ["x"]
-
-
-def test_a_scheduled_task_is_held_from_its_start_without_any_change() -> None:
-    watch = Watch()
-    watch.registry.tasks = [live("x", state="scheduled", start_ms=watch.clock.wall_ms() + 5_000)]
-    watch.watcher.look(changes=True)
+    watch.registry.end("x")
+    watch.rounds(2, after_s=1.0)
     assert watch.own() == []
-    watch.clock.advance(5.1)
-    watch.watcher.look(changes=False)
+
+
+def test_a_change_that_did_not_count_shows_when_all_tasks_were_read() -> None:
+    watch = Watch(live("x"))
+    watch.registry.tasks = {"y": live("y")}
+    watch.rounds(20, after_s=1.0)
+    assert watch.own() == ["y"]
+
+
+def test_a_scheduled_task_is_held_from_its_start_by_the_registrys_time() -> None:
+    watch = Watch()
+    watch.watcher.round(watch.registry.set(live("x", state="scheduled", start_ms=watch.registry.now_ms() + 5_000)))
+    assert watch.own() == []
+    watch.rounds(1, after_s=4.9)
+    assert watch.own() == []
+    watch.rounds(1, after_s=0.2)
     assert watch.own() == ["x"]
 
 
-def test_when_there_are_too_many_those_with_something_pending_come_first_and_no_tier_is_left_out() -> None:
-    done = [live(f"done{n}", finals=10) for n in range(5)]
-    high = [live(f"high{n}", finals=n) for n in range(5)]
-    low = [live("low", tier="low", finals=9)]
-    chosen = [task.id for task in working_set([*done, *high, *low], 3)]
-    assert chosen == ["high0", "low", "high1"]
+def test_where_lanes_take_turns_those_that_wait_are_told_with_what_waits_in_them() -> None:
+    watch = Watch(*(live(f"x{number}") for number in range(10)), max_lanes=4)
+    watch.rounds(2, after_s=1.0)
+    waiting = {lane.name: lane.targets for lane in watch.told[-1].waiting}
+    assert waiting == {f"lane/x{number}": 10 for number in range(10) if f"x{number}" not in watch.own()}
+    assert len(waiting) == 6
+
+
+def test_lanes_take_turns_by_what_was_sent_of_them() -> None:
+    watch = Watch(*(live(f"x{number}", total=10_000, published=10_000) for number in range(8)), max_lanes=4)
+    sent = dict.fromkeys(watch.registry.tasks, 0)
+    for _ in range(40):
+        for name in watch.own():
+            sent[name] += 200
+            watch.registry.tasks[name] = watch.registry.tasks[name]._replace(finals=sent[name])
+        watch.rounds(1, after_s=1.0)
+    assert max(sent.values()) - min(sent.values()) <= 1_000
+
+
+def test_a_new_task_is_attached_before_anything_is_known_to_be_published() -> None:
+    watch = Watch(*(live(f"x{number}") for number in range(200)))
+    watch.watcher.round(watch.registry.set(live("new", sealed=False, published=0, total=0)))
+    assert "new" in watch.own()
 
 
 def test_a_worker_of_some_tiers_holds_no_lanes_of_others() -> None:
-    watch = Watch(settings=WatchSettings(tiers=(Tier.LOW,)))
-    watch.registry.tasks = [live("x"), live("y", tier="low")]
-    watch.watcher.look(changes=True)
+    watch = Watch(live("x"), live("y", tier="low"), tiers=(Tier.LOW,))
     assert watch.own() == ["y"]
-    assert {lane.tier for lane in watch.told[-1]} == {"low"}
+    assert {lane.tier for lane in watch.told[-1].lanes} == {"low"}
+
+
+def test_without_knowing_of_the_workers_no_lane_of_a_task_is_held() -> None:
+    watch = Watch(live("x"))
+    watch.peers = []
+    watch.rounds(1, after_s=1.0)
+    assert watch.own() == []
+
+
+def test_every_lane_is_held_by_two_and_by_others_when_one_of_them_goes() -> None:
+    workers = [f"w{number}" for number in range(5)]
+    tasks = [live(f"x{number}", tier=tier) for tier in TIERS for number in range(200)]
+    tasks = [task._replace(id=f"{task.tier}-{task.id}") for task in tasks]
+    watches = {}
+    for me in workers:
+        watches[me] = lanes = LiveLanes(LiveLaneSettings(me, division=DivisionSettings(lanes_each=10)))
+        lanes.meet([Peer(worker) for worker in workers], 0)
+        lanes.put(tasks, 0, told=False)
+        lanes.rotation.choose(0.0, rotate=False)
+        while lanes.rotation.more:
+            lanes.rotation.choose(0.0, rotate=False)
+    holders = Counter(lane.task for lanes in watches.values() for lane in lanes.attached())
+    assert set(holders.values()) == {2}
+    assert len(holders) == 600
+    assert all({lane.tier for lane in lanes.attached()} == set(TIERS) for lanes in watches.values())
+
+    gone = watches.pop("w0")
+    for lanes in watches.values():
+        lanes.meet([Peer(worker) for worker in watches], 0)
+        lanes.rotation.choose(1.0, rotate=False)
+    after = Counter(lane.task for lanes in watches.values() for lane in lanes.attached())
+    assert set(after.values()) == {2}
+    moved = [task for task in after if after[task] != holders[task]]
+    assert not moved
+    assert len(gone.attached()) < 400
+
+
+def test_the_others_leave_a_small_new_task_to_its_first_holder_for_a_while() -> None:
+    held: list[list[str]] = []
+    for me in ("w0", "w1"):
+        lanes = LiveLanes(LiveLaneSettings(me))
+        lanes.meet([Peer("w0"), Peer("w1")], 0)
+        lanes.put([live("small", expected=100), live("large", expected=100_000)], 1_000, told=True)
+        lanes.rotation.choose(0.0, rotate=False)
+        held.append(sorted(lane.task for lane in lanes.attached()))
+        lanes.wake(3_000)
+        lanes.rotation.choose(0.0, rotate=False)
+        assert sorted(lane.task for lane in lanes.attached()) == ["large", "small"]
+    assert sorted(held) == [["large"], ["large", "small"]]
+
+
+def test_lanes_of_a_paused_channel_are_let_go_of() -> None:
+    watch = Watch(live("x", channel="sms"), live("y"))
+    watch.registry.sides = frozenset({TOPICS.side_lane("shop", "sms"), TOPICS.side_lane("shop", "null")})
+    watch.rounds(1, after_s=1.0)
+    assert set(watch.registry.sides) < set(watch.names())
+    watch.registry.paused = frozenset({"sms"})
+    watch.watcher.round([Change("globals")])
+    assert watch.own() == ["y"]
+    assert TOPICS.side_lane("shop", "sms") not in watch.names()
+    assert TOPICS.side_lane("shop", "null") in watch.names()
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 7),
+        st.sampled_from(["set", "pause", "end", "missed", "share"]),
+        st.integers(0, 30),
+    ),
+    max_size=30,
+)
+
+
+@settings(deadline=None)
+@given(STEPS)
+def test_what_is_known_from_changes_is_what_is_known_from_reading_all(steps: list[tuple[int, str, int]]) -> None:
+    watch = Watch(page=3)
+    for number, what, finals in steps:
+        task, name = live(f"x{number}", finals=finals, total=30, published=30), f"x{number}"
+        match what:
+            case "set":
+                changes = watch.registry.set(task)
+            case "pause":
+                changes = watch.registry.set(task._replace(state="paused"))
+            case "share":
+                changes = watch.registry.set(task._replace(shared=True))
+            case "end":
+                changes = watch.registry.end(name)
+            case _:
+                watch.registry.set(task)
+                changes = []
+        watch.clock.advance(0.5)
+        watch.watcher.round(changes)
+    watch.rounds(6, after_s=1.1)
+    afresh = Watch(*watch.registry.tasks.values(), page=3)
+    assert sorted(watch.own()) == sorted(afresh.own())
+    assert {lane.task: lane for lane in watch.told[-1].lanes} == {lane.task: lane for lane in afresh.told[-1].lanes}

@@ -1,0 +1,253 @@
+"""The live tasks as this worker knows them, and which of their lanes it should be attached to."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import msgspec
+
+from backends.task_rows import LiveTask
+from dispatcher.control import override_message
+from dispatcher.division import Division, DivisionSettings, RoughCount, holders_for
+from dispatcher.lease import LaneKind
+from dispatcher.ports import LaneInfo, WaitingLane
+from dispatcher.rotation import Need, Rotation, RotationSettings
+from dispatcher.tier import TIERS, Tier
+from dispatcher.topics import stable_hash
+
+ALL_TIERS = tuple(map(str, TIERS))
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """A worker that is there. tiers: those whose lanes it holds."""
+
+    id: str
+    tiers: tuple[str, ...] = ALL_TIERS
+
+
+@dataclass(frozen=True)
+class LiveLaneSettings:
+    """me: this worker. fresh_ms: a task just accepted is taken to have something to send for so long, though nothing is
+    known to be published. late_ms: how long the other holders leave a new task of at most late_targets to the first
+    one, which will be done with it before; attaching costs as much as sending it."""
+
+    me: str
+    tiers: tuple[Tier, ...] = TIERS
+    division: DivisionSettings = field(default_factory=DivisionSettings)
+    rotation: RotationSettings = field(default_factory=RotationSettings)
+    fresh_ms: int = 5_000
+    late_ms: int = 2_000
+    late_targets: int = 2_000
+
+
+class _Known:
+    """What is known of one task. place: of this worker among the holders of its lane. holders: how many it
+    needed at most for what was pending. open: may be sent now. due_ms: when it is to be looked at again, 0: never."""
+
+    __slots__ = ("due_ms", "fresh_until_ms", "hash", "holders", "info", "late_until_ms", "open", "place", "task")
+
+    def __init__(self, task: LiveTask) -> None:
+        self.task = task
+        self.hash = stable_hash(task.id)
+        self.info = lane_of(task)
+        self.place = 0
+        self.holders = 0
+        self.open = False
+        self.fresh_until_ms = 0
+        self.late_until_ms = 0
+        self.due_ms = 0
+
+
+class LiveLanes:
+    """Not safe for threads. Times are Redis' (ms), but for the turns of the rotation. overrides: by task, the edited
+    message encoded as in an envelope."""
+
+    def __init__(self, settings: LiveLaneSettings) -> None:
+        self.overrides: dict[str, bytes] = {}
+        self.rotation = Rotation(settings.rotation)
+        self.paused: frozenset[str] = frozenset()
+        self._settings = settings
+        self._known: dict[str, _Known] = {}
+        self._due: list[tuple[int, str]] = []
+        self._divisions = {str(tier): Division((), settings.me) for tier in TIERS}
+        self._holders = dict.fromkeys(map(str, TIERS), 1)
+        self._open = 0
+        self._rough = RoughCount()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def ids(self) -> set[str]:
+        """Of all live tasks."""
+        return set(self._known)
+
+    # ------------------------------------------------------------- what is told
+    def put(self, tasks: Iterable[LiveTask], now_ms: int, *, told: bool) -> None:
+        """Tasks as they are now. told: something about them has changed just now, as the feed says."""
+        for task in tasks:
+            known = self._known.get(task.id)
+            if known is None:
+                known = self._known[task.id] = self._new(task, now_ms, told)
+            else:
+                self._renew(known, task, told)
+            self._note_override(task)
+            self._judge(known, now_ms)
+        self._follow_count(now_ms)
+
+    def drop(self, tasks: Iterable[str]) -> None:
+        """Tasks that have ended."""
+        for task in tasks:
+            known = self._known.pop(task, None)
+            if known is not None:
+                self._open -= known.open
+                self.rotation.drop(task)
+                self.overrides.pop(task, None)
+
+    def meet(self, peers: Sequence[Peer], now_ms: int) -> bool:
+        """The workers there are, this one among them. Returns whether that is news."""
+        divisions = {
+            str(tier): Division([peer.id for peer in peers if tier in peer.tiers], self._settings.me) for tier in TIERS
+        }
+        before = {tier: division.workers for tier, division in self._divisions.items()}
+        if before == {tier: division.workers for tier, division in divisions.items()}:
+            return False
+        self._divisions = divisions
+        self._count_holders()
+        for known in self._known.values():
+            known.place = self._divisions[known.task.tier].place(known.hash)
+            known.holders = 0
+        self.judge_all(now_ms)
+        return True
+
+    def pause(self, channels: frozenset[str], now_ms: int) -> bool:
+        """The channels that are paused. Returns whether that is news."""
+        if channels == self.paused:
+            return False
+        self.paused = channels
+        self.judge_all(now_ms)
+        return True
+
+    def wake(self, now_ms: int) -> None:
+        """Looks again at what is due: starts, ends of a lifetime."""
+        while self._due and self._due[0][0] <= now_ms:
+            due_ms, task = heappop(self._due)
+            known = self._known.get(task)
+            if known is not None and known.due_ms == due_ms:
+                known.due_ms = 0
+                self._judge(known, now_ms)
+
+    @property
+    def next_ms(self) -> int | None:
+        """When `wake` has something to do."""
+        return self._due[0][0] if self._due else None
+
+    # ------------------------------------------------------------- what follows
+    def attached(self) -> list[LaneInfo]:
+        """The chosen lanes."""
+        known = self._known
+        return [known[name].info for name in self.rotation.chosen]
+
+    def busy(self) -> list[str]:
+        """The chosen ones of them that have something to send."""
+        return [name for name, lane in self.rotation.chosen.items() if lane.need <= Need.BUSY]
+
+    def waiting(self) -> list[WaitingLane]:
+        """Lanes of which this worker is the first holder and that wait for their turn."""
+        tasks = (self._known[name].task for name in self.rotation.waiting())
+        return [WaitingLane(task.lane, task.tier, task.pending) for task in tasks if task.pending]
+
+    def holds(self, lane: str, tier: Tier) -> bool:
+        """Whether this worker is a holder of a lane that many tasks share."""
+        return self._divisions[str(tier)].place(stable_hash(lane)) < self._holders[str(tier)]
+
+    def judge_all(self, now_ms: int) -> None:
+        """Decides anew on every lane."""
+        for known in self._known.values():
+            self._judge(known, now_ms)
+
+    # ------------------------------------------------------------- inside
+    def _new(self, task: LiveTask, now_ms: int, told: bool) -> _Known:
+        known = _Known(task)
+        known.place = self._divisions[task.tier].place(known.hash)
+        if told:
+            known.fresh_until_ms = max(now_ms, task.start_ms) + self._settings.fresh_ms
+            if 0 <= task.expected <= self._settings.late_targets:
+                known.late_until_ms = max(now_ms, task.start_ms) + self._settings.late_ms
+        return known
+
+    def _renew(self, known: _Known, task: LiveTask, told: bool) -> None:
+        """A lane of which the feed speaks is told of with another object, which unparks it."""
+        before, known.task = known.task, task
+        self.rotation.served(task.id, task.finals - before.finals)
+        if task.tier != before.tier:
+            known.place = self._divisions[task.tier].place(known.hash)
+        if told or (task.tier, task.weight, task.lane) != (before.tier, before.weight, before.lane):
+            known.info = lane_of(task)
+
+    def _note_override(self, task: LiveTask) -> None:
+        if task.override:
+            self.overrides[task.id] = override_message(task.override)
+
+    def _judge(self, known: _Known, now_ms: int) -> None:
+        task = known.task
+        is_open = not task.shared and task.channel not in self.paused and dispatching(task, now_ms)
+        self._open += is_open - known.open
+        known.open = is_open
+        need = self._need(known, now_ms) if is_open and task.tier in self._settings.tiers else None
+        if need is None:
+            self.rotation.drop(task.id)
+        else:
+            self.rotation.put(task.id, need, Tier(task.tier), task.weight, task.chunk)
+        self._look_again(known, now_ms)
+
+    def _need(self, known: _Known, now_ms: int) -> Need | None:
+        pending = known.task.pending
+        known.holders = max(known.holders, holders_for(pending, self._settings.division))
+        if known.place >= max(self._holders[known.task.tier], known.holders) or (
+            known.place > 0 and known.late_until_ms > now_ms
+        ):
+            return None
+        busy = pending > 0 or (known.fresh_until_ms > now_ms and not known.task.sealed)
+        if known.place == 0:
+            return Need.BUSY_FIRST if busy else Need.IDLE_FIRST
+        return Need.BUSY if busy else Need.IDLE
+
+    def _look_again(self, known: _Known, now_ms: int) -> None:
+        task = known.task
+        times = (task.start_ms, task.expires_ms, known.late_until_ms, known.fresh_until_ms)
+        due_ms = min((time_ms for time_ms in times if time_ms > now_ms), default=0)
+        if due_ms and due_ms != known.due_ms:
+            heappush(self._due, (due_ms, task.id))
+        known.due_ms = due_ms
+
+    def _follow_count(self, now_ms: int) -> None:
+        if self._rough.follow(self._open) and self._count_holders():
+            self.judge_all(now_ms)
+
+    def _count_holders(self) -> bool:
+        before, settings = dict(self._holders), self._settings.division
+        for tier, division in self._divisions.items():
+            self._holders[tier] = division.holders(self._rough.value, settings)
+        return before != self._holders
+
+
+def dispatching(task: LiveTask, now_ms: int) -> bool:
+    """Whether envelopes of the task may be sent now, as far as time and controls say."""
+    if task.state not in ("running", "scheduled") or task.start_ms > now_ms:
+        return False
+    if task.expires_ms and task.expires_ms <= now_ms:
+        return False
+    return task.sealed or not task.hold
+
+
+def lane_of(task: LiveTask) -> LaneInfo:
+    """The lane of its own."""
+    return LaneInfo(
+        name=task.lane,
+        kind=LaneKind.OWN,
+        tier=task.tier,
+        weight=max(1, task.weight),
+        chunk=task.chunk,
+        task=task.id,
+        channel=task.channel,
+    )

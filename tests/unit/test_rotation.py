@@ -1,0 +1,138 @@
+"""The working set: what has something to send comes first, and takes turns where there is not room for all."""
+
+import pytest
+
+from dispatcher.rotation import Need, Rotation, RotationSettings
+from dispatcher.tier import Tier
+
+
+def rotation(**settings: int | float) -> Rotation:
+    return Rotation(RotationSettings(**settings))  # type: ignore[arg-type]
+
+
+def put(turns: Rotation, names: list[str], need: Need = Need.BUSY_FIRST, tier: Tier = Tier.HIGH) -> None:
+    for name in names:
+        turns.put(name, need, tier, 1_000, 10)
+
+
+def named(prefix: str, count: int) -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+def test_all_are_attached_where_there_is_room() -> None:
+    turns = rotation(max_lanes=10)
+    put(turns, named("busy", 4))
+    put(turns, named("idle", 6), Need.IDLE_FIRST)
+    assert turns.choose(0.0, rotate=False)
+    assert set(turns.chosen) == {*named("busy", 4), *named("idle", 6)}
+    assert not turns.choose(1.0, rotate=True)
+
+
+def test_lanes_with_something_to_send_go_before_idle_ones_and_own_before_those_of_others() -> None:
+    turns = rotation(max_lanes=3)
+    put(turns, ["idle"], Need.IDLE_FIRST)
+    put(turns, ["other"], Need.BUSY)
+    put(turns, ["own1", "own2"], Need.BUSY_FIRST)
+    turns.choose(0.0, rotate=False)
+    assert set(turns.chosen) == {"own1", "own2", "other"}
+    turns.put("own1", Need.IDLE_FIRST, Tier.HIGH, 1_000, 10)
+    turns.drop("other")
+    turns.choose(1.0, rotate=False)
+    assert set(turns.chosen) == {"own2", "idle", "own1"}
+
+
+def test_no_tier_is_left_out() -> None:
+    turns = rotation(max_lanes=9)
+    put(turns, named("high", 50))
+    put(turns, named("medium", 50), tier=Tier.MEDIUM)
+    put(turns, ["low"], tier=Tier.LOW)
+    turns.choose(0.0, rotate=True)
+    assert {tier: sum(lane.tier == tier for lane in turns.chosen.values()) for tier in Tier} == {
+        Tier.HIGH: 4,
+        Tier.MEDIUM: 4,
+        Tier.LOW: 1,
+    }
+
+
+def test_a_new_lane_is_attached_at_once_though_all_places_are_taken() -> None:
+    turns = rotation(max_lanes=20)
+    put(turns, named("old", 100))
+    turns.choose(0.0, rotate=True)
+    put(turns, ["new"])
+    turns.choose(0.1, rotate=False)
+    assert "new" in turns.chosen
+    assert len(turns.chosen) == 21
+    turns.choose(1.0, rotate=True)
+    assert len(turns.chosen) == 20
+
+
+def test_lanes_are_attached_a_few_at_a_time() -> None:
+    turns = rotation(max_lanes=100, attach_at_once=30)
+    put(turns, named("busy", 100))
+    sizes = []
+    while turns.choose(0.0, rotate=False):
+        sizes.append(len(turns.chosen))
+    assert sizes == [30, 60, 90, 100]
+    assert not turns.more
+
+
+def test_a_lane_stays_for_a_while_and_few_are_exchanged_at_once() -> None:
+    turns = rotation(max_lanes=16, hold_s=2.0, swap_part=8)
+    put(turns, named("lane", 64))
+    turns.choose(0.0, rotate=True)
+    first = set(turns.chosen)
+    for name in first:
+        turns.served(name, 1_000)
+    turns.choose(1.0, rotate=True)
+    assert set(turns.chosen) == first
+    turns.choose(2.0, rotate=True)
+    assert len(first - set(turns.chosen)) == 2
+
+
+def test_a_lane_stays_that_is_not_ahead_by_an_envelope() -> None:
+    turns = rotation(max_lanes=4, hold_s=0.0)
+    put(turns, named("lane", 8))
+    turns.choose(0.0, rotate=True)
+    first = set(turns.chosen)
+    for name in first:
+        turns.served(name, 10)
+    assert not turns.choose(1.0, rotate=True)
+
+
+def test_a_late_lane_does_not_make_up_for_the_past() -> None:
+    turns = rotation(max_lanes=2, hold_s=0.0, swap_part=1)
+    put(turns, named("old", 4))
+    for second in range(20):
+        turns.choose(float(second), rotate=True)
+        for name in list(turns.chosen):
+            turns.served(name, 100)
+    put(turns, ["late"])
+    served = dict.fromkeys([*named("old", 4), "late"], 0)
+    for second in range(20, 70):
+        turns.choose(float(second), rotate=True)
+        for name in list(turns.chosen):
+            turns.served(name, 100)
+            served[name] += 100
+    assert max(served.values()) - min(served.values()) <= 400
+
+
+@pytest.mark.parametrize("places", [100, 250])
+def test_a_thousand_lanes_take_turns_fairly_within_a_minute(places: int) -> None:
+    """2,000 targets a second, chunks of 20, drawn by the lanes that are furthest behind of those attached."""
+    turns = rotation(max_lanes=places)
+    names = named("lane", 1_000)
+    put(turns, names)
+    sent = dict.fromkeys(names, 0)
+    exchanged = 0
+    for second in range(60):
+        before = set(turns.chosen)
+        turns.choose(float(second), rotate=True)
+        exchanged += len(set(turns.chosen) - before)
+        for _ in range(100):
+            name = min(turns.chosen, key=sent.__getitem__)
+            sent[name] += 20
+            turns.served(name, 20)
+    total, squares = sum(sent.values()), sum(value * value for value in sent.values())
+    jain = total * total / (len(names) * squares)
+    assert jain >= (0.95 if places == 250 else 0.8)
+    assert exchanged <= 60 * 64 + places
