@@ -89,7 +89,9 @@ class _Check:
             gaps = [gap for tier in figures.by_tier if (gap := figures.gap(tier, self._from_us, self._to_us))]
             worst = max((gap.part for gap in gaps), default=0.0)
             met = worst <= expected.max_gap
-            yield Checked(f"longest gap {self._when}", f"at most {expected.max_gap:g} of the bound", f"{worst:.2f}", met)
+            yield Checked(
+                f"longest gap {self._when}", f"at most {expected.max_gap:g} of the bound", f"{worst:.2f}", met
+            )
         if expected.max_repeats is not None:
             repeats = figures.journal.repeats
             yield Checked("repeats", f"at most {expected.max_repeats}", str(repeats), repeats <= expected.max_repeats)

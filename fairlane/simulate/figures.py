@@ -50,9 +50,7 @@ class Figures:
             for tier, amounts in self.by_tier.items()
         }
         parts = [laws.shares({tier: sent[tier][place] for tier in sent}) for place in range(self.count)]
-        return Windows(
-            self.scenario.window_s, sent, {tier: [round(part[tier], 2) for part in parts] for tier in sent}
-        )
+        return Windows(self.scenario.window_s, sent, {tier: [round(part[tier], 2) for part in parts] for tier in sent})
 
     def tiers(self) -> dict[str, TierFigure]:
         sent = {tier: sum(amount.targets for amount in amounts) for tier, amounts in self.by_tier.items()}
@@ -80,7 +78,9 @@ class Figures:
             for amount in self.journal.sent
             if from_us <= amount.at_us < to_us
         ]
-        arrivals = {tier: [(max(one.at_us, from_us), one.targets) for one in self.journal.published if one.tier == tier]}
+        arrivals = {
+            tier: [(max(one.at_us, from_us), one.targets) for one in self.journal.published if one.tier == tier]
+        }
         arrivals[tier].append((from_us, -sum(one.targets for one in self.by_tier[tier] if one.at_us < from_us)))
         return laws.longest_gap(turns, {tier: sorted(arrivals[tier])}, tier, self.weights)
 
@@ -89,9 +89,9 @@ class Figures:
         return None if gap is None else GapFigure(gap.targets, round(gap.bound, 1), gap.at_us / 1e6)
 
     # ------------------------------------------------------------- tasks within a tier
-    def jain(self, tier: str, from_us: int = 0, to_us: int | None = None, window_us: int = 0) -> float | None:
-        """The lowest index of a tier's tasks: over the whole time if window_us is 0 and a time is given, else by
-        windows, of those tasks that had backlog all through and are held by no cap of their own."""
+    def jain(self, tier: str, from_us: int = 0, to_us: int | None = None) -> float | None:
+        """The index of a tier's tasks from one moment to another, or else the lowest of any stretch long enough: of
+        those tasks that had backlog all through and are held by no cap of their own."""
         if to_us is not None:
             return self._jain_between(tier, from_us, to_us, 0)
         found = [
@@ -114,12 +114,15 @@ class Figures:
 
     def _tasks_of(self, tier: str) -> list[str]:
         """Those with lanes of their own (in a shared lane the law holds for the lane), without caps, never changed."""
+        if self.scenario.sharing == "apps":
+            return []
+        paused = {name for change in self.scenario.changes for name in change.channel_paused or {}}
         changed = [change.task for change in self.scenario.changes if change.task]
         return [
             name
             for name, task in self.run.service.tasks.items()
             if str(task.spec.tier) == tier
-            and not (task.shared or task.spec.cap.rate or self._is_capped(name))
+            and not (task.shared or task.spec.cap.rate or task.spec.channel in paused or self._is_capped(name))
             and not any(name == one or (one.endswith("*") and name.startswith(one[:-1])) for one in changed)
         ]
 
@@ -143,7 +146,6 @@ class Figures:
     # ------------------------------------------------------------- caps
     def use(self, from_us: int = 0, to_us: int | None = None) -> float | None:
         """Of the capacity, while there is demand."""
-        capacity = self.scenario.capacity.rate
         step_us = max(LEAST_WINDOW_US, min(1_000_000, self.window_us))
         count = self.end_us // step_us
         granted = laws.sums_by_window(_doses(self.journal.granted), step_us, count)
@@ -152,8 +154,16 @@ class Figures:
         first, last = from_us // step_us, min(count, (self.end_us if to_us is None else to_us) // step_us)
         # The first second is the workers' start.
         first = max(first, -(-laws.SECOND_US // step_us))
-        used = laws.capacity_used(granted[first:last], backlog[first:last], capacity, step_us)
+        worth = [self._worth(place * step_us, step_us) for place in range(count)]
+        used = laws.capacity_used(granted[first:last], backlog[first:last], worth[first:last])
         return None if used is None else round(used, 4)
+
+    def _worth(self, from_us: int, step_us: int) -> int:
+        """Targets that the capacity allows in a window; 0 while there is none."""
+        rate = 0
+        for at_us, cap in self.run.service.caps["total"]:
+            rate = cap.rate if at_us <= from_us else rate
+        return rate * step_us // laws.SECOND_US
 
     def caps(self) -> dict[str, CapFigure]:
         """Of every cap under which something was granted."""
@@ -212,9 +222,7 @@ class Figures:
     def outcomes(self) -> dict[str, int]:
         """Targets by outcome; pending: without one."""
         tasks = self.run.service.view.tasks
-        counts = {
-            name: sum(state.counts[code] for state in tasks.values()) for code, name in enumerate(OUTCOME_NAMES)
-        }
+        counts = {name: sum(state.counts[code] for state in tasks.values()) for code, name in enumerate(OUTCOME_NAMES)}
         total = sum(self.run.service.accepted.values())
         return {"total": total, **counts, "pending": total - sum(counts.values())}
 
@@ -247,7 +255,9 @@ def result_of(run: Run) -> Result:
     caps = figures.caps()
     for name, cap in caps.items():
         if cap.overshoot > 0:
-            run.service.journal.violate("overshoot", f"{name}: {cap.most_in_1s} granted in a second, {cap.limit} allowed")
+            run.service.journal.violate(
+                "overshoot", f"{name}: {cap.most_in_1s} granted in a second, {cap.limit} allowed"
+            )
     journal, crew = run.service.journal, run.crew
     return Result(
         FORMAT,

@@ -4,7 +4,7 @@ A key is an envelope's identity within its task: sequence and attempt.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from dispatcher.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Status, Want
@@ -151,7 +151,7 @@ class Journal:
                 self.violate("unused", f"{given.task} {sequence}: given back under {given.claim} though it was sent")
                 continue
             del held[key]
-            if self._agenda.now_us < entry.claim.lease_ends_us:
+            if self._agenda.now_us // 1000 < entry.claim.lease_ends_us // 1000:  # The ledger's clock has milliseconds.
                 targets += given.size
             else:
                 self.counts["lapsed"] += given.size
@@ -199,27 +199,27 @@ class Journal:
         worker, at_us = earlier
         self.repeats += 1
         if not self._excused(worker, at_us):
-            self.violate("repeat", f"{task} {sequence}: sent again, though {worker}, which sent it first, never stopped")
+            self.violate(
+                "repeat", f"{task} {sequence}: sent again, though {worker}, which sent it first, never stopped"
+            )
 
     # ------------------------------------------------------------- the end
-    def check_conservation(self, ledger_counts: Mapping[str, int]) -> None:
-        """granted = used + returned + lapsed + held; and the ledger counts the same."""
+    def check_conservation(self, ledger_counts: Mapping[str, int], ledger_holds: int) -> None:
+        """granted = used + returned + lapsed + held, by the journal and by the ledger's own counts (by kind and tier);
+        ledger_holds: targets under live claims."""
         counts = self.counts
-        held = sum(one.size for task in self._held.values() for one in task.values() if not one.called)
-        counts["held"] = held
-        accounted = counts["used"] + counts["returned"] + counts["lapsed"] + held
+        counts["held"] = sum(one.size for task in self._held.values() for one in task.values() if not one.called)
+        accounted = sum(counts[kind] for kind in ("used", "returned", "lapsed", "held"))
         if counts["granted"] != accounted:
             self.violate("conservation", f"{counts['granted']} targets granted, {accounted} accounted for")
-        told = {"granted": 0, "returned": 0}
+        told: Counter[str] = Counter()
         for name, count in ledger_counts.items():
-            kind = name.partition(":")[0]
-            if kind in told:
-                told[kind] += count
-        for kind, count in told.items():
-            if count != counts[kind]:
-                self.violate("conservation", f"the ledger counts {count} targets {kind}, the journal {counts[kind]}")
-
-
-def in_time(amounts: Sequence[Amount], from_us: int, to_us: int) -> list[Amount]:
-    """Those within [from, to)."""
-    return [amount for amount in amounts if from_us <= amount.at_us < to_us]
+            told[name.partition(":")[0]] += count
+        for kind in ("granted", "returned"):
+            if told[kind] != counts[kind]:
+                self.violate(
+                    "conservation", f"the ledger counts {told[kind]} targets {kind}, the journal {counts[kind]}"
+                )
+        accounted = told["used"] + told["returned"] + told["expired"] + ledger_holds
+        if told["granted"] != accounted:
+            self.violate("conservation", f"the ledger granted {told['granted']} targets and accounts for {accounted}")

@@ -65,7 +65,9 @@ def most_in(doses: Sequence[Dose], window_us: int) -> tuple[int, int]:
     return most, since_us
 
 
-def longest_gap(turns: Sequence[Turn], arrivals: Mapping[str, Sequence[Dose]], tier: str, weights: Mapping[str, float]) -> Gap | None:
+def longest_gap(
+    turns: Sequence[Turn], arrivals: Mapping[str, Sequence[Dose]], tier: str, weights: Mapping[str, float]
+) -> Gap | None:
     """The gap of a tier that is largest in units of its bound: (W - w) / w times the targets of the tier's last send,
     plus one largest send of each other tier. arrivals: what became ready to be sent, by tier. None: no such gap."""
     largest = {name: max((turn.targets for turn in turns if turn.tier == name), default=0) for name in weights}
@@ -152,17 +154,19 @@ def _limit(caps: Sequence[Cap], from_us: int, to_us: int) -> float | None:
     return limit + allowance
 
 
-def capacity_used(granted: Sequence[int], backlog: Sequence[int], capacity: int, window_us: int) -> float | None:
+def capacity_used(granted: Sequence[int], backlog: Sequence[int], worth: Sequence[int]) -> float | None:
     """Part of the capacity granted in the windows that had demand all through: more waited at their beginning and at
-    their end than a window's worth. granted, backlog (at the end of each): by window. None if there were none."""
-    worth = capacity * window_us / SECOND_US
+    their end than the window is worth. granted, backlog (at its end), worth (what the capacity allows, 0: no limit): by
+    window. None if there were no such windows."""
     before = [0, *backlog]
     busy = [
-        place for place in range(len(granted)) if before[place] > worth and backlog[place] > worth
+        place
+        for place in range(len(granted))
+        if worth[place] and before[place] > worth[place] and backlog[place] > worth[place]
     ]
-    if not busy or not worth:
+    if not busy:
         return None
-    return sum(granted[place] for place in busy) / (worth * len(busy))
+    return sum(granted[place] for place in busy) / sum(worth[place] for place in busy)
 
 
 def running(amounts: Sequence[int]) -> list[int]:

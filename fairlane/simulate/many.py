@@ -106,7 +106,10 @@ def _batches(seeds: Seeds, processes: int) -> Iterator[list[SeedResult]]:
     last = seeds.first + seeds.count
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(processes, seeds.count), mp_context=context) as pool:
-        waiting = {pool.submit(run_batch, seeds.name, start, last) for start, _ in zip(starts, range(2 * processes))}
+        waiting = {
+            pool.submit(run_batch, seeds.name, start, last)
+            for start, _ in zip(starts, range(2 * processes), strict=False)
+        }
         try:
             while waiting:
                 done, waiting = wait(waiting, return_when=FIRST_COMPLETED)

@@ -1,4 +1,69 @@
-"""Placeholder."""
+"""A run as one HTML file that needs nothing else: no network, no script."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from fairlane.simulate.pictures import shares, task_shares, timeline
 from fairlane.simulate.result import Result
+from fairlane.simulate.tables import sections
+
+FEW_TASKS = 24
+"""So many tasks are told apart in a stacked picture of tasks."""
+STYLE = """
+:root{color-scheme:light dark;--ground:#f4f6f9;--card:#fff;--ink:#1c2430;--soft:#5b6675;--line:#dfe4ea;--good:#1d7a3e;
+--bad:#b3261e}
+@media(prefers-color-scheme:dark){:root{--ground:#0d1117;--card:#141a22;--ink:#eef2f7;--soft:#a5b0bf;--line:#2d3744;
+--good:#67c78a;--bad:#ff8a80}}
+body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
+main{max-width:920px;margin:0 auto;padding:24px 16px 48px}
+h1{font-size:1.7rem;margin:0}h2{font-size:1.15rem;margin:28px 0 8px}p{margin:6px 0}
+.soft{color:var(--soft)}.good{color:var(--good)}.bad{color:var(--bad)}.verdict{font-weight:600}
+section{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px;overflow-x:auto}
+svg{max-width:100%;height:auto;display:block}
+table{border-collapse:collapse;width:100%;font-size:.9rem}
+th,td{text-align:left;padding:5px 12px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}
+th{color:var(--soft);font-weight:600;white-space:nowrap}tr:last-child td{border-bottom:0}
+td{font-variant-numeric:tabular-nums}code{font-size:.9em}
+"""
+
+
 def page(result: Result) -> str:
-    return ""
+    """The whole file."""
+    pictures = [("Shares over time", shares(result))]
+    if len(result.tasks) <= FEW_TASKS:
+        pictures.append(("Tasks on top of each other", task_shares(result)))
+    pictures.append(("Tasks over time", timeline(result)))
+    shown = [f"<h2>{escape(title)}</h2>\n<section>{svg}</section>" for title, svg in pictures]
+    tables = [
+        f"<h2>{escape(title)}</h2>\n<section>{_table(rows)}</section>" for title, rows in sections(result) if rows
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(result.scenario)}, seed {result.seed}</title>\n<style>{STYLE}</style>\n"
+        f"</head>\n<body>\n<main>\n{_head(result)}\n" + "\n".join([*shown, *tables]) + "\n</main>\n</body>\n</html>"
+    )
+
+
+def _head(result: Result) -> str:
+    verdict = "Everything held" if result.good else "Something did not hold"
+    use = "" if result.use is None else f" {result.use:.1%} of the capacity was used while there was demand."
+    return (
+        f"<h1>{escape(result.scenario)}</h1>\n<p>{escape(result.about)}</p>\n"
+        f'<p class="verdict {"good" if result.good else "bad"}">{verdict}.</p>\n'
+        f'<p class="soft">{result.ran_s:,.1f} s of virtual time.{use} '
+        f"Run again: <code>{escape(result.replay)}</code></p>"
+    )
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in rows[0])
+    body = "\n".join(f"<tr>{''.join(_cell(value) for value in row.values())}</tr>" for row in rows)
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return f'<td class="{"good" if value else "bad"}">{"yes" if value else "no"}</td>'
+    return f"<td>{escape(str(value))}</td>"

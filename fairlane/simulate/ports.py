@@ -108,14 +108,14 @@ class SimPublisher:
 
 
 class SimDeadLetters:
-    """Implements dispatcher.ports.DeadLetters; they are only counted."""
+    """Implements dispatcher.ports.DeadLetters; only their targets are counted."""
 
     def __init__(self, network: Network) -> None:
         self.count = 0
         self._network = network
 
     def publish(self, letter: DeadLetter, done: Done) -> None:
-        self.count += 1
+        self.count += max(1, len(letter.targets))
         self._network.receipt(done, None, 1, 4)
 
 

@@ -39,7 +39,9 @@ class _Maker:
             "until": "done",
             "claim_ms": random.choice([4_000, 6_000]),
             "capacity": self._with_burst(capacity),
-            "tiers": random.choice([dict(zip(TIERS, (6, 3, 1), strict=True)), {t: random.randint(1, 9) for t in TIERS}]),
+            "tiers": random.choice(
+                [dict(zip(TIERS, (6, 3, 1), strict=True)), {t: random.randint(1, 9) for t in TIERS}]
+            ),
             "tasks": tasks,
             "workers": self._workers(),
             "channels": {"push": self._channel(), "mail": self._channel()},

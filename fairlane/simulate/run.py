@@ -1,8 +1,9 @@
 """One run of a scenario: what arrives, joins, leaves, stalls and dies when."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from dispatcher.engine import EnginePorts
 from dispatcher.engine_settings import EngineSettings
@@ -57,7 +58,9 @@ class Run:
         """Until all is done or the time is over."""
         agenda = self.service.agenda
         agenda.run(int(self.scenario.duration_s * 1e6))
-        self.service.journal.check_conservation(self.service.view.stats)
+        view = self.service.view
+        held = sum(run.count * run.size for claim in view.claims.values() for run in claim.runs if run.paid)
+        self.service.journal.check_conservation(view.stats, held)
         return self
 
     @property
@@ -106,7 +109,7 @@ class Run:
     def _join(self, member: Member) -> None:
         service, spec = self.service, member.spec
         self.crew.count += 1
-        settings = EngineSettings(worker=member.name, **self._settings)
+        settings = replace(self._settings, worker=member.name)
         # A process' own clocks: the monotonic one starts anywhere.
         clock = SimClock(service.agenda, spec.clock_off_s, service.network.random.uniform(0, 1e5))
         worker = SimWorker(member, service.agenda, settings, clock, partial(self._ports, clock=clock), self._left)
@@ -182,9 +185,7 @@ class Run:
     def _ports(self, worker: SimWorker, clock: SimClock) -> EnginePorts:
         service, network = self.service, self.service.network
         worker.lanes = SimLanes(service.broker, worker.ready, clock, network)
-        courier = SimCourier(
-            worker.name, clock, network, self.scenario.channel, service.journal, worker.awake
-        )
+        courier = SimCourier(worker.name, clock, network, self.scenario.channel, service.journal, worker.awake)
         return EnginePorts(
             lanes=worker.lanes,
             courier=courier,
@@ -214,19 +215,18 @@ class Run:
             worker.hold(lanes)
 
 
-def _engine_settings(scenario: Scenario) -> dict[str, object]:
+def _engine_settings(scenario: Scenario) -> EngineSettings:
     """Numbers of the engine that differ from its own: by the scenario, and a channel's places, as in a real worker."""
-    names = {spec.channel for spec in scenario.tasks}
     known = EngineSettings("")
-    for name in scenario.engine:
+    changed: dict[str, Any] = {}
+    for name, value in scenario.engine.items():
         if not isinstance(getattr(known, name, None), int | float):
             raise InvalidInput(f"engine.{name} is no number of the engine's.", "See dispatcher/engine_settings.py.")
-    settings: dict[str, object] = {
-        name: type(getattr(known, name))(value) for name, value in scenario.engine.items()
-    }
-    settings["lease_ms"], settings["claim_ms"] = scenario.lease_ms, scenario.claim_ms
-    settings["channel_batches"] = {name: scenario.channel(name).concurrency * 5 // 4 + 1 for name in names}
-    return settings
+        changed[name] = type(getattr(known, name))(value)
+    channels = {spec.channel for spec in scenario.tasks}
+    places = {name: scenario.channel(name).concurrency * 5 // 4 + 1 for name in sorted(channels)}
+    times = {"lease_ms": scenario.lease_ms, "claim_ms": scenario.claim_ms}
+    return replace(known, channel_batches=places, **times, **changed)
 
 
 def _controls(change: Change) -> list[tuple[str, str]]:
@@ -243,4 +243,3 @@ def _controls(change: Change) -> list[tuple[str, str]]:
     if change.cancelled is not None:
         found.append(("cancelled", "1"))
     return found
-

@@ -120,8 +120,8 @@ class Channel(Checked):
 
 class Faults(Checked):
     """Parts of all calls, messages or receipts that are late (by up to late_ms: so they overtake each other), lost
-    (calls and answers to the ledger, receipts), or doubled (ledger calls arriving twice; messages of a lane delivered in
-    two copies). The rates are per worker and second; a worker that died is back after restart_s."""
+    (calls and answers to the ledger, receipts), or doubled (ledger calls that arrive twice; copies: messages of a lane
+    published twice). The rates are per worker and second; a worker that died is back after restart_s."""
 
     late: Part = 0
     late_ms: float = Field(300, ge=0)

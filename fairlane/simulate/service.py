@@ -1,4 +1,4 @@
-"""The service of one run without its workers: broker, logs, ledger, fold, and the jobs that some worker does for all."""
+"""The service of one run but its workers: broker, logs, ledger, fold, and the jobs that some worker does for all."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,7 +15,7 @@ from dispatcher.memory.view import MemoryView
 from dispatcher.outcome import FORMAT as RECORD_FORMAT
 from dispatcher.outcome import ClaimsEnded, CloseTask
 from dispatcher.ports import Ledger
-from dispatcher.tier import MILLI, TIERS
+from dispatcher.tier import MILLI, TIERS, Tier
 from dispatcher.topics import Topics
 from fairlane.simulate.agenda import Agenda, SimClock
 from fairlane.simulate.audience import SimTask
@@ -45,8 +45,8 @@ class WatchedLedger:
 
 
 class Service:
-    """lanes_changed: told when workers should look at the lanes. ended: task -> when its end was written, in us. accepted:
-    task -> targets published: an expired or cancelled task takes no more."""
+    """lanes_changed: told when workers should look at the lanes. accepted: task -> targets published (an expired or
+    cancelled task takes no more). ended: task -> when its end was written, in us."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Service:
         for app, weight in scenario.app_weights.items():
             self._set(f"app_weight:{app}", str(round(weight * MILLI)))
 
-    def set_tiers(self, weights: Mapping[str, float]) -> None:
+    def set_tiers(self, weights: Mapping[Tier, float]) -> None:
         self._set("tiers", ":".join(str(round(weights[tier] * MILLI)) for tier in TIERS))
 
     def set_cap(self, name: str, cap: Rate) -> None:

@@ -44,9 +44,7 @@ def _headline(result: Result) -> str:
 
 
 def _expected(result: Result) -> list[dict[str, Any]]:
-    return [
-        {"what": one.what, "wanted": one.wanted, "found": one.found, "met": one.met} for one in result.expectations
-    ]
+    return [{"what": one.what, "wanted": one.wanted, "found": one.found, "met": one.met} for one in result.expectations]
 
 
 def _tiers(result: Result) -> list[dict[str, Any]]:

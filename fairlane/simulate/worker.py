@@ -39,7 +39,8 @@ class SimInbox:
         self.events.append(item)
         self._wake()
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Event:
+    def get(self, block: bool = True, timeout: float | None = None) -> Event:  # noqa: ARG002 - as the port has it
+        """Never waits: the engine is handed its events."""
         if not self.events:
             raise Empty
         return self.events.pop(0)
