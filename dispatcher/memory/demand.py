@@ -1,7 +1,7 @@
 """Announced demand of lanes: who shares a pool, by what weight. quotas/lua/demand.lua does the same in Redis."""
 
 from dispatcher.lease import LeaseRequest
-from dispatcher.memory.pools import UNIT, depth_of, portion
+from dispatcher.memory.pools import UNIT, TierPool, depth_of, portion
 from dispatcher.memory.verdicts import LaneCall
 from dispatcher.memory.view import Demand, MemoryView
 from dispatcher.tier import MILLI
@@ -34,10 +34,16 @@ def _leave(view: MemoryView, lane: str, pools: tuple[str, ...]) -> None:
 def _withdraw(view: MemoryView, lane: str) -> Demand:
     demand = view.demand.pop(lane)
     for name in demand.pools:
-        share = view.pools[name].tiers[demand.tier]
-        share.busy -= demand.weight
-        share.wanted -= demand.targets
+        _count(view.pools[name].tiers[demand.tier], demand, -1)
     return demand
+
+
+def _count(share: TierPool, demand: Demand, sign: int) -> None:
+    share.wanted += sign * demand.targets
+    if demand.waiting:
+        share.waiting += sign * demand.weight
+    else:
+        share.busy += sign * demand.weight
 
 
 def _asked(lane: LaneCall) -> int:
@@ -92,9 +98,7 @@ def _announce(view: MemoryView, lane: LaneCall, request: LeaseRequest) -> None:
     _leave(view, lane.name, tuple(name for name in before if name not in lane.pools))
     view.demand[lane.name] = demand
     for name in lane.pools:
-        share = view.pools[name].tiers[lane.tier]
-        share.busy += demand.weight
-        share.wanted += demand.targets
+        _count(view.pools[name].tiers[lane.tier], demand, 1)
 
 
 def _demand(view: MemoryView, lane: LaneCall, old: Demand | None, request: LeaseRequest) -> Demand:
@@ -102,7 +106,8 @@ def _demand(view: MemoryView, lane: LaneCall, old: Demand | None, request: Lease
     now, targets = view.now_ms(), _within_caps(view, lane)
     until = now + (request.waiting_ms if lane.waiting else request.demand_ms)
     held_until = 0 if lane.waiting else until
-    demand = Demand(lane.tier, lane.weight, targets, until, until, held_until, lane.pools, lane.app, lane.part)
+    terms = (lane.pools, lane.app, lane.part, lane.waiting)
+    demand = Demand(lane.tier, lane.weight, targets, until, until, held_until, *terms)
     if old is not None and old.targets > targets and old.targets_until_ms > now:
         demand.targets, demand.targets_until_ms = old.targets, old.targets_until_ms
     if old is not None:
@@ -120,6 +125,7 @@ def _within_caps(view: MemoryView, lane: LaneCall) -> int:
     for name in lane.pools:
         rate, burst = view.caps.get(name, (0, 0))
         if rate:
-            busy = view.pools[name].tiers[lane.tier].busy + lane.weight
-            targets = min(targets, max(portion(depth_of(rate, burst), lane.weight, busy) // UNIT, 1))
+            share = view.pools[name].tiers[lane.tier]
+            others = share.busy + share.waiting
+            targets = min(targets, max(portion(depth_of(rate, burst), lane.weight, others + lane.weight) // UNIT, 1))
     return targets

@@ -133,7 +133,9 @@ class LeaseCall:
         for lane in lanes:
             if lane.name in self._view.demand and (lane.queue or lane.waited or (lane.waiting and lane.idle)):
                 for name in lane.pools:
-                    self._pools[name].enter(lane.name, lane.tier, lane.idle, lane.waited)
+                    self._pools[name].enter(lane.name, lane.tier, lane.weight, lane.idle, lane.waited)
+        for pool in self._pools.values():
+            pool.settle_in()
 
     # ---- quotas
 

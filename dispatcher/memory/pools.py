@@ -16,6 +16,8 @@ RESERVE_PART = 5
 """A tier without demand keeps this part of its window for the moment it wakes."""
 QUANTA = 8
 """A lane is granted at least one envelope at a time, and about this part of its window."""
+LONGEST_WAIT_WINDOWS = 2_400
+"""What lanes miss while nobody holds them is owed to them up to this: ten minutes."""
 LARGEST = 1 << 50
 """Numbers stay below this, so that Lua's doubles hold them exactly."""
 
@@ -23,7 +25,8 @@ LARGEST = 1 << 50
 @dataclass(slots=True)
 class TierPool:
     """A tier's part of a pool. depth: what the bucket may hold. time, carry: virtual time of the tier. busy: summed
-    weight of the lanes with demand. wanted: their announced demand in targets."""
+    weight of the lanes with demand that are held. wanted: announced demand in targets. waiting: summed weight of the
+    lanes with demand that nobody is attached to. pull: what lanes lag that were taken up in this call, by weight."""
 
     bucket: int = 0
     depth: int = 0
@@ -31,6 +34,8 @@ class TierPool:
     carry: int = 0
     busy: int = 0
     wanted: int = 0
+    waiting: int = 0
+    pull: int = 0
 
     @property
     def window(self) -> int:
@@ -125,7 +130,7 @@ class Pool:
         for tier in TIERS:
             self.tiers[tier].time = 0
 
-    def enter(self, lane: str, tier: str, idle: bool, waited: bool) -> None:
+    def enter(self, lane: str, tier: str, weight: int, idle: bool, waited: bool) -> None:
         """A lane asks. One that was idle (or was in another tier) starts at the tier's present time, or stays where it
         is ahead of it; one that lags is owed at most a window, and what it lagged more when it was taken up, if it
         waited with nobody to hold it."""
@@ -133,12 +138,22 @@ class Pool:
         if entry is None or entry.tier != tier:
             entry = self.lanes[lane] = LaneTime(tier, share.time)
         lag = max(share.time - share.window - entry.time, 0)
+        if waited:
+            lag = min(lag, LONGEST_WAIT_WINDOWS * share.window)
+            share.pull += (lag + share.window) * weight if lag else 0
         entry.owed = lag if waited else min(entry.owed, lag)
         if idle:
             entry.owed = 0
         floor = share.time if idle else share.time - share.window - entry.owed
         if entry.time < floor:
             entry.time, entry.carry = floor, 0
+
+    def settle_in(self) -> None:
+        """After all lanes of a call have entered: the tier's time is that of its lanes in the mean, so those that come
+        from far behind draw it back, and the others wait until they have caught up."""
+        for share in self.tiers.values():
+            share.time -= share.pull // max(share.busy, 1)
+            share.pull = 0
 
     def is_ahead(self, lane: str, tier: str) -> bool:
         """Whether the lane has had more than its tier's present time."""
@@ -152,16 +167,11 @@ class Pool:
 
     def allows(self, lane: str, tier: str) -> bool:
         """Whether the lane may draw now. Ahead by more than a window it may only while the bucket stands half full: its
-        peers are not using their part then, and the tier's time follows it."""
+        peers are not using their part then."""
         share, entry = self.tiers[tier], self.lanes[lane]
         if share.bucket <= 0:
             return False
-        if entry.time <= share.time + share.window:
-            return True
-        if 2 * share.bucket < share.depth:
-            return False
-        share.time = entry.time - share.window
-        return True
+        return entry.time <= share.time + share.window or 2 * share.bucket >= share.depth
 
     def quantum(self, tier: str, weight: int) -> int:
         """Targets a lane of this weight is granted at once (at least one envelope, whatever this says)."""
@@ -169,12 +179,14 @@ class Pool:
         return min(share.bucket, portion(share.depth, weight, max(share.busy, weight)) // QUANTA) // UNIT
 
     def charge(self, lane: str, tier: str, weight: int, targets: int) -> None:
-        """Takes what was granted. The bucket may go below zero by less than one envelope."""
+        """Takes what was granted. The bucket may go below zero by less than one envelope. The tier's time moves on by
+        its part of it; all of it where the lane draws what its peers leave, so that it does not owe them for that."""
         share, entry = self.tiers[tier], self.lanes[lane]
+        among = weight if entry.time > share.time + share.window else max(share.busy, weight)
         share.bucket -= targets * UNIT
         ahead, entry.carry = divmod(targets * UNIT + entry.carry, weight)
         entry.time += ahead
-        ahead, share.carry = divmod(targets * UNIT + share.carry, max(share.busy, weight))
+        ahead, share.carry = divmod(targets * UNIT + share.carry, among)
         share.time += ahead
 
     def refund(self, lane: str, tier: str, weight: int, targets: int) -> None:

@@ -120,7 +120,7 @@ class Claim:
 class Demand:
     """Announced demand of a lane: the largest announced of late, until `targets_until_ms`. held_until_ms: until then a
     worker holds the lane, as far as is known. app: whose part of the tier it has, where apps share; part: by what
-    weight within it."""
+    weight within it. waiting: it was last announced with nobody attached to it."""
 
     tier: str
     weight: int
@@ -131,6 +131,7 @@ class Demand:
     pools: tuple[str, ...]
     app: str
     part: int
+    waiting: bool
 
 
 @dataclass(slots=True)

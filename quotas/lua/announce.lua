@@ -22,8 +22,9 @@ local function within_caps(lane, now)
   if lane.cap > 0 then targets = math.min(targets, div(depth_of(lane.cap, lane.cap_burst), UNIT)) end
   for _, name in ipairs(list_of(lane.pools)) do
     if name ~= 'total' then
-      local busy = pool_of(name, now * 1000).tiers[lane.tier].busy + lane.weight
-      local part = div(portion(depth_of(unpack(settings.caps[name])), lane.weight, busy), UNIT)
+      local share = pool_of(name, now * 1000).tiers[lane.tier]
+      local all = share.busy + share.waiting + lane.weight
+      local part = div(portion(depth_of(unpack(settings.caps[name])), lane.weight, all), UNIT)
       targets = math.min(targets, math.max(part, 1))
     end
   end
@@ -35,7 +36,7 @@ local function renewed(lane, now, request)
   local targets, till, old = within_caps(lane, now), now + (lane.waiting and request.waiting_ms or request.demand_ms), lane.demand
   local demand = { tier = lane.tier, weight = lane.weight, targets = targets, targets_until = till, till = till }
   demand.held, demand.pools, demand.part = lane.waiting and 0 or till, lane.pools, lane.part
-  demand.app = lane.app ~= '' and lane.app or '-'
+  demand.waiting, demand.app = lane.waiting, lane.app ~= '' and lane.app or '-'
   if old and old.targets > targets and old.targets_until > now then
     demand.targets, demand.targets_until = old.targets, old.targets_until
   end
@@ -86,6 +87,7 @@ local function enter_all(lanes)
   end
   for name, missing in pairs(names) do load_times(pools_read[name], missing) end
   for _, lane in ipairs(entering) do
-    for _, pool in ipairs(lane.bound) do enter_pool(pool, lane.name, lane.tier, lane.idle, lane.waited) end
+    for _, pool in ipairs(lane.bound) do enter_pool(pool, lane.name, lane.tier, lane.weight, lane.idle, lane.waited) end
   end
+  for name in pairs(names) do settle_in(pools_read[name]) end
 end

@@ -2,7 +2,8 @@
 -- include: lane_times.lua
 -- include: app_parts.lua
 -- Announced demand of lanes. P:demand (sorted set): when a lane is forgotten. P:demand_of (hash), while it has demand:
--- `<tier> <weight> <targets> <targets_until_ms> <until_ms> <held_until_ms> <part> <app or -> <pool,pool>`; and of a lane
+-- `<tier> <weight> <targets> <targets_until_ms> <until_ms> <held_until_ms> <part> <0 or 1: waiting>
+-- <app or -> <pool,pool>`; and of a lane
 -- that went idle ahead of its tier, whose virtual times are kept a while: `debt <pool,pool>`.
 local DEBT_MS = 60000
 
@@ -24,18 +25,19 @@ local function read_demand(text)
   if not text then return nil, '' end
   local debt = string.match(text, '^debt (%S+)$')
   if debt then return nil, debt end
-  local tier, weight, targets, targets_until, till, held, part, app, pools =
-    string.match(text, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)$')
+  local tier, weight, targets, targets_until, till, held, part, waiting, app, pools =
+    string.match(text, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%S+)$')
   if not tier then return nil, '' end
   local demand = { tier = tier, weight = int(weight), targets = int(targets), pools = pools }
   demand.targets_until, demand.till, demand.held = int(targets_until), int(till), int(held)
-  demand.part, demand.app = int(part), app
+  demand.part, demand.app, demand.waiting = int(part), app, waiting == '1'
   return demand, pools
 end
 
 local function write_demand(lane, demand)
-  redis.call('HSET', P .. ':demand_of', lane, string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f %s %s', demand.tier,
-    demand.weight, demand.targets, demand.targets_until, demand.till, demand.held, demand.part, demand.app, demand.pools))
+  redis.call('HSET', P .. ':demand_of', lane, string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f %d %s %s', demand.tier,
+    demand.weight, demand.targets, demand.targets_until, demand.till, demand.held, demand.part,
+    demand.waiting and 1 or 0, demand.app, demand.pools))
   redis.call('ZADD', P .. ':demand', whole(demand.till), lane)
 end
 
@@ -44,7 +46,8 @@ local function count_demand(demand, sign, now)
   for _, name in ipairs(list_of(demand.pools)) do
     local pool = pool_of(name, now * 1000)
     local share = pool.tiers[demand.tier]
-    share.busy = share.busy + sign * demand.weight
+    local held = demand.waiting and 'waiting' or 'busy'
+    share[held] = share[held] + sign * demand.weight
     share.wanted = share.wanted + sign * demand.targets
     pool.changed = true
   end

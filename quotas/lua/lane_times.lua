@@ -2,6 +2,7 @@
 -- include: pools.lua
 -- Virtual times of lanes in a pool, in the hash P:vt:<pool>: `<tier> <time> <carry> <owed>`; owed: by how
 -- much more than a window it may lag, for the time in which it had backlog and nobody held it.
+local LONGEST_WAIT_WINDOWS = 2400
 
 -- Once the pool is refilled and all demand is announced.
 local function window_of(share)
@@ -37,7 +38,7 @@ end
 
 -- A lane asks: one that was idle starts at its tier's present time, one that lags is owed at most a window, and what it
 -- lagged more when it was taken up, if it waited with nobody to hold it.
-local function enter_pool(pool, lane, tier, idle, waited)
+local function enter_pool(pool, lane, tier, weight, idle, waited)
   local share, entry = pool.tiers[tier], pool.lanes[lane]
   if not entry or entry.tier ~= tier then
     entry = { tier = tier, time = share.time, carry = 0, owed = 0 }
@@ -45,10 +46,23 @@ local function enter_pool(pool, lane, tier, idle, waited)
   end
   local window = window_of(share)
   local lag = math.max(share.time - window - entry.time, 0)
+  if waited then
+    lag = math.min(lag, LONGEST_WAIT_WINDOWS * window)
+    if lag > 0 then share.pull = (share.pull or 0) + (lag + window) * weight end
+  end
   entry.owed = waited and lag or math.min(entry.owed, lag)
   if idle then entry.owed = 0 end
   local floor = idle and share.time or share.time - window - entry.owed
   if entry.time < floor then entry.time, entry.carry = floor, 0 end
+end
+
+-- After all lanes of a call have entered: the tier's time is that of its lanes in the mean, so those that come from far
+-- behind draw it back, and the others wait until they have caught up.
+local function settle_in(pool)
+  for _, tier in ipairs(TIERS) do
+    local share = pool.tiers[tier]
+    if share.pull then share.time = share.time - div(share.pull, math.max(share.busy, 1)) end
+  end
 end
 
 -- Whether the bucket stands half full: the lanes that share it are not using their part.
@@ -58,15 +72,11 @@ local function pool_spares(pool, tier)
 end
 
 -- Whether the lane may draw. Ahead by more than a window it may only while the bucket stands half full: its peers are
--- not using their part then, and the tier's time follows it.
+-- not using their part then.
 local function pool_allows(pool, lane, tier)
   local share, entry = pool.tiers[tier], pool.lanes[lane]
   if share.bucket <= 0 then return false end
-  local window = window_of(share)
-  if entry.time <= share.time + window then return true end
-  if 2 * share.bucket < share.depth then return false end
-  share.time = entry.time - window
-  return true
+  return entry.time <= share.time + window_of(share) or 2 * share.bucket >= share.depth
 end
 
 -- What a lane is granted at once: an eighth of its window (at least one envelope, whatever this says).
@@ -77,13 +87,13 @@ end
 
 local function charge_pool(pool, lane, tier, weight, targets)
   local share, entry, amount = pool.tiers[tier], pool.lanes[lane], targets * UNIT
-  local busy = math.max(share.busy, weight)
+  local among = entry.time > share.time + window_of(share) and weight or math.max(share.busy, weight)
   share.bucket = share.bucket - amount
   local ahead = div(amount + entry.carry, weight)
   entry.carry = amount + entry.carry - ahead * weight
   entry.time = entry.time + ahead
-  ahead = div(amount + share.carry, busy)
-  share.carry = amount + share.carry - ahead * busy
+  ahead = div(amount + share.carry, among)
+  share.carry = amount + share.carry - ahead * among
   share.time = share.time + ahead
 end
 

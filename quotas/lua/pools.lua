@@ -6,7 +6,7 @@ local RESERVE_PART = 5
 local QUANTA = 8
 local POOL_KEPT_MS = 600000
 local pools_read = {}
-local SHARE_FIELDS = { 'bucket', 'depth', 'time', 'carry', 'busy', 'wanted' }
+local SHARE_FIELDS = { 'bucket', 'depth', 'time', 'carry', 'busy', 'wanted', 'waiting' }
 
 -- Reads a pool. One that is new begins full, as if it had been unused for long; the total begins empty.
 local function load_pool(name, now_us)
