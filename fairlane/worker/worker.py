@@ -10,8 +10,8 @@ import threading
 from backends import pulsar_client
 from backends.dead_letter_topic import DeadLetterTopic
 from backends.feed import Feed
+from backends.lane_publisher import LanePublisher
 from backends.missing_lanes import MissingLanes
-from backends.publisher import LanePublisher
 from backends.redis_view import CLAIM_MAX_MS
 from consumers.channel_registry import load_channels
 from consumers.courier import ChannelCourier

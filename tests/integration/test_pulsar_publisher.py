@@ -7,7 +7,8 @@ from itertools import pairwise
 import pulsar
 import pytest
 
-from backends.publisher import LaneProducer, LaneProducerSettings, LanePublisher, PublisherSettings
+from backends.lane_publisher import LanePublisher, PublisherSettings
+from backends.publisher import LaneProducer, LaneProducerSettings
 from backends.pulsar_admin import PulsarAdmin
 from backends.system_clock import SystemClock
 from dispatcher.envelope import MAX_ENVELOPE_BYTES, Envelope, decode_envelope, encode_message
@@ -128,6 +129,25 @@ def test_a_publisher_serves_more_lanes_than_it_keeps_producers(
     for lane in lanes:
         received = [decode_envelope(body) for body in bodies_in(client, lane, 21)]
         assert received == envelopes(7) * 3
+
+
+def test_a_missing_lane_is_created_if_somebody_says_how(
+    client: pulsar.Client, admin: PulsarAdmin, names: Topics
+) -> None:
+    wanted, ended = names.own_lane("moved"), names.own_lane("ended")
+
+    def create(topic: str) -> None:
+        if topic == ended:
+            raise NotFound("Its task has ended.")
+        admin.create_lane(topic)
+
+    publisher, done = LanePublisher(client, SystemClock(), create=create), Answers()
+    publisher.publish(wanted, envelopes(2), done)
+    assert done.wait(1) == [None]
+    assert len(bodies_in(client, wanted, 2)) == 2
+    publisher.publish(ended, envelopes(1), done)
+    assert isinstance(done.wait(2)[1], NotFound)
+    assert publisher.stop(5)
 
 
 def test_an_unused_producer_lets_its_lane_be_deleted(admin: PulsarAdmin, lane: str, publisher: LanePublisher) -> None:
