@@ -282,7 +282,7 @@ def result_of(run: Run) -> Result:
         check_expectations(figures),
         [ViolationFigure(one.rule, one.at_s, one.what) for one in journal.violations],
         sum(count for name, count in journal.counts.items() if name.startswith("violation:")),
-        f"fairlane simulate {run.scenario.name} --seed {run.seed}",
+        run.replay,
     )
 
 

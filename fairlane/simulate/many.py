@@ -14,7 +14,7 @@ from fairlane.simulate.figures import result_of
 from fairlane.simulate.library import find
 from fairlane.simulate.random_scenario import ENVELOPES, random_scenario
 from fairlane.simulate.result import Result
-from fairlane.simulate.run import Run
+from fairlane.simulate.run import Run, replay
 from fairlane.simulate.scenario import Scenario
 
 AT_ONCE = 10
@@ -66,7 +66,7 @@ def scenario_for(name: str, seed: int) -> Scenario:
 
 def run_one(name: str, seed: int) -> Result:
     """One run and its figures."""
-    return result_of(Run(scenario_for(name, seed), seed).go())
+    return result_of(Run(scenario_for(name, seed), seed, source=name).go())
 
 
 def run_many(seeds: Seeds, say: Callable[[str], None]) -> ManyResults:
@@ -132,12 +132,12 @@ def run_batch(name: str, first: int, last: int) -> list[SeedResult]:
 
 
 def _run_seed(name: str, seed: int) -> SeedResult:
-    replay = f"fairlane simulate {name} --seed {seed}"
+    again = replay(name, seed)
     try:
         result = run_one(name, seed)
     except Exception as error:  # An engine that breaks is a finding like any other: the seed replays it.
-        return SeedResult(seed, False, [f"{type(error).__name__}: {error}"], replay, 0, 0.0, 0)
+        return SeedResult(seed, False, [f"{type(error).__name__}: {error}"], again, 0, 0.0, 0)
     failures = [f"{one.rule}: {one.what} (at {one.at_s:.3f} s)" for one in result.violations]
     failures += [f"{one.what}: wanted {one.wanted}, found {one.found}" for one in result.expectations if not one.met]
     sent = sum(tier.sent for tier in result.tiers.values())
-    return SeedResult(seed, result.good, failures, replay, sent, result.ran_s, result.repeats)
+    return SeedResult(seed, result.good, failures, again, sent, result.ran_s, result.repeats)

@@ -1,5 +1,6 @@
 """One run of a scenario: what arrives, joins, leaves, stalls and dies when."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,11 +43,12 @@ class Crew:
 
 
 class Run:
-    """Runs once. make_ledger: for tests with a ledger that errs."""
+    """Runs once. source: what the scenario was found by. make_ledger: for tests with a ledger that errs."""
 
-    def __init__(self, scenario: Scenario, seed: int, make_ledger: MakeLedger = MemoryLedger) -> None:
+    def __init__(self, scenario: Scenario, seed: int, make_ledger: MakeLedger = MemoryLedger, source: str = "") -> None:
         self.scenario = scenario
         self.seed = seed
+        self.replay = replay(source or scenario.name, seed)
         self.crew = Crew()
         self.service = Service(scenario, seed, self._excused, self._look_soon, make_ledger)
         self.expected: dict[str, int] = {}
@@ -215,6 +217,11 @@ class Run:
             worker.hold(lanes)
 
 
+def replay(source: str, seed: int) -> str:
+    """The command that runs it again."""
+    return f"fairlane simulate {shlex.quote(source)} --seed {seed}"
+
+
 def _engine_settings(scenario: Scenario) -> EngineSettings:
     """Numbers of the engine that differ from its own: by the scenario, and a channel's places, as in a real worker."""
     known = EngineSettings("")
@@ -225,8 +232,8 @@ def _engine_settings(scenario: Scenario) -> EngineSettings:
         changed[name] = type(getattr(known, name))(value)
     channels = {spec.channel for spec in scenario.tasks}
     places = {name: scenario.channel(name).concurrency * 5 // 4 + 1 for name in sorted(channels)}
-    times = {"lease_ms": scenario.lease_ms, "claim_ms": scenario.claim_ms}
-    return replace(known, channel_batches=places, **times, **changed)
+    changed |= {"lease_ms": scenario.lease_ms, "claim_ms": scenario.claim_ms, "channel_batches": places}
+    return replace(known, **changed)
 
 
 def _controls(change: Change) -> list[tuple[str, str]]:

@@ -1,0 +1,30 @@
+"""What ships holds what it says, and a thousand made-up services violate nothing."""
+
+import os
+
+import pytest
+
+from fairlane.simulate.library import names
+from fairlane.simulate.many import Seeds, run_many, run_one
+
+LONG = {"thousand-lanes", "crash-storm"}
+SEEDS = 1_000
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in names()])
+def test_a_scenario_that_ships_is_met(name: str) -> None:
+    result = run_one(name, 1)
+    unmet = [f"{one.what}: wanted {one.wanted}, found {one.found}" for one in result.expectations if not one.met]
+    assert result.violations == []
+    assert unmet == []
+    assert result.expectations or result.outcomes["pending"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_thousand_seeds_violate_nothing() -> None:
+    """Of at most 2,000 envelopes each. FAIRLANE_TEST_SEEDS changes how many."""
+    told: list[str] = []
+    found = run_many(Seeds("random", 1, int(os.environ.get("FAIRLANE_TEST_SEEDS", SEEDS))), told.append)
+    assert [bad.replay for bad in found.bad] == [], "\n".join(told)

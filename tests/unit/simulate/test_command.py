@@ -1,0 +1,87 @@
+"""`fairlane simulate` as it is called."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fairlane.cli.main import run
+
+TINY = """
+duration_s: 4
+capacity: 1000
+tasks:
+  - {name: h, tier: high, targets: 8000, chunk: 10}
+  - {name: l, tier: low, targets: 8000, chunk: 10}
+workers:
+  - {count: 2}
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    file = tmp_path / "tiny.yaml"
+    file.write_text(TINY)
+    return file
+
+
+def test_json_has_what_a_run_showed(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", str(tiny), "--seed", "5", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["format"] == 1
+    assert told["seed"] == 5
+    assert told["tiers"]["high"]["share"] == pytest.approx(85.7, abs=2)
+    assert len(told["windows"]["sent"]["high"]) == 4
+    assert told["violations"] == []
+
+
+def test_the_table_shows_shares_caps_and_tasks(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", str(tiny)]) == 0
+    shown = capsys.readouterr().out
+    for title in ("Tiers", "Caps", "Shares by window", "Tasks", "Counts"):
+        assert f"\n{title}" in shown
+
+
+def test_an_expectation_that_is_not_met_exits_with_1_and_says_how_to_run_it_again(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny.write_text(TINY + "expect: [{from_s: 1, shares: {high: 10, low: 90}}]\n")
+    assert run(["simulate", str(tiny), "--seed", "9"]) == 1
+    told = capsys.readouterr().err
+    assert "not met: shares from 1 to 4 s: wanted high 10 %" in told
+    assert f"run it again: fairlane simulate {tiny} --seed 9" in told
+
+
+def test_pictures_and_the_page_are_written(tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "shares.svg"
+    assert run(["simulate", str(tiny), "--picture", "shares", str(picture), "-o", "html"]) == 0
+    assert picture.read_text().startswith("<svg")
+    assert capsys.readouterr().out.startswith("<!doctype html>")
+    assert run(["simulate", str(tiny), "--picture", "tasks", str(tmp_path / "no" / "such.svg")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_the_list_names_the_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "--list", "-o", "json"]) == 0
+    named = {row["name"] for row in json.loads(capsys.readouterr().out)}
+    assert {"all-backlogged", "crash-storm", "random", "random-large"} <= named
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([], 2, "Give a scenario"),
+        (["nowhere.yaml"], 3, "no scenario and no file named nowhere.yaml"),
+        (["random", "--seeds", "2", "-o", "html"], 2, "pictures are of one run"),
+    ],
+)
+def test_wrong_usage_is_said(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", *arguments]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_many_seeds_in_processes_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "random", "--seed", "100", "--seeds", "12", "--processes", "2", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["seeds"], told["first_seed"], told["bad"]) == (12, 100, [])
+    assert told["targets"] > 0

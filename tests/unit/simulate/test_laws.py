@@ -1,0 +1,103 @@
+"""The quantities that the laws speak of."""
+
+import pytest
+
+from fairlane.simulate.laws import (
+    Cap,
+    Gap,
+    Turn,
+    capacity_used,
+    jain,
+    longest_gap,
+    most_in,
+    overshoot,
+    running,
+    shares,
+    sums_by_window,
+)
+
+SECOND = 1_000_000
+WEIGHTS = {"high": 6.0, "medium": 3.0, "low": 1.0}
+
+
+def test_jain_is_one_for_equals_and_one_nth_for_one_that_has_all() -> None:
+    assert jain([5, 5, 5, 5]) == 1
+    assert jain([8, 0, 0, 0]) == pytest.approx(0.25)
+    assert jain([2, 1]) == pytest.approx(0.9)
+    assert jain([0, 0]) == 1
+
+
+def test_sums_by_window_put_each_dose_where_it_belongs() -> None:
+    doses = [(0, 1), (999_999, 2), (SECOND, 4), (2_500_000, 8), (3 * SECOND, 16)]
+    assert sums_by_window(doses, SECOND, 3) == [3, 4, 8]
+
+
+def test_shares_are_percentages() -> None:
+    assert shares({"a": 3, "b": 1}) == {"a": 75, "b": 25}
+    assert shares({"a": 0, "b": 0}) == {"a": 0, "b": 0}
+
+
+def test_most_in_looks_at_every_window_not_only_at_whole_ones() -> None:
+    doses = [(900_000, 5), (1_100_000, 6), (1_899_999, 7), (1_900_000, 1)]
+    assert most_in(doses, SECOND) == (18, 900_000)
+    assert most_in([], SECOND) == (0, 0)
+
+
+def test_what_is_given_back_makes_room_from_then_on() -> None:
+    assert most_in([(0, 10), (100, -4), (200, 4)], SECOND)[0] == 10
+    assert most_in([(0, 10), (200, 4), (300, -4)], SECOND)[0] == 14
+
+
+def turns(*sends: tuple[str, int]) -> list[Turn]:
+    return [Turn(place, tier, targets) for place, (tier, targets) in enumerate(sends)]
+
+
+def test_the_longest_gap_is_what_others_were_sent_in_between() -> None:
+    sent = turns(("low", 10), ("high", 20), ("medium", 30), ("low", 10), ("high", 5), ("low", 10))
+    assert longest_gap(sent, {"low": [(0, 100)]}, "low", WEIGHTS) == Gap(50, 9 * 10 + 20 + 30, 3)
+    assert longest_gap(sent, {"high": [(0, 100)]}, "high", WEIGHTS) == Gap(40, pytest.approx(4 / 6 * 20 + 40), 4)
+
+
+def test_a_tier_that_had_nothing_left_does_not_wait() -> None:
+    sent = turns(("low", 10), ("high", 500), ("low", 10), ("high", 20), ("low", 10))
+    arrivals = {"low": [(0, 10), (2, 20)]}
+    gap = longest_gap(sent, arrivals, "low", WEIGHTS)
+    assert gap is not None
+    assert gap.targets == 20
+    assert longest_gap(sent, {"low": [(0, 10), (2, 10), (4, 10)]}, "low", WEIGHTS) is None
+
+
+def test_a_gap_in_units_of_its_bound() -> None:
+    assert Gap(30, 20.0, 0).part == 1.5
+
+
+def test_overshoot_finds_the_second_nearest_to_its_limit() -> None:
+    caps = [Cap(0, 100, 25)]
+    assert overshoot([(0, 25), (500_000, 50), (999_999, 60)], caps, 10) == (135, pytest.approx(135, abs=0.01))
+    assert overshoot([(0, 25), (500_000, 50), (999_999, 80)], caps, 10) == (155, pytest.approx(135, abs=0.01))
+    assert overshoot([(0, 25), (SECOND, 110)], caps, 10) == (110, pytest.approx(135, abs=0.01))
+
+
+def test_a_cap_that_changes_counts_by_its_parts() -> None:
+    caps = [Cap(0, 100, 25), Cap(10 * SECOND, 1_000, 250)]
+    assert overshoot([(10_400_000, 700)], caps, 0) == (700, pytest.approx(60 + 400 + 250))
+    assert overshoot([(9_900_000, 120)], caps, 0) == (120, 125)
+
+
+def test_without_a_cap_there_is_no_limit() -> None:
+    assert overshoot([(0, 10**9)], [Cap(0, 0, 1)], 0) is None
+    late = [Cap(0, 0, 1), Cap(10 * SECOND, 10, 1)]
+    assert overshoot([(10_500_000, 10**9)], late, 0) is None
+    assert overshoot([(11_500_000, 50)], late, 0) == (50, 11)
+
+
+def test_only_windows_with_demand_all_through_count_for_the_use_of_capacity() -> None:
+    granted = [10, 5, 10, 0]
+    assert capacity_used(granted, [100, 100, 5, 0], [10] * 4) == 0.5
+    assert capacity_used(granted, [100, 100, 100, 0], [10] * 4) == 0.75
+    assert capacity_used(granted, [0, 0, 0, 0], [10] * 4) is None
+    assert capacity_used(granted, [100] * 4, [0] * 4) is None
+
+
+def test_running_sums() -> None:
+    assert running([1, 2, -3, 4]) == [1, 3, 0, 4]

@@ -1,0 +1,66 @@
+"""Pictures and the page: well-formed, self-contained, with their content in words."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from fairlane.simulate.figures import result_of
+from fairlane.simulate.library import check
+from fairlane.simulate.page import page
+from fairlane.simulate.pictures import draw
+from fairlane.simulate.result import Result
+from fairlane.simulate.run import Run
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    tasks = [
+        {"name": "big", "tier": "high", "targets": 1_000, "chunk": 10},
+        {"name": "many", "tier": "low", "targets": 100, "chunk": 5, "count": 50, "arrives_s": 1},
+    ]
+    chosen = check(
+        {"name": "a<b", "about": "5 > 4", "duration_s": 3.2, "capacity": 500, "tasks": tasks, "workers": [{"count": 2}]}
+    )
+    return result_of(Run(chosen, 1).go())
+
+
+@pytest.mark.parametrize("kind", ["shares", "tasks", "task-shares"])
+def test_a_picture_is_well_formed_and_told_in_words(result: Result, kind: str) -> None:
+    root = ElementTree.fromstring(draw(kind, result))
+    title, words = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
+    assert title is not None
+    assert words is not None
+    assert root.attrib["aria-labelledby"] == f"{title.attrib['id']} {words.attrib['id']}"
+    assert (title.text or "").startswith("a<b: ")
+    assert "high" in (words.text or "") or "big" in (words.text or "")
+    assert "prefers-color-scheme:dark" in draw(kind, result)
+
+
+def test_the_layers_of_a_stacked_picture_add_up_to_what_was_sent(result: Result) -> None:
+    root = ElementTree.fromstring(draw("shares", result))
+    layers = [path.attrib["d"] for path in root.iter(f"{SVG}path") if path.attrib["class"] in ("c0", "c2")]
+    tops = [[float(y) for y in re.findall(r"V([\d.]+)H", layer)][:3] for layer in layers]
+    dashed = next(path for path in root.iter(f"{SVG}path") if path.attrib["class"] == "cap")
+    capacity_y = float(re.findall(r"M\d+ ([\d.]+)H", dashed.attrib["d"])[0])
+    assert tops[1][1] == pytest.approx(capacity_y, abs=12), "both tiers together are the capacity"
+    assert tops[0][1] > tops[1][1] + 10
+
+
+def test_more_tasks_than_rows_are_counted(result: Result) -> None:
+    root = ElementTree.fromstring(draw("tasks", result))
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert "and 11 more" in texts
+    assert "big" in texts
+
+
+def test_the_page_needs_nothing_from_outside(result: Result) -> None:
+    text = page(result)
+    assert "<script" not in text
+    assert not re.search(r"(?:src|href)=|url\(|@import", text)
+    assert "a&lt;b" in text
+    assert "a<b" not in text
+    assert text.count("<svg") == 2
+    assert "fairlane simulate" in text

@@ -1,0 +1,221 @@
+"""Runs: the same seed gives the same, and what errs is caught (who finds nothing has shown nothing)."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from dispatcher.lease import LeaseAnswer, LeaseRequest, Piece, Status
+from dispatcher.memory.fold import MemoryFold
+from dispatcher.memory.ledger import MemoryLedger
+from dispatcher.memory.view import MemoryView
+from dispatcher.ports import FoldResult
+from dispatcher.scheduler import Scheduler
+from dispatcher.tier import TIERS
+from fairlane.simulate import run as run_module
+from fairlane.simulate.figures import result_of
+from fairlane.simulate.library import check
+from fairlane.simulate.many import run_one
+from fairlane.simulate.ports import SimCourier
+from fairlane.simulate.result import Result
+from fairlane.simulate.run import Run
+from fairlane.simulate.scenario import Scenario
+
+TROUBLE = {"late": 0.1, "lost": 0.05, "doubled": 0.2, "copies": 0.1, "crash_rate": 0.2, "stall_rate": 0.1, "until_s": 6}
+
+
+def scenario(**fields: Any) -> Scenario:
+    """Every tier backlogged under a capacity, for a few seconds."""
+    return check(
+        {
+            "name": "mine",
+            "duration_s": 6,
+            "capacity": 1_000,
+            "tasks": [{"name": tier, "tier": tier, "targets": 8_000, "chunk": 10} for tier in TIERS],
+            "workers": [{"count": 2}],
+            "expect": [{"from_s": 1, "shares": {"high": 60, "medium": 30, "low": 10}, "min_use": 0.98}],
+            **fields,
+        }
+    )
+
+
+def play(chosen: Scenario, make_ledger: Callable[[MemoryView], Any] = MemoryLedger, seed: int = 3) -> Result:
+    return result_of(Run(chosen, seed, make_ledger).go())
+
+
+def rules(result: Result) -> set[str]:
+    return {one.rule for one in result.violations}
+
+
+def test_the_same_seed_gives_the_same_run_to_the_last_figure() -> None:
+    chosen = scenario(faults=TROUBLE, claim_ms=4_000, until="done", duration_s=90, expect=[])
+    texts = [json.dumps(play(chosen, seed=seed).as_dict()) for seed in (7, 7, 8)]
+    assert texts[0] == texts[1]
+    assert texts[0] != texts[2]
+
+
+def test_a_service_that_is_right_meets_everything() -> None:
+    result = play(scenario())
+    assert result.good
+    assert result.use == pytest.approx(1, abs=0.02)
+    assert result.caps["total"].overshoot == 0
+    assert result.ledger["granted"] == result.ledger["used"] + result.ledger["held"] > 5_000
+
+
+def test_trouble_leaves_every_target_with_one_outcome() -> None:
+    result = play(scenario(faults=TROUBLE, claim_ms=4_000, until="done", duration_s=90, expect=[]))
+    assert result.good
+    assert result.workers["died"] > 0
+    assert result.outcomes["sent"] == result.outcomes["total"] == 24_000
+    assert result.outcomes["pending"] == 0
+
+
+def test_what_has_not_ended_in_time_is_told() -> None:
+    result = play(scenario(until="done", expect=[]))
+    assert rules(result) == {"all done"}
+    assert not result.good
+
+
+# ------------------------------------------------------------------ what errs is caught
+class Lavish(MemoryLedger):
+    """Grants what there is no credit for."""
+
+    def lease(self, request: LeaseRequest) -> LeaseAnswer:
+        answer = super().lease(request)
+        lanes = [
+            [
+                [Piece(Status.GRANTED, piece.count) if piece.status == Status.NO_CREDIT else piece for piece in pieces]
+                for pieces in wants
+            ]
+            for wants in answer.lanes
+        ]
+        return msgspec.structs.replace(answer, lanes=lanes)
+
+
+class Forgetful(MemoryLedger):
+    """Knows nothing of claims."""
+
+    def lease(self, request: LeaseRequest) -> LeaseAnswer:
+        for task in self.view.tasks.values():
+            task.touched.clear()
+        return super().lease(request)
+
+
+class Deaf(MemoryLedger):
+    """Hears of no pause."""
+
+    def lease(self, request: LeaseRequest) -> LeaseAnswer:
+        for task in self.view.tasks.values():
+            task.paused = False
+        return super().lease(request)
+
+
+class Partial(MemoryLedger):
+    """Shares between tiers the wrong way round."""
+
+    def lease(self, request: LeaseRequest) -> LeaseAnswer:
+        self.view.tier_weights = {"high": 1_000, "medium": 3_000, "low": 6_000}
+        return super().lease(request)
+
+
+class Miserly(MemoryLedger):
+    """Grants every fourth time only."""
+
+    def lease(self, request: LeaseRequest) -> LeaseAnswer:
+        kept = [ask if request.number % 4 == 0 else msgspec.structs.replace(ask, wants=[]) for ask in request.lanes]
+        answer = super().lease(msgspec.structs.replace(request, lanes=kept))
+        lanes = [
+            found if ask.wants == one.wants else [[Piece(Status.NO_CREDIT, want.count)] for want in one.wants]
+            for ask, one, found in zip(kept, request.lanes, answer.lanes, strict=True)
+        ]
+        return msgspec.structs.replace(answer, lanes=lanes)
+
+
+def test_a_ledger_that_grants_too_much_is_caught() -> None:
+    result = play(scenario(), Lavish)
+    assert {"overshoot", "conservation"} <= rules(result)
+    assert result.caps["total"].overshoot > 0
+
+
+def test_a_ledger_without_claims_is_caught() -> None:
+    slow = {"push": {"call_ms": 1_500}}
+    tasks = [{"name": "t", "targets": 300, "chunk": 10}]
+    copied = scenario(faults={"copies": 0.5}, tasks=tasks, capacity=0, channels=slow, until="done", expect=[])
+    assert play(copied).good
+    result = play(copied, Forgetful)
+    assert {"one claim", "repeat"} <= rules(result)
+    assert result.repeats > 0
+
+
+def test_a_ledger_that_hears_of_no_pause_is_caught() -> None:
+    pause = [{"at_s": 2, "task": "high", "paused": True}]
+    assert rules(play(scenario(changes=pause, expect=[]), Deaf)) == {"pause"}
+    assert play(scenario(changes=pause, expect=[])).good
+
+
+def test_wrong_shares_are_caught() -> None:
+    result = play(scenario(), Partial)
+    assert [one.met for one in result.expectations] == [False, True]
+    assert not result.good
+
+
+def test_capacity_left_lying_is_caught() -> None:
+    result = play(scenario(), Miserly)
+    assert result.use is not None
+    assert result.use < 0.98
+    assert [one.met for one in result.expectations][1] is False
+
+
+def test_a_call_after_its_use_by_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blind(SimCourier):
+        """Looks at no use-by."""
+
+        def send(self, batch: Any, sent: Any) -> None:
+            super().send(msgspec.structs.replace(batch, use_by_s=1e9), lambda _, reports: sent(batch, reports))
+
+    slow = scenario(capacity=0, channels={"push": {"call_ms": 1_500, "concurrency": 1}}, expect=[])
+    assert play(slow).good
+    monkeypatch.setattr(run_module, "SimCourier", Blind)
+    assert rules(play(slow)) == {"use-by"}
+
+
+def test_a_fold_that_loses_a_record_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def apply(
+        self: MemoryFold, partition: int, expected: str | None, cursor: str, records: Sequence[bytes]
+    ) -> FoldResult:
+        return real(self, partition, expected, cursor, records[1:] if len(records) > 3 else records)
+
+    real = MemoryFold.apply
+    monkeypatch.setattr(MemoryFold, "apply", apply)
+    found = rules(play(scenario(until="done", duration_s=40, capacity=4_000, expect=[])))
+    assert found & {"all done", "one outcome"}
+
+
+def test_a_scheduler_that_knows_only_priorities_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pick(self: Any) -> Any:
+        return next((tier.head() for tier in self._queues if tier.open), None)
+
+    uncapped = scenario(
+        capacity=0,
+        channels={"push": {"call_ms": 50, "concurrency": 4, "batch_limit": 1}},
+        expect=[{"from_s": 1, "shares": {"high": 60, "medium": 30, "low": 10}}],
+    )
+    assert play(uncapped).good
+    monkeypatch.setattr(Scheduler, "pick", pick)
+    assert not play(uncapped).good
+
+
+def test_a_seed_that_breaks_the_engine_says_how_to_run_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fairlane.simulate import many
+
+    def broken(name: str, seed: int) -> Result:
+        if seed == 12:
+            raise KeyError("lane")
+        return run_one(name, seed)
+
+    monkeypatch.setattr(many, "run_one", broken)
+    bad = [one for one in many.run_batch("random", 10, 15) if not one.good]
+    assert [(one.seed, one.replay) for one in bad] == [(12, "fairlane simulate random --seed 12")]
+    assert "KeyError" in bad[0].failures[0]
