@@ -18,6 +18,7 @@ from producers.connection import Connection, ConnectionSettings
 from producers.controls import Cancelled, Controls, Edit
 from producers.cutter import SlabSource
 from producers.handle import TaskHandle
+from producers.many import CONCURRENCY, Submitted, submit_many
 from producers.service_controls import ServiceControls, stored_by
 from producers.steering import Plan, Progress, Steered, Steering
 from producers.submit import SubmitProgress, Watchers, submit
@@ -93,6 +94,17 @@ class PushClient:
         """
         result = submit(self._connection.services(), task, targets, Watchers(on_progress, on_refused))
         return TaskHandle(result.task, self._connection.known_tasks, self._controls, self._connection.letters, result)
+
+    def submit_many(
+        self, submissions: Iterable[tuple[PushTask, Audience]], *, concurrency: int = CONCURRENCY
+    ) -> Iterator[Submitted[TaskHandle]]:
+        """Submits many tasks, `concurrency` of them at once, so that the time it takes to create their topics is not
+        theirs alone. Yields what became of each in the order given; one that fails does not stop the others.
+
+        >>> for submitted in client.submit_many((task, audience_of(task)) for task in tasks):
+        ...     print(submitted.task.app, submitted.error or submitted.handle.id)
+        """
+        return submit_many(submissions, self.submit, concurrency)
 
     def task(self, id: str) -> TaskHandle:  # noqa: A002  # the public word for it
         """A handle of a task submitted anywhere. Raises NotFound; NotReady if a view being rebuilt does not know it."""

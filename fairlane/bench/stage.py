@@ -34,9 +34,9 @@ class Stage:
 
 
 @contextmanager
-def stage(settings: Settings, say: Callable[[str], None]) -> Iterator[Stage]:
+def stage(settings: Settings, say: Callable[[str], None], namespaces: int = 4) -> Iterator[Stage]:
     """Provisions a fresh tenant, connects, and clears all away afterwards."""
-    own = isolated(settings, f"bench-{secrets.token_hex(3)}")
+    own = isolated(settings, f"bench-{secrets.token_hex(3)}", namespaces)
     with TemporaryDirectory(prefix="fairlane-bench-") as folder, provisioned(own):
         log = Path(folder) / "delivered.jsonl"
         channels = {"FAIRLANE_CHANNELS": json.dumps({"log": {"path": str(log)}})}

@@ -137,3 +137,30 @@ def picks(ctx: click.Context, output: Output, lanes: int, mixed: bool, runs: int
     from fairlane.bench.picks import run
 
     _repeat(ctx, output, f"picks {lanes}", runs, seed, lambda _settings, run_seed: run(lanes, run_seed, mixed))
+
+
+@bench.command("many-lanes")
+@click.option("--lanes", type=click.IntRange(1), default=10_000, show_default=True, help="Live lanes besides the busy.")
+@click.option("--targets", "count", type=click.IntRange(1_000), default=600_000, show_default=True, help="Of the busy.")
+@click.option("--chunk", type=click.IntRange(1, 500), default=1, show_default=True, help="Targets per envelope.")
+@_options
+def many_lanes(ctx: click.Context, output: Output, lanes: int, count: int, chunk: int, runs: int, seed: int) -> None:
+    """Live lanes of which 20 are busy, against the 20 alone; idle cost; first send of new high tasks among them."""
+    from fairlane.bench.many_lanes import ManyLanes, run
+
+    def once(settings: Settings, run_seed: int) -> dict[str, float]:
+        return run(settings, ManyLanes(lanes, count, chunk, run_seed), say)
+
+    _repeat(ctx, output, f"many-lanes {lanes}", runs, seed, once)
+
+
+@bench.command("many-tasks")
+@click.option("--tasks", type=click.IntRange(1), default=10_000, show_default=True, help="Tasks in all.")
+@click.option("--targets", type=click.IntRange(1), default=100, show_default=True, help="Targets of each.")
+@_options
+def many_tasks(ctx: click.Context, output: Output, tasks: int, targets: int, runs: int, seed: int) -> None:
+    """Small tasks with a lane each, from one process: seconds until all are delivered, what is left 2 minutes later."""
+    from fairlane.bench.many_tasks import ManyTasks, run
+
+    load = ManyTasks(tasks, targets)
+    _repeat(ctx, output, f"many-tasks {tasks}", runs, seed, lambda settings, _seed: run(settings, load, say))

@@ -1,0 +1,145 @@
+"""Ten thousand live lanes of which twenty are busy, against the twenty alone; what a worker costs idle with them; and
+how soon a new high task is sent among them."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+from dispatcher.task import PushTask
+from dispatcher.tier import TIERS
+from fairlane.bench.latency import PROBES, delivered, probe
+from fairlane.bench.resources import NoTargets, no_targets, rate_of, resident_mib
+from fairlane.bench.stage import Stage, stage, targets, wait_for
+from fairlane.settings import Settings
+from producers.handle import TaskHandle
+
+BUSY, WORKERS = 20, 2
+CONCURRENCY = 12
+PROBE_EVERY_S = 0.25
+IDLE_WINDOW_S = 20.0
+
+
+@dataclass(frozen=True)
+class ManyLanes:
+    """lanes: live, the busy ones not counted. count: targets of the busy ones together; chunk: targets per envelope."""
+
+    lanes: int
+    count: int
+    chunk: int
+    seed: int
+
+
+def backlog(scene: Stage, load: ManyLanes, seed: int) -> list[TaskHandle]:
+    """Twenty paused tasks of all tiers with all their targets stored. (Little is sent before they are paused.)"""
+    part = targets(load.count // BUSY, seed)
+
+    def one(number: int) -> TaskHandle:
+        task = PushTask(
+            app="bench", tier=TIERS[number % len(TIERS)], channel="null", message={"body": "busy"},
+            expected_targets=max(len(part), 5_001), chunk=load.chunk,
+        )  # fmt: skip
+        return scene.client.submit(task, part)
+
+    scene.client.set_capacity(1)
+    with ThreadPoolExecutor(4) as pool:
+        handles = list(pool.map(one, range(BUSY)))
+        list(pool.map(TaskHandle.pause, handles))
+    scene.client.set_capacity(0)
+    time.sleep(2.0)
+    return handles
+
+
+def settled(handles: list[TaskHandle]) -> tuple[int, int]:
+    """Targets with an outcome, and all."""
+    counts = [handle.progress().targets for handle in handles]
+    return sum(count.total - count.pending for count in counts), sum(count.total for count in counts)
+
+
+def drain(handles: list[TaskHandle]) -> float:
+    """Targets/s of the workers, from the tenth of the targets to the nine tenths: without the start and the end."""
+    _, total = settled(handles)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(TaskHandle.resume, handles))
+    wait_for("the first targets", lambda: settled(handles)[0] >= total * 0.1, 120, 0.02)
+    first_s, first = time.monotonic(), settled(handles)[0]
+    wait_for("nearly all targets", lambda: settled(handles)[0] >= total * 0.9, 300, 0.02)
+    last_s, last = time.monotonic(), settled(handles)[0]
+    wait_for("all targets", lambda: settled(handles)[0] == total, 300, 0.1)
+    return (last - first) / (last_s - first_s)
+
+
+def idle_tasks(count: int) -> Iterator[tuple[PushTask, Iterator[str]]]:
+    for number in range(count):
+        task = PushTask(
+            app="bench", tier=TIERS[number % len(TIERS)], channel="null", message={"body": "idle"}, id=f"idle-{number}"
+        )
+        yield task, no_targets()
+
+
+def open_lanes(scene: Stage, count: int) -> None:
+    """Live tasks without targets: their submissions break off before the first."""
+
+    def one(found: tuple[PushTask, Iterator[str]]) -> None:
+        with suppress(NoTargets):
+            scene.client.submit(*found)
+
+    with ThreadPoolExecutor(CONCURRENCY) as pool:
+        for number, _ in enumerate(pool.map(one, idle_tasks(count)), start=1):
+            if number % 1_000 == 0:
+                scene.say(f"{number:,} lanes")
+
+
+def pids(scene: Stage) -> list[int]:
+    return [worker.pid for worker in scene.client.workers() if worker.state == "serving"]
+
+
+def idle_cost(scene: Stage) -> dict[str, float]:
+    """CPU of each worker once it has come to rest, and the most memory it had; the larger of both."""
+    workers = pids(scene)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        wait_for("the workers to come to rest", lambda: max(pool.map(lambda p: rate_of(p, 3.0), workers)) < 0.3, 120)
+        used = list(pool.map(lambda pid: rate_of(pid, IDLE_WINDOW_S), workers))
+    return {
+        "idle_percent_of_core": max(used) * 100,
+        "resident_mib": max(map(resident_mib, workers)),
+        "attached_lanes": max(worker.lanes for worker in scene.client.workers()),
+    }
+
+
+def first_sends(scene: Stage, prefix: str) -> dict[str, float]:
+    """New high tasks of ten targets: from the call of submit to the last of them."""
+    called = {}
+    for number in range(PROBES):
+        task, at = probe(scene, number)
+        called[task] = at
+        time.sleep(PROBE_EVERY_S)
+    wait_for("the probes", lambda: called.keys() <= delivered(scene.log).keys(), 30)
+    ended = delivered(scene.log)
+    waits = sorted((ended[task] - at) * 1000 for task, at in called.items())
+    return {f"{prefix}_p50_ms": statistics.median(waits), f"{prefix}_p95_ms": waits[int(len(waits) * 0.95) - 1]}
+
+
+def run(settings: Settings, load: ManyLanes, say: Callable[[str], None]) -> dict[str, float]:
+    """One run: the twenty alone, then the many lanes are opened, then the same again."""
+    with stage(settings, say, namespaces=16) as scene:
+        for number in range(WORKERS):
+            scene.crew.join(f"worker-{number}")
+        wait_for("both workers", lambda: len(pids(scene)) == WORKERS, 60)
+        drain(backlog(scene, load, load.seed))  # what starts up, starts up here
+        alone = drain(backlog(scene, load, load.seed + 1))
+        few = first_sends(scene, "first_send_alone")
+        open_lanes(scene, load.lanes)
+        cost = idle_cost(scene)
+        waits = first_sends(scene, "first_send")
+        among = drain(backlog(scene, load, load.seed + 2))
+    return {
+        "alone_targets_s": alone,
+        "among_targets_s": among,
+        "ratio": among / alone,
+        **cost,
+        **few,
+        **waits,
+    }

@@ -1,0 +1,113 @@
+"""Ten thousand small tasks from one process: how long until all are delivered, and what is left two minutes later."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from backends.pulsar_admin import PulsarAdmin
+from backends.redis_view import open_view
+from dispatcher.errors import FairlaneError
+from dispatcher.task import PushTask
+from dispatcher.tier import TIERS
+from dispatcher.topics import task_of_lane
+from fairlane.bench.stage import Stage, stage, wait_for
+from fairlane.settings import Settings
+
+AFTER_S = 120.0
+"""When what is left is counted."""
+LIMIT_S = 900.0
+
+
+@dataclass(frozen=True)
+class ManyTasks:
+    """tasks of `targets` each."""
+
+    tasks: int = 10_000
+    targets: int = 100
+
+
+def submissions(load: ManyTasks) -> Iterator[tuple[PushTask, list[str]]]:
+    """Tiers in turn; low tasks ask for their lane by a weight of their own."""
+    for number in range(load.tasks):
+        tier = TIERS[number % len(TIERS)]
+        task = PushTask(
+            app="bench", tier=tier, channel="null", message={"body": "many"}, expected_targets=load.targets,
+            weight=2.0 if tier == "low" else 1.0,
+        )  # fmt: skip
+        yield task, [f"{number:032x}{target:032x}" for target in range(load.targets)]
+
+
+def submit_all(scene: Stage, load: ManyTasks) -> None:
+    for number, submitted in enumerate(scene.client.submit_many(submissions(load)), start=1):
+        if submitted.error is not None:
+            raise submitted.error
+        if number % 1_000 == 0:
+            scene.say(f"submitted {number:,} tasks")
+
+
+def live_tasks(scene: Stage) -> int:
+    view = open_view(scene.settings.redis)
+    try:
+        return int(view.command("ZCARD", view.keys.tasks))
+    finally:
+        view.close()
+
+
+def topics_left(settings: Settings) -> int:
+    """Lanes of tasks that still exist."""
+    admin = PulsarAdmin(settings.pulsar)
+    try:
+        tenant = settings.pulsar.tenant
+        found = (topic for namespace in admin.namespaces(tenant) for topic in admin.list_topics(namespace))
+        return sum(task_of_lane(topic) is not None for topic in found)
+    finally:
+        admin.close()
+
+
+def keys_left(settings: Settings) -> Counter[str]:
+    """Keys by their kind (the part behind the prefix) and whether they expire: "task expires", "feed stays"."""
+    view = open_view(settings.redis)
+    try:
+        names = list(view.client.scan_iter(match=f"{view.keys.prefix}:*", count=1_000))
+        pipeline = view.client.pipeline(transaction=False)
+        for name in names:
+            pipeline.pttl(name)
+        lives = pipeline.execute() if names else []
+    finally:
+        view.close()
+    kinds = (name.decode().removeprefix(view.keys.prefix + ":").partition(":")[0] for name in names)
+    return Counter(f"{kind} {'expires' if life >= 0 else 'stays'}" for kind, life in zip(kinds, lives, strict=True))
+
+
+def stays_of_tasks(keys: Counter[str]) -> int:
+    """Keys that belong to a task, or to its lane, and would stay for ever."""
+    return sum(keys[f"{kind} stays"] for kind in ("task", "final", "touched", "open", "claim", "lane", "why"))
+
+
+def run(settings: Settings, load: ManyTasks, say: Callable[[str], None]) -> dict[str, float]:
+    """One run with two workers."""
+    with stage(settings, say, namespaces=16) as scene:
+        for number in range(2):
+            scene.crew.join(f"worker-{number}")
+        wait_for("both workers", lambda: sum(w.state == "serving" for w in scene.client.workers()) == 2, 60)
+        before, began_s = keys_left(scene.settings), time.monotonic()
+        submit_all(scene, load)
+        submitted_s = time.monotonic() - began_s
+        wait_for("all tasks to end", lambda: live_tasks(scene) == 0, LIMIT_S, period_s=0.5)
+        delivered_s = time.monotonic() - began_s
+        sent = sum(tier.sent for worker in scene.client.workers() for tier in worker.tiers.values())
+        if sent < load.tasks * load.targets:
+            raise FairlaneError(f"Only {sent:,} targets were sent.", "See the workers' logs.")
+        time.sleep(AFTER_S)
+        keys = keys_left(scene.settings)
+        say("keys: " + ", ".join(f"{kind}: {count:,}" for kind, count in sorted(keys.items())))
+        stays = sum(count for kind, count in (keys - before).items() if kind.endswith("stays"))
+        return {
+            "submitted_s": submitted_s,
+            "delivered_s": delivered_s,
+            "topics_left": topics_left(scene.settings),
+            "keys_of_tasks_left_without_ttl": stays_of_tasks(keys),
+            "keys_more_than_before_without_ttl": stays,
+            "keys_left_that_expire": sum(count for kind, count in keys.items() if kind.endswith("expires")),
+        }
