@@ -1,0 +1,189 @@
+"""Caps, pauses, limits, what-if and signals by the command line, with workers that send on the null channel."""
+
+import re
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import CommandLine
+from tests.integration.worker_crew import eventually
+
+pytestmark = pytest.mark.usefixtures("workers")
+SIGNALS_S = 10.0
+"""How soon signals are right after a change."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(fairlane: CommandLine) -> Iterator[None]:
+    """Each test leaves no backlog and no cap behind."""
+    eventually(lambda: fairlane.data("registry", "status")["grants"], 60, "the view grants")
+    yield
+    live = [task["id"] for task in fairlane.data("task", "list") if not task["finished_ms"]]
+    if live:
+        assert fairlane("task", "cancel", *live).code == 0
+    for change in (
+        ("capacity", "set", "0"), ("tier", "sharing", "tasks"), ("channel", "cap", "null", "none"),
+        ("channel", "resume", "null"), ("app", "cap", "shop", "none"), ("app", "weight", "shop", "1"),
+        ("app", "limit", "shop", "--tasks", "0", "--targets", "0"),
+    ):  # fmt: skip
+        told = fairlane(*change)
+        assert told.code == 0, told
+
+
+def submit(fairlane: CommandLine, task: str, count: int, *options: str, app: str = "shop") -> Any:
+    targets = "".join(f"{task}-{number:06d}\n" for number in range(count))
+    given = ("--id", task, "--app", app, "--body", "Hi", "--chunk", "5", "--targets", "-")
+    return fairlane("task", "submit", *given, *options, stdin=targets)
+
+
+def signals(fairlane: CommandLine) -> dict[str, Any]:
+    found: dict[str, Any] = fairlane.data("signals")
+    return found
+
+
+def metric(fairlane: CommandLine, name: str) -> float:
+    """Of a tier's gauge, as any worker serves it."""
+    worker = fairlane.data("worker", "list")[0]
+    with urllib.request.urlopen(f"http://127.0.0.1:{worker['metrics_port']}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    [value] = re.findall(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    return float(value)
+
+
+def test_caps_weights_and_pauses_are_set_and_shown(fairlane: CommandLine) -> None:
+    for change, said in (
+        (("channel", "cap", "null", "500:20"), "at most 500 targets/s, 20 at once"),
+        (("channel", "pause", "null"), "paused"),
+        (("app", "cap", "shop", "300"), "at most 300 targets/s"),
+        (("app", "cap", "shop", "40", "--channel", "null"), "on channel null"),
+        (("app", "weight", "shop", "2.5"), "weight=2.5"),
+        (("app", "limit", "shop", "--tasks", "7"), "tasks=7"),
+        (("tier", "sharing", "apps"), "apps share"),
+        (("capacity", "set", "900", "--burst", "30"), "30 at once"),
+    ):
+        told = fairlane(*change)
+        assert (told.code, told.out) == (0, "")
+        assert said in told.err
+    channel = fairlane.data("channel", "show", "null")
+    assert (channel["cap"], channel["burst"], channel["paused"]) == (500, 20, True)
+    app = fairlane.data("app", "show", "shop")
+    assert (app["cap"], app["channel_caps"], app["weight"], app["task_limit"]) == (300, {"null": 40}, 2.5, 7)
+    assert (fairlane.data("capacity", "show")["burst"], fairlane.data("channel", "list")) == (30, [channel])
+    assert "shop" in fairlane("app", "list").out
+    assert fairlane("app", "cap", "shop", "none", "--channel", "null").code == 0
+    assert fairlane.data("app", "show", "shop")["channel_caps"] == {}
+    assert fairlane("channel", "show", "nobody").code == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("channel", "cap", "null", "fast"), ("channel", "cap", "a/b", "5"), ("channel", "cap", "null", "0:5"),
+        ("app", "cap", "shop", "1:2:3"), ("app", "weight", "shop", "0"), ("app", "limit", "shop"),
+        ("app", "limit", "shop", "--tasks", "many"), ("tier", "sharing", "teams"),
+        ("capacity", "set", "5", "--burst", "0"),
+    ],
+)  # fmt: skip
+def test_values_that_make_no_sense(fairlane: CommandLine, words: tuple[str, ...]) -> None:
+    told = fairlane(*words)
+    assert (told.code, told.out) == (2, ""), told
+    assert "internal error" not in told.err
+
+
+def test_a_submission_over_a_limit_is_refused_and_leaves_nothing(fairlane: CommandLine) -> None:
+    assert fairlane("channel", "pause", "null").code == 0
+    assert fairlane("app", "limit", "shop", "--tasks", "2", "--targets", "1000").code == 0
+    assert submit(fairlane, "first", 400, "--expected", "400").code == 0
+    told = submit(fairlane, "large", 700, "--expected", "700")
+    assert (told.code, told.out) == (5, "")
+    assert "limit of 1,000 targets" in told.err
+    assert "fairlane app limit shop --targets N" in told.err
+    assert submit(fairlane, "second", 100, "--expected", "100").code == 0
+    told = submit(fairlane, "third", 1)
+    assert (told.code, told.out) == (5, "")
+    assert "2 live tasks" in told.err
+    assert fairlane("task", "show", "third").code == 3
+    assert submit(fairlane, "elsewhere", 1, app="news").code == 0
+    assert submit(fairlane, "first", 400, "--expected", "400").code == 0
+    app = fairlane.data("app", "show", "shop")
+    assert (app["tasks"], app["queued"]) == (2, 500)
+    assert fairlane("task", "cancel", "first").code == 0
+    eventually(lambda: submit(fairlane, "third", 1).code == 0, 60, "the cancelled task has made room")
+
+
+def test_a_paused_channel_sends_nothing_until_it_is_resumed(fairlane: CommandLine) -> None:
+    assert fairlane("channel", "pause", "null").code == 0
+    assert submit(fairlane, "waits", 300).code == 0
+    assert fairlane("task", "wait", "waits", "--timeout", "1s").code == 4
+    assert fairlane.data("task", "show", "waits")["targets"]["sent"] == 0
+    assert fairlane("channel", "resume", "null").code == 0
+    assert fairlane("task", "wait", "waits", "--timeout", "30s").code == 0
+
+
+def test_a_dry_run_says_who_is_done_when_and_changes_nothing(fairlane: CommandLine) -> None:
+    assert fairlane("capacity", "set", "500").code == 0
+    assert submit(fairlane, "up", 20_000, "--tier", "high").code == 0
+    assert submit(fairlane, "down", 40_000, "--tier", "medium", app="news").code == 0
+    for change in (
+        ("capacity", "set", "1000"), ("tier", "set", "high=1"), ("channel", "cap", "null", "100"),
+        ("app", "cap", "shop", "50"), ("channel", "pause", "null"),
+    ):  # fmt: skip
+        found = fairlane.data(*change, "--dry-run")
+        effects = {task["id"]: task for task in found["tasks"]}
+        assert "up" in effects, (change, found)
+        assert found["affected"] + found["unaffected"] == 2
+        assert effects["up"].keys() == {"id", "app", "tier", "pending", "eta_s", "eta_after_s"}
+    half = fairlane.data("capacity", "set", "1000", "--dry-run")["tasks"]
+    for task in half:
+        assert task["eta_after_s"] == pytest.approx(task["eta_s"] / 2, rel=0.05)
+    never = fairlane.data("channel", "pause", "null", "--dry-run")["tasks"]
+    assert [task["eta_after_s"] for task in never] == [None, None]
+    told = fairlane("app", "weight", "shop", "3", "--dry-run")
+    assert (told.code, "0 of 2 live tasks" in told.err) == (0, True)
+    table = fairlane("capacity", "set", "1000", "--dry-run", "--limit", "1")
+    assert "and 1 more" in table.out
+    assert fairlane.data("capacity", "show")["capacity"] == 500
+    assert fairlane.data("channel", "show", "null")["cap"] == 0
+
+
+def test_signals_and_metrics_are_right_soon_after_a_change(fairlane: CommandLine) -> None:
+    assert fairlane("capacity", "set", "600").code == 0
+    assert submit(fairlane, "much-up", 60_000, "--tier", "high").code == 0
+    assert submit(fairlane, "much-down", 60_000, "--tier", "low").code == 0
+
+    def right(capacity: int, high: float) -> bool:
+        found = signals(fairlane)
+        tier = found["tiers"]["high"]
+        expected = tier["queued"] / (capacity * high)
+        shown = metric(fairlane, 'fairlane_drain_seconds{tier="high"}')
+        near = [abs(value / expected - 1) < 0.12 for value in (tier["seconds_to_drain"] or 0, shown)]
+        return all(near) and found["limited_by"] == "capacity"
+
+    eventually(lambda: right(600, 6 / 7), 40, "both tiers are sent at the capacity")
+    low = signals(fairlane)["tiers"]["low"]
+    assert low["granted"] == pytest.approx(1 / 7, abs=0.03)
+    assert low["arrival_rate"] < 60
+    assert metric(fairlane, 'fairlane_spare_targets_per_second{tier="medium"}') == pytest.approx(180, abs=10)
+    assert fairlane("capacity", "set", "1200").code == 0
+    eventually(lambda: right(1_200, 6 / 7), SIGNALS_S, "twice the capacity, half the time")
+    assert fairlane("tier", "set", "high=2", "low=2").code == 0
+    try:
+        eventually(lambda: right(1_200, 1 / 2), SIGNALS_S, "other shares, other times")
+    finally:
+        assert fairlane("tier", "set", "high=6", "low=1").code == 0
+    assert fairlane("channel", "pause", "null").code == 0
+    eventually(lambda: signals(fairlane)["tiers"]["high"]["queued"] == 0, SIGNALS_S, "nothing may be sent")
+    eventually(lambda: metric(fairlane, 'fairlane_backlog_targets{tier="high"}') == 0, SIGNALS_S, "nor by the metrics")
+
+
+def test_tier_show_states_the_longest_wait(fairlane: CommandLine) -> None:
+    assert fairlane("capacity", "set", "200").code == 0
+    assert submit(fairlane, "slow-up", 9_000, "--tier", "high").code == 0
+    assert submit(fairlane, "slow-down", 9_000, "--tier", "low").code == 0
+    tiers = {tier["tier"]: tier for tier in fairlane.data("tier", "show")}
+    assert tiers["high"]["longest_wait_s"] == pytest.approx(0.25 + (5 * 7 / 6 + 5) / 200, abs=0.001)
+    assert tiers["low"]["longest_wait_s"] == pytest.approx(0.25 + (5 * 7 + 5) / 200, abs=0.001)
+    assert (tiers["low"]["turns"], tiers["low"]["largest_chunk"]) == (1, 5)
+    assert "longest wait" in fairlane("tier", "show").out
