@@ -30,7 +30,7 @@ class LaneSettings:
 
     prefetch: PrefetchSettings = field(default_factory=PrefetchSettings)
     opening: OpenSettings = field(default_factory=OpenSettings)
-    most_held: int = 20_000
+    most_held: int = 40_000
 
 
 @dataclass
@@ -114,7 +114,7 @@ class PulsarLanes:
         if known is None:
             return
         known.attachment.ack([delivery.handle for delivery in deliveries])
-        if known.full and known.attachment.held < self._settings.most_held // 2:
+        if known.full and known.attachment.held < 3 * self._settings.most_held // 4:
             known.full = False
             self._ready(lane)
 
