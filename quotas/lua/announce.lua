@@ -67,8 +67,7 @@ local function announce_all(lanes, now, request)
   load_demand(lanes)
   for _, lane in ipairs(lanes) do take_part(lane) end
   for _, lane in ipairs(lanes) do announce_demand(lane, now, request) end
-  redis.call('PEXPIRE', P .. ':demand', POOL_KEPT_MS)
-  redis.call('PEXPIRE', P .. ':demand_of', POOL_KEPT_MS)
+  save_demand()
 end
 
 -- Takes the lanes that may draw, or begin or end to wait, into their pools.

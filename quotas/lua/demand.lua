@@ -7,7 +7,7 @@
 -- that went idle ahead of its tier, whose virtual times are kept a while: `debt <pool,pool>`.
 local DEBT_MS = 60000
 
-local lists = {}
+local lists, written, due = {}, {}, {}
 
 -- The names of pools in a text, which few lanes have differently.
 local function list_of(text)
@@ -34,11 +34,24 @@ local function read_demand(text)
   return demand, pools
 end
 
+-- `save_demand` writes it.
 local function write_demand(lane, demand)
-  redis.call('HSET', P .. ':demand_of', lane, string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f %d %s %s', demand.tier,
-    demand.weight, demand.targets, demand.targets_until, demand.till, demand.held, demand.part,
-    demand.waiting and 1 or 0, demand.app, demand.pools))
-  redis.call('ZADD', P .. ':demand', whole(demand.till), lane)
+  written[#written + 1] = lane
+  written[#written + 1] = string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f %d %s %s', demand.tier, demand.weight,
+    demand.targets, demand.targets_until, demand.till, demand.held, demand.part, demand.waiting and 1 or 0, demand.app,
+    demand.pools)
+  due[#due + 1] = whole(demand.till)
+  due[#due + 1] = lane
+end
+
+local function save_demand()
+  for from = 1, #written, 1000 do
+    local to = math.min(from + 999, #written)
+    redis.call('HSET', P .. ':demand_of', unpack(written, from, to))
+    redis.call('ZADD', P .. ':demand', unpack(due, from, to))
+  end
+  redis.call('PEXPIRE', P .. ':demand', POOL_KEPT_MS)
+  redis.call('PEXPIRE', P .. ':demand_of', POOL_KEPT_MS)
 end
 
 -- sign 1 to count a lane's demand in its pools, -1 to take it out.

@@ -1,0 +1,106 @@
+"""Of all that was ever granted it is known what became of it: granted = used + returned + expired + held."""
+
+import random
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from dispatcher.lease import GivenBack, Status
+from dispatcher.outcome import RETRY, ClaimsEnded, CloseTask, Outcome
+from tests.contract.ledger_crowd import assert_tallied
+from tests.contract.ledger_worlds import (
+    World,
+    Worlds,
+    ask,
+    ask_retry,
+    fold,
+    mixed,
+    outcomes,
+    own_lane,
+    request,
+    run,
+    sealed,
+    setting,
+    task_record,
+    want,
+)
+
+TASKS = {"h0": "high", "h1": "high", "m0": "medium", "l0": "low"}
+randoms = st.randoms(use_true_random=False, note_method_calls=False)
+Grants = list[tuple[str, str, int, int, int, int]]
+"""Claim, task, attempt, first, count, size."""
+
+
+class Tally(RuleBasedStateMachine):
+    worlds: Worlds
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world: World = self.worlds()
+        self.number = 0
+        self.grants: Grants = []
+
+    @initialize(rate=st.sampled_from(["0", "300", "5000:900"]), cap=st.sampled_from(["0", "200"]))
+    def start(self, rate: str, cap: str) -> None:
+        for task, tier in TASKS.items():
+            self.world.apply(task_record(task, tier))
+        self.world.apply(setting("capacity", rate))
+        self.world.apply(setting("cap:app:shop", cap))
+
+    @rule(rng=randoms, lease_ms=st.sampled_from([200, 1_000]))
+    def lease(self, rng: random.Random, lease_ms: int) -> None:
+        self.number += 1
+        size = rng.choice([1, 3, 20])
+        asks = [
+            ask(own_lane(task), want(task, rng.randint(0, 50), rng.choice([1, 10, 60]), size=size)) for task in TASKS
+        ]
+        asks.append(ask_retry(want(rng.choice([*TASKS]), rng.randint(0, 20), 3, attempt=1, size=1)))
+        back = [GivenBack(c, own_lane(t), t, "0", a, f, rng.randint(1, n), s) for c, t, a, f, n, s in self._some(rng)]
+        asked = request(self.number, *asks, given_back=back, lease_ms=lease_ms, claim_ms=1_500)
+        for lane, wants in zip(asks, self.world.ledger.lease(asked).lanes, strict=True):
+            wanted, place = lane.wants[0], lane.wants[0].first
+            for piece in wants[0]:
+                if piece.status == Status.GRANTED:
+                    grant = (asked.claim, wanted.task, wanted.attempt, place, piece.count, wanted.size)
+                    self.grants.append(grant)
+                place += piece.count
+
+    def _some(self, rng: random.Random) -> Grants:
+        return rng.sample(self.grants, min(len(self.grants), rng.choice([0, 0, 1, 2])))
+
+    @rule(rng=randoms, times=st.sampled_from([1, 1, 2]))
+    def record(self, rng: random.Random, times: int) -> None:
+        for claim, task, attempt, first, count, size in self._some(rng):
+            some = rng.randint(1, count)
+            whole = run(first, some, rng.choice([0, 1]), size=size, attempt=attempt)
+            again = mixed(first, [RETRY] * size, attempt=attempt, size=size)
+            fold(self.world, *[outcomes(task, rng.choice([whole, again]), claim=claim)] * times)
+
+    @rule(ms=st.sampled_from([10, 100, 1_600]))
+    def wait(self, ms: int) -> None:
+        self.world.advance(ms)
+
+    @rule()
+    def end_claims(self) -> None:
+        for partition, claims in self.world.ledger.due_claims().items():
+            fold(self.world, ClaimsEnded(1, claims), partition=partition)
+
+    @rule(task=st.sampled_from([*TASKS]))
+    def close(self, task: str) -> None:
+        self.world.apply(sealed(task, 1_000))
+        fold(self.world, CloseTask(1, task, int(Outcome.CANCELLED), 5))
+
+    @invariant()
+    def tallied(self) -> None:
+        assert_tallied(self.world)
+
+
+def test_what_was_granted_is_used_returned_expired_or_held(worlds: Worlds) -> None:
+    machine = type("TallyHere", (Tally,), {"worlds": staticmethod(worlds)})
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        machine,
+        settings=settings(
+            max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
