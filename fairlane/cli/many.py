@@ -13,14 +13,18 @@ from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE, REFUSED
 from fairlane.cli.output import Output, say, table_of
 from fairlane.cli.progress import counted
+from fairlane.cli.service import effect_fields, show_effects, situation
 from producers.task_changes import LIVE_STATES, Changes, TaskFilter
 
 if TYPE_CHECKING:
+    from fairlane.what_if import Situation
     from producers.steering import Plan, Steered, Step
 
 F = TypeVar("F", bound=Callable[..., Any])
 SHOWN = 5
 """Tasks of a preview."""
+SHOWN_EFFECTS = 20
+"""Tasks of which a dry run says when they are done, the most affected."""
 _NAMED = 20
 """Most tasks whose change is told one by one."""
 
@@ -73,7 +77,8 @@ def change_many(ctx: click.Context, output: Output, asked: Asked, changes: Chang
     with client_of(ctx) as client:
         plan = client.plan_many(asked.tasks, changes)
         if asked.dry_run:
-            output.emit([_row(step) for step in plan.steps], lambda: _preview(plan, len(plan.steps)))
+            before = situation(client)
+            _show_plan(output, plan, before, _after_plan(before, plan))
             return None
         if asked.by_filter:
             _ask(ctx, plan, asked.yes)
@@ -84,6 +89,23 @@ def change_many(ctx: click.Context, output: Output, asked: Asked, changes: Chang
         refused = set(steered.failed) == set(plan.refused) and not steered.changed
         ctx.exit(REFUSED if refused else FAILURE)
     return steered
+
+
+def _after_plan(before: "Situation", plan: "Plan") -> "Situation":
+    from fairlane.what_if import changed
+
+    fields = {step.task.id: step.fields for step in plan.changing}
+    return before._replace(tasks=[changed(task, fields.get(task.id, {})) for task in before.tasks])
+
+
+def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situation") -> None:
+    """What would change, and whose end would move by it."""
+    if output.as_json:
+        changes = [_row(step) for step in plan.steps]
+        output.emit({"changes": changes, **effect_fields(before, after, SHOWN_EFFECTS)}, lambda: "")
+        return
+    output.emit([], lambda: _preview(plan, len(plan.steps)))
+    show_effects(output, before, after, SHOWN_EFFECTS)
 
 
 def _ask(ctx: click.Context, plan: "Plan", yes: bool) -> None:

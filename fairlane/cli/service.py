@@ -63,18 +63,28 @@ def situation(client: "PushClient") -> "Situation":
     return Situation(client.live_tasks(), client.globals(), rate, SystemClock().wall_ms())
 
 
+def effect_fields(before: "Situation", after: "Situation", limit: int) -> dict[str, Any]:
+    """As JSON shows the most affected tasks: when they are done, before and after."""
+    from fairlane.what_if import effects
+
+    return _fields(effects(before, after), len(after.tasks), limit)
+
+
 def show_effects(output: Output, before: "Situation", after: "Situation", limit: int) -> None:
     """The most affected tasks: when they are done, before and after."""
     from fairlane.what_if import effects
 
-    found = effects(before, after)
-    rows = [_row(effect) for effect in found[:limit]]
+    found, count = effects(before, after), len(after.tasks)
     if not (before.settings.capacity or before.measured_rate):
         say("the capacity is unlimited and nothing is being sent: only caps tell when a task is done")
-    fields = {"affected": len(found), "unaffected": len(after.tasks) - len(found), "tasks": rows}
-    output.emit(fields, lambda: _table(found[:limit], len(found)))
+    output.emit(_fields(found, count, limit), lambda: _table(found[:limit], len(found)))
     if not output.as_json:
-        say(f"{len(found):,} of {len(after.tasks):,} live tasks would be done sooner or later; nothing was changed")
+        say(f"{len(found):,} of {count:,} live tasks would be done sooner or later; nothing was changed")
+
+
+def _fields(found: "Sequence[Effect]", count: int, limit: int) -> dict[str, Any]:
+    rows = [_row(effect) for effect in found[:limit]]
+    return {"affected": len(found), "unaffected": count - len(found), "tasks": rows}
 
 
 def _row(effect: "Effect") -> dict[str, Any]:

@@ -116,7 +116,7 @@ def test_what_a_filter_takes_is_shown_and_not_changed_unasked(tasks: CommandLine
         assert word in told.err, told
     dry = tasks("task", "set", "--app", "shop", "weight=4", "--dry-run", "-o", "json")
     assert dry.code == 0
-    assert {row["id"]: row["changes"] for row in dry.data} == {
+    assert {row["id"]: row["changes"] for row in dry.data["changes"]} == {
         "big": {"weight": ["2.5", "4"]},
         "small": {"weight": ["1", "4"]},
     }

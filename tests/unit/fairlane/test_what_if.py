@@ -1,0 +1,84 @@
+"""Who is done sooner or later by a change; channels and apps as they are listed."""
+
+import pytest
+
+from dispatcher.service_settings import Cap, Limits
+from dispatcher.view import Globals, TargetCounts, TaskView
+from fairlane.usage import apps, channels
+from fairlane.what_if import Situation, changed, effects
+
+SETTINGS = Globals(100, {"high": 6_000, "medium": 3_000, "low": 1_000})
+
+
+def view(task: str, pending: int = 1_000, tier: str = "high", **fields: object) -> TaskView:
+    plain: dict[str, object] = {
+        "id": task, "app": "shop", "tier": tier, "channel": "null", "state": "running", "sealed": True, "weight": 1.0,
+        "cap": 0, "targets": TargetCounts(total=pending, pending=pending), "rate": 0.0, "eta_s": None, "refused": 0,
+        "lane": f"lane/{task}", "shared": False, "chunk": 10, "expected_targets": pending, "created_ms": 0,
+        "start_ms": 0, "expires_ms": 0, "first_outcome_ms": 0, "finished_ms": 0,
+    }  # fmt: skip
+    return TaskView(**{**plain, **fields})  # type: ignore[arg-type]
+
+
+def test_a_weight_helps_one_task_and_not_its_peer() -> None:
+    before = Situation([view("a"), view("b"), view("c", tier="low")], SETTINGS, 0.0, 0)
+    after = before._replace(tasks=[changed(before.tasks[0], {"weight": "3000"}), *before.tasks[1:]])
+    [first] = effects(before, after)
+    assert first.task == "a"
+    assert first.eta_s == pytest.approx(2_000 / (100 * 6 / 7))
+    assert first.eta_after_s == pytest.approx(1_333.3 / (100 * 6 / 7), rel=1e-3)
+
+
+def test_what_ends_never_or_again_is_most_affected() -> None:
+    before = Situation([view("a"), view("b", tier="low"), view("c", state="paused")], SETTINGS, 0.0, 0)
+    tasks = [before.tasks[0], changed(before.tasks[1], {"tier": "high"}), changed(before.tasks[2], {"paused": "0"})]
+    found = {
+        effect.task: (effect.eta_s, effect.eta_after_s) for effect in effects(before, before._replace(tasks=tasks))
+    }
+    assert next(iter(found)) == "c"
+    assert found["c"][0] is None
+    assert found["c"][1] is not None
+    off = before._replace(settings=Globals(100, SETTINGS.tier_weights, paused_channels=frozenset({"null"})))
+    assert [effect.eta_after_s for effect in effects(before, off)] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds"), [({}, 10.0), ({"cap": "50:5"}, 20.0), ({"cancelled": "1"}, None), ({"paused": "1"}, None)]
+)
+def test_controls_of_a_task_alone(fields: dict[str, str], seconds: float | None) -> None:
+    alone = Situation([changed(view("a"), fields)], SETTINGS, 0.0, 0)
+    assert alone.done_s()["a"] == (None if seconds is None else pytest.approx(seconds))
+
+
+def test_what_is_expected_and_a_start_time_count() -> None:
+    unsealed = view("a", 500, sealed=False, expected_targets=2_000)
+    later = view("b", 100, start_ms=30_000)
+    found = Situation([unsealed, later], SETTINGS, 0.0, 0).done_s()
+    assert found == {"a": pytest.approx(20.0), "b": pytest.approx(31.0)}
+
+
+def test_without_a_capacity_the_measured_rate_counts() -> None:
+    unlimited = Globals(0, SETTINGS.tier_weights)
+    assert Situation([view("a")], unlimited, 50.0, 0).done_s()["a"] == pytest.approx(20.0)
+
+
+def test_channels_and_apps_are_those_that_tasks_or_settings_name() -> None:
+    settings = Globals(
+        100,
+        SETTINGS.tier_weights,
+        caps={"channel/http": Cap(5), "app_channel/shop/log": Cap(7), "app/news": Cap(9, 3)},
+        paused_channels=frozenset({"apns"}),
+        app_weights={"shop": 2_500},
+        limits={"*": Limits(tasks=4)},
+    )
+    tasks = [view("a", 40, channel="log", rate=3.0), view("b", 10, sealed=False, expected_targets=25)]
+    assert [(c.channel, c.paused, c.cap, c.tasks, c.queued) for c in channels(settings, tasks)] == [
+        ("apns", True, 0, 0, 0),
+        ("http", False, 5, 0, 0),
+        ("log", False, 0, 1, 40),
+        ("null", False, 0, 1, 10),
+    ]
+    every, news, shop = apps(settings, tasks)
+    assert (every.app, every.task_limit, every.tasks) == ("*", 4, 0)
+    assert (news.cap, news.burst, news.task_limit, news.channel_caps) == (9, 3, 4, {})
+    assert (shop.weight, shop.cap, shop.channel_caps, shop.tasks, shop.queued) == (2.5, 0, {"log": 7}, 2, 65)
