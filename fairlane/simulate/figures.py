@@ -208,6 +208,7 @@ class Figures:
         ended_us = service.ended.get(name)
         return TaskFigure(
             name,
+            task.spec.name,
             state.tier,
             state.weight / MILLI,
             task.spec.targets,

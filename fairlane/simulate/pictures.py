@@ -46,20 +46,23 @@ def shares(result: Result) -> str:
 
 
 def task_shares(result: Result) -> str:
-    """Targets sent a second over time, the tasks on top of each other."""
-    largest = sorted(result.tasks, key=lambda task: -task.sent)
-    shown = {task.task for task in largest[: MOST_BANDS if len(largest) <= MOST_BANDS else MOST_BANDS - 1]}
+    """Targets sent a second over time, the tasks on top of each other; those of one entry together where there are
+    many."""
+    many = len(result.tasks) > MOST_BANDS
+    rates: dict[str, list[Sequence[int]]] = {}
+    for task in result.tasks:
+        rates.setdefault(task.entry if many else task.task, []).append(task.rates)
+    sums = {name: [sum(column) for column in zip(*parts, strict=True)] for name, parts in rates.items()}
+    names = [f"{name} (all {len(rates[name])})" if len(rates[name]) > 1 else name for name in sums]
     bands = [
-        Band(task.task, f"c{place}", task.rates)
-        for place, task in enumerate([task for task in result.tasks if task.task in shown])
+        Band(name, f"c{place}", amounts) for place, (name, amounts) in enumerate(zip(names, sums.values(), strict=True))
     ]
-    others = [task.rates for task in result.tasks if task.task not in shown]
-    if others:
-        bands.append(
-            Band(f"{len(others)} others", f"c{MOST_BANDS - 1}", [sum(column) for column in zip(*others, strict=True)])
-        )
-    parts = ", ".join(f"{task.task} {task.sent:,}" for task in result.tasks if task.task in shown)
-    return _stacked(result, bands, "task-shares", f"Targets sent a second by task. In all: {parts}.")
+    if len(bands) > MOST_BANDS:
+        rest = [band.amounts for band in bands[MOST_BANDS - 1 :]]
+        others = Band(f"{len(rest)} others", f"c{MOST_BANDS - 1}", [sum(column) for column in zip(*rest, strict=True)])
+        bands = [*bands[: MOST_BANDS - 1], others]
+    told = ", ".join(f"{band.name} {sum(band.amounts):,}" for band in bands)
+    return _stacked(result, bands, "task-shares", f"Targets sent a second by task. In all: {told}.")
 
 
 def _stacked(result: Result, bands: Sequence[Band], name: str, words: str) -> str:
@@ -164,9 +167,10 @@ def _row(result: Result, task: TaskFigure, place: int, most: int) -> list[str]:
     parts.append(f'<path class="axis" d="M{left:.1f} {middle - 6:.1f}v12m0 -6H{x(ended_s):.1f}"/>')
     for window, sent in enumerate(task.rates):
         if sent:
-            left, right = x(max(arrived_s, window * window_s)), x((window + 1) * window_s)
+            left = x(max(arrived_s, window * window_s))
+            wide = max(0.0, x(min(ended_s, (window + 1) * window_s)) - left)
             parts.append(
-                f'<rect class="{TIER_CLASS[task.tier]}" x="{left:.1f}" y="{middle - 7:.1f}" width="{right - left:.1f}" '
+                f'<rect class="{TIER_CLASS[task.tier]}" x="{left:.1f}" y="{middle - 7:.1f}" width="{wide:.1f}" '
                 f'height="14" shape-rendering="crispEdges" opacity="{0.2 + 0.8 * (sent / most) ** 0.5:.2f}"/>'
             )
     if task.ended_s is not None:

@@ -45,9 +45,11 @@ class CapFigure(msgspec.Struct, frozen=True):
 
 
 class TaskFigure(msgspec.Struct, frozen=True):
-    """Times in seconds from the start; null where it did not happen. rates: targets sent in each window."""
+    """Times in seconds from the start; null where it did not happen. entry: of the scenario, which may stand for many
+    tasks. rates: targets sent in each window."""
 
     task: str
+    entry: str
     tier: str
     weight: float
     targets: int

@@ -1,7 +1,7 @@
 """One run of a scenario: what arrives, joins, leaves, stalls and dies when."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -10,7 +10,6 @@ from dispatcher.engine import EnginePorts
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.errors import InvalidInput
 from dispatcher.memory.ledger import MemoryLedger
-from dispatcher.ports import LaneInfo
 from dispatcher.tier import MILLI
 from fairlane.simulate.agenda import SimClock
 from fairlane.simulate.audience import tasks_of
@@ -207,14 +206,13 @@ class Run:
 
     def _tell_all(self) -> None:
         self._looking = False
-        live = list(self.crew.live.values())
-        for worker in live:
-            lanes = self.service.lanes.held_by(worker, live)
-            self.service.network.carry(partial(self._tell, worker, lanes), *LOOK_MS)
+        for worker in list(self.crew.live.values()):
+            self.service.network.carry(partial(self._tell, worker), *LOOK_MS)
 
-    def _tell(self, worker: SimWorker, lanes: Sequence[LaneInfo]) -> None:
+    def _tell(self, worker: SimWorker) -> None:
+        """A worker that hears of a change reads what there is by then."""
         if worker.alive and not worker.draining:
-            worker.hold(lanes)
+            worker.hold(self.service.lanes.held_by(worker, self.crew.live.values()))
 
 
 def replay(source: str, seed: int) -> str:
