@@ -348,7 +348,7 @@ class _Reading:
         elif status == Status.NO_CREDIT:
             self._short = True
             self._back.append(part)
-        elif status == Status.PARKED and self._lane.info.kind == LaneKind.OWN:
+        elif status == Status.PARKED and self._lane.info.kind in (LaneKind.OWN, LaneKind.SIDE):
             self._park = True
             self._back.append(part)
         elif status in (Status.HELD, Status.PARKED):
