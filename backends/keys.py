@@ -40,6 +40,11 @@ class Keys:
         return f"{self.prefix}:index"
 
     @property
+    def sides(self) -> str:
+        """Set of the side lanes that may hold something, by topic."""
+        return f"{self.prefix}:sides"
+
+    @property
     def claims(self) -> str:
         """Sorted set of `<claim>|<task>` by end time."""
         return f"{self.prefix}:claims"

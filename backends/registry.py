@@ -136,6 +136,32 @@ class Registry:
         settings = {field.decode(): text.decode() for field, text in zip(fields[::2], fields[1::2], strict=True)}
         return Look(now_ms, version, frozenset(side.decode() for side in sides), paused_of(settings))
 
+    def side_lanes(self) -> frozenset[str]:
+        """Topics of the side lanes that may hold something."""
+        return frozenset(side.decode() for side in self._view.command("SMEMBERS", self._keys.sides))
+
+    def add_side_lane(self, topic: str) -> None:
+        """Workers attach to it from now on."""
+        self._view.command("SADD", self._keys.sides, topic)
+
+    def drop_side_lane(self, topic: str) -> None:
+        """Workers let go of it."""
+        self._view.command("SREM", self._keys.sides, topic)
+
+    def ends(self, tasks: Sequence[str]) -> dict[str, bool]:
+        """Whether each known task among these has ended."""
+        _, *rows = self._view.call("read_tasks", len(STATE_FIELDS), *STATE_FIELDS, *tasks)
+        return {task.decode(): bool(values[0]) for task, _, values in rows}
+
+    def ended_since(self, at_ms: int) -> list[str]:
+        """Ids of the tasks that ended at that time or later."""
+        return [task.decode() for task in self._view.command("ZRANGEBYSCORE", self._keys.ended, at_ms, "+inf")]
+
+    def tombstones(self, tasks: Sequence[str]) -> list[EndedTask]:
+        """Of those among these tasks that have ended."""
+        _, *rows = self._view.call("read_tasks", len(_ENDED_FIELDS), *_ENDED_FIELDS, *tasks)
+        return [ended_task(row_of(row, _ENDED_FIELDS)) for row in rows if row[2][0]]
+
     def live_views(self) -> list[TaskView]:
         """All tasks that have not ended, newest first."""
         return self._views(self._live_rows(VIEW_FIELDS))
@@ -144,17 +170,6 @@ class Registry:
         """Those of the named tasks that have not ended: what to look at after a change was announced."""
         _, *rows = self._view.call("read_tasks", len(LIVE_FIELDS), *LIVE_FIELDS, *tasks)
         return [live_task(row) for row in rows if not row[2][0]]
-
-    def ended_tasks(self, since_ms: int = 0, limit: int = 1_000) -> list[EndedTask]:
-        """Tasks that ended at since_ms or later and whose tombstones stand, last ended first."""
-        found: list[EndedTask] = []
-        cursor = None
-        while True:
-            _, rows, cursor = self._page("ended", {}, limit - len(found), cursor, _ENDED_FIELDS)
-            page = [ended_task(row_of(row, _ENDED_FIELDS)) for row in rows]
-            found.extend(task for task in page if task.finished_ms >= since_ms)
-            if cursor is None or len(found) >= limit or (page and page[-1].finished_ms < since_ms):
-                return found
 
     def complete(self) -> list[str]:
         """Tasks that are sealed and have an outcome for every target, yet no tombstone; none while the view is not

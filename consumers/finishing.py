@@ -9,18 +9,29 @@ from typing import Protocol
 from dispatcher.clock import Clock
 from dispatcher.control import FORMAT, ControlRecord, Finished
 from dispatcher.errors import Unreachable
-from dispatcher.ports import ControlLog
 from dispatcher.view import TargetCounts, TaskView
 
 _log = logging.getLogger(__name__)
+_BATCH = 100
+"""Tasks ended at once: they share their way to the disk."""
 
 
 class TaskTable(Protocol):
     """The registry, as finishing needs it. All raise Unreachable."""
 
-    def task(self, task: str) -> TaskView | None: ...
+    def tasks_by_id(self, tasks: Sequence[str]) -> Sequence[TaskView]:
+        """The known ones among them."""
+        ...
 
-    def apply(self, position: str, record: ControlRecord) -> Sequence[str]: ...
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> Sequence[str]: ...
+
+
+class Tombstones(Protocol):
+    """The control topic. Raises Unreachable."""
+
+    def append_many(self, records: Sequence[ControlRecord]) -> Sequence[str]:
+        """Stores all, with one wait, and returns their positions."""
+        ...
 
 
 def end_state(counts: TargetCounts, cancel_asked: bool) -> str:
@@ -37,7 +48,7 @@ class Finisher:
     """
 
     def __init__(
-        self, tasks: TaskTable, complete: Callable[[], bool], control: ControlLog, clock: Clock, retry_s: float = 0.5
+        self, tasks: TaskTable, complete: Callable[[], bool], control: Tombstones, clock: Clock, retry_s: float = 0.5
     ) -> None:
         """complete: whether the view is; one that is being rebuilt may not know yet that a task has ended long ago."""
         self._tasks = tasks
@@ -55,28 +66,43 @@ class Finisher:
     def run(self, stop: threading.Event) -> None:
         """Returns when `stop` is set. What is not ended by then, the next housekeeper finds."""
         while not stop.is_set():
+            tasks = self._next()
             try:
-                task = self._inbox.get(timeout=0.2)
-            except queue.Empty:
-                continue
-            try:
-                self.finish(task)
+                self.finish(tasks)
             except Unreachable as error:
-                _log.debug("task %s is ended later: %s", task, error)
-                self._inbox.put(task)
+                _log.debug("%d tasks are ended later: %s", len(tasks), error)
+                self.take(tasks)
                 stop.wait(self._retry_s)
 
-    def finish(self, task: str) -> bool:
-        """True if the task was ended here. Raises Unreachable."""
-        if not self._complete():
-            return False
-        view = self._tasks.task(task)
-        if view is None or view.ended or not view.sealed or view.targets.pending:
-            return False
+    def _next(self) -> list[str]:
+        """What is there, up to a batch; waits a little for the first."""
+        found: dict[str, None] = {}
+        try:
+            found[self._inbox.get(timeout=0.2)] = None
+            while len(found) < _BATCH:
+                found[self._inbox.get(block=False)] = None
+        except queue.Empty:
+            pass
+        return list(found)
+
+    def finish(self, tasks: Sequence[str]) -> list[str]:
+        """Those that were ended here. Raises Unreachable."""
+        if not tasks or not self._complete():
+            return []
+        views = [view for view in self._tasks.tasks_by_id(tasks) if _is_done(view)]
+        records = [self._tombstone(view) for view in views]
+        if records:
+            self._tasks.apply_all(list(zip(self._control.append_many(records), records, strict=True)))
+        for view, record in zip(views, records, strict=True):
+            _log.info("task %s ended: %s, %d of %d sent", view.id, record.state, view.targets.sent, view.targets.total)
+        return [view.id for view in views]
+
+    def _tombstone(self, view: TaskView) -> Finished:
         counts = view.targets
         state = end_state(counts, cancel_asked=view.state == "cancelled")
         by_outcome = [counts.sent, counts.invalid, counts.failed, counts.expired, counts.cancelled]
-        record = Finished(FORMAT, task, state, by_outcome, self._clock.wall_ms())
-        self._tasks.apply(self._control.append(record), record)
-        _log.info("task %s ended: %s, %d of %d sent", task, state, counts.sent, counts.total)
-        return True
+        return Finished(FORMAT, view.id, state, by_outcome, self._clock.wall_ms())
+
+
+def _is_done(view: TaskView) -> bool:
+    return view.sealed and not view.ended and not view.targets.pending

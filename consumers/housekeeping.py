@@ -9,6 +9,7 @@ from typing import Protocol
 from consumers.folder import Held
 from consumers.lane_cleanup import LaneCleaner
 from consumers.rebuild import OutcomeTopics
+from consumers.side_lanes import SideLaneCleaner
 from dispatcher.clock import Clock
 from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.outcome import FORMAT, ClaimsEnded, CloseTask
@@ -64,6 +65,7 @@ class Housekeeper:
         partition_of: Callable[[str], int],
         finished: Callable[[list[str]], None],
         cleaner: LaneCleaner,
+        side_lanes: SideLaneCleaner,
         restate: Callable[[], None],
         held: Held,
         clock: Clock,
@@ -75,6 +77,7 @@ class Housekeeper:
         self._partition_of = partition_of
         self._finished = finished
         self._cleaner = cleaner
+        self._side_lanes = side_lanes
         self._restate = restate
         self._held = held
         self._clock = clock
@@ -89,6 +92,7 @@ class Housekeeper:
             held = self._held()
             if held and not elected:
                 self._cleaner.begin()
+                self._side_lanes.begin()
             elected = held
             if held:
                 self.round()
@@ -99,6 +103,7 @@ class Housekeeper:
         self._try(self._end_claims)
         self._try(self._close_tasks)
         self._try(self._cleaner.round)
+        self._try(self._side_lanes.round)
         if self._is_due("finished", self._settings.sweep_finished_s):
             self._try(self._end_tasks)
         if self._is_due("prune", self._settings.prune_s):

@@ -1,13 +1,13 @@
 """Clears lanes away: those of ended tasks as soon as nobody is attached, and those that a crash left behind."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
 from dispatcher.clock import Clock
 from dispatcher.topics import task_of_lane
-from dispatcher.view import TaskView
 
 _log = logging.getLogger(__name__)
 _SLICE = 200
@@ -42,24 +42,34 @@ class Ended(Protocol):
 class KnownTasks(Protocol):
     """The registry, as the cleaner needs it. All raise Unreachable."""
 
-    def ended_tasks(self, since_ms: int) -> Sequence[Ended]:
-        """Those that ended at since_ms or later."""
+    def ended_since(self, at_ms: int) -> Sequence[str]:
+        """Ids of those that ended at that time or later."""
         ...
 
-    def tasks_by_id(self, tasks: Sequence[str]) -> Sequence[TaskView]:
-        """The known ones among them."""
+    def tombstones(self, tasks: Sequence[str]) -> Sequence[Ended]:
+        """Of those among them that have ended."""
+        ...
+
+    def ends(self, tasks: Sequence[str]) -> Mapping[str, bool]:
+        """Whether each known task among them has ended."""
         ...
 
 
 @dataclass(frozen=True)
 class CleanupSettings:
     """sweep_s: between two orphan sweeps. grace_s: how long a topic of an unknown task is left alone.
-    retry_s: first and longest wait before a lane with somebody attached is tried again. batch: most per round."""
+    retry_s: first and longest wait before a lane with somebody attached is tried again.
+
+    What waits is deleted within about `drain_s`, at a rate between `slowest` and `fastest` a round (of a second): a
+    deletion costs the broker 3 ms of a core, which dispatching wants too. at_once: deletions under way."""
 
     sweep_s: float = 180.0
     grace_s: float = 600.0
     retry_s: tuple[float, float] = (0.5, 10.0)
-    batch: int = 100
+    drain_s: float = 30.0
+    slowest: int = 40
+    fastest: int = 200
+    at_once: int = 4
 
 
 @dataclass
@@ -123,15 +133,17 @@ class LaneCleaner:
 
     def _known(self, tasks: list[str]) -> dict[str, bool]:
         """Whether each known task has ended."""
-        slices = [tasks[start : start + _SLICE] for start in range(0, len(tasks), _SLICE)]
-        return {view.id: view.ended for part in slices for view in self._tasks.tasks_by_id(part)}
+        return {task: ended for part in _slices(tasks) for task, ended in self._tasks.ends(part).items()}
 
     def _note_ended(self) -> None:
         """A little of the past is looked at again: another worker's clock may be behind."""
-        recent = self._tasks.ended_tasks(self._ended_ms - 10_000)
-        self._add(ended.lane for ended in recent if ended.lane and not ended.shared and ended.id not in self._noted)
-        self._noted = {ended.id for ended in recent}
-        self._ended_ms = max([self._ended_ms, *(ended.finished_ms for ended in recent)])
+        recent = self._tasks.ended_since(self._ended_ms - 10_000)
+        new = [task for task in recent if task not in self._noted]
+        for part in _slices(new):
+            ended = self._tasks.tombstones(part)
+            self._add(one.lane for one in ended if one.lane and not one.shared)
+            self._ended_ms = max([self._ended_ms, *(one.finished_ms for one in ended)])
+        self._noted = set(recent)
 
     def _long_unknown(self, topics: list[str]) -> list[str]:
         """Those that have been unknown for the grace; the registry is complete, so nothing will make them known."""
@@ -148,13 +160,24 @@ class LaneCleaner:
             self._waiting.setdefault(topic, _Waiting(now_s, self._settings.retry_s[0]))
 
     def _delete_due(self) -> None:
-        now_s = self._clock.monotonic_s()
+        """As many as the pace allows; those of a slice are under way together."""
+        now_s, settings = self._clock.monotonic_s(), self._settings
         due = [topic for topic, waiting in self._waiting.items() if waiting.due_s <= now_s]
-        for topic in due[: self._settings.batch]:
-            if self._topics.delete_topic(topic):
-                del self._waiting[topic]
-                _log.debug("deleted %s", topic)
-            else:
-                waiting = self._waiting[topic]
-                waiting.due_s = now_s + waiting.wait_s
-                waiting.wait_s = min(waiting.wait_s * 2, self._settings.retry_s[1])
+        count = min(settings.fastest, max(settings.slowest, round(len(due) / settings.drain_s)))
+        if not due:
+            return
+        with ThreadPoolExecutor(settings.at_once, thread_name_prefix="lane-cleaner") as pool:
+            for topic, gone in zip(due, pool.map(self._topics.delete_topic, due[:count]), strict=False):
+                self._note_deletion(topic, gone, now_s)
+
+    def _note_deletion(self, topic: str, gone: bool, now_s: float) -> None:
+        if gone:
+            del self._waiting[topic]
+            return
+        waiting = self._waiting[topic]
+        waiting.due_s = now_s + waiting.wait_s
+        waiting.wait_s = min(waiting.wait_s * 2, self._settings.retry_s[1])
+
+
+def _slices(tasks: Sequence[str]) -> list[Sequence[str]]:
+    return [tasks[start : start + _SLICE] for start in range(0, len(tasks), _SLICE)]

@@ -11,6 +11,7 @@ from consumers.housekeeping import Housekeeper
 from consumers.lane_cleanup import LaneCleaner
 from consumers.rebuild import Rebuilder, RebuildSettings
 from consumers.seats import Seats
+from consumers.side_lanes import SideLaneCleaner
 from dispatcher.clock import Clock
 from fairlane.worker.connections import PulsarSide, RedisSide
 from fairlane.worker.threads import Threads
@@ -94,6 +95,7 @@ class SharedJobs:
             topics.partition_of,
             self.finisher.take,
             cleaner,
+            SideLaneCleaner(pulsar.admin, redis.registry, redis.complete, topics.shared_namespace, clock),
             self._rebuilder.restate,
             self._held(HOUSEKEEPING),
             clock,

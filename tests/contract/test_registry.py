@@ -212,8 +212,10 @@ def test_an_ended_task_leaves_its_tombstone_only(registry: Registry, view: Redis
     assert (shown.state, shown.ended, shown.finished_ms, shown.eta_s) == ("cancelled", True, 77, 0.0)
     assert msgspec.structs.astuple(shown.targets) == (10, 4, 1, 0, 0, 5, 0)
     assert registry.live() == []
-    assert [(task.id, task.finished_ms) for task in registry.ended_tasks()] == [("t1", 77)]
-    assert registry.ended_tasks(since_ms=78) == []
+    assert registry.ended_since(77) == ["t1"]
+    assert registry.ended_since(78) == []
+    assert [(task.id, task.finished_ms) for task in registry.tombstones(["t1", "t2"])] == [("t1", 77)]
+    assert registry.ends(["t1", "t2"]) == {"t1": True}
     assert [task.id for task in registry.tasks(state="cancelled")[0]] == ["t1"]
     assert sorted(view.command("KEYS", "test:*:t1*")) == [keys.task("t1").encode()]
     week_ms = 7 * 24 * 3600 * 1000
@@ -225,7 +227,7 @@ def test_a_tombstone_that_expired_leaves_the_lists(registry: Registry, view: Red
     registry.apply(position(2), Finished(FORMAT, "t1", "completed", [0] * 5, 77))
     view.command("DEL", view.keys.task("t1"))
     assert registry.tasks() == ([], None)
-    assert registry.ended_tasks() == []
+    assert registry.tombstones(registry.ended_since(0)) == []
     assert registry.prune() == 1
     assert view.command("EXISTS", view.keys.ended, view.keys.index) == 0
 
@@ -417,3 +419,52 @@ def test_the_last_word_on_the_whole_service_counts(registry: Registry) -> None:
     registry.apply(position(3), GlobalChange(FORMAT, "tiers", "5000:4000:500", 0))
     found = registry.globals()
     assert (found.capacity, found.tier_weights) == (3_000, {"high": 5_000, "medium": 4_000, "low": 500})
+
+
+def test_tasks_are_listed_by_what_is_asked_for(registry: Registry) -> None:
+    for number, name in enumerate(["sale-1", "sale-2", "news-1"]):
+        record = msgspec.structs.replace(task_record(name), channel="sms" if number == 1 else "null", created_ms=number)
+        registry.apply(position(number), record)
+    assert [task.id for task in registry.tasks(id_prefix="sale-")[0]] == ["sale-2", "sale-1"]
+    assert [task.id for task in registry.tasks(channel="sms")[0]] == ["sale-2"]
+    assert [task.id for task in registry.tasks(id_prefix="sale-", channel="null")[0]] == ["sale-1"]
+    first, cursor = registry.tasks(id_prefix="sale-", limit=1)
+    second, _ = registry.tasks(id_prefix="sale-", limit=1, cursor=cursor)
+    assert [task.id for task in [*first, *second]] == ["sale-2", "sale-1"]
+    assert [task.channel for task in first] == ["sms"]
+
+
+def test_live_tasks_are_read_by_pages(registry: Registry) -> None:
+    for number in range(7):
+        registry.apply(position(number), task_record(f"t{number}"))
+    found, cursor, pages = [], None, 0
+    while True:
+        page = registry.live_page(cursor, 3)
+        found += [task.id for task in page.tasks]
+        cursor, pages = page.cursor, pages + 1
+        if cursor is None:
+            break
+    assert sorted(found) == [f"t{number}" for number in range(7)]
+    assert pages == 3
+
+
+def test_a_look_says_what_a_watch_goes_by(registry: Registry) -> None:
+    before = registry.look()
+    registry.apply(position(1), task_record())
+    registry.apply(position(2), GlobalChange(FORMAT, "channel_paused:sms", "1", 0))
+    registry.add_side_lane("side")
+    look = registry.look()
+    assert look.version == before.version + 2
+    assert look.paused == frozenset({"sms"})
+    assert look.sides == frozenset({"side"}) == registry.side_lanes()
+    registry.drop_side_lane("side")
+    assert registry.look().sides == frozenset()
+
+
+def test_a_checkpoint_is_announced_if_the_task_had_nothing_to_send(registry: Registry) -> None:
+    registry.apply(position(1), task_record())
+    version = registry.version()
+    registry.apply(position(2), Checkpoint(FORMAT, "t1", "0", 1, 10, 0, 10, "d"))
+    assert registry.version() == version + 1
+    registry.apply(position(3), Checkpoint(FORMAT, "t1", "0", 2, 20, 0, 20, "d"))
+    assert registry.version() == version + 1

@@ -55,8 +55,16 @@ class Reader:
 
 
 class ControlTopic(Topic):
+    """calls: how often something was waited for."""
+
+    calls = 0
+
     def append(self, record: ControlRecord) -> str:
-        return self.store(encode_control(record))
+        return self.append_many([record])[0]
+
+    def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
+        self.calls += 1
+        return [self.store(encode_control(record)) for record in records]
 
 
 @dataclass

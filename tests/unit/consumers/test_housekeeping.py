@@ -1,16 +1,19 @@
 """Every chore reaches its end by another round, and the outage of one server stops no other chore."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from consumers.finishing import Finisher, end_state
 from consumers.housekeeping import Housekeeper
 from consumers.lane_cleanup import CleanupSettings, LaneCleaner
+from consumers.side_lanes import SideLaneCleaner
 from dispatcher.clock import VirtualClock
 from dispatcher.control import ControlRecord, Finished
-from dispatcher.errors import Unreachable
+from dispatcher.errors import NotFound, Unreachable
 from dispatcher.outcome import ClaimsEnded, CloseTask, Outcome
 from dispatcher.view import TargetCounts, TaskView
 from tests.unit.consumers.fakes import (
@@ -60,11 +63,14 @@ class Known:
         self.fates: dict[str, str] = {}
         self.complete = True
 
-    def ended_tasks(self, since_ms: int) -> Sequence[Tombstone]:
-        return [Tombstone(task, lane(task), False, at_ms) for task, at_ms in self.ended.items() if at_ms >= since_ms]
+    def ended_since(self, at_ms: int) -> list[str]:
+        return [task for task, ended_ms in self.ended.items() if ended_ms >= at_ms]
 
-    def tasks_by_id(self, tasks: Sequence[str]) -> Sequence[TaskView]:
-        return [view(task, finished_ms=int(self.fates[task] == "ended")) for task in tasks if task in self.fates]
+    def tombstones(self, tasks: Sequence[str]) -> Sequence[Tombstone]:
+        return [Tombstone(task, lane(task), False, self.ended[task]) for task in tasks]
+
+    def ends(self, tasks: Sequence[str]) -> dict[str, bool]:
+        return {task: self.fates[task] == "ended" for task in tasks if task in self.fates}
 
 
 class Cleanup:
@@ -132,6 +138,20 @@ def test_nothing_is_swept_while_the_view_is_being_rebuilt() -> None:
     assert cleanup.topics.lanes == [lane("stray")]
 
 
+def test_many_lanes_are_cleared_away_at_a_pace_and_within_a_minute() -> None:
+    names = [f"t{number}" for number in range(3_000)]
+    cleanup = Cleanup(*names)
+    cleanup.rounds(1)
+    cleanup.known.ended = dict.fromkeys(names, cleanup.clock.wall_ms())
+    left = [len(cleanup.topics.lanes)]
+    for _ in range(60):
+        cleanup.rounds(1)
+        left.append(len(cleanup.topics.lanes))
+    assert max(before - after for before, after in pairwise(left)) <= 200
+    assert left[1] < 3_000
+    assert left[-1] == 0
+
+
 class Claims:
     def __init__(self) -> None:
         self.due: dict[int, list[str]] = {}
@@ -159,10 +179,69 @@ class Chores:
         self.pruned += 1
 
 
+def side(app: str) -> str:
+    return f"persistent://t/shared/side.{app}~null"
+
+
+class Sides:
+    """Topics of a namespace, with their backlogs, and what the registry knows of them."""
+
+    def __init__(self) -> None:
+        self.backlogs: dict[str, int] = {"persistent://t/shared/low-0": 0}
+        self.known: set[str] = set()
+        self.attached: set[str] = set()
+
+    def list_topics(self, namespace: str) -> list[str]:
+        return list(self.backlogs)
+
+    def backlog(self, topic: str) -> int:
+        if topic not in self.backlogs:
+            raise NotFound(topic)
+        return self.backlogs[topic]
+
+    def delete_topic(self, topic: str) -> bool:
+        if topic not in self.attached:
+            self.backlogs.pop(topic, None)
+        return topic not in self.attached
+
+    def side_lanes(self) -> frozenset[str]:
+        return frozenset(self.known)
+
+    def add_side_lane(self, topic: str) -> None:
+        self.known.add(topic)
+
+    def drop_side_lane(self, topic: str) -> None:
+        self.known.discard(topic)
+
+
+def test_a_side_lane_goes_once_it_stood_empty_and_nobody_is_attached() -> None:
+    house = House()
+    sides = house.sides
+    sides.backlogs |= {side("shop"): 5, side("bank"): 0}
+    sides.known = {side("shop"), side("bank"), side("never-created")}
+    sides.attached = {side("shop"), side("bank")}
+    for _ in range(3):
+        house.keeper.round()
+        house.cleanup.clock.advance(10)
+    assert sides.known == {side("shop")}
+    assert side("bank") in sides.backlogs
+    sides.attached = {side("shop")}
+    house.keeper.round()
+    assert sides.backlogs == {"persistent://t/shared/low-0": 0, side("shop"): 5}
+
+
+def test_a_side_lane_that_an_empty_redis_forgot_is_known_again() -> None:
+    house = House()
+    house.sides.backlogs[side("shop")] = 5
+    house.keeper.round()
+    assert house.sides.known == {side("shop")}
+
+
 class House:
     def __init__(self) -> None:
         self.claims, self.chores, self.outcomes = Claims(), Chores(), OutcomeTopics()
         self.cleanup = Cleanup()
+        self.sides = Sides()
         self.told: list[str] = []
         self.restated: list[int] = []
         self.keeper = Housekeeper(
@@ -172,6 +251,7 @@ class House:
             lambda task: 1,
             self.told.extend,
             self.cleanup.cleaner,
+            SideLaneCleaner(self.sides, self.sides, lambda: True, "t/shared", self.cleanup.clock),
             lambda: self.restated.append(self.cleanup.clock.wall_ms()),
             lambda: True,
             self.cleanup.clock,
@@ -235,20 +315,20 @@ class Table:
         self.applied: list[ControlRecord] = []
         self.gone = 0
 
-    def task(self, task: str) -> TaskView | None:
+    def tasks_by_id(self, tasks: Sequence[str]) -> list[TaskView]:
         if self.gone:
             self.gone -= 1
             raise Unreachable("Redis is gone.")
-        return self.view
+        return [msgspec.structs.replace(self.view, id=task) for task in tasks] if self.view else []
 
-    def apply(self, position: str, record: ControlRecord) -> list[str]:
-        self.applied.append(record)
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
+        self.applied += [record for _, record in records]
         return []
 
 
 def test_a_complete_task_gets_its_tombstone_in_the_control_topic_and_the_view() -> None:
     table, control = Table(view(sent=3, invalid=1)), ControlTopic()
-    assert Finisher(table, lambda: True, control, VirtualClock()).finish("a")
+    assert Finisher(table, lambda: True, control, VirtualClock()).finish(["a"]) == ["a"]
     expected = Finished(1, "a", "completed", [3, 1, 0, 0, 0], VirtualClock().wall_ms())
     assert control_records(control) == [expected]
     assert table.applied == [expected]
@@ -259,13 +339,13 @@ def test_a_complete_task_gets_its_tombstone_in_the_control_topic_and_the_view() 
 )
 def test_an_incomplete_ended_or_unknown_task_gets_none(open_view: TaskView | None) -> None:
     control = ControlTopic()
-    assert not Finisher(Table(open_view), lambda: True, control, VirtualClock()).finish("a")
+    assert not Finisher(Table(open_view), lambda: True, control, VirtualClock()).finish(["a"])
     assert control.records == []
 
 
 def test_nothing_is_ended_while_the_view_is_being_rebuilt() -> None:
     control = ControlTopic()
-    assert not Finisher(Table(view(sent=1)), lambda: False, control, VirtualClock()).finish("a")
+    assert not Finisher(Table(view(sent=1)), lambda: False, control, VirtualClock()).finish(["a"])
     assert control.records == []
 
 
@@ -282,3 +362,14 @@ def test_ending_is_tried_again_when_a_server_was_gone() -> None:
     with running(finisher.run):
         finisher.take(["a"])
         eventually(lambda: len(control.records) == 1)
+
+
+def test_tasks_that_end_together_are_ended_together() -> None:
+    table, control = Table(view(sent=1)), ControlTopic()
+    finisher = Finisher(table, lambda: True, control, VirtualClock(), retry_s=0.001)
+    names = [f"t{number}" for number in range(250)]
+    finisher.take(names)
+    with running(finisher.run):
+        eventually(lambda: len(control.records) == 250)
+    assert sorted(record.task for record in table.applied if isinstance(record, Finished)) == sorted(names)
+    assert control.calls <= 4
