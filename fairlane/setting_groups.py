@@ -35,7 +35,11 @@ class WorkerSettings(Group):
     max_lanes: int = Field(1_000, ge=1, le=100_000, description="task lanes one worker is attached to at most")
     tiers: tuple[Tier, ...] = Field(TIERS, description="tiers whose lanes the worker holds; by default all")
     buffer_targets: int = Field(
-        200_000, ge=1_000, le=10_000_000, description="targets one worker holds at most, over all its lanes"
+        400_000,
+        ge=1_000,
+        le=10_000_000,
+        description="targets one worker holds at most, over all its lanes (half of them of one lane); "
+        "with a slow Redis the rate is at most this for each of its answers",
     )
     grace_s: float = Field(
         30.0,

@@ -91,7 +91,7 @@ class Worker:
             lambda lane: inbox.put(LaneReady(lane)),
             self._dead_letters,
             self._clock,
-            LaneSettings(PrefetchSettings(budget_targets=2 * self._settings.worker.buffer_targets)),
+            LaneSettings(PrefetchSettings(budget_targets=self._settings.worker.buffer_targets)),
         )
         self._leases = LeaseThread(self._redis.ledger)
         redis, control = self._redis, self._pulsar.control
@@ -100,6 +100,7 @@ class Worker:
             EngineSettings(
                 worker=self.id,
                 budget_targets=self._settings.worker.buffer_targets,
+                lane_ceiling_targets=self._settings.worker.buffer_targets // 2,
                 lease_ms=_LEASE_MS,
                 claim_ms=self._claim_ms,
                 channel_batches=self._courier.batch_counts(),
