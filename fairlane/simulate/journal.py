@@ -64,7 +64,7 @@ def key_of(sequence: int, attempt: int) -> int:
 class Journal:
     """tier_of: a task's tier at present. excused: whether a worker died or stood still since a moment.
 
-    blocked: tasks that may be granted nothing, and why. used, returned, lapsed: targets of what was granted that were
+    blocked: why a task may be granted nothing. used, returned, lapsed: targets of what was granted that were
     sent, given back in time, or whose lease ran out.
     """
 
@@ -73,7 +73,7 @@ class Journal:
         self.sent: list[Amount] = []
         self.published: list[Amount] = []
         self.violations: list[Violation] = []
-        self.blocked: dict[str, str] = {}
+        self.blocked: defaultdict[str, set[str]] = defaultdict(set)
         self.counts: Counter[str] = Counter()
         self.repeats = 0
         self.lease_calls = 0
@@ -118,8 +118,9 @@ class Journal:
 
     def _granted(self, ask: LaneAsk, want: Want, first: int, count: int, claim: _Claim) -> None:
         task, now_us = want.task, self._agenda.now_us
-        if task in self.blocked:
-            self.violate("pause", f"{count} envelopes of {task} granted while it is {self.blocked[task]}")
+        if self.blocked[task]:
+            why = " and ".join(sorted(self.blocked[task]))
+            self.violate("pause", f"{count} envelopes of {task} granted in spite of: {why}")
         held = self._held[task]
         for sequence in range(first, first + count):
             key = key_of(sequence, want.attempt)

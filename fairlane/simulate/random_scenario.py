@@ -42,6 +42,9 @@ class _Maker:
             "tiers": random.choice(
                 [dict(zip(TIERS, (6, 3, 1), strict=True)), {t: random.randint(1, 9) for t in TIERS}]
             ),
+            "sharing": random.choice(["tasks", "tasks", "apps"]),
+            "app_weights": random.choice([{}, {"shop": 2.5}]),
+            "caps": self._caps(tasks),
             "tasks": tasks,
             "workers": self._workers(),
             "channels": {"push": self._channel(), "mail": self._channel()},
@@ -85,6 +88,18 @@ class _Maker:
             if left <= 0:
                 break
         return tasks
+
+    def _caps(self, tasks: list[dict[str, Any]]) -> dict[str, dict[str, int | str]]:
+        """High enough for what is to be sent, so that a run ends in time."""
+        random = self._random
+        whole = sum(task["targets"] * task["count"] for task in tasks)
+        names = {"channel": ["push", "mail"], "app": ["shop", "news"], "app_channel": ["shop/push", "news/mail"]}
+        caps: dict[str, dict[str, int | str]] = {kind: {} for kind in names}
+        for _ in range(random.choice([0, 0, 1, 3])):
+            kind = random.choice(list(names))
+            rate = 1 + whole // random.randint(2, self._seconds)
+            caps[kind][random.choice(names[kind])] = self._with_burst(rate)
+        return caps
 
     def _workers(self) -> list[dict[str, Any]]:
         """The first stay to the end and see all lanes between them."""
@@ -143,10 +158,13 @@ class _Maker:
         for _ in range(random.choice([0, 0, 1, 2, 4])):
             task = random.choice(tasks)["name"] + random.choice(["", "*"])
             at_s = round(random.uniform(0, 8), 2)
-            kind = random.choice(["paused", "weight", "tier", "cap", "cancelled", "tiers", "capacity"])
+            kind = random.choice(["paused", "weight", "tier", "cap", "cancelled", "tiers", "capacity", "channel"])
             if kind == "paused":
                 changes.append({"at_s": at_s, "task": task, "paused": True})
                 changes.append({"at_s": at_s + round(random.uniform(0.5, 6), 2), "task": task, "paused": False})
+            elif kind == "channel":
+                changes.append({"at_s": at_s, "channel_paused": {"push": True}})
+                changes.append({"at_s": at_s + round(random.uniform(0.5, 6), 2), "channel_paused": {"push": False}})
             elif kind == "tiers":
                 changes.append({"at_s": at_s, "tiers": {tier: random.randint(1, 9) for tier in TIERS}})
             elif kind == "capacity":

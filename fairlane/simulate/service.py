@@ -76,6 +76,8 @@ class Service:
         self._fold = MemoryFold(self.view)
         self._keeper = MemoryLedger(self.view)
         self._folding = False
+        self._paused: dict[str, bool] = {}
+        """Channels."""
         for lane in self.topics.standing_lanes():
             self.broker.create(lane)
         self._announce_settings()
@@ -104,6 +106,7 @@ class Service:
 
     def pause_channel(self, name: str, paused: bool) -> None:
         self._set(f"channel_paused:{name}", str(int(paused)))
+        self._paused[name] = paused
         for task in self.tasks.values():
             if task.spec.channel == name:
                 self._block(task.name, "channel paused", blocked=paused)
@@ -122,6 +125,7 @@ class Service:
         self.broker.create(task.lane)
         self.view.apply(task.record(now_ms))
         self._note_cap(f"task/{task.name}", task.spec.cap)
+        self._block(task.name, "channel paused", blocked=self._paused.get(task.spec.channel, False))
         self.lanes.add(task)
         self._lanes_changed()
         self._publish(task, 0, task.expires_ms(now_ms))
@@ -182,9 +186,9 @@ class Service:
 
     def _block(self, task: str, why: str, *, blocked: bool) -> None:
         if blocked:
-            self.journal.blocked[task] = why
-        elif self.journal.blocked.get(task) == why:
-            del self.journal.blocked[task]
+            self.journal.blocked[task].add(why)
+        else:
+            self.journal.blocked[task].discard(why)
 
     # ------------------------------------------------------------- what some worker does for all
     def stored(self) -> None:
