@@ -1,4 +1,4 @@
-"""With the ledger gone: finish what is claimed, then go on for a while at the last granted rate, by the control topic."""
+"""The grace of a worker whose ledger is gone: what it goes on sending, and what not."""
 
 from collections import Counter
 
