@@ -42,6 +42,7 @@ from dispatcher.outcome import EpochMark
 from dispatcher.service_settings import Cap, paused_of
 from dispatcher.tier import TIERS
 from dispatcher.view import ENDED_STATES, Admission, Globals, TaskView, globals_of
+from dispatcher.why import Switch, switches_of
 
 T = TypeVar("T")
 _encode = msgspec.msgpack.Encoder().encode
@@ -204,6 +205,14 @@ class Registry:
         stored = self._view.command("HGETALL", self._keys.why(task))
         return {cause.decode(): int(ms) for cause, ms in stored.items()}
 
+    def pauses(self, task: str) -> list[Switch]:
+        """When it was paused and resumed."""
+        return switches_of((self._view.command("HGET", self._keys.task(task), "pauses") or b"").decode())
+
+    def now_ms(self) -> int:
+        """Redis' time."""
+        return self._view.now_ms()
+
     def in_flight(self, tasks: Sequence[str]) -> dict[str, tuple[int, int, int]]:
         """Of the known ones: targets under claims in force, how many claims these are, targets sent so far.
         All at one moment."""
@@ -324,7 +333,7 @@ def _sealed_call(position: str, record: Sealed) -> Call:
 
 
 def _control_call(position: str, record: ControlChange) -> Call:
-    return "apply_control", (record.task, position, record.field, record.value)
+    return "apply_control", (record.task, position, record.field, record.value, record.at_ms)
 
 
 def _global_call(position: str, record: GlobalChange) -> Call:

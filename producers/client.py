@@ -13,6 +13,7 @@ from dispatcher.errors import InvalidInput
 from dispatcher.service_settings import Cap
 from dispatcher.task import PushTask, Target
 from dispatcher.view import STATES, Globals, TaskView, WorkerBeat, globals_of
+from dispatcher.why import Why, why
 from producers.aio import AsyncProxy
 from producers.connection import Connection, ConnectionSettings
 from producers.controls import Cancelled, Controls, Edit
@@ -112,12 +113,42 @@ class PushClient:
         return TaskHandle(id, self._connection.known_tasks, self._controls, self._connection.letters)
 
     def tasks(
-        self, state: str | None = None, *, app: str | None = None, tier: str | None = None, limit: int | None = None
+        self,
+        state: str | None = None,
+        *,
+        app: str | None = None,
+        tier: str | None = None,
+        channel: str | None = None,
+        id_prefix: str | None = None,
+        limit: int | None = None,
     ) -> list[TaskView]:
-        """Tasks as they are now, newest first, ended ones (of the last days) included. state: one of STATES."""
+        """Tasks as they are now, newest first, ended ones (of the last days) included; all of them without a limit.
+        state: one of STATES. id_prefix: what their ids begin with."""
+        page = partial(self.task_page, state, app=app, tier=tier, channel=channel, id_prefix=id_prefix)
+        return list(self._pages(page, limit))
+
+    def task_page(
+        self,
+        state: str | None = None,
+        *,
+        app: str | None = None,
+        tier: str | None = None,
+        channel: str | None = None,
+        id_prefix: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> tuple[list[TaskView], str | None]:
+        """As `tasks`, one page: at most `limit` of them from a cursor on (None: from the newest), and the cursor of the
+        next page (None: there is none)."""
         if state is not None and state not in STATES:
             raise InvalidInput(f"state: is {state!r}; it can be {', '.join(STATES)}.")
-        return list(self._pages(partial(self._connection.registry.tasks, state, app, tier), limit))
+        return self._connection.registry.tasks(state, app, tier, limit, cursor, channel, id_prefix)
+
+    def why(self, id: str) -> Why:  # noqa: A002
+        """Where the task's time went: causes in ms that add up to its age. Raises as `task`."""
+        registry = self._connection.registry
+        view = self._connection.known_tasks.task(id)
+        return why(view, registry.why(id), registry.pauses(id), registry.globals(), registry.now_ms())
 
     def edit_message(self, id: str, message: Mapping[str, JsonValue] | str) -> Edit:  # noqa: A002
         """Another message for all targets of a task that are not sent yet; says which edit of it this is. As

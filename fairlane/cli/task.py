@@ -6,6 +6,7 @@ from fairlane.cli.task_edit import edit
 from fairlane.cli.task_read import failures, list_tasks, show, wait
 from fairlane.cli.task_steer import cancel, pause, resume, set_controls
 from fairlane.cli.task_submit import submit
+from fairlane.cli.task_why import why
 
 
 @click.group()
@@ -13,5 +14,5 @@ def task() -> None:
     """Submit, look at and steer push tasks."""
 
 
-for command in (submit, list_tasks, show, wait, failures, pause, resume, cancel, set_controls, edit):
+for command in (submit, list_tasks, show, wait, why, failures, pause, resume, cancel, set_controls, edit):
     task.add_command(command)

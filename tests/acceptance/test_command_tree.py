@@ -13,11 +13,14 @@ PROMISED = {
     *("stack up", "stack down", "stack status", "provision", "doctor", "demo", "bench throughput", "bench shares"),
     *("bench latency", "bench fairness", "config show", "registry rebuild", "registry status", "worker", "worker list"),
     *(f"task {name}" for name in ("submit", "list", "show", "wait", "failures", "pause", "resume", "cancel", "set")),
-    *("tier show", "tier set", "capacity show", "capacity set", "top"),
+    *("tier show", "tier set", "tier sharing", "capacity show", "capacity set", "top", "signals", "task why"),
+    *(f"channel {name}" for name in ("list", "show", "cap", "pause", "resume")),
+    *(f"app {name}" for name in ("list", "show", "cap", "weight", "limit")),
 }
 WITH_OUTPUT = {
     *("stack status", "doctor", "config show", "registry status", "worker list", "task submit", "task list"),
     *("task show", "task wait", "task failures", "tier show", "capacity show", "bench shares"),
+    *("signals", "task why", "channel list", "channel show", "app list", "app show", "capacity set", "tier set"),
 }
 
 

@@ -118,8 +118,15 @@ def test_a_paused_channel_sends_nothing_until_it_is_resumed(fairlane: CommandLin
     assert submit(fairlane, "waits", 300).code == 0
     assert fairlane("task", "wait", "waits", "--timeout", "1s").code == 4
     assert fairlane.data("task", "show", "waits")["targets"]["sent"] == 0
+    assert fairlane("task", "pause", "waits").code == 0
+    assert fairlane("task", "resume", "waits").code == 0
+    found = fairlane.data("task", "why", "waits")
+    assert (found["now"], "paused" in {part["cause"] for part in found["parts"]}) == ("channel_paused", True)
+    assert sum(part["seconds"] for part in found["parts"]) == pytest.approx(found["age_s"])
+    assert "its channel was paused" in fairlane("task", "why", "waits").err
     assert fairlane("channel", "resume", "null").code == 0
     assert fairlane("task", "wait", "waits", "--timeout", "30s").code == 0
+    assert fairlane("task", "why", "nobody").code == 3
 
 
 def test_a_dry_run_says_who_is_done_when_and_changes_nothing(fairlane: CommandLine) -> None:

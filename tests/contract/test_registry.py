@@ -25,6 +25,7 @@ from dispatcher.control import (
     override_number,
 )
 from dispatcher.tier import Tier
+from dispatcher.why import Switch
 from tests.redis_server import binaries, running
 
 
@@ -468,3 +469,20 @@ def test_a_checkpoint_is_announced_if_the_task_had_nothing_to_send(registry: Reg
     assert registry.version() == version + 1
     registry.apply(position(3), Checkpoint(FORMAT, "t1", "0", 2, 20, 0, 20, "d"))
     assert registry.version() == version + 1
+
+
+def test_pauses_are_known_in_the_order_of_the_topic(registry: Registry) -> None:
+    changes = [
+        ControlChange(FORMAT, "t1", "paused", value, at_ms) for value, at_ms in (("1", 10), ("0", 30), ("1", 50))
+    ]
+    stored = [(position(number), record) for number, record in enumerate(changes, 2)]
+    registry.apply_all([stored[2], stored[0], (position(1), task_record()), stored[1], stored[0]])
+    assert registry.pauses("t1") == [Switch(10, True), Switch(30, False), Switch(50, True)]
+    assert registry.pauses("t2") == []
+
+
+def test_of_very_many_pauses_the_last_are_known(registry: Registry) -> None:
+    registry.apply(position(1), task_record())
+    changes = [ControlChange(FORMAT, "t1", "paused", str(number % 2), number) for number in range(2, 250)]
+    registry.apply_all([(position(number), record) for number, record in enumerate(changes, 2)])
+    assert [switch.at_ms for switch in registry.pauses("t1")] == list(range(150, 250))

@@ -1,0 +1,107 @@
+"""Where a task's time went: causes that held it back, in ms, that add up to its age."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from dispatcher.view import Globals, TaskView
+
+SCHEDULED, PAUSED, HELD, UNKNOWN = "scheduled", "paused", "held_until_sealed", "unknown"
+MEANINGS = {
+    SCHEDULED: "its start time had not come",
+    PAUSED: "it was paused",
+    HELD: "it waits for its whole audience",
+    "channel_paused": "its channel was paused",
+    "tier_share": "other tiers had their shares",
+    "task_weight": "other tasks of its tier had theirs",
+    "app_weight": "other apps had theirs",
+    "task_cap": "its own cap",
+    "cap_total": "the capacity",
+    "no_worker": "no worker held its lane",
+    "retry_wait": "its targets waited to be tried again",
+    "sending": "it was sent as fast as it could be",
+    UNKNOWN: "not accounted for: being sent, or nobody counted",
+}
+"""Cause -> what a person is told. `cap:<pool>` is the cap of a pool."""
+
+
+class Part(NamedTuple):
+    """One cause and its part of the task's age."""
+
+    cause: str
+    ms: int
+
+    @property
+    def meaning(self) -> str:
+        return f"the cap of {self.cause[4:]}" if self.cause.startswith("cap:") else MEANINGS.get(self.cause, self.cause)
+
+
+class Why(NamedTuple):
+    """age_ms: from the task's acceptance to now, or to its end. parts add up to it, the largest first. now: what holds
+    it back at this moment, as far as the registry and the settings tell; empty if nothing does, or it has ended."""
+
+    task: str
+    state: str
+    age_ms: int
+    parts: list[Part]
+    now: str
+
+
+class Switch(NamedTuple):
+    """A pause or a resume, at a wall time."""
+
+    at_ms: int
+    paused: bool
+
+
+def switches_of(text: str) -> list[Switch]:
+    """From the field that the registry keeps, in the topic's order."""
+    entries = (entry.partition("=")[2].split("@") for entry in text.split())
+    return [Switch(int(at_ms), value == "1") for value, at_ms in entries]
+
+
+def why(task: TaskView, counted: Mapping[str, int], switches: Sequence[Switch], settings: Globals, now_ms: int) -> Why:
+    """counted: ms by cause, as the ledger counts them while it grants. What the registry knows is exact and comes
+    first; should all be more than the age (clocks, causes at once), what was counted is cut in proportion."""
+    end_ms = max(task.created_ms, task.finished_ms or now_ms)
+    age_ms = end_ms - task.created_ms
+    known = {SCHEDULED: _scheduled_ms(task, end_ms), PAUSED: _paused_ms(task, switches, end_ms)}
+    rest_ms = age_ms - sum(known.values())
+    if task.hold_until_sealed and not task.sealed and not task.ended:
+        known[HELD], rest_ms = rest_ms, 0
+    known |= _cut(counted, rest_ms, known.keys())
+    known[UNKNOWN] = age_ms - sum(known.values())
+    parts = [Part(cause, ms) for cause, ms in known.items() if ms > 0]
+    parts.sort(key=lambda part: (part.cause == UNKNOWN, -part.ms))
+    return Why(task.id, task.state, age_ms, parts, _now(task, settings))
+
+
+def _cut(counted: Mapping[str, int], rest_ms: int, taken: Iterable[str]) -> dict[str, int]:
+    others = {cause: ms for cause, ms in counted.items() if cause not in taken and ms > 0}
+    total = sum(others.values())
+    return others if total <= rest_ms else {cause: ms * max(0, rest_ms) // total for cause, ms in others.items()}
+
+
+def _scheduled_ms(task: TaskView, end_ms: int) -> int:
+    return max(0, min(task.start_ms, end_ms) - task.created_ms)
+
+
+def _paused_ms(task: TaskView, switches: Sequence[Switch], end_ms: int) -> int:
+    """Pauses since the start; one that was not resumed lasts until the end."""
+    begin_ms, total, since = max(task.created_ms, task.start_ms), 0, -1
+    for at_ms, paused in [*switches, Switch(end_ms, False)]:
+        if paused and since < 0:
+            since = at_ms
+        elif not paused and since >= 0:
+            total += max(0, min(at_ms, end_ms) - max(since, begin_ms))
+            since = -1
+    return min(total, max(0, end_ms - begin_ms))
+
+
+def _now(task: TaskView, settings: Globals) -> str:
+    if task.ended or not task.targets.pending:
+        return ""
+    if task.state in (SCHEDULED, PAUSED):
+        return task.state
+    if task.channel in settings.paused_channels:
+        return "channel_paused"
+    return HELD if task.hold_until_sealed and not task.sealed else ""

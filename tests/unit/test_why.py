@@ -1,0 +1,92 @@
+"""Where a task's time went."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.view import Globals, TaskView
+from dispatcher.why import Part, Switch, switches_of, why
+from tests.unit.fairlane.test_what_if import SETTINGS, view
+
+CREATED = 1_000_000
+
+
+def at(task: TaskView, seconds: float, *switches: Switch, counted: dict[str, int] | None = None) -> dict[str, int]:
+    """ms by cause, so many seconds after the task was accepted."""
+    found = why(task, counted or {}, switches, SETTINGS, CREATED + round(seconds * 1000))
+    return dict(found.parts)
+
+
+def pause(seconds: float) -> Switch:
+    return Switch(CREATED + round(seconds * 1000), True)
+
+
+def resume(seconds: float) -> Switch:
+    return Switch(CREATED + round(seconds * 1000), False)
+
+
+def task(**fields: object) -> TaskView:
+    return view("t", created_ms=CREATED, **fields)  # type: ignore[arg-type]
+
+
+def test_the_registry_knows_of_start_times_and_pauses() -> None:
+    late = task(start_ms=CREATED + 5_000)
+    assert at(late, 3) == {"scheduled": 3_000}
+    assert at(late, 12, pause(2), resume(7), pause(9)) == {"scheduled": 5_000, "paused": 5_000, "unknown": 2_000}
+    assert at(task(), 4, pause(1), pause(2), resume(3), resume(3.5)) == {"paused": 2_000, "unknown": 2_000}
+
+
+def test_a_task_that_waits_for_its_audience() -> None:
+    assert at(task(hold_until_sealed=True, sealed=False), 4, pause(1), resume(2)) == {
+        "held_until_sealed": 3_000,
+        "paused": 1_000,
+    }
+
+
+def test_what_the_ledger_counted_is_shown_and_the_rest_is_said_to_be_unknown() -> None:
+    counted = {"tier_share": 3_000, "cap:app/shop": 1_000}
+    assert at(task(), 10, counted=counted) == {"tier_share": 3_000, "cap:app/shop": 1_000, "unknown": 6_000}
+    assert at(task(), 2, counted=counted) == {"tier_share": 1_500, "cap:app/shop": 500}
+    assert Part("cap:app/shop", 1).meaning == "the cap of app/shop"
+
+
+def test_an_ended_task_has_the_age_it_ended_with() -> None:
+    found = why(task(finished_ms=CREATED + 2_000), {"sending": 2_000}, [], SETTINGS, CREATED + 90_000)
+    assert (found.age_ms, found.parts, found.now) == (2_000, [Part("sending", 2_000)], "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "settings", "now"),
+    [
+        ({}, SETTINGS, ""),
+        ({"state": "paused"}, SETTINGS, "paused"),
+        ({"state": "scheduled"}, SETTINGS, "scheduled"),
+        ({"hold_until_sealed": True, "sealed": False}, SETTINGS, "held_until_sealed"),
+        ({}, Globals(1, SETTINGS.tier_weights, paused_channels=frozenset({"null"})), "channel_paused"),
+    ],
+)
+def test_what_holds_it_back_now(fields: dict[str, object], settings: Globals, now: str) -> None:
+    assert why(task(**fields), {}, [], settings, CREATED + 1).now == now
+
+
+def test_pauses_as_they_are_kept() -> None:
+    assert switches_of("") == []
+    assert switches_of("0001:02:03=1@1500 0001:02:04=0@1700") == [Switch(1_500, True), Switch(1_700, False)]
+
+
+@given(
+    st.lists(st.builds(Switch, st.integers(0, 2 * CREATED), st.booleans())),
+    st.dictionaries(st.sampled_from(["tier_share", "task_cap", "paused", "cap:x"]), st.integers(-5, 10**7)),
+    st.integers(0, 2 * CREATED),
+    st.integers(-CREATED, CREATED),
+    st.booleans(),
+)
+def test_parts_add_up_to_the_age_whatever_was_noted(
+    switches: list[Switch], counted: dict[str, int], start_ms: int, age_ms: int, held: bool
+) -> None:
+    found = why(
+        task(start_ms=start_ms, hold_until_sealed=held, sealed=not held), counted, switches, SETTINGS, CREATED + age_ms
+    )
+    assert found.age_ms == max(0, age_ms)
+    assert sum(part.ms for part in found.parts) == found.age_ms
+    assert all(part.ms > 0 for part in found.parts)
