@@ -117,7 +117,8 @@ class LeaseCall:
             self._pools[name] = pool
         for lane in lanes:
             shared = view.pools_of(lane.app, lane.channel) if lane.app else ()
-            lane.pools = (*names[:1], *shared) if view.capacity > 0 and lane.tier else shared
+            lane.pools = (TOTAL, *shared) if view.capacity > 0 and lane.tier else shared
+            lane.bound = [self._pools[name] for name in lane.pools]
 
     def _limit(self, name: str) -> tuple[int, int]:
         """Rate and burst of a pool."""
@@ -132,8 +133,8 @@ class LeaseCall:
     def _enter(self, lanes: list[LaneCall]) -> None:
         for lane in lanes:
             if lane.name in self._view.demand and (lane.queue or lane.waited or (lane.waiting and lane.idle)):
-                for name in lane.pools:
-                    self._pools[name].enter(lane.name, lane.tier, lane.weight, lane.idle, lane.waited)
+                for pool in lane.bound:
+                    pool.enter(lane.name, lane.tier, lane.weight, lane.idle, lane.waited)
         for pool in self._pools.values():
             pool.settle_in()
 
@@ -143,17 +144,24 @@ class LeaseCall:
         """Grants to the lanes of one tier: the one furthest behind draws first, where it is furthest ahead. In a pool
         that does not bind all lag alike, so it is the pool that binds a lane that gives it its place."""
         present = {name: pool.tiers[tier].time for name, pool in self._pools.items()}
+        times = [
+            [(pool.lanes[lane.name], present[name]) for name, pool in zip(lane.pools, lane.bound, strict=True)]
+            for lane in lanes
+        ]
 
-        def ahead(lane: LaneCall) -> int:
-            return max((self._pools[name].lanes[lane.name].time - present[name] for name in lane.pools), default=0)
+        def ahead(place: int) -> int:
+            found = times[place]
+            if len(found) == 1:
+                return found[0][0].time - found[0][1]
+            return max((entry.time - then for entry, then in found), default=0)
 
         total = self._pools.get(TOTAL)
-        line = [(ahead(lane), place) for place, lane in enumerate(lanes)]
+        line = [(ahead(place), place) for place in range(len(lanes))]
         heapq.heapify(line)
         while line and (total is None or total.tiers[tier].bucket > 0):
             _, place = heapq.heappop(line)
             if self._draw(lanes[place]):
-                heapq.heappush(line, (ahead(lanes[place]), place))
+                heapq.heappush(line, (ahead(place), place))
 
     def _draw(self, lane: LaneCall) -> bool:
         """Grants one quantum to the lane; False if it can have no more."""
@@ -164,28 +172,28 @@ class LeaseCall:
         bucket = self._cap_bucket(task)
         if bucket is not None and bucket.level <= 0:
             return self._cap_reached(lane, segment, task)
-        pools = [self._pools[name] for name in lane.pools]
-        if not all(pool.allows(lane.name, lane.tier) for pool in pools):
-            return False
+        for pool in lane.bound:
+            if not pool.allows(lane.name, lane.tier):
+                return False
         passed = self._passed_through(lane, task)
-        if not all(pool.spares(lane.tier) for pool in passed):
-            return self._move(lane, segment, task)
+        for pool in passed:
+            if not pool.spares(lane.tier):
+                return self._move(lane, segment, task)
         count = segment.count - segment.granted
         if bucket is not None:
             count = min(count, -(-bucket.level // (size * UNIT)))
-        for pool in pools:
+        for pool in lane.bound:
             count = min(count, max(pool.quantum(lane.tier, lane.weight) // size, 1))
         for pool in passed:
             count = min(count, -(-pool.tiers[lane.tier].bucket // (size * UNIT)))
-        self._grant(lane, segment, count)
+        self._grant(lane, segment, task, count, passed)
         return True
 
-    def _grant(self, lane: LaneCall, segment: Segment, count: int) -> None:
+    def _grant(self, lane: LaneCall, segment: Segment, task: MemoryTask, count: int, passed: list[Pool]) -> None:
         targets = count * segment.want.size
-        task = self._view.tasks[segment.want.task]
-        for name in lane.pools:
-            self._pools[name].charge(lane.name, lane.tier, lane.weight, targets)
-        for pool in self._passed_through(lane, task):
+        for pool in lane.bound:
+            pool.charge(lane.name, lane.tier, lane.weight, targets)
+        for pool in passed:
             pool.tiers[lane.tier].bucket -= targets * UNIT
         if task.cap and task.bucket is not None:
             task.bucket.level -= targets * UNIT

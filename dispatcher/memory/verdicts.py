@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from dispatcher.control import MAIN_WRITER
 from dispatcher.lease import LaneAsk, LaneKind, Status, Want
+from dispatcher.memory.pools import Pool
 from dispatcher.memory.view import MemoryTask, MemoryView, OpenEnvelope
 from dispatcher.tier import MILLI, Tier
 from dispatcher.topics import side_of_lane
@@ -42,7 +43,8 @@ class LaneCall:
     """One lane in one call. wants: for each want its segments. tier is empty where the lane has no part in the sharing
     (its task is unknown). parked: the lane's own task may not be sent now. app, channel: of all that is in the lane;
     empty where it is of many. part: its weight within
-    its app. idle: it had no demand; waited: it had, and nobody held it."""
+    its app. pools, bound:
+    names of the pools that bind it, and the pools. idle: it had no demand; waited: it had, and nobody held it."""
 
     ask: LaneAsk
     tier: str
@@ -54,6 +56,7 @@ class LaneCall:
     channel: str = ""
     part: int = 0
     pools: tuple[str, ...] = ()
+    bound: list[Pool] = field(default_factory=list)
     wants: list[list[Segment]] = field(default_factory=list)
     idle: bool = False
     waited: bool = False
