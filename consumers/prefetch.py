@@ -41,10 +41,11 @@ class PrefetchBudget:
         return self._spent
 
     def take(self, lane: LaneInfo, wanted_targets: int) -> int:
-        """Returns the lane's queue size in envelopes and charges it to the budget."""
+        """Returns the lane's queue size in envelopes and charges it to the budget. A lane for which nothing is wanted,
+        since it is known to hold little or nothing, gets one producer batch, free of charge."""
         queue = self.affordable_queue(lane, wanted_targets)
         self.give_back(lane.name)
-        self._costs[lane.name] = queue * _cost(lane)
+        self._costs[lane.name] = queue * _cost(lane) if wanted_targets else 0
         self._spent += self._costs[lane.name]
         return queue
 
@@ -54,6 +55,8 @@ class PrefetchBudget:
     def affordable_queue(self, lane: LaneInfo, wanted_targets: int) -> int:
         """The queue `take` would return."""
         batch = self._batch(lane)
+        if not wanted_targets:
+            return batch
         settings = self._settings
         wanted = max(batch * settings.batches, settings.least_queue, wanted_targets // max(1, lane.chunk))
         left = settings.budget_targets - self._spent + self._costs.get(lane.name, 0)

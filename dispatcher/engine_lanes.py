@@ -42,6 +42,8 @@ class WorkingSet:
         self._stats = stats
         self._drains: Scheduler[LaneBuffer] = Scheduler()
         """Lanes that may have something and have room for it, as far as we know."""
+        self._heavy = 1
+        """Lanes that may hold much."""
         self._stinted: dict[str, LaneBuffer] = {}
         """Lanes that were refused for the budget of all lanes."""
         timers.at(clock.monotonic_s() + settings.attach_again_s, self._attach_again)
@@ -63,6 +65,7 @@ class WorkingSet:
             elif self._update(lane_or_none, info):
                 changed.append(lane_or_none)
         self._stats.lanes = len(self.lanes)
+        self._heavy = max(1, sum(not lane.info.light for lane in self.lanes.values()))
         return changed
 
     def close_all(self) -> None:
@@ -104,15 +107,17 @@ class WorkingSet:
     def _attach(self, info: LaneInfo) -> None:
         lane = self.lanes[info.name] = LaneBuffer(info)
         lane.drain = self._drains.flow(lane, lane.tier, max(1, info.weight))
-        self._port.attach(info, self._settings.prefetch_targets)
+        self._port.attach(info, self._prefetch(info))
+
+    def _prefetch(self, info: LaneInfo) -> int:
+        return 0 if info.light else self._settings.prefetch_targets
 
     def _attach_again(self) -> None:
         """A lane that has brought nothing yet may have been given up for missing, and be there by now."""
-        settings = self._settings
         for lane in self.lanes.values():
             if not lane.received and not lane.closing:
-                self._port.attach(lane.info, settings.prefetch_targets)
-        self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
+                self._port.attach(lane.info, self._prefetch(lane.info))
+        self._timers.at(self._clock.monotonic_s() + self._settings.attach_again_s, self._attach_again)
 
     def _update(self, lane: LaneBuffer, info: LaneInfo) -> bool:
         if info is lane.info:
@@ -121,6 +126,8 @@ class WorkingSet:
         if info == lane.info:
             lane.info = info
             return False
+        if lane.info.light and not info.light:
+            self._port.attach(info, self._prefetch(info))
         lane.info = info
         lane.tier = Tier(info.tier)
         self._drains.change(lane.drain, lane.tier, max(1, info.weight))
@@ -165,7 +172,7 @@ class WorkingSet:
 
     def _room(self, lane: LaneBuffer, now_s: float) -> int:
         settings = self._settings
-        roomy = min(settings.lane_roomy_targets, settings.budget_targets // (2 * len(self.lanes)))
+        roomy = min(settings.lane_roomy_targets, settings.budget_targets // (2 * self._heavy))
         floor = max(settings.lane_floor_targets, roomy, lane.info.chunk)
         limit = max(floor, min(settings.lane_ceiling_targets, 2 * lane.grants.recent(now_s)))
         buffered = lane.buffered_targets - lane.held_targets

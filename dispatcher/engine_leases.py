@@ -120,6 +120,8 @@ class Leases:
 
     def _waiting_due_s(self) -> float | None:
         """Where all get what they want, nobody keeps a place."""
+        if self.waiting.due_s() is None:
+            return None
         scarce = self._capacity or any(lane.short for lane in self._working.lanes.values())
         return self.waiting.due_s() if scarce and not (self.draining or self._grace.lost) else None
 

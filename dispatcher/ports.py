@@ -25,7 +25,8 @@ class Delivery(msgspec.Struct, gc=False):
 
 class LaneInfo(msgspec.Struct, frozen=True, gc=False):
     """A lane as a worker sees it. tier, weight (thousandths) and chunk (targets an envelope) are for the local pick and
-    the prefetch; the ledger has its own, fresher ones. task: empty for shared and retry lanes."""
+    the prefetch; the ledger has its own, fresher ones. task: empty for shared and retry lanes. light: it is known to
+    hold little or nothing, and no memory need be set apart for it."""
 
     name: str
     kind: LaneKind
@@ -34,6 +35,7 @@ class LaneInfo(msgspec.Struct, frozen=True, gc=False):
     chunk: int
     task: str = ""
     channel: str = ""
+    light: bool = False
 
 
 class WaitingLane(msgspec.Struct, frozen=True, gc=False):

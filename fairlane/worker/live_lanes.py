@@ -29,7 +29,8 @@ class Peer(msgspec.Struct, frozen=True):
 class LiveLaneSettings:
     """me: this worker. fresh_ms: a task just accepted is taken to have something to send for so long, though nothing is
     known to be published. late_ms: how long the other holders leave a new task of at most late_targets to the first
-    one, which will be done with it before; attaching costs as much as sending it."""
+    one, which will be done with it before; attaching costs as much as sending it. light_targets: no more than so many
+    are known to wait in a light lane."""
 
     me: str
     tiers: tuple[Tier, ...] = TIERS
@@ -38,6 +39,7 @@ class LiveLaneSettings:
     fresh_ms: int = 5_000
     late_ms: int = 2_000
     late_targets: int = 2_000
+    light_targets: int = 200
 
 
 class _Known:
@@ -49,7 +51,7 @@ class _Known:
     def __init__(self, task: LiveTask) -> None:
         self.task = task
         self.hash = stable_hash(task.id)
-        self.info = lane_of(task)
+        self.info = lane_of(task, light=True)
         self.place = 0
         self.holders = 0
         self.open = False
@@ -182,7 +184,7 @@ class LiveLanes:
         if task.tier != before.tier:
             known.place = self._divisions[task.tier].place(known.hash)
         if told or (task.tier, task.weight, task.lane) != (before.tier, before.weight, before.lane):
-            known.info = lane_of(task)
+            known.info = lane_of(task, light=known.info.light)
 
     def _note_override(self, task: LiveTask) -> None:
         if task.override:
@@ -197,6 +199,7 @@ class LiveLanes:
         if need is None:
             self.rotation.drop(task.id)
         else:
+            self._weigh(known, fresh=need <= Need.BUSY)
             self.rotation.put(task.id, need, Tier(task.tier), task.weight, task.chunk)
         self._look_again(known, now_ms)
 
@@ -211,6 +214,14 @@ class LiveLanes:
         if known.place == 0:
             return Need.BUSY_FIRST if busy else Need.IDLE_FIRST
         return Need.BUSY if busy else Need.IDLE
+
+    def _weigh(self, known: _Known, *, fresh: bool) -> None:
+        """A lane that turned out to hold much stays heavy: exchanging its queue costs more than it saves."""
+        task = known.task
+        coming = 0 if task.sealed or not fresh else task.expected
+        much = max(task.pending, coming) > self._settings.light_targets or coming < 0
+        if much and known.info.light:
+            known.info = lane_of(task, light=False)
 
     def _look_again(self, known: _Known, now_ms: int) -> None:
         task = known.task
@@ -240,7 +251,7 @@ def dispatching(task: LiveTask, now_ms: int) -> bool:
     return task.sealed or not task.hold
 
 
-def lane_of(task: LiveTask) -> LaneInfo:
+def lane_of(task: LiveTask, *, light: bool) -> LaneInfo:
     """The lane of its own."""
     return LaneInfo(
         name=task.lane,
@@ -250,4 +261,5 @@ def lane_of(task: LiveTask) -> LaneInfo:
         chunk=task.chunk,
         task=task.id,
         channel=task.channel,
+        light=light,
     )

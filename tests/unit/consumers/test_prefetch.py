@@ -21,7 +21,7 @@ def test_a_queue_follows_what_is_wanted() -> None:
 
 
 def test_a_queue_holds_some_producer_batches_whatever_is_wanted() -> None:
-    assert PrefetchBudget(SETTINGS).take(lane(), 0) == 400
+    assert PrefetchBudget(SETTINGS).take(lane(), 1) == 400
 
 
 def test_queues_of_large_envelopes_are_short() -> None:
@@ -45,6 +45,14 @@ def test_a_lane_that_goes_gives_its_part_back() -> None:
     assert budget.spent_targets == left * (1 + ENVELOPE_COST)
     budget.take(lane("b"), 400)
     assert budget.spent_targets == 400 * (1 + ENVELOPE_COST)
+
+
+def test_a_light_lane_gets_a_batch_free_of_charge() -> None:
+    budget = PrefetchBudget(SETTINGS)
+    assert [budget.take(lane(str(number)), 0) for number in range(1_000)] == [100] * 1_000
+    assert budget.spent_targets == 0
+    assert budget.take(lane("0"), 4_000) > 1_000
+    assert budget.spent_targets > 0
 
 
 @given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 100_000)), min_size=1, max_size=40))
