@@ -11,7 +11,9 @@ from dispatcher.view import STATES, TaskView
 from fairlane.cli.arguments import Duration
 from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE
-from fairlane.cli.output import Output, output_option
+from fairlane.cli.output import Output, output_option, say
+
+_PAGE = 500
 
 
 def task_fields(view: TaskView) -> dict[str, Any]:
@@ -24,18 +26,30 @@ def task_fields(view: TaskView) -> dict[str, Any]:
 @click.option("--state", type=click.Choice(STATES), help="Only tasks in this state.")
 @click.option("--app", help="Only tasks of this app.")
 @click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="Only tasks of this tier.")
+@click.option("--channel", help="Only tasks on this channel.")
+@click.option("--id-prefix", help="Only tasks whose ids begin so.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Most tasks shown, newest first.")
+@click.option("--cursor", help="Go on where an earlier list ended (it said so on stderr).")
+@click.option("--all", "everything", is_flag=True, help="No limit.")
 @output_option
 @click.pass_context
 def list_tasks(
-    ctx: click.Context, output: Output, state: str | None, app: str | None, tier: str | None, limit: int
+    ctx: click.Context, /, output: Output, limit: int, cursor: str | None, everything: bool, **only: str | None
 ) -> None:
     """Tasks, newest first; ended ones of the last days included."""
     from fairlane.screen.render import tasks_table
 
+    views: list[TaskView] = []
     with client_of(ctx) as client:
-        views = client.tasks(state, app=app, tier=tier, limit=limit)
-    output.emit([task_fields(view) for view in views], lambda: tasks_table(views, limit))
+        while everything or len(views) < limit:
+            most = _PAGE if everything else min(_PAGE, limit - len(views))
+            page, cursor = client.task_page(**only, limit=most, cursor=cursor)
+            views += page
+            if cursor is None:
+                break
+    output.emit([task_fields(view) for view in views], lambda: tasks_table(views, len(views)))
+    if cursor is not None:
+        say(f"There may be more: add --cursor {cursor}")
 
 
 @click.command()
