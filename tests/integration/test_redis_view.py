@@ -19,9 +19,10 @@ from backends.redis_view import RedisView, open_view
 from backends.registry import Registry
 from backends.settings import RedisSettings
 from backends.workers import Workers
-from dispatcher.control import FORMAT, GlobalChange
+from dispatcher.control import FORMAT, ControlChange, GlobalChange
 from dispatcher.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.view import Change, TierStats, WorkerBeat
+from tests.contract.ledger_worlds import task_record
 from tests.redis_server import RedisServer, binaries, free_port, running
 
 BINARIES = sorted(binaries().items())
@@ -89,12 +90,34 @@ def test_a_user_needs_the_rights(view: RedisView, server: RedisServer, open_at: 
         Registry(bob).apply("1", capacity(1))
 
 
-def test_a_full_redis_says_so_and_recovers(view: RedisView) -> None:
-    view.command("CONFIG", "SET", "maxmemory", "1")
+@pytest.fixture
+def full(view: RedisView) -> Iterator[Callable[[bool], object]]:
+    """Makes Redis full, or gives it room again; room in any case when the test has ended."""
+
+    def full(is_full: bool) -> object:
+        return view.command("CONFIG", "SET", "maxmemory", "1" if is_full else "0")
+
+    yield full
+    full(False)
+
+
+def test_a_full_redis_refuses_new_tasks_and_goes_on_with_the_others(
+    view: RedisView, full: Callable[[bool], object]
+) -> None:
+    registry, known, new = Registry(view), task_record("known"), task_record("new")
+    registry.apply("1", known)
+    full(True)
     with pytest.raises(Unreachable, match="out of memory"):
-        Registry(view).apply("1", capacity(1))
-    view.command("CONFIG", "SET", "maxmemory", "0")
-    Registry(view).apply("1", capacity(1))
+        registry.admit(new)
+    with pytest.raises(Unreachable, match="out of memory"):
+        view.count("repeats")
+    registry.apply("2", ControlChange(FORMAT, "known", "weight", "2500", 0))
+    registry.apply("3", capacity(7))
+    assert [task.weight for task in registry.tasks_by_id(["known"])] == [2.5]
+    assert registry.globals().capacity == 7
+    full(False)
+    registry.admit(new)
+    view.count("repeats")
 
 
 def test_a_redis_that_comes_back_is_used_again(open_at: Open) -> None:
