@@ -114,7 +114,7 @@ class _Maker:
                 "count": random.randint(1, 2),
                 "joins_s": joins_s,
                 "sees": random.choice(["all", 0.5, [random.choice(TIERS)], ["high", "low"]]),
-                "clock_off_s": random.choice([0, 0, 2, -2]),
+                "clock_off_s": random.choice([0, 0, 300, -300]),
             }
             end = random.choice(["leaves_s", "dies_s", "stalls", ""])
             if end == "stalls":
