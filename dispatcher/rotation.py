@@ -23,7 +23,7 @@ class Need(IntEnum):
 class RotationSettings:
     """max_lanes: most lanes attached at once. reserve: one part in so many on top of it, for lanes that are new (until
     the next rotation). attach_at_once: most lanes added in one choice. hold_s: a lane stays attached for so long,
-    unless it has nothing to send; one part in swap_part of the lanes, at most swaps, are exchanged in one rotation.
+    unless it has nothing to send; one part in swap_part of the lanes, 2 to swaps, are exchanged in one rotation.
     (Attaching takes 2 ms of a core, letting go about half of it.)"""
 
     max_lanes: int = 1_000
@@ -173,7 +173,7 @@ class Rotation:
         waiting = [lane for lane in lanes if lane.name not in self.chosen]
         settings = self._settings
         free = part - len(held)
-        swaps = max(1, min(settings.swaps, part // settings.swap_part))
+        swaps = max(2, min(settings.swaps, part // settings.swap_part))
         first = nsmallest(free + swaps, waiting, key=_time)
         leaving = [lane for lane in reversed(held) if now_s - lane.since_s >= settings.hold_s]
         pairs = zip(first[free:], leaving[:swaps], strict=False)
