@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 PY := .venv/bin/python
+PYTEST := $(PY) -m pytest -n 2 --dist loadgroup
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check clean
 
@@ -15,14 +16,14 @@ demo: setup ## the whole service on this machine: local stack, workers, nine tas
 	@$(PY) -m fairlane demo
 
 test: setup ## every test, real Pulsar and Redis included
-	@$(PY) -m pytest
+	@$(PYTEST)
 
 check: setup ## lint, format, strict types, import rule, unit tests: under a minute, offline
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
-	@$(PY) -m pytest -q tests/unit
+	@$(PYTEST) -q tests/unit
 
 clean: ## caches and build leftovers; leaves .venv and the local stack alone
 	@rm -rf build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

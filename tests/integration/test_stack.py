@@ -86,7 +86,6 @@ def test_what_was_killed_is_started_again_and_keeps_its_data(local: LocalStack) 
     send(addresses, b"kept")
     with redis.Redis.from_url(addresses.redis_url) as client:
         client.set("kept", "yes")
-        client.execute_command("WAITAOF", 1, 0, 5_000)
     survivor = pid_of(local, "redis")
     os.kill(pid_of(local, "pulsar"), signal.SIGKILL)
     assert wait_dead(local)
