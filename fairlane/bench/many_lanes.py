@@ -58,9 +58,10 @@ def settled(handles: list[TaskHandle]) -> tuple[int, int]:
     return sum(count.total - count.pending for count in counts), sum(count.total for count in counts)
 
 
-def drain(handles: list[TaskHandle]) -> float:
+def drain(scene: Stage, handles: list[TaskHandle]) -> float:
     """Targets/s of the workers, from the tenth of the targets to the nine tenths: without the start and the end."""
     _, total = settled(handles)
+    scene.say(f"{len(handles)} busy lanes with {total:,} targets")
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(TaskHandle.resume, handles))
     wait_for("the first targets", lambda: settled(handles)[0] >= total * 0.1, 120, 0.02)
@@ -99,6 +100,7 @@ def pids(scene: Stage) -> list[int]:
 def idle_cost(scene: Stage) -> dict[str, float]:
     """CPU of each worker once it has come to rest, and the most memory it had; the larger of both."""
     workers = pids(scene)
+    scene.say("idle workers")
     with ThreadPoolExecutor(WORKERS) as pool:
         wait_for("the workers to come to rest", lambda: max(pool.map(lambda p: rate_of(p, 3.0), workers)) < 0.3, 120)
         used = list(pool.map(lambda pid: rate_of(pid, IDLE_WINDOW_S), workers))
@@ -111,6 +113,7 @@ def idle_cost(scene: Stage) -> dict[str, float]:
 
 def first_sends(scene: Stage, prefix: str) -> dict[str, float]:
     """New high tasks of ten targets: from the call of submit to the last of them."""
+    scene.say(f"{PROBES} new high tasks")
     called = {}
     for number in range(PROBES):
         task, at = probe(scene, number)
@@ -128,13 +131,13 @@ def run(settings: Settings, load: ManyLanes, say: Callable[[str], None]) -> dict
         for number in range(WORKERS):
             scene.crew.join(f"worker-{number}")
         wait_for("both workers", lambda: len(pids(scene)) == WORKERS, 60)
-        drain(backlog(scene, load, load.seed))  # what starts up, starts up here
-        alone = drain(backlog(scene, load, load.seed + 1))
+        drain(scene, backlog(scene, load, load.seed))  # what starts up, starts up here
+        alone = drain(scene, backlog(scene, load, load.seed + 1))
         few = first_sends(scene, "first_send_alone")
         open_lanes(scene, load.lanes)
         cost = idle_cost(scene)
         waits = first_sends(scene, "first_send")
-        among = drain(backlog(scene, load, load.seed + 2))
+        among = drain(scene, backlog(scene, load, load.seed + 2))
     return {
         "alone_targets_s": alone,
         "among_targets_s": among,

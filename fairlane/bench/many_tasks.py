@@ -15,8 +15,10 @@ from fairlane.bench.stage import Stage, stage, wait_for
 from fairlane.settings import Settings
 
 AFTER_S = 120.0
-"""When what is left is counted."""
-LIMIT_S = 900.0
+"""How long after the last task's end everything has to be cleared away."""
+LOOK_EVERY_S = 5.0
+LIMIT_S = 420.0
+"""When the wait for the last of them is given up."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,12 @@ def submissions(load: ManyTasks) -> Iterator[tuple[PushTask, list[str]]]:
         yield task, [f"{number:032x}{target:032x}" for target in range(load.targets)]
 
 
-def submit_all(scene: Stage, load: ManyTasks) -> None:
+def submit_all(scene: Stage, load: ManyTasks, began_s: float) -> None:
     for number, submitted in enumerate(scene.client.submit_many(submissions(load)), start=1):
         if submitted.error is not None:
             raise submitted.error
+        if time.monotonic() - began_s > LIMIT_S:
+            raise FairlaneError(f"Only {number:,} tasks were submitted in {LIMIT_S:.0f} s.", "See the broker's load.")
         if number % 1_000 == 0:
             scene.say(f"submitted {number:,} tasks")
 
@@ -85,29 +89,70 @@ def stays_of_tasks(keys: Counter[str]) -> int:
     return sum(keys[f"{kind} stays"] for kind in ("task", "final", "touched", "open", "claim", "lane", "why"))
 
 
+@dataclass(frozen=True)
+class Left:
+    """What there is of lanes and keys. stays: keys without an expiry."""
+
+    topics: int
+    keys: Counter[str]
+
+    @property
+    def stays(self) -> Counter[str]:
+        return Counter({kind: count for kind, count in self.keys.items() if kind.endswith("stays")})
+
+
+def left(scene: Stage) -> Left:
+    return Left(topics_left(scene.settings), keys_left(scene.settings))
+
+
+def deliver_all(scene: Stage, began_s: float) -> float:
+    """Waits until no task is live; seconds since then."""
+    shown_s = time.monotonic()
+    while live := live_tasks(scene):
+        now_s = time.monotonic()
+        if now_s - began_s > LIMIT_S:
+            raise FairlaneError(f"{live:,} tasks have not ended after {LIMIT_S:.0f} s.", "See the workers' logs.")
+        if now_s - shown_s > LOOK_EVERY_S:
+            shown_s = now_s
+            scene.say(f"{live:,} tasks have not ended")
+        time.sleep(0.2)
+    return time.monotonic() - began_s
+
+
+def clear_away(scene: Stage, before: Left) -> tuple[Left, float]:
+    """What is left once all is cleared away, or when the time for it is over; and how long that took."""
+    began_s = time.monotonic()
+    while True:
+        found, passed_s = left(scene), time.monotonic() - began_s
+        if passed_s >= AFTER_S or not (found.topics or found.stays - before.stays):
+            return found, passed_s
+        scene.say(f"{found.topics:,} topics are left, {(found.stays - before.stays).total():,} keys that do not expire")
+        time.sleep(LOOK_EVERY_S)
+
+
+def sent_by_workers(scene: Stage) -> int:
+    return sum(tier.sent for worker in scene.client.workers() for tier in worker.tiers.values())
+
+
 def run(settings: Settings, load: ManyTasks, say: Callable[[str], None]) -> dict[str, float]:
     """One run with two workers."""
     with stage(settings, say, namespaces=16) as scene:
         for number in range(2):
             scene.crew.join(f"worker-{number}")
         wait_for("both workers", lambda: sum(w.state == "serving" for w in scene.client.workers()) == 2, 60)
-        before, began_s = keys_left(scene.settings), time.monotonic()
-        submit_all(scene, load)
+        before, began_s = left(scene), time.monotonic()
+        submit_all(scene, load, began_s)
         submitted_s = time.monotonic() - began_s
-        wait_for("all tasks to end", lambda: live_tasks(scene) == 0, LIMIT_S, period_s=0.5)
-        delivered_s = time.monotonic() - began_s
-        sent = sum(tier.sent for worker in scene.client.workers() for tier in worker.tiers.values())
-        if sent < load.tasks * load.targets:
-            raise FairlaneError(f"Only {sent:,} targets were sent.", "See the workers' logs.")
-        time.sleep(AFTER_S)
-        keys = keys_left(scene.settings)
-        say("keys: " + ", ".join(f"{kind}: {count:,}" for kind, count in sorted(keys.items())))
-        stays = sum(count for kind, count in (keys - before).items() if kind.endswith("stays"))
-        return {
-            "submitted_s": submitted_s,
-            "delivered_s": delivered_s,
-            "topics_left": topics_left(scene.settings),
-            "keys_of_tasks_left_without_ttl": stays_of_tasks(keys),
-            "keys_more_than_before_without_ttl": stays,
-            "keys_left_that_expire": sum(count for kind, count in keys.items() if kind.endswith("expires")),
-        }
+        delivered_s = deliver_all(scene, began_s)
+        wait_for("all targets in the workers' counts", lambda: sent_by_workers(scene) >= load.tasks * load.targets, 10)
+        found, cleared_s = clear_away(scene, before)
+        say("keys: " + ", ".join(f"{kind}: {count:,}" for kind, count in sorted(found.keys.items())))
+    return {
+        "submitted_s": submitted_s,
+        "delivered_s": delivered_s,
+        "cleared_s": cleared_s,
+        "topics_left": found.topics,
+        "keys_of_tasks_left_without_ttl": stays_of_tasks(found.keys),
+        "keys_more_than_before_without_ttl": (found.stays - before.stays).total(),
+        "keys_left_that_expire": found.keys.total() - found.stays.total(),
+    }

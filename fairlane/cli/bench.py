@@ -164,3 +164,23 @@ def many_tasks(ctx: click.Context, output: Output, tasks: int, targets: int, run
 
     load = ManyTasks(tasks, targets)
     _repeat(ctx, output, f"many-tasks {tasks}", runs, seed, lambda settings, _seed: run(settings, load, say))
+
+
+@bench.command()
+@click.option("--lanes", type=click.IntRange(2), default=1_000, show_default=True, help="Backlogged lanes of one tier.")
+@click.option(
+    "--max-lanes", type=click.IntRange(1), default=200, show_default=True, help="That a worker is attached to."
+)
+@click.option("--chunk", type=click.IntRange(1, 500), default=20, show_default=True, help="Targets per envelope.")
+@click.option("--rate", type=click.IntRange(1), default=2_000, show_default=True, help="Capacity, targets/s.")
+@_options
+def rotation(
+    ctx: click.Context, output: Output, lanes: int, max_lanes: int, chunk: int, rate: int, runs: int, seed: int
+) -> None:
+    """More backlogged lanes than the workers are attached to: Jain's index of what each was sent in a minute."""
+    from fairlane.bench.rotation import Turns, run
+
+    def once(settings: Settings, run_seed: int) -> dict[str, float]:
+        return run(settings, Turns(lanes, max_lanes, rate, chunk, run_seed), say)
+
+    _repeat(ctx, output, f"rotation {lanes}", runs, seed, once)
