@@ -1,0 +1,161 @@
+"""States of a worker, and what each input makes of them: found out once, then looked up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dispatcher.lease import LeaseRequest, encode
+from dispatcher.ports import LaneInfo
+from dispatcher.topics import Topics
+from tests.exploration.digest import digest
+from tests.exploration.envelopes import Kind
+from tests.exploration.worker import Call, Input, LiveWorker, Ports, number_of
+
+Plain = tuple[str, tuple[Kind, ...], int, bytes]
+"""Of something to be stored: lane (empty for an outcome record), envelopes, claim number, record."""
+
+
+@dataclass(frozen=True)
+class CallState:
+    """number: of its claim. ahead: its use-by is, or was when it was checked."""
+
+    number: int
+    kinds: tuple[Kind, ...]
+    ahead: bool
+    checked: bool
+
+
+@dataclass(frozen=True)
+class WorkerState:
+    """What the world sees of a worker's state. in_hand: numbers of the claims it may still send or record under. names:
+    all claim numbers it knows. slots: how many deliveries it holds. overdue: time has passed that it has not seen."""
+
+    id: int
+    history: tuple[Input, ...]
+    request: LeaseRequest | None
+    request_key: bytes
+    fixed: int
+    calls: tuple[CallState, ...]
+    stores: tuple[Plain, ...]
+    acks: tuple[int, ...]
+    in_hand: frozenset[int]
+    names: frozenset[int]
+    slots: int
+    attached: tuple[str, ...]
+    overdue: bool
+
+    @property
+    def idle(self) -> bool:
+        return not (self.slots or self.request or self.calls or self.stores or self.acks)
+
+
+class WorkerMachine:
+    """tables: turns an input into what the engine is given."""
+
+    def __init__(self, lanes: Sequence[LaneInfo], topics: Topics, broken: str = "") -> None:
+        self.states: list[WorkerState] = []
+        self._lanes = lanes
+        self._topics = topics
+        self._broken = broken
+        self._known: dict[bytes, int] = {}
+        self._moves: dict[tuple[int, Input], tuple[int, tuple[int, ...]]] = {}
+        self._objects: dict[Any, Any] = {}
+        self._other_histories: dict[int, tuple[Input, ...]] = {}
+
+    def start(self, without: Sequence[str] = ()) -> int:
+        """A new process."""
+        history = (("hold", *(lane.name for lane in self._lanes if lane.name not in without)),)
+        return self._note(self._live(history), history)
+
+    def move(self, state: int, event: Input) -> tuple[int, tuple[int, ...]]:
+        """What becomes of a state on an input, and for each delivery it then holds, which slot that had before. Answers
+        and reports are named by what `keep` returned."""
+        known = self._moves.get((state, event))
+        if known is None:
+            history = (*self.states[state].history, event)
+            worker = self._live(history)
+            known = self._moves[state, event] = (self._note(worker, history), worker.moved)
+        return known
+
+    def keep(self, key: Any, thing: Any) -> Any:
+        """A name for something that an input carries."""
+        self._objects.setdefault(key, thing)
+        return key
+
+    def _live(self, history: Sequence[Input]) -> LiveWorker:
+        worker = LiveWorker(self._lanes, self._topics, self._broken)
+        for event in history:
+            worker.take(self._resolved(event))
+        return worker
+
+    def _resolved(self, event: Input) -> Input:
+        match event[0]:
+            case "answer":
+                return (event[0], self._objects[event[1]], event[2])
+            case "sent":
+                return (event[0], event[1], [None if name is None else self._objects[name] for name in event[2]])
+            case _:
+                return event
+
+    def _note(self, worker: LiveWorker, history: tuple[Input, ...]) -> int:
+        name = digest_of(worker)
+        state = self._known.get(name)
+        if state is None:
+            state = self._known[name] = len(self.states)
+            self.states.append(describe(worker, state, history))
+        elif history != self.states[state].history:
+            self._other_histories[state] = history
+        return state
+
+    def doubts(self, every: int) -> list[tuple[WorkerState, Input]]:
+        """Looks whether a state reacts alike whichever way it was reached: at one in `every` moves that were made."""
+        found = []
+        for place, ((state, event), (after, _)) in enumerate(list(self._moves.items())):
+            if place % every == 0 and state in self._other_histories:
+                history = (*self._other_histories[state], event)
+                if self._known.get(digest_of(self._live(history))) != after:
+                    found.append((self.states[state], event))
+        return found
+
+
+def digest_of(worker: LiveWorker) -> bytes:
+    receipts = list(worker.engine._settling._receipts)
+    stores = [(store.plain(), receipts.index(store.token())) for store in worker.ports.stores]
+    calls = [(call.batch, call.checked) for call in worker.ports.calls]
+    whole = (worker.engine, calls, stores, worker.ports.acks, worker.fixed, worker.ports.attached)
+    return digest(whole, worker.clock.monotonic_s(), {Ports: "ports"})
+
+
+def describe(worker: LiveWorker, number: int, history: tuple[Input, ...]) -> WorkerState:
+    ports, leases = worker.ports, worker.engine._leases
+    now_s = worker.clock.monotonic_s()
+    request = leases._request
+    assert (request is None) == (ports.request is None)
+    fixed = request.number if request is not None and worker.fixed else 0
+    calls = tuple(_call(call, now_s) for call in ports.calls)
+    stores = tuple(store.plain() for store in ports.stores)
+    lanes = worker.engine._working.lanes.values()
+    held = [part for lane in lanes for credit in lane.credit.values() for part in credit.queue]
+    in_hand = {call.number for call in calls} | {store[2] for store in stores} | {number_of(p.claim) for p in held}
+    given = list(worker.engine._working.given_back) + (list(request.given_back) if request else [])
+    in_hand = (in_hand | {fixed}) - {0}
+    return WorkerState(
+        number,
+        history,
+        request,
+        encode(request),
+        fixed,
+        calls,
+        stores,
+        tuple(ports.acks),
+        frozenset(in_hand),
+        frozenset(in_hand | {number_of(one.claim) for one in given}),
+        len(worker.moved),
+        tuple(ports.attached),
+        worker.engine._timers.next_s is not None and worker.engine._timers.next_s <= now_s,
+    )
+
+
+def _call(call: Call, now_s: float) -> CallState:
+    ahead = call.checked or call.batch.use_by_s > now_s
+    return CallState(number_of(call.batch.claim), call.kinds(), ahead, call.checked)

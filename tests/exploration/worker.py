@@ -1,0 +1,266 @@
+"""One worker as a machine: the real engine, every port call of which is answered by an input of its own.
+
+The engine is deterministic, so what it does in a state on an input is found out once and remembered. A state is known
+by its digest; to react to a new input it is made again from the inputs that led to it first.
+"""
+
+import queue
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from dispatcher.buffers import Stretch
+from dispatcher.clock import VirtualClock
+from dispatcher.engine import Engine, EnginePorts
+from dispatcher.engine_settings import EngineSettings
+from dispatcher.envelope import Envelope
+from dispatcher.errors import NotFound, Unreachable
+from dispatcher.events import BatchSent, LaneReady, LanesChanged, LeaseAnswered
+from dispatcher.lease import LeaseAnswer, LeaseRequest
+from dispatcher.outcome import OutcomeRecord, Outcomes, Report
+from dispatcher.ports import Batch, Delivery, Done, LaneInfo
+from dispatcher.topics import Topics
+from tests.exploration.envelopes import Kind, envelope_of, kind_of, stripped
+
+NAME = "w"
+"""Of every worker, to itself. The world tells them apart."""
+UNASKED = 1
+"""The number of a call that the ledger has not carried out yet; then the world gives it one that no claim has."""
+STALL_S = 1_000.0
+"""Longer than any lease."""
+AT_ONCE = EngineSettings(
+    worker=NAME,
+    held_first_s=0.0,
+    held_longest_s=0.0,
+    parked_s=0.0,
+    period_s=0.0,
+    spacing_s=0.0,
+    calls_per_s=1e9,
+    repeat_first_s=0.0,
+    repeat_longest_s=0.0,
+    settle_linger_s=0.0,
+    store_again_first_s=0.0,
+    store_again_longest_s=0.0,
+)
+"""What the engine waits for it has at once: the exploration itself lets it happen at any later time. Leases and claims
+have their real lengths; time passes only for a worker that stands still."""
+
+Input = tuple[Any, ...]
+
+
+class Call(msgspec.Struct):
+    """A batch on its way. checked: its use-by was ahead when it was looked at."""
+
+    batch: Batch
+    sent: Callable[[Batch, Sequence[Report | None]], None]
+    checked: bool = False
+
+    def kinds(self) -> tuple[Kind, ...]:
+        return tuple(kind_of(delivery.envelope) for delivery in self.batch.deliveries)
+
+
+class Store(msgspec.Struct):
+    """Something published. lane: empty for an outcome record."""
+
+    lane: str
+    envelopes: list[Kind]
+    claim: str
+    record: bytes
+    done: Done
+
+    def plain(self) -> tuple[Any, ...]:
+        return (self.lane, tuple(self.envelopes), number_of(self.claim), self.record)
+
+    def token(self) -> int:
+        """The engine's name for it."""
+        cells = dict(zip(self.done.__code__.co_freevars, self.done.__closure__ or (), strict=True))
+        return int(cells["token"].cell_contents)
+
+
+def number_of(claim: str) -> int:
+    return int(claim.rpartition(".")[2]) if claim else 0
+
+
+class Ports:
+    """All ports of one engine: they keep what was asked of them. acks: slots."""
+
+    def __init__(self, engine_inbox: queue.SimpleQueue[Any]) -> None:
+        self.attached: list[str] = []
+        self.offered: dict[str, list[Delivery]] = {}
+        self.request: LeaseRequest | None = None
+        self.calls: list[Call] = []
+        self.stores: list[Store] = []
+        self.acks: list[int] = []
+        self._inbox = engine_inbox
+
+    # ---- Lanes
+    def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
+        if lane.name not in self.attached:
+            self.attached.append(lane.name)
+
+    def detach(self, lane: str) -> None:
+        self.attached.remove(lane)
+
+    def drain(self, lane: str, max_targets: int) -> tuple[list[Delivery], bool]:
+        return self.offered.pop(lane, []), True
+
+    def is_first(self, delivery: Delivery) -> bool:
+        return bool(delivery.handle >= 0)
+
+    def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
+        self.acks += [delivery.handle for delivery in deliveries]
+
+    # ---- LeaseCaller
+    def ask(self, request: LeaseRequest, answered: Callable[[LeaseAnswer | None, Exception | None], None]) -> None:
+        self.request = request
+
+    # ---- Courier
+    def send(self, batch: Batch, sent: Callable[[Batch, Sequence[Report | None]], None]) -> None:
+        self.calls.append(Call(batch, sent))
+
+    def batch_limit(self, channel: str) -> int:
+        return 100
+
+    def recorded(self, record: Outcomes, done: Done) -> None:
+        claim, body = stripped(record)
+        self.stores.append(Store("", [], claim, body, done))
+
+    def moved_on(self, lane: str, envelopes: Sequence[Envelope], done: Done) -> None:
+        self.stores.append(Store(lane, [kind_of(envelope) for envelope in envelopes], "", b"", done))
+
+
+class OutcomePort:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    def publish(self, task: str, record: OutcomeRecord, done: Done) -> None:
+        assert isinstance(record, Outcomes)
+        self._ports.recorded(record, done)
+
+
+class EnvelopePort:
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+
+    def publish(self, lane: str, envelopes: Sequence[Envelope], done: Done) -> None:
+        self._ports.moved_on(lane, envelopes, done)
+
+
+class LetterPort:
+    """Dead letters are stored at once: they come before the record, and change nothing that is explored."""
+
+    def publish(self, letter: object, done: Done) -> None:
+        done(None)
+
+
+class LiveWorker:
+    """An engine and what it has asked of its ports."""
+
+    def __init__(self, lanes: Sequence[LaneInfo], topics: Topics, broken: str = "") -> None:
+        self.clock = VirtualClock()
+        self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.ports = Ports(self.inbox)
+        outcomes, envelopes = OutcomePort(self.ports), EnvelopePort(self.ports)
+        ports = EnginePorts(self.ports, self.ports, self.ports, outcomes, envelopes, LetterPort(), topics)
+        self.engine = Engine(AT_ONCE, ports, self.clock, self.inbox)
+        self.moved: tuple[int, ...] = ()
+        """By slot of a delivery: which slot it had before the last input."""
+        self.fixed = False
+        """The ledger has carried out the call whose answer was lost."""
+        self._broken = broken
+        self._lanes = {lane.name: lane for lane in lanes}
+        self.take(("hold", *self._lanes))
+
+    def take(self, event: Input) -> None:
+        self.engine._leases._number = 0
+        getattr(self, "_" + event[0])(*event[1:])
+        while not self.inbox.empty():
+            self.engine.step(self.inbox.get())
+        if self._broken == "ack first" and event[0] == "sent":
+            self.ports.acks += [delivery.handle for delivery in self._reported]
+        self._tidy()
+
+    def deliveries(self) -> list[Delivery]:
+        """All it holds, but those of which only the ack is under way."""
+        found: list[Delivery] = []
+        for lane in self.engine._working.lanes.values():
+            parts: list[Stretch] = [*lane.waiting, *lane.asked]
+            parts += [part for credit in lane.credit.values() for part in credit.queue]
+            found += [delivery for part in parts for delivery in part.deliveries]
+        found += [delivery for call in self.ports.calls for delivery in call.batch.deliveries]
+        found += [delivery for receipt in self._receipts() for delivery in receipt.job.acks]
+        return list({id(delivery): delivery for delivery in found}.values())
+
+    def _receipts(self) -> list[Any]:
+        return list(self.engine._settling._receipts.values())
+
+    def _tidy(self) -> None:
+        """What is under way has no order, and deliveries no names: states that differ in these only are one."""
+        ports, receipts = self.ports, self.engine._settling._receipts
+        ports.calls.sort(key=lambda call: (number_of(call.batch.claim), call.kinds()))
+        ports.stores.sort(key=Store.plain)
+        ordered = {store.token(): receipts[store.token()] for store in ports.stores}
+        receipts.clear()
+        receipts.update(ordered)
+        deliveries = self.deliveries()
+        acks = sorted(set(ports.acks))
+        self.moved = (*(delivery.handle for delivery in deliveries), *acks)
+        for slot, delivery in enumerate(deliveries):
+            delivery.handle = slot
+        ports.acks = [len(deliveries) + place for place in range(len(acks))]
+
+    def _hold(self, *names: str) -> None:
+        self.engine.step(LanesChanged([self._lanes[name] for name in names]))
+
+    def _receive(self, lane: str, deliveries: Sequence[tuple[int, Kind]]) -> None:
+        now_s = self.clock.monotonic_s()
+        self.ports.offered[lane] = [Delivery(envelope_of(kind), slot, now_s) for slot, kind in deliveries]
+        self.engine.step(LaneReady(lane))
+        self.ports.offered.pop(lane, None)
+
+    def _answer(self, answer: LeaseAnswer, number: int) -> None:
+        self._number(number)
+        self.ports.request = None
+        self.fixed = False
+        self.engine.step(LeaseAnswered(number, answer))
+
+    def _lost(self, number: int) -> None:
+        """number: 0 if the ledger has not carried it out."""
+        if number:
+            self._number(number)
+        self.fixed = self.fixed or bool(number)
+        request, self.ports.request = self.ports.request, None
+        assert request is not None
+        self.engine.step(LeaseAnswered(number or request.number, None, Unreachable("lost")))
+
+    def _number(self, number: int) -> None:
+        leases = self.engine._leases
+        assert leases._request is not None
+        leases._request = msgspec.structs.replace(leases._request, number=number)
+
+    def _check(self, index: int) -> None:
+        self.ports.calls[index].checked = True
+
+    def _sent(self, index: int, reports: Sequence[Report | None]) -> None:
+        call = self.ports.calls.pop(index)
+        self._reported = call.batch.deliveries
+        self.engine.step(BatchSent(call.batch, list(reports)))
+
+    def _stored(self, index: int) -> None:
+        self.ports.stores.pop(index).done(None)
+
+    def _unconfirmed(self, index: int) -> None:
+        self.ports.stores.pop(index).done(Unreachable("lost"))
+
+    def _refused(self, index: int) -> None:
+        self.ports.stores.pop(index).done(NotFound("no such lane"))
+
+    def _acked(self, index: int) -> None:
+        self.ports.acks.pop(index)
+
+    def _stall(self) -> None:
+        self.clock.advance(STALL_S)
+
+    def _tick(self) -> None:
+        self.engine.tick()
