@@ -8,7 +8,8 @@ from backends.redis_view import RedisView
 @dataclass(frozen=True)
 class Epoch:
     """One view, from an empty Redis on. read: topics read up to the mark (`control` and the numbers of outcome topics).
-    wait_ms: time in which nothing is granted yet, because claims made before may still be in use."""
+    wait_ms: time in which nothing is granted yet, because claims made before may still be in use. restoring: a snapshot
+    is to be restored before anything is folded."""
 
     id: str
     started_ms: int
@@ -17,6 +18,7 @@ class Epoch:
     marked: bool
     wait_ms: int
     partitions: int
+    restoring: bool
     read: frozenset[str]
 
     @property
@@ -46,6 +48,7 @@ class Epochs:
             marked=fields["marked"] == "1",
             wait_ms=max(0, int(fields["grants_after_ms"]) - now_ms),
             partitions=int(fields["partitions"]),
+            restoring=fields.get("restoring") == "1",
             read=frozenset(name.removeprefix("read:") for name in fields if name.startswith("read:")),
         )
 
@@ -53,9 +56,10 @@ class Epochs:
         """Whether the view is complete: its counts are right."""
         return bool(self._view.command("HGET", self._view.keys.epoch, "ready") == b"1")
 
-    def begin_epoch(self, epoch: str, wait_ms: int, partitions: int) -> bool:
-        """Begins a view in which nothing is granted for wait_ms; False if there is one already."""
-        return bool(self._view.call("begin_epoch", epoch, wait_ms, partitions, self._view.run_id()))
+    def begin_epoch(self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False) -> bool:
+        """Begins a view in which nothing is granted for wait_ms; False if there is one already. restoring: nothing is
+        folded before quotas.snapshots says that the restoring is done."""
+        return bool(self._view.call("begin_epoch", epoch, wait_ms, partitions, self._view.run_id(), int(restoring)))
 
     def epoch_announced(self, epoch: str, first: bool) -> None:
         """Its EpochStarted is stored. first: no view was ever begun before, so there is no claim to wait for."""

@@ -11,7 +11,8 @@ class Keys:
 
     @property
     def epoch(self) -> str:
-        """Hash: id, started_ms, ready, grants_after_ms, partitions, announced, marked, read:<control or partition>."""
+        """Hash: id, started_ms, ready, grants_after_ms, partitions, announced, marked, restoring,
+        read:<control or partition>."""
         return f"{self.prefix}:epoch"
 
     @property
@@ -130,6 +131,10 @@ class Keys:
     def fold(self, partition: int) -> str:
         """Hash: cursor of one outcome topic's fold."""
         return f"{self.prefix}:fold:{partition}"
+
+    def dump(self, task: str) -> str:
+        """A copy of a task's open envelopes while a snapshot is made of it."""
+        return f"{self.prefix}:dump:{task}"
 
     def worker(self, worker: str) -> str:
         """A worker's last heartbeat."""

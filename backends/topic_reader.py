@@ -9,8 +9,8 @@ import pulsar
 from backends.pulsar_client import message_id_from, position_of, translated
 from dispatcher.errors import FairlaneError
 
-_QUEUE = 2_000
-"""Messages fetched ahead; records are a few hundred bytes each."""
+_AHEAD = 2_000
+"""Records are a few hundred bytes each."""
 
 
 class Record(NamedTuple):
@@ -25,9 +25,11 @@ class TopicReader:
     """Follows the topic as it grows: records are pushed to it. It goes on by itself after a lost connection, and after
     an error the next read begins where the last one ended. For one thread at a time."""
 
-    def __init__(self, client: pulsar.Client, topic: str, after: str | None = None) -> None:
-        """after: position of the last record not wanted; None: from the beginning. Raises Unreachable, NotFound."""
+    def __init__(self, client: pulsar.Client, topic: str, after: str | None = None, ahead: int = _AHEAD) -> None:
+        """after: position of the last record not wanted; None: from the beginning. ahead: records fetched ahead. Raises
+        Unreachable, NotFound."""
         self._client = client
+        self._ahead = ahead
         self._topic = topic
         self._after = after
         self._reader: Any = None
@@ -60,9 +62,8 @@ class TopicReader:
     def _open(self) -> Any:
         if self._reader is None:
             with translated(f"read {self._topic}"):
-                reader = self._client.create_reader(
-                    self._topic, message_id_from(self._after), receiver_queue_size=_QUEUE
-                )
+                after = message_id_from(self._after)
+                reader = self._client.create_reader(self._topic, after, receiver_queue_size=self._ahead)
             self._reader = reader
         # The wrapper makes an object a message; a rebuild reads millions.
         return self._reader._reader

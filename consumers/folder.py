@@ -78,6 +78,7 @@ class OutcomeFolder:
                 if records:
                     moved = self._apply(cursor, records)
                     if moved is None:
+                        stop.wait(self._settings.poll_s)
                         return
                     cursor = moved
                 elif idle.due() and self._fold.cursor(self._partition) != cursor:
@@ -90,6 +91,8 @@ class OutcomeFolder:
         bodies = [record.body for record in records]
         result = self._fold.apply(self._partition, expected, records[-1].position, bodies)
         if not result.applied:
+            if result.cursor == (expected or ""):
+                return None  # a snapshot is being restored
             _log.info("outcomes-%d: the view stands elsewhere; reading on from there", self._partition)
             return None
         if result.finished:

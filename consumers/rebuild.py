@@ -3,7 +3,8 @@
 The state is in the epoch itself (a hash in Redis) and in the topics; each step is done again without harm, so a worker
 that dies at any point is followed by another that goes on where it was:
 
-    no epoch -> begun -> announced in the control topic -> (the longest claim has ended) -> marked -> ready
+    no epoch -> begun -> (newest snapshot restored) -> announced in the control topic
+             -> (the longest claim has ended) -> marked -> ready
 
 `ready` is set by the folds, in the same scripts that read the last of the marks.
 """
@@ -39,6 +40,8 @@ class EpochState(Protocol):
     @property
     def marked(self) -> bool: ...
     @property
+    def restoring(self) -> bool: ...
+    @property
     def wait_ms(self) -> int: ...
 
 
@@ -47,8 +50,8 @@ class Epochs(Protocol):
 
     def epoch(self) -> EpochState | None: ...
 
-    def begin_epoch(self, epoch: str, wait_ms: int, partitions: int) -> bool:
-        """False if there is one already."""
+    def begin_epoch(self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False) -> bool:
+        """False if there is one already. restoring: nothing is folded before the restoring is said to be over."""
         ...
 
     def epoch_announced(self, epoch: str, first: bool) -> None:
@@ -88,7 +91,10 @@ class Rebuilder:
         clock: Clock,
         new_id: Callable[[], str],
         settings: RebuildSettings,
+        restore: Callable[[str], None] | None = None,
     ) -> None:
+        """restore: puts the newest snapshot, if there is one, into the view of an epoch, and says that the restoring is
+        over. Raises Unreachable."""
         self._epochs = epochs
         self._control = control
         self._outcomes = outcomes
@@ -97,6 +103,7 @@ class Rebuilder:
         self._clock = clock
         self._new_id = new_id
         self._settings = settings
+        self._restore = restore
         self._marked_s = 0.0
 
     def run(self, stop: threading.Event) -> None:
@@ -125,10 +132,16 @@ class Rebuilder:
             return self._begin()
         if epoch.ready:
             return self._settings.poll_s
+        if epoch.restoring and self._restore is not None:
+            self._restore(epoch.id)
         if not epoch.announced:
             return self._announce(epoch.id)
         if epoch.wait_ms > 0:
             return min(epoch.wait_ms / 1000, self._settings.poll_s)
+        return self._mark_if_due(epoch)
+
+    def _mark_if_due(self, epoch: EpochState) -> float:
+        """Marks, and marks again should the marks not have been reached for long."""
         if not epoch.marked or self._clock.monotonic_s() - self._marked_s > self._settings.remark_s:
             return self._mark(epoch.id)
         return self._settings.poll_s / 5
@@ -136,7 +149,8 @@ class Rebuilder:
     def _begin(self) -> float:
         """With the wait, whatever came before: only the control topic can say that there was nothing."""
         epoch = self._new_id()
-        if self._epochs.begin_epoch(epoch, self._settings.claim_max_ms, self._settings.partitions):
+        settings, restoring = self._settings, self._restore is not None
+        if self._epochs.begin_epoch(epoch, settings.claim_max_ms, settings.partitions, restoring):
             _log.info("Redis holds no view; making it from Pulsar, as epoch %s", epoch)
         return 0.0
 

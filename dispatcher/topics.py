@@ -84,6 +84,15 @@ class Topics:
     def dead_letters(self) -> str:
         return f"persistent://{self.system_namespace}/dead-letters"
 
+    @property
+    def snapshots(self) -> str:
+        """What the names of snapshots of the fold begin with."""
+        return f"persistent://{self.system_namespace}/snapshot-"
+
+    def snapshot(self, number: str) -> str:
+        """A topic for each; numbers sort by time."""
+        return f"{self.snapshots}{number}"
+
     def system_topics(self) -> list[str]:
         return [self.control, self.dead_letters, *(self.outcomes(p) for p in range(self.outcome_partitions))]
 

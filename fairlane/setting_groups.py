@@ -47,6 +47,12 @@ class WorkerSettings(Group):
         le=3600,
         description="seconds a worker goes on at its last granted rate when Redis is gone; 0 to stop at once",
     )
+    snapshot_every_s: float = Field(
+        600.0,
+        ge=0,
+        le=86_400,
+        description="seconds between two snapshots of the view, from which an emptied Redis is filled; 0 for none",
+    )
     channels: dict[Name, ClassPath] = Field(
         default_factory=dict,
         description="your own channels, name to module:Class (null, log and, where http.url is set, http are there)",

@@ -58,6 +58,16 @@ def rebuild(settings: "Settings", wipe: bool, timeout: float, output: Output) ->
     output.emit_record(fields_of(by_hand(settings, wipe, progress, timeout)))
 
 
+@registry.command()
+@output_option
+@pass_settings
+def snapshot(settings: "Settings", output: Output) -> None:
+    """Store a snapshot of the view now, from which an emptied Redis is filled. Workers do it by themselves, too."""
+    from fairlane.worker.rebuild_by_hand import snapshot as by_hand
+
+    output.emit_record({"snapshot": by_hand(settings)})
+
+
 def describe(epoch: "Epoch | None") -> str:
     """One line on how far a view is."""
     if epoch is None:

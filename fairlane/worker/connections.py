@@ -17,6 +17,7 @@ from backends.workers import Workers
 from dispatcher.topics import Topics
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
+from quotas.snapshots import RedisSnapshots
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class RedisSide:
     workers: Workers
     ledger: RedisLedger
     fold: RedisFold
+    snapshots: RedisSnapshots
 
     def complete(self) -> bool:
         """Whether the view is not being rebuilt. Raises Unreachable."""
@@ -59,6 +61,7 @@ def open_redis(settings: RedisSettings, topics: Topics, claim_max_ms: int, obser
         workers=Workers(view),
         ledger=RedisLedger(view, topics),
         fold=RedisFold(view),
+        snapshots=RedisSnapshots(view),
     )
 
 

@@ -1,4 +1,4 @@
-"""`fairlane registry rebuild`: the same folds and rebuilder that workers run, without a worker."""
+"""`fairlane registry rebuild` and `snapshot`: the same jobs that workers do, without a worker."""
 
 import secrets
 import threading
@@ -9,10 +9,10 @@ from backends import pulsar_client
 from backends.epochs import Epoch
 from backends.redis_view import CLAIM_MAX_MS
 from backends.system_clock import SystemClock
-from dispatcher.errors import FairlaneError, Unreachable
+from dispatcher.errors import FairlaneError, NotReady, Unreachable
 from fairlane.settings import Settings
 from fairlane.worker.connections import open_pulsar, open_redis
-from fairlane.worker.shared_jobs import SharedJobs
+from fairlane.worker.shared_jobs import SharedJobs, snapshotter
 from fairlane.worker.threads import Threads
 
 Progress = Callable[[Epoch | None], None]
@@ -39,6 +39,20 @@ def rebuild(settings: Settings, wipe: bool, progress: Progress, timeout_s: float
         threads.join(5.0)
         pulsar.close(5.0)
         redis.view.close()
+
+
+def snapshot(settings: Settings) -> str:
+    """Stores a snapshot of the view now; its number. Workers must run. Raises Unreachable, NotReady."""
+    redis = open_redis(settings.redis, pulsar_client.topics(settings.pulsar), CLAIM_MAX_MS)
+    pulsar = open_pulsar(settings.pulsar)
+    try:
+        number = snapshotter(redis, pulsar, lambda: True, SystemClock(), 0.0).take(threading.Event())
+    finally:
+        pulsar.close(5.0)
+        redis.view.close()
+    if not number:
+        raise NotReady("The view is not complete, so no snapshot was stored.", "See `fairlane registry status`.")
+    return number
 
 
 def _await_ready(

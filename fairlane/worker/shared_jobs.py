@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable
 from functools import partial
 
+from backends.snapshot_topics import SnapshotTopics
 from consumers.control_folder import ControlFolder
 from consumers.finishing import Finisher
 from consumers.folder import FoldSettings, OutcomeFolder
@@ -12,19 +13,31 @@ from consumers.lane_cleanup import LaneCleaner
 from consumers.rebuild import Rebuilder, RebuildSettings
 from consumers.seats import Seats
 from consumers.side_lanes import SideLaneCleaner
+from consumers.snapshots import Restorer, SnapshotSettings, Snapshotter
 from dispatcher.clock import Clock
 from fairlane.worker.connections import PulsarSide, RedisSide
 from fairlane.worker.threads import Threads
 
-CONTROL, REBUILD, HOUSEKEEPING = "control", "rebuild", "housekeeping"
+CONTROL, REBUILD, HOUSEKEEPING, SNAPSHOT = "control", "rebuild", "housekeeping", "snapshot"
 
 
 def outcome_seat(partition: int) -> str:
     return f"outcomes-{partition}"
 
 
+def snapshotter(
+    redis: RedisSide, pulsar: PulsarSide, held: Callable[[], bool], clock: Clock, every_s: float
+) -> Snapshotter:
+    settings = SnapshotSettings(pulsar.topics.outcome_partitions, every_s)
+    return Snapshotter(redis.snapshots, _shelf(pulsar), pulsar.control, redis.epochs.epoch, held, clock, settings)
+
+
+def _shelf(pulsar: PulsarSide) -> SnapshotTopics:
+    return SnapshotTopics(pulsar.client, pulsar.admin, pulsar.topics)
+
+
 class SharedJobs:
-    """owner: this worker's id. workers: how many workers there are. own_topics_only: see start."""
+    """owner: this worker's id. workers: how many workers there are. snapshot_every_s: 0 for none."""
 
     def __init__(
         self,
@@ -34,10 +47,11 @@ class SharedJobs:
         clock: Clock,
         workers: Callable[[], int],
         claim_max_ms: int,
+        snapshot_every_s: float = 0.0,
     ) -> None:
         topics = pulsar.topics
         partitions = range(topics.outcome_partitions)
-        names = [REBUILD, CONTROL, HOUSEKEEPING, *map(outcome_seat, partitions)]
+        names = [REBUILD, CONTROL, HOUSEKEEPING, *map(outcome_seat, partitions), SNAPSHOT]
         self.seats = Seats(redis.elections, names, owner, clock, workers)
         self.finisher = Finisher(redis.registry, redis.complete, pulsar.control, clock)
         self._folders = [self._outcome_folder(redis, pulsar, partition) for partition in partitions]
@@ -49,6 +63,7 @@ class SharedJobs:
             self.finisher.take,
             FoldSettings(),
         )
+        self._snapshotter = snapshotter(redis, pulsar, self._held(SNAPSHOT), clock, snapshot_every_s)
         self._rebuilder = Rebuilder(
             redis.epochs,
             pulsar.control,
@@ -58,6 +73,7 @@ class SharedJobs:
             clock,
             partial(secrets.token_hex, 8),
             RebuildSettings(topics.outcome_partitions, claim_max_ms),
+            Restorer(redis.snapshots, _shelf(pulsar), topics.outcome_partitions).restore,
         )
         self._housekeeper = self._make_housekeeper(redis, pulsar, clock)
 
@@ -71,6 +87,7 @@ class SharedJobs:
         if housekeeping:
             threads.start("finisher", self.finisher.run)
             threads.start("housekeeping", self._housekeeper.run)
+            threads.start("snapshots", self._snapshotter.run)
 
     def _held(self, seat: str) -> Callable[[], bool]:
         return partial(self.seats.held, seat)

@@ -126,7 +126,15 @@ class Worker:
         port = self._metrics.port if self._metrics else 0
         identity = Identity(self.id, socket.gethostname(), os.getpid(), __version__, port, self._settings.worker.tiers)
         self._heartbeat = Heartbeat(redis.workers, identity, stats, lambda: self.state, clock)
-        self._jobs = SharedJobs(redis, self._pulsar, self.id, clock, self._heartbeat.alive_workers, self._claim_max_ms)
+        self._jobs = SharedJobs(
+            redis,
+            self._pulsar,
+            self.id,
+            clock,
+            self._heartbeat.alive_workers,
+            self._claim_max_ms,
+            self._settings.worker.snapshot_every_s,
+        )
         self._watcher = LaneWatcher(
             redis.registry,
             self._feed,

@@ -4,7 +4,8 @@
 -- KEYS[1] prefix
 -- ARGV[1] partition, [2] cursor expected ('' for none), [3] new cursor, then the records: msgpack arrays led by their tag
 --         (dispatcher.outcome; a Mixed' codes as text)
--- Returns {1, new cursor, ids of tasks that by now have an outcome for every target}; {0, cursor} if it stood elsewhere
+-- Returns {1, new cursor, ids of tasks that by now have an outcome for every target}; {0, cursor} if it stood elsewhere,
+-- or a snapshot is being restored
 
 -- include: keys.lua
 -- include: outcomes.lua
@@ -63,6 +64,7 @@ end
 
 local stands = redis.call('HGET', cursor_key, 'cursor')
 if (stands or '') ~= expected then return { 0, stands or '' } end
+if redis.call('HGET', P .. ':epoch', 'restoring') == '1' then return { 0, stands or '' } end
 for i = 4, #ARGV do fold_record(cmsgpack.unpack(ARGV[i])) end
 save_claims()
 save_tally()

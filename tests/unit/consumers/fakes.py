@@ -112,6 +112,7 @@ class FakeEpoch:
     ready: bool = False
     announced: bool = False
     marked: bool = False
+    restoring: bool = False
 
 
 @dataclass
@@ -121,10 +122,10 @@ class FakeEpochs:
     def epoch(self) -> FakeEpoch | None:
         return self.now
 
-    def begin_epoch(self, epoch: str, wait_ms: int, partitions: int) -> bool:
+    def begin_epoch(self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False) -> bool:
         if self.now is not None:
             return False
-        self.now = FakeEpoch(epoch, wait_ms)
+        self.now = FakeEpoch(epoch, wait_ms, restoring=restoring)
         return True
 
     def epoch_announced(self, epoch: str, first: bool) -> None:

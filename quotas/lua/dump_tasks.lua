@@ -1,0 +1,66 @@
+#!lua flags=allow-oom
+-- Reads tasks whole for a snapshot, each as it is at one moment, until some 256 kB are read. Claims and what follows from
+-- time are left out. Where many envelopes are open, these are copied, to be read bit by bit.
+--
+-- KEYS[1] prefix
+-- ARGV tasks
+-- Returns {task...}, as many as were read, in order: {id, ms kept, {field, value...}, {writer, final bits...}, {name, open
+--   envelope...}, 1 if there are many}; a task that is not known (any more) is {id}
+
+-- include: writers.lua
+
+local MOST_BYTES, MOST_OPEN, COPY_KEPT_MS = 262144, 5000, 600000
+local VOLATILE = {
+  claims = true, cap_bucket = true, cap_us = true, why_ms = true, lane_counted = true, weight_counted = true,
+  rate = true, rate_n = true, rate_ms = true,
+}
+local read = 0
+
+local function fields_of(task)
+  local kept, got = {}, redis.call('HGETALL', task_key(task))
+  for i = 1, #got, 2 do
+    local name = got[i]
+    if not VOLATILE[name] then
+      kept[#kept + 1], kept[#kept + 2] = name, got[i + 1]
+      read = read + #name + #got[i + 1]
+    end
+  end
+  return kept
+end
+
+local function bits_of(task)
+  local found = {}
+  for writer in pairs(writers_of(task)) do
+    local bits = redis.call('GET', final_key(task, writer))
+    if bits then
+      found[#found + 1], found[#found + 2] = writer, bits
+      read = read + #bits
+    end
+  end
+  return found
+end
+
+local function open_of(task)
+  local count = redis.call('HLEN', open_key(task))
+  if count <= MOST_OPEN then
+    read = read + 40 * count
+    return redis.call('HGETALL', open_key(task)), 0
+  end
+  local copy = P .. ':dump:' .. task
+  redis.call('COPY', open_key(task), copy, 'REPLACE')
+  redis.call('PEXPIRE', copy, COPY_KEPT_MS)
+  return {}, 1
+end
+
+local answer = {}
+for _, task in ipairs(ARGV) do
+  if redis.call('HEXISTS', task_key(task), 'lane') == 1 then
+    local fields, bits = fields_of(task), bits_of(task)
+    local open, many = open_of(task)
+    answer[#answer + 1] = { task, redis.call('PTTL', task_key(task)), fields, bits, open, many }
+  else
+    answer[#answer + 1] = { task }
+  end
+  if read > MOST_BYTES then break end
+end
+return answer

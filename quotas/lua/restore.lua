@@ -1,0 +1,47 @@
+#!lua flags=allow-oom
+-- Puts one part of a snapshot (dispatcher.snapshot) into a view that is being rebuilt. Done again it changes nothing.
+--
+-- KEYS[1] prefix
+-- ARGV[1] epoch, [2] kind, then: task: id, ms kept, field, value...; bits: id, writer, offset, bits; open: id, name,
+--   state...; settings: field, value...
+-- Returns 1, or 0 if the view is another by now, or not to be restored (any more)
+
+-- include: writers.lua
+-- include: task_index.lua
+
+local put = {}
+
+-- What was known of it goes first: it may be of a newer snapshot that proved unreadable half-way.
+function put.task(task, kept_ms)
+  share_of_lane(task, '', 0)
+  for writer in pairs(writers_of(task)) do redis.call('UNLINK', final_key(task, writer), touched_key(task, writer)) end
+  redis.call('UNLINK', task_key(task), open_key(task))
+  redis.call('HSET', task_key(task), unpack(ARGV, 5))
+  reindex(task)
+  if tonumber(kept_ms) > 0 then redis.call('PEXPIRE', task_key(task), kept_ms) end
+end
+
+function put.bits(task, writer, offset, bits)
+  redis.call('SETRANGE', final_key(task, writer), offset, bits)
+  redis.call('SETRANGE', touched_key(task, writer), offset, bits)
+end
+
+function put.open(task)
+  for i = 4, #ARGV, 2 do
+    local state = read_open(ARGV[i + 1])
+    local writer, sequence = string.match(ARGV[i], '^(.*):(%d+)$')
+    state.claimed, state.claim = -1, ''
+    write_open(task, ARGV[i], state)
+    redis.call('SETBIT', touched_key(task, writer), sequence, 1)
+  end
+end
+
+function put.settings()
+  redis.call('UNLINK', P .. ':globals')
+  redis.call('HSET', P .. ':globals', unpack(ARGV, 3))
+end
+
+local epoch = redis.call('HMGET', P .. ':epoch', 'id', 'restoring')
+if epoch[1] ~= ARGV[1] or epoch[2] ~= '1' then return 0 end
+put[ARGV[2]](ARGV[3], ARGV[4], ARGV[5], ARGV[6])
+return 1

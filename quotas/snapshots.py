@@ -1,0 +1,105 @@
+"""What a snapshot of the fold is read from and restored to, in Redis."""
+
+from collections.abc import Iterator, Sequence
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from backends.redis_client import Arg, lua_folder
+from backends.redis_view import RedisView
+from dispatcher.snapshot import BitsPart, Cursors, OpenPart, Part, SettingsPart, TaskPart
+
+TASKS_AT_ONCE = 200
+BITS_AT_ONCE = 1 << 19
+OPEN_AT_ONCE = 2_000
+_SCAN = 1_000
+
+Call = tuple[str, Sequence[Arg]]
+
+
+class RedisSnapshots:
+    """All methods raise Unreachable."""
+
+    def __init__(self, view: RedisView, folder: Traversable | None = None) -> None:
+        """folder: of the scripts, if not this package's."""
+        self._view = view
+        self._scripts = view.scripts.of(folder or lua_folder("quotas"))
+        self._keys = view.keys
+
+    def cursors(self, partitions: int) -> Cursors:
+        """To be read before the parts."""
+        keys = self._keys
+        found = [
+            self._view.command("HGET", key, "cursor") for key in (keys.control, *map(keys.fold, range(partitions)))
+        ]
+        control, *outcomes = [(cursor or b"").decode() for cursor in found]
+        return Cursors(control, outcomes)
+
+    def parts(self) -> Iterator[list[Part]]:
+        """Everything, a page at a time: each call to Redis takes some ms of its time at most."""
+        settings = self._view.command("HGETALL", self._keys.globals)
+        yield [SettingsPart([item for pair in settings.items() for item in pair])] if settings else []
+        for tasks in self._tasks():
+            while tasks:
+                rows = self._scripts.call("dump_tasks", [self._keys.prefix], tasks)
+                tasks = tasks[len(rows) :]
+                known = [row for row in rows if len(row) > 1]
+                yield [part for row in known for part in _parts_of(row)]
+                for name in (row[0].decode() for row in known if row[-1]):
+                    yield from self._copied(name)
+
+    def restore(self, epoch: str, parts: Sequence[Part]) -> bool:
+        """In this order, in one round trip. False: the view is another by now, or not to be restored any more."""
+        calls = [(name, [self._keys.prefix], [epoch, *args]) for part in parts for name, args in _calls(part)]
+        return all(self._scripts.call_many(calls)) if calls else True
+
+    def finish(self, epoch: str, cursors: Cursors | None) -> bool:
+        """The folds may go on: from these cursors, or (None) from where they are."""
+        args = [] if cursors is None else [cursors.control, *cursors.outcomes]
+        return bool(self._scripts.call("restored", [self._keys.prefix], [epoch, *args]))
+
+    def _tasks(self) -> Iterator[list[str]]:
+        """Every task that is listed all the while, at least once."""
+        cursor: Any = 0
+        seen: set[bytes] = set()
+        while True:
+            cursor, found = self._view.command("ZSCAN", self._keys.index, cursor, "COUNT", TASKS_AT_ONCE)
+            fresh = [task for task, _ in found if task not in seen]
+            seen.update(fresh)
+            if fresh:
+                yield [task.decode() for task in fresh]
+            if int(cursor) == 0:
+                return
+
+    def _copied(self, task: str) -> Iterator[list[Part]]:
+        """Open envelopes, of a task that had many."""
+        copy = self._keys.dump(task)
+        cursor: Any = 0
+        while True:
+            cursor, found = self._view.command("HSCAN", copy, cursor, "COUNT", _SCAN)
+            yield [OpenPart(task, [item for pair in found.items() for item in pair])]
+            if int(cursor) == 0:
+                break
+        self._view.command("UNLINK", copy)
+
+
+def _parts_of(row: list[Any]) -> Iterator[Part]:
+    name, kept_ms, fields, bits, envelopes, _many = row
+    task = name.decode()
+    yield TaskPart(task, kept_ms, fields)
+    for writer, found in zip(bits[::2], bits[1::2], strict=True):
+        for at in range(0, len(found), BITS_AT_ONCE):
+            yield BitsPart(task, writer.decode(), at, found[at : at + BITS_AT_ONCE])
+    for at in range(0, len(envelopes), 2 * OPEN_AT_ONCE):
+        yield OpenPart(task, envelopes[at : at + 2 * OPEN_AT_ONCE])
+
+
+def _calls(part: Part) -> list[Call]:
+    match part:
+        case TaskPart():
+            return [("restore", ["task", part.task, part.kept_ms, *part.fields])]
+        case BitsPart():
+            return [("restore", ["bits", part.task, part.writer, part.offset, part.bits])]
+        case OpenPart():
+            return [("restore", ["open", part.task, *part.envelopes])]
+        case SettingsPart():
+            return [("restore", ["settings", *part.fields])]

@@ -1,0 +1,206 @@
+"""Snapshots of the fold: restored, and the records behind their cursors folded again, the view is as it was."""
+
+from itertools import chain
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.epochs import Epochs
+from backends.task_rows import VIEW_FIELDS
+from dispatcher.control import MAIN_WRITER, Checkpoint, ControlChange
+from dispatcher.outcome import RETRY, CloseTask, EpochMark, Outcome, OutcomeRecord, encode_record
+from dispatcher.snapshot import Chunk, Cursors, OpenPart, Packer, Part, TaskPart, parts_of
+from quotas.snapshots import RedisSnapshots
+from tests.contract.ledger_worlds import (
+    RedisWorld,
+    Worlds,
+    ask_own,
+    capacity,
+    finished,
+    fold,
+    mixed,
+    outcomes,
+    request,
+    run,
+    sealed,
+    statuses,
+    task_record,
+)
+from tests.contract.test_fold_counts import SIZE, parts
+
+PLACE = "{:020d}".format
+
+
+def snapshot_of(world: RedisWorld) -> list[Part]:
+    """As it comes back from the topic."""
+    packer = Packer(1_000)
+    records = [*packer.add(chain.from_iterable(RedisSnapshots(world.view).parts())), *packer.end()]
+    return [part for record in records if isinstance(record, Chunk) for part in parts_of(record)]
+
+
+def empty(world: RedisWorld) -> None:
+    """A new view that waits for a snapshot."""
+    world.view.wipe()
+    world.advance(0)
+    assert Epochs(world.view).begin_epoch("new", 0, 2, restoring=True)
+
+
+def fold_from(world: RedisWorld, start: int, log: list[OutcomeRecord]) -> None:
+    for index in range(start, len(log)):
+        stands = PLACE(index - 1) if index else None
+        assert world.fold.apply(0, stands, PLACE(index), [encode_record(log[index])]).applied
+
+
+def complete(world: RedisWorld) -> None:
+    """Grants from now on, whatever the (virtual) time."""
+    world.view.client.hset(world.view.keys.epoch, mapping={"ready": "1", "grants_after_ms": "0"})
+
+
+def state_of(world: RedisWorld, task: str) -> object:
+    """Counts, and what the ledger says of every envelope."""
+    complete(world)
+    return world.counts(task), statuses(world.ledger.lease(request(99, ask_own(task, 0, 16, size=SIZE))))
+
+
+records = st.one_of(
+    st.lists(parts(), min_size=1, max_size=3).map(lambda some: outcomes("t", *some)),
+    st.lists(parts(), min_size=1, max_size=3).map(lambda some: outcomes("u", *some)),
+    st.sampled_from(["t", "u"]).map(lambda task: CloseTask(1, task, Outcome.CANCELLED, 5)),
+)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(log=st.lists(records, min_size=1, max_size=8), data=st.data())
+def test_records_that_are_in_the_snapshot_already_change_nothing(
+    real_worlds: Worlds, log: list[OutcomeRecord], data: st.DataObject
+) -> None:
+    cursor_at = data.draw(st.integers(0, len(log)))
+    dumped_at = data.draw(st.integers(cursor_at, len(log)))
+    straight = real_worlds()
+    assert isinstance(straight, RedisWorld)
+    for task in ("t", "u"):
+        straight.apply(task_record(task))
+    fold_from(straight, 0, log)
+    wanted = [state_of(straight, task) for task in ("t", "u")]
+
+    restored = real_worlds()
+    assert isinstance(restored, RedisWorld)
+    for task in ("t", "u"):
+        restored.apply(task_record(task))
+    fold_from(restored, 0, log[:dumped_at])
+    dump = snapshot_of(restored)
+    empty(restored)
+    snapshots = RedisSnapshots(restored.view)
+    assert snapshots.restore("new", dump)
+    assert snapshots.finish("new", Cursors("", [PLACE(cursor_at - 1) if cursor_at else "", ""]))
+    fold_from(restored, cursor_at, log)
+    assert [state_of(restored, task) for task in ("t", "u")] == wanted
+
+
+@pytest.fixture
+def world(real_worlds: Worlds) -> RedisWorld:
+    world = real_worlds()
+    assert isinstance(world, RedisWorld)
+    return world
+
+
+def test_tasks_controls_and_settings_come_back_as_they_were(world: RedisWorld) -> None:
+    world.apply(task_record("own"))
+    world.apply(task_record("shared", shared=True, tier="low"))
+    world.apply(task_record("done"))
+    world.apply(capacity(500))
+    world.apply(Checkpoint(1, "own", MAIN_WRITER, 3, 30, 1, 31, "d"))
+    world.apply(ControlChange(1, "own", "weight", "2500", 0))
+    world.apply(ControlChange(1, "shared", "paused", "1", 0))
+    world.apply(sealed("done", 0))
+    world.apply(finished("done"))
+    fold(world, outcomes("own", run(0, 2, size=10)))
+    before, keys = world.registry.tasks_by_id(["own", "shared", "done"]), world.view.keys
+    shared = world.view.client.hgetall(keys.lane(before[1].lane))
+    listed = [world.view.client.zrange(name, 0, -1, withscores=True) for name in (keys.tasks, keys.ended, keys.index)]
+    dump = snapshot_of(world)
+    empty(world)
+    for _ in range(2):  # a worker that died in the middle is followed by another
+        assert RedisSnapshots(world.view).restore("new", dump)
+    assert RedisSnapshots(world.view).finish("new", Cursors("c", ["p", ""]))
+    assert world.registry.control_cursor() == "c"
+    assert [world.fold.cursor(partition) for partition in (0, 1)] == ["p", None]
+    after = world.registry.tasks_by_id(["own", "shared", "done"])
+    assert [view_without_rate(view) for view in after] == [view_without_rate(view) for view in before]
+    assert world.registry.globals().capacity == 500
+    assert world.view.client.hgetall(keys.lane(before[1].lane)) == shared
+    assert [
+        world.view.client.zrange(name, 0, -1, withscores=True) for name in (keys.tasks, keys.ended, keys.index)
+    ] == listed
+    assert 0 < world.view.client.pttl(keys.task("done")) <= 8 * 24 * 3600 * 1000
+    assert world.view.client.pttl(keys.task("own")) == -1
+
+
+def view_without_rate(view: object) -> object:
+    fields = {name: getattr(view, name) for name in ("id", "state", "weight", "targets", "lane", "sealed", "refused")}
+    assert len(VIEW_FIELDS) > len(fields)
+    return fields
+
+
+def test_claims_are_not_in_a_snapshot(world: RedisWorld) -> None:
+    world.apply(task_record("t"))
+    fold(world, outcomes("t", mixed(0, [0, RETRY])))
+    world.ledger.lease(request(1, ask_own("t", 1, 5)))
+    assert world.claims("t") > 0
+    dump = snapshot_of(world)
+    empty(world)
+    assert RedisSnapshots(world.view).restore("new", dump)
+    assert world.claims("t") == 0
+    assert RedisSnapshots(world.view).finish("new", None)
+    complete(world)
+    assert [count for _, count in statuses(world.ledger.lease(request(1, ask_own("t", 1, 5))))] == [5]
+
+
+def test_many_open_envelopes_are_read_in_pages(world: RedisWorld) -> None:
+    world.apply(task_record("t"))
+    for first in range(0, 7_000, 500):
+        fold(world, outcomes("t", *(mixed(first + at, [0, RETRY]) for at in range(500))))
+    dump = snapshot_of(world)
+    assert isinstance(dump[0], TaskPart)
+    assert sum(len(part.envelopes) // 2 for part in dump if isinstance(part, OpenPart)) == 7_000
+    assert not list(world.view.client.scan_iter(f"{world.view.keys.prefix}:dump:*"))
+    before = world.view.client.hgetall(world.view.keys.open("t"))
+    touched = world.view.client.bitcount(world.view.keys.touched("t", MAIN_WRITER))
+    empty(world)
+    assert RedisSnapshots(world.view).restore("new", dump)
+    assert world.view.client.hgetall(world.view.keys.open("t")) == before
+    assert world.view.client.bitcount(world.view.keys.touched("t", MAIN_WRITER)) == touched == 7_000
+
+
+def test_nothing_is_folded_while_a_snapshot_is_restored(world: RedisWorld) -> None:
+    world.apply(task_record("t"))
+    empty(world)
+    body = encode_record(EpochMark(1, "new"))
+    assert not world.fold.apply(0, None, "a", [body]).applied
+    assert not RedisSnapshots(world.view).restore("another", [TaskPart("t", -1, [b"lane", b"x"])])
+    assert not RedisSnapshots(world.view).finish("another", None)
+    assert RedisSnapshots(world.view).finish("new", None)
+    assert not RedisSnapshots(world.view).restore("new", [TaskPart("t", -1, [b"lane", b"x"])])
+    assert world.fold.apply(0, None, "a", [body]).applied
+
+
+def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(world: RedisWorld) -> None:
+    world.apply(task_record("t"))
+    log: list[OutcomeRecord] = [
+        outcomes("t", run(0, 2, size=SIZE), mixed(2, [0, RETRY, RETRY])),
+        outcomes("t", mixed(2, [0, 0], attempt=1, size=SIZE, positions=[1, 2])),
+        outcomes("t", run(20, 5, size=SIZE)),
+    ]
+    fold_from(world, 0, log[:1])
+    older = snapshot_of(world)
+    fold_from(world, 1, log)
+    newer, wanted = snapshot_of(world), world.counts("t")
+    empty(world)
+    snapshots = RedisSnapshots(world.view)
+    assert snapshots.restore("new", newer)
+    assert snapshots.restore("new", older)
+    assert snapshots.finish("new", Cursors("", [PLACE(0), ""]))
+    fold_from(world, 1, log)
+    assert world.counts("t") == wanted
+    assert wanted["sent"] == 8 * SIZE

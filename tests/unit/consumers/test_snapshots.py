@@ -1,0 +1,275 @@
+"""Snapshots are made in time, are whole or nothing, and the newest that can be used is restored."""
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from backends.topic_reader import Record as Stored
+from consumers.snapshots import Restorer, SnapshotSettings, Snapshotter
+from dispatcher.clock import VirtualClock
+from dispatcher.control import ControlRecord, EpochStarted
+from dispatcher.errors import NotFound, Unreachable
+from dispatcher.snapshot import Cursors, Part, Record, SettingsPart, TaskPart, encode
+from tests.unit.consumers.fakes import ControlTopic, control_records, eventually, running
+
+SETTINGS = SnapshotSettings(partitions=1, every_s=600.0, chunk_bytes=1, pause_s=0.0, keep=2)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    id: str = "e"
+    ready: bool = True
+    started_ms: int = 0
+
+
+@dataclass
+class FakeView:
+    """The folds' cursors, the parts of a snapshot and what was restored. on_page is called behind the first page."""
+
+    control: str = ""
+    outcomes: list[str] = field(default_factory=lambda: ["o1"])
+    tasks: list[str] = field(default_factory=lambda: ["t", "u"])
+    restored: list[Part] = field(default_factory=list)
+    finished: list[tuple[str, Cursors | None]] = field(default_factory=list)
+    epoch: Epoch | None = field(default_factory=Epoch)
+    breaks: Unreachable | None = None
+
+    def cursors(self, partitions: int) -> Cursors:
+        return Cursors(self.control, list(self.outcomes))
+
+    def parts(self) -> Iterator[Sequence[Part]]:
+        yield [SettingsPart([b"capacity", b"5"])]
+        if self.breaks:
+            raise self.breaks
+        yield [TaskPart(task, -1, [b"lane", b"x"]) for task in self.tasks]
+
+    def restore(self, epoch: str, parts: Sequence[Part]) -> bool:
+        self.restored += parts
+        return self.epoch is not None and self.epoch.id == epoch
+
+    def finish(self, epoch: str, cursors: Cursors | None) -> bool:
+        self.finished.append((epoch, cursors))
+        return True
+
+
+class FakeShelf:
+    def __init__(self) -> None:
+        self.stored: dict[str, list[bytes]] = {}
+        self.gone: set[str] = set()
+        self.broken: set[str] = set()
+
+    def numbers(self) -> list[str]:
+        return sorted(self.stored, reverse=True)
+
+    def create(self, number: str) -> "FakeWriter":
+        self.stored[number] = []
+        return FakeWriter(self.stored[number])
+
+    def reader(self, number: str) -> "FakeReader":
+        if number in self.gone:
+            raise NotFound("There is no such topic.")
+        if number in self.broken:
+            raise Unreachable("Pulsar does not answer.")
+        return FakeReader(list(self.stored[number]))
+
+    def delete(self, number: str) -> None:
+        del self.stored[number]
+
+
+@dataclass
+class FakeWriter:
+    stored: list[bytes]
+    finished: bool = False
+
+    def append(self, record: Record) -> None:
+        self.stored.append(encode(record))
+
+    def finish(self) -> None:
+        self.finished = True
+
+    def close(self) -> None:
+        """Nothing is under way."""
+
+
+@dataclass
+class FakeReader:
+    """Gives nothing at times, though it is not at the end."""
+
+    bodies: list[bytes]
+    late: bool = False
+
+    def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]:
+        self.late = not self.late
+        if self.late:
+            return []
+        found, self.bodies = self.bodies[:2], self.bodies[2:]
+        return [Stored("", body, "") for body in found]
+
+    def at_end(self) -> bool:
+        return not self.bodies
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class Control(ControlTopic):
+    """Its fold is where it ends, at once, unless `behind`."""
+
+    def __init__(self, view: FakeView) -> None:
+        super().__init__()
+        self.view = view
+        self.behind = False
+
+    def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
+        positions = super().append_many(records)
+        if not self.behind:
+            self.view.control = positions[-1]
+        return positions
+
+
+class Snapshots:
+    """settings: of the snapshotter."""
+
+    def __init__(self, settings: SnapshotSettings = SETTINGS) -> None:
+        self.view, self.shelf, self.clock, self.held = FakeView(), FakeShelf(), VirtualClock(), True
+        self.control = Control(self.view)
+        self.snapshotter = Snapshotter(
+            self.view, self.shelf, self.control, lambda: self.view.epoch, lambda: self.held, self.clock, settings
+        )
+        self.restorer = Restorer(self.view, self.shelf, 1)
+
+    def take(self) -> str:
+        self.clock.advance(1)
+        return self.snapshotter.take(threading.Event())
+
+
+def test_what_was_taken_is_restored_from_the_cursors_before_it() -> None:
+    world = Snapshots()
+    world.view.control = "000000"
+    assert world.take()
+    world.restorer.restore("e")
+    assert world.view.restored == [
+        SettingsPart([b"capacity", b"5"]),
+        TaskPart("t", -1, [b"lane", b"x"]),
+        TaskPart("u", -1, [b"lane", b"x"]),
+    ]
+    assert world.view.finished == [("e", Cursors("000000", ["o1"]))]
+    assert control_records(world.control) == [EpochStarted(1, "e", world.clock.wall_ms())]
+
+
+def test_old_ones_go() -> None:
+    world = Snapshots()
+    taken = [world.take() for _ in range(4)]
+    assert world.shelf.numbers() == [taken[3], taken[2]]
+
+
+def test_a_view_that_is_not_complete_is_not_taken() -> None:
+    world = Snapshots()
+    world.view.epoch = Epoch(ready=False)
+    assert world.take() == ""
+    world.view.epoch = None
+    assert world.take() == ""
+    assert not world.shelf.stored
+
+
+def test_a_view_emptied_meanwhile_leaves_no_snapshot() -> None:
+    world = Snapshots()
+    epochs = iter([Epoch("e"), Epoch("f")])
+    snapshotter = Snapshotter(
+        world.view, world.shelf, world.control, lambda: next(epochs), lambda: True, world.clock, SETTINGS
+    )
+    assert snapshotter.take(threading.Event()) == ""
+    assert not world.shelf.stored
+
+
+def test_one_that_breaks_off_is_taken_away() -> None:
+    world = Snapshots()
+    world.view.breaks = Unreachable("Redis is gone.")
+    with pytest.raises(Unreachable):
+        world.take()
+    assert not world.shelf.stored
+
+
+def test_none_is_taken_before_the_control_topic_is_folded_to_its_end() -> None:
+    world = Snapshots()
+    world.control.behind = True
+    told = threading.Event()
+    told.set()
+    with pytest.raises(Unreachable, match="control topic"):
+        world.snapshotter.take(told)
+    assert not world.shelf.stored
+
+
+def test_a_half_written_one_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    world = Snapshots()
+    whole, half = world.take(), world.take()
+    world.shelf.stored[half].pop()
+    world.restorer.restore("e")
+    assert world.view.finished == [("e", Cursors("", ["o1"]))]
+    assert f"snapshot {half} is passed over: It was not written to its end." in caplog.text
+    assert whole in world.shelf.stored
+
+
+def test_without_one_that_can_be_used_everything_is_read(caplog: pytest.LogCaptureFixture) -> None:
+    world = Snapshots()
+    world.restorer.restore("e")
+    assert not caplog.text, "there never was one"
+    damaged, missing = world.take(), world.take()
+    world.shelf.stored[damaged][1] = b"\xc1"
+    world.shelf.gone.add(missing)
+    world.view.finished.clear()
+    world.restorer.restore("e")
+    assert world.view.finished == [("e", None)]
+    assert "none of 2 snapshots can be used" in caplog.text
+    assert "from their beginnings" in caplog.text
+
+
+def test_one_that_does_not_answer_is_tried_again_and_then_passed_over() -> None:
+    world = Snapshots()
+    whole, broken = world.take(), world.take()
+    world.shelf.broken.add(broken)
+    for _ in range(3):
+        with pytest.raises(Unreachable):
+            world.restorer.restore("e")
+    assert not world.view.finished
+    world.restorer.restore("e")
+    assert world.view.finished == [("e", Cursors("", ["o1"]))]
+    assert whole in world.shelf.stored
+
+
+def test_a_view_that_is_another_by_now_is_left_alone() -> None:
+    world = Snapshots()
+    world.take()
+    world.view.epoch = Epoch("other")
+    world.restorer.restore("e")
+    assert not world.view.finished
+
+
+def test_they_are_made_in_time_and_only_if_anything_was_folded(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    world = Snapshots(SnapshotSettings(partitions=1, every_s=0.01, rest=0.0, pause_s=0.0))
+    with running(world.snapshotter.run):
+        world.clock.advance(1)
+        eventually(lambda: len(world.shelf.stored) == 1)
+        looks = len(world.control.records)
+        world.clock.advance(1)
+        world.view.outcomes = ["o2"]
+        eventually(lambda: len(world.shelf.stored) == 2)
+        assert len(world.control.records) == looks + 1
+    assert caplog.text.count("2 tasks, in") == 2
+
+
+def test_who_takes_over_goes_by_the_age_of_the_newest() -> None:
+    world = Snapshots(SnapshotSettings(partitions=1, every_s=0.05, pause_s=0.0))
+    world.held = False
+    world.clock.advance(100)
+    world.shelf.stored[f"{world.clock.wall_ms():016d}"] = []
+    with running(world.snapshotter.run):
+        world.held = True
+        eventually(lambda: world.snapshotter._next_s > 0)
+        assert len(world.shelf.stored) == 1
+        world.clock.advance(0.1)
+        eventually(lambda: len(world.shelf.stored) == 2)
