@@ -4,14 +4,13 @@ import heapq
 
 from dispatcher.lease import GivenBack, LeaseRequest, Piece, Status, Want
 from dispatcher.memory import claims
+from dispatcher.memory.causes import TOTAL, count_causes
 from dispatcher.memory.demand import announce, forget_past
-from dispatcher.memory.pools import UNIT, Bucket, Pool, depth_of
+from dispatcher.memory.pools import UNIT, Pool, depth_of
 from dispatcher.memory.verdicts import GRANTABLE, LaneCall, Segment, is_own, lane_call, verdict, way_out
 from dispatcher.memory.view import Claim, ClaimRun, MemoryTask, MemoryView
 from dispatcher.tier import TIERS
 
-TOTAL = "total"
-"""The pool all lanes share."""
 CLAIMING = (GRANTABLE, Status.CANCELLED, Status.EXPIRED)
 
 
@@ -41,6 +40,7 @@ class LeaseCall:
         self._enter(lanes)
         for tier in TIERS:
             self._share(tier, [lane for lane in lanes if lane.tier == tier and lane.queue and not lane.parked])
+        count_causes(self._view, lanes, self._request.waiting_ms)
         answer = [[self._pieces(segments, lane.tier) for segments in lane.wants] for lane in lanes]
         self._claim()
         return answer
@@ -169,7 +169,7 @@ class LeaseCall:
             return False
         segment = lane.queue[0]
         task, size = self._view.tasks[segment.want.task], segment.want.size
-        bucket = self._cap_bucket(task)
+        bucket = task.cap_bucket(self._now_us)
         if bucket is not None and bucket.level <= 0:
             return self._cap_reached(lane, segment, task)
         for pool in lane.bound:
@@ -201,14 +201,6 @@ class LeaseCall:
         segment.granted += count
         if segment.granted == segment.count:
             lane.queue.pop(0)
-
-    def _cap_bucket(self, task: MemoryTask) -> Bucket | None:
-        if task.cap <= 0:
-            return None
-        if task.bucket is None:
-            task.bucket = Bucket(depth_of(task.cap, task.cap_burst), self._now_us)
-        task.bucket.refill(self._now_us, task.cap, task.cap_burst)
-        return task.bucket
 
     def _cap_reached(self, lane: LaneCall, segment: Segment, task: MemoryTask) -> bool:
         """A capped task waits in its own lane, and leaves the lanes of others."""
@@ -279,7 +271,7 @@ class LeaseCall:
 
     def _refund(self, given: GivenBack, tier: str, targets: int) -> None:
         demand, task = self._view.demand.get(given.lane), self._view.task(given.task)
-        bucket = self._cap_bucket(task)
+        bucket = task.cap_bucket(self._now_us)
         if bucket is not None:
             bucket.level = min(bucket.level + targets * UNIT, depth_of(task.cap, task.cap_burst))
         weight = demand.weight if demand is not None else 0

@@ -46,12 +46,13 @@ class TierPool:
 @dataclass(slots=True)
 class LaneTime:
     """Where a lane stands in a pool: its virtual time within its tier. owed: by how much more than a window it may lag,
-    for the time in which it had backlog and nobody held it."""
+    for the time in which it had backlog and nobody held it. spare: of late it drew what its peers leave."""
 
     tier: str
     time: int = 0
     carry: int = 0
     owed: int = 0
+    spare: bool = False
 
 
 def depth_of(rate: int, burst: int) -> int:
@@ -147,6 +148,7 @@ class Pool:
         floor = share.time if idle else share.time - share.window - entry.owed
         if entry.time < floor:
             entry.time, entry.carry = floor, 0
+        entry.spare = False
 
     def settle_in(self) -> None:
         """After all lanes of a call have entered: the tier's time is that of its lanes in the mean, so those that come
@@ -182,7 +184,8 @@ class Pool:
         """Takes what was granted. The bucket may go below zero by less than one envelope. The tier's time moves on by
         its part of it; all of it where the lane draws what its peers leave, so that it does not owe them for that."""
         share, entry = self.tiers[tier], self.lanes[lane]
-        among = weight if entry.time > share.time + share.window else max(share.busy, weight)
+        entry.spare = entry.time > share.time + share.window
+        among = weight if entry.spare else max(share.busy, weight)
         share.bucket -= targets * UNIT
         ahead, entry.carry = divmod(targets * UNIT + entry.carry, weight)
         entry.time += ahead

@@ -19,7 +19,7 @@ from dispatcher.control import (
     TaskRecord,
 )
 from dispatcher.lease import LeaseAnswer
-from dispatcher.memory.pools import Bucket, Pool
+from dispatcher.memory.pools import Bucket, Pool, depth_of
 from dispatcher.outcome import EpochMark, Outcome
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS
 from dispatcher.topics import Topics
@@ -81,6 +81,15 @@ class MemoryTask:
     def complete(self) -> bool:
         """Every target has an outcome, and the end is not yet written."""
         return self.record is not None and self.sealed and not self.ended and self.finals == self.total
+
+    def cap_bucket(self, now_us: int) -> Bucket | None:
+        """The bucket of the task's cap at present; None without one."""
+        if self.cap <= 0:
+            return None
+        if self.bucket is None:
+            self.bucket = Bucket(depth_of(self.cap, self.cap_burst), now_us)
+        self.bucket.refill(now_us, self.cap, self.cap_burst)
+        return self.bucket
 
     def leave_shared_lane(self) -> None:
         """Once both are known: the record, and the lane of its own."""
@@ -178,6 +187,9 @@ class MemoryView:
         self.calls: dict[str, LeaseAnswer] = {}
         self.cursors: dict[int, str] = {}
         self.stats: Counter[str] = Counter()
+        self.causes: dict[str, Counter[str]] = {}
+        """Of each task the ms that its time went to, by cause."""
+        self.counted_until_ms: dict[str, int] = {}
 
     def now_ms(self) -> int:
         return self.clock.wall_ms()

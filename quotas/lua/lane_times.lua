@@ -87,7 +87,8 @@ end
 
 local function charge_pool(pool, lane, tier, weight, targets)
   local share, entry, amount = pool.tiers[tier], pool.lanes[lane], targets * UNIT
-  local among = entry.time > share.time + window_of(share) and weight or math.max(share.busy, weight)
+  entry.spare = entry.time > share.time + window_of(share)
+  local among = entry.spare and weight or math.max(share.busy, weight)
   share.bucket = share.bucket - amount
   local ahead = div(amount + entry.carry, weight)
   entry.carry = amount + entry.carry - ahead * weight

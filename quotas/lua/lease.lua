@@ -11,6 +11,7 @@
 -- include: request.lua
 -- include: returns.lua
 -- include: share.lua
+-- include: causes.lua
 
 local CALL_KEPT_MS = 60000
 local request, now = cmsgpack.unpack(ARGV[1]), now_ms()
@@ -81,6 +82,7 @@ local function lease(lanes)
   end
   enter_all(lanes)
   share_all(lanes)
+  count_causes(lanes, now, request.waiting_ms)
   local answer = answer_of(lanes, runs)
   for task, held in pairs(runs) do
     open_claim(claim .. '|' .. task, { end_ms = now + claim_ms, lease_end_ms = now + lease_ms, runs = held })

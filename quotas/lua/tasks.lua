@@ -8,6 +8,7 @@ local MAIN_WRITER = '0'
 local TASK_FIELDS = {
   'lane', 'shared', 'tier', 'weight', 'cap', 'paused', 'cancelled', 'start_ms', 'expires_ms', 'hold', 'sealed', 'writers',
   'ended', 'closed', 'cap_bucket', 'cap_us', 'app', 'channel',
+  'why_ms',
 }
 local tasks_read = {}
 
@@ -23,7 +24,7 @@ local function task_of(id)
   task.over = (got[13] or '') ~= '' or got[14] == '1'
   task.writers = (task.sealed and (got[12] or '') ~= '') and got[12]
   task.bucket, task.bucket_us = got[15] and int(got[15]), int(got[16])
-  task.app, task.channel = got[17] or '', got[18] or ''
+  task.app, task.channel, task.why_ms = got[17] or '', got[18] or '', int(got[19])
   if task.lane then want_settings(task.app, task.channel) end
   tasks_read[id] = task
   return task

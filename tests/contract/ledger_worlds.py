@@ -59,6 +59,7 @@ class World(Protocol):
     def stats(self) -> dict[str, int]: ...
     def held(self) -> dict[str, int]: ...
     def sides(self) -> set[str]: ...
+    def why(self, task: str) -> dict[str, int]: ...
     def restart_epoch(self, grants_after_ms: int) -> None: ...
     def ready(self) -> bool: ...
 
@@ -92,6 +93,9 @@ class MemoryWorld:
 
     def sides(self) -> set[str]:
         return self.view.sides
+
+    def why(self, task: str) -> dict[str, int]:
+        return dict(self.view.causes.get(task, {}))
 
     def restart_epoch(self, grants_after_ms: int) -> None:
         self.view.begin_epoch("again", grants_after_ms)
@@ -151,6 +155,9 @@ class RedisWorld:
 
     def sides(self) -> set[str]:
         return {name.decode() for name in self.view.client.smembers(f"{self.view.keys.prefix}:sides")}
+
+    def why(self, task: str) -> dict[str, int]:
+        return self.registry.why(task)
 
     def restart_epoch(self, grants_after_ms: int) -> None:
         self._set_epoch("again", "0", grants_after_ms)

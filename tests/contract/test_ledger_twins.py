@@ -211,6 +211,7 @@ class Twins(RuleBasedStateMachine):
         assert memory.stats() == real.stats()
         for task in TASKS:
             assert memory.claims(task) == real.claims(task)
+            assert memory.why(task) == real.why(task)
             if task not in self.ended:
                 assert memory.counts(task) == real.counts(task)
         assert memory.sides() == real.sides()

@@ -1,0 +1,111 @@
+-- library
+-- include: share.lua
+-- What a task's time goes to (dispatcher/memory/causes.py explains it): P:why:<task>, a hash of cause and ms. `why_ms` in
+-- the task's hash: until when its time is counted.
+local COUNT_EVERY_MS = 500
+local COVERED_MS = 3000
+local CAUSES = { 'tier_share', 'app_weight', 'task_weight', 'cap_total' }
+
+-- Of a lane that the capacity holds back: where the capacity went in that time.
+local function parts_of_capacity(lane, ms)
+  local pool, theirs = pools_read.total, 0
+  local share, spare = pool.tiers[lane.tier], pool.lanes[lane.name].spare
+  for _, tier in ipairs(TIERS) do
+    local other = pool.tiers[tier]
+    if tier ~= lane.tier then theirs = theirs + div(math.min(other.depth, other.wanted * UNIT), MILLI) end
+  end
+  local rest = ms - portion(ms, theirs, math.max(div(share.depth, MILLI), 1) + theirs)
+  local busy, apps = math.max(share.busy, lane.weight), 0
+  local peers = spare and 0 or portion(rest, busy - lane.weight, busy)
+  if settings.by_app and not spare then
+    local of_app = lane.app ~= '' and app_weight(lane.app) * APP_SCALE or 0
+    apps = portion(rest, math.max(busy - math.max(of_app, lane.weight), 0), busy)
+  end
+  return { tier_share = ms - rest, app_weight = apps, task_weight = peers - apps, cap_total = rest - peers }
+end
+
+-- What keeps a lane from more, now that all is shared; only where something is left that it wants.
+local function held_back_by(lane, now)
+  local level = lane.cap > 0 and cap_level(lane.task, now)
+  if level and level <= 0 then return 'task_cap' end
+  for i = #lane.bound, 1, -1 do
+    local pool = lane.bound[i]
+    if not pool_allows(pool, lane.name, lane.tier) then
+      return pool.name == 'total' and 'total' or 'cap:' .. pool.name
+    end
+  end
+  return 'sending'
+end
+
+local function add_cause(task, cause, ms)
+  if ms > 0 then redis.call('HINCRBY', P .. ':why:' .. task.id, cause, whole(ms)) end
+end
+
+-- Gives the time since the task was counted last to a cause, if it was asked for all along.
+local function count_cause(task, lane, cause, now, covered)
+  local ms = now - task.why_ms
+  if task.why_ms > 0 and ms <= covered then
+    if cause == 'total' then
+      local parts = parts_of_capacity(lane, ms)
+      for _, name in ipairs(CAUSES) do add_cause(task, name, parts[name]) end
+    else
+      add_cause(task, cause, ms)
+    end
+    redis.call('PEXPIRE', P .. ':why:' .. task.id, TOMBSTONE_MS)
+  end
+  task.why_ms = now
+  redis.call('HSET', task_key(task.id), 'why_ms', whole(now))
+end
+
+local function is_due(task, now)
+  return now - task.why_ms >= COUNT_EVERY_MS
+end
+
+local function count_own(lane, now, waiting_ms)
+  if lane.parked or not is_due(lane.task, now) then return end
+  if lane.waiting and lane.asked > 0 then
+    count_cause(lane.task, lane, 'no_worker', now, math.max(waiting_ms, COVERED_MS))
+  elseif lane.queue[lane.head] then
+    count_cause(lane.task, lane, held_back_by(lane, now), now, COVERED_MS)
+  elseif #lane.queue > 0 or (#lane.wanted == 0 and lane.asked > 0) then
+    count_cause(lane.task, lane, 'sending', now, COVERED_MS)
+  end
+end
+
+-- A task that is tried again and was not asked about in between has waited for it, at most as long as the lane delays.
+local function count_retry_wait(task, now, delay_ms)
+  add_cause(task, 'retry_wait', math.min(now - task.why_ms, delay_ms))
+  redis.call('PEXPIRE', P .. ':why:' .. task.id, TOMBSTONE_MS)
+  task.why_ms = now
+  redis.call('HSET', task_key(task.id), 'why_ms', whole(now))
+end
+
+-- The tasks in a lane of many: what is left of them is held back with the lane.
+local function count_many(lane, now)
+  local cause, delay_ms
+  if lane.kind == 'r' then delay_ms = 1000 * int(string.match(lane.name, '%-(%d+)s$')) end
+  for i = #lane.queue, 1, -1 do
+    local segment = lane.queue[i]
+    local task = tasks_read[segment.want.task]
+    if is_due(task, now) and segment.waits == NO_CREDIT then
+      if delay_ms and now - task.why_ms >= math.min(delay_ms, COVERED_MS) then
+        count_retry_wait(task, now, delay_ms)
+      elseif segment.granted < segment.count then
+        cause = cause or held_back_by(lane, now)
+        count_cause(task, lane, cause, now, COVERED_MS)
+      elseif task.why_ms > 0 then
+        count_cause(task, lane, 'sending', now, COVERED_MS)
+      end
+    end
+  end
+end
+
+local function count_causes(lanes, now, waiting_ms)
+  for _, lane in ipairs(lanes) do
+    if lane.kind == 'o' then
+      count_own(lane, now, waiting_ms)
+    elseif not lane.parked then
+      count_many(lane, now)
+    end
+  end
+end

@@ -1,0 +1,196 @@
+"""What a task's time goes to is counted while leases are asked for."""
+
+import pytest
+
+from dispatcher.lease import LaneKind
+from dispatcher.outcome import RETRY
+from dispatcher.tier import Tier
+from tests.contract.ledger_crowd import Backlog, add_tasks
+from tests.contract.ledger_worlds import (
+    TOPICS,
+    RedisWorld,
+    World,
+    Worlds,
+    ask,
+    ask_own,
+    ask_shared,
+    ask_side,
+    capacity,
+    change,
+    fold,
+    mixed,
+    outcomes,
+    own_lane,
+    request,
+    setting,
+    task_record,
+    want,
+)
+
+LASTS_MS = 6_000
+COUNTED_EVERY_MS = 500
+PERIOD_MS = 100
+
+
+def backlog(world: World, *tasks: str, workers: int = 2) -> Backlog:
+    """All tasks have a backlog; every worker asks for all of them, for a while."""
+    names = [f"w{number}" for number in range(workers)]
+    crowd = Backlog(world, dict.fromkeys(names, tasks), dict.fromkeys(names, PERIOD_MS), ask_targets=2_000)
+    crowd.run_until(LASTS_MS)
+    return crowd
+
+
+def parts(world: World, task: str) -> dict[str, float]:
+    """Parts of the counted time by cause, which is all of the time but for the two samples at its ends."""
+    counted = world.why(task)
+    total = sum(counted.values())
+    assert LASTS_MS - 2 * (COUNTED_EVERY_MS + 2 * PERIOD_MS) <= total <= LASTS_MS
+    return {cause: ms / total for cause, ms in counted.items()}
+
+
+def test_a_capped_tasks_time_goes_to_its_cap(world: World) -> None:
+    tasks = [task for names in add_tasks(world, {"high": 2, "low": 1}).values() for task in names]
+    world.apply(change("high0", "cap", "20"))
+    world.apply(capacity(1_000))
+    backlog(world, *tasks)
+    assert parts(world, "high0").get("task_cap", 0) > 0.9
+    assert "task_cap" not in parts(world, "high1")
+
+
+@pytest.mark.parametrize("pool", ["channel/null", "app/shop", "app_channel/shop/null"])
+@pytest.mark.parametrize("total", [0, 5_000])
+def test_behind_the_cap_of_a_pool_it_goes_to_that_cap(world: World, pool: str, total: int) -> None:
+    """With a capacity that others use up, too."""
+    world.apply(task_record("capped"))
+    world.apply(task_record("other", app="club", channel="log"))
+    world.apply(setting(f"cap:{pool.replace('/', ':', 1)}", "50"))
+    world.apply(capacity(total))
+    backlog(world, "capped", "other")
+    assert parts(world, "capped").get(f"cap:{pool}", 0) > 0.9
+    assert f"cap:{pool}" not in parts(world, "other")
+
+
+def test_behind_other_tiers_it_goes_to_their_shares_as_the_capacity_does(world: World) -> None:
+    tasks = [task for names in add_tasks(world, {"high": 1, "low": 1}).values() for task in names]
+    world.apply(capacity(1_000))
+    backlog(world, *tasks)
+    for task, theirs in {"low0": 6 / 7, "high0": 1 / 7}.items():
+        assert parts(world, task) == pytest.approx({"tier_share": theirs, "cap_total": 1 - theirs}, abs=0.05)
+
+
+def test_behind_other_tasks_it_goes_to_their_weight(world: World) -> None:
+    tasks = add_tasks(world, {"medium": 2})["medium"]
+    world.apply(change("medium0", "weight", "9000"))
+    world.apply(capacity(1_000))
+    backlog(world, *tasks)
+    for task, theirs in {"medium0": 0.1, "medium1": 0.9}.items():
+        assert parts(world, task) == pytest.approx({"task_weight": theirs, "cap_total": 1 - theirs}, abs=0.05)
+
+
+def test_where_apps_share_it_goes_to_other_apps_and_to_tasks_of_its_own(world: World) -> None:
+    for task, app in {"a": "shop", "b": "shop", "c": "club"}.items():
+        world.apply(task_record(task, app=app))
+    world.apply(setting("sharing", "apps"))
+    world.apply(setting("app_weight:club", "3000"))
+    world.apply(capacity(1_000))
+    backlog(world, "a", "b", "c")
+    assert parts(world, "a") == pytest.approx({"app_weight": 3 / 4, "task_weight": 1 / 8, "cap_total": 1 / 8}, abs=0.05)
+    assert parts(world, "c") == pytest.approx({"app_weight": 1 / 4, "cap_total": 3 / 4}, abs=0.05)
+
+
+def test_alone_it_goes_to_the_capacity(world: World) -> None:
+    """Others of more weight that do not use it have no part in it."""
+    tasks = add_tasks(world, {"high": 2})["high"]
+    world.apply(capacity(1_000))
+    world.apply(change("high0", "weight", "20000"))
+    world.apply(change("high0", "cap", "1"))
+    backlog(world, *tasks)
+    assert parts(world, "high1").get("cap_total", 0) > 0.8
+
+
+@pytest.mark.parametrize("rate", [0, 1_000_000])
+def test_what_gets_all_it_asks_for_is_being_sent(world: World, rate: int) -> None:
+    tasks = add_tasks(world, {"high": 1})["high"]
+    world.apply(capacity(rate))
+    backlog(world, *tasks)
+    assert parts(world, "high0").get("sending", 0) > 0.9
+
+
+def test_time_is_counted_once_whoever_asks(worlds: Worlds) -> None:
+    for workers in (1, 9):
+        world = worlds()
+        tasks = add_tasks(world, {"high": 2})["high"]
+        world.apply(capacity(500))
+        backlog(world, *tasks, workers=workers)
+        assert sum(parts(world, "high0").values()) == pytest.approx(1)
+
+
+def test_a_lane_that_nobody_holds_waits_for_a_worker(world: World) -> None:
+    world.apply(task_record("t"))
+    world.apply(capacity(100))
+    for number in range(1, 6):
+        world.ledger.lease(request(number, ask(own_lane("t"), demand=50, waiting=True), waiting_ms=8_000))
+        world.advance(4_000)
+    assert world.why("t") == {"no_worker": 16_000}
+
+
+def test_time_in_which_nobody_asks_is_not_counted(world: World) -> None:
+    world.apply(task_record("t", cap=1))
+    for number, wait_ms in enumerate((600, 600, 60_000, 600, 600), 1):
+        world.ledger.lease(request(number, ask_own("t", 0, 50)))
+        world.advance(wait_ms)
+    assert sum(world.why("t").values()) == 3 * 600
+
+
+def test_a_paused_tasks_time_is_not_counted(world: World) -> None:
+    world.apply(task_record("t"))
+    world.apply(capacity(10))
+    world.apply(change("t", "paused", "1"))
+    for number in range(1, 6):
+        world.ledger.lease(request(number, ask_own("t", 0, 50)))
+        world.advance(600)
+    assert world.why("t") == {}
+
+
+def test_tasks_of_a_shared_lane_are_held_back_with_it(world: World) -> None:
+    add_tasks(world, {"high": 1})
+    for task in ("small", "behind"):
+        world.apply(task_record(task, "low", shared=True))
+    world.apply(capacity(100))
+    for number in range(1, 20):
+        asks = [ask_shared(want("small", 0, 500), want("behind", 0, 50)), ask_own("high0", number * 500, 500)]
+        world.ledger.lease(request(number, *asks))
+        world.advance(100)
+    for task in ("small", "behind"):
+        found = world.why(task)
+        assert found["tier_share"] > 0.8 * sum(found.values()) > 800
+
+
+def test_behind_an_apps_cap_a_side_lane_waits_for_that(world: World) -> None:
+    world.apply(task_record("small", "low", shared=True))
+    world.apply(setting("cap:app:shop", "5"))
+    for number in range(1, 20):
+        world.ledger.lease(request(number, ask_side(want("small", 0, 500))))
+        world.advance(100)
+    found = world.why("small")
+    assert found["cap:app/shop"] > 0.9 * sum(found.values()) > 900
+
+
+@pytest.mark.parametrize("step_s", [1, 30, 600])
+def test_between_two_attempts_a_task_waits_for_its_delay_at_most(world: World, step_s: int) -> None:
+    world.apply(task_record("t"))
+    lane = TOPICS.retry_lane(Tier.HIGH, step_s)
+    world.ledger.lease(request(1, ask_own("t", 0, 1)))
+    fold(world, outcomes("t", mixed(0, [RETRY])))
+    world.advance(step_s * 1_000 + 700)
+    again = ask(lane, want("t", 0, 1, attempt=1), kind=LaneKind.RETRY, tier="high")
+    world.ledger.lease(request(2, again))
+    assert world.why("t") == {"retry_wait": step_s * 1_000}
+
+
+def test_what_is_kept_expires_with_the_tombstone(real_worlds: Worlds) -> None:
+    world = real_worlds()
+    assert isinstance(world, RedisWorld)
+    add_tasks(world, {"high": 1}, cap=10)
+    backlog(world, "high0")
+    assert 8 * 86_400_000 - 60_000 < world.view.client.pttl(world.view.keys.why("high0")) <= 8 * 86_400_000
