@@ -48,7 +48,7 @@ class Epochs:
             marked=fields["marked"] == "1",
             wait_ms=max(0, int(fields["grants_after_ms"]) - now_ms),
             partitions=int(fields["partitions"]),
-            restoring=fields.get("restoring") == "1",
+            restoring=fields.get("restoring", "0") != "0",
             read=frozenset(name.removeprefix("read:") for name in fields if name.startswith("read:")),
         )
 

@@ -11,8 +11,8 @@ class Keys:
 
     @property
     def epoch(self) -> str:
-        """Hash: id, started_ms, ready, grants_after_ms, partitions, announced, marked, restoring,
-        read:<control or partition>."""
+        """Hash: id, started_ms, ready, grants_after_ms, partitions, announced, marked, restoring
+        (0, 1, or by whom), restorers, read:<control or partition>."""
         return f"{self.prefix}:epoch"
 
     @property
@@ -91,10 +91,6 @@ class Keys:
     def admitted(self, app: str) -> str:
         """Hash of an app with limits: tasks that were admitted and are not registered yet."""
         return f"{self.prefix}:admitted:{app}"
-
-    def why(self, task: str) -> str:
-        """Hash: cause -> ms for which it held the task back."""
-        return f"{self.prefix}:why:{task}"
 
     def lane(self, topic: str) -> str:
         """Hash of a shared lane: weight (thousandths) and number of its live tasks."""

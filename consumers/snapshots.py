@@ -46,12 +46,16 @@ class View(Protocol):
         """Everything, a page at a time."""
         ...
 
-    def restore(self, epoch: str, parts: Sequence[Part]) -> bool:
-        """False: the view is another by now."""
+    def begin(self, epoch: str) -> str:
+        """Who restores from now on, and nobody else; '' if the view is another by now."""
         ...
 
-    def finish(self, epoch: str, cursors: Cursors | None) -> bool:
-        """The restoring is over; the folds go on from these cursors, if there are any."""
+    def restore(self, who: str, parts: Sequence[Part]) -> bool:
+        """False: the view is another by now, or somebody else restores it."""
+        ...
+
+    def finish(self, who: str, cursors: Cursors | None) -> bool:
+        """The restoring is over; the folds go on from these cursors, if there are any. False as above."""
         ...
 
 
@@ -207,7 +211,7 @@ class Snapshotter:
         deadline_s = self._clock.monotonic_s() + _CONTROL_READ_S
         while self._at().control < position:
             if stop.wait(0.05) or self._clock.monotonic_s() > deadline_s:
-                raise Unreachable("The fold of the control topic does not reach its end.", "It is tried again.")
+                raise Unreachable("The fold of the control topic does not reach its end.", "Do workers run?")
         return position
 
     def _write(self, writer: Writer, packer: Packer, begun: Begun, epoch: str, stop: threading.Event) -> bool:
@@ -238,40 +242,36 @@ class Restorer:
     def restore(self, epoch: str) -> None:
         """Puts it into the view of an epoch that waits for it. Raises Unreachable: it may then be done again."""
         numbers = self._shelf.numbers()
-        for number in numbers:
-            if self._failures[number] >= _TRIES:
-                continue
-            try:
-                begun = check(self._records(number), self._partitions)
-                tasks = self._put(number, epoch)
-            except Unreachable:
-                self._failures[number] += 1
-                raise
-            except FairlaneError as error:
-                _log.warning("snapshot %s is passed over: %s", number, error)
-                continue
-            if tasks is not None and self._view.finish(epoch, begun.cursors):
-                _log.info("epoch %s begins with snapshot %s (%d tasks)", epoch, number, tasks)
-            return
-        self._without(epoch, numbers)
+        who = self._view.begin(epoch)
+        if who and not any(self._restored(number, who) for number in numbers if self._failures[number] < _TRIES):
+            if numbers:
+                words = "none of %d snapshots can be used: control and outcome topics are read from their beginnings"
+                _log.warning(words, len(numbers))
+            self._view.finish(who, None)
 
-    def _without(self, epoch: str, numbers: Sequence[str]) -> None:
-        if numbers:
-            _log.warning(
-                "none of %d snapshots can be used: epoch %s reads control and outcome topics from their beginnings",
-                len(numbers),
-                epoch,
-            )
-        self._view.finish(epoch, None)
+    def _restored(self, number: str, who: str) -> bool:
+        """False: it cannot be used."""
+        try:
+            begun = check(self._records(number), self._partitions)
+            tasks = self._put(number, who)
+        except Unreachable:
+            self._failures[number] += 1
+            raise
+        except FairlaneError as error:
+            _log.warning("snapshot %s is passed over: %s", number, error)
+            return False
+        if tasks is not None and self._view.finish(who, begun.cursors):
+            _log.info("the view begins with snapshot %s (%d tasks)", number, tasks)
+        return True
 
-    def _put(self, number: str, epoch: str) -> int | None:
-        """How many tasks; None if the view is another by now."""
+    def _put(self, number: str, who: str) -> int | None:
+        """How many tasks; None if the view is another by now, or somebody else restores it."""
         tasks = 0
         for record in self._records(number):
             if isinstance(record, Chunk):
                 parts = parts_of(record)
                 tasks += sum(isinstance(part, TaskPart) for part in parts)
-                if not self._view.restore(epoch, parts):
+                if not self._view.restore(who, parts):
                     return None
         return tasks
 

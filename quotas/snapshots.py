@@ -47,15 +47,20 @@ class RedisSnapshots:
                 for name in (row[0].decode() for row in known if row[-1]):
                     yield from self._copied(name)
 
-    def restore(self, epoch: str, parts: Sequence[Part]) -> bool:
-        """In this order, in one round trip. False: the view is another by now, or not to be restored any more."""
-        calls = [(name, [self._keys.prefix], [epoch, *args]) for part in parts for name, args in _calls(part)]
+    def begin(self, epoch: str) -> str:
+        """Who restores from now on, and nobody else; '' if the view is another by now, or not to be restored."""
+        who: bytes = self._scripts.call("restoring", [self._keys.prefix], [epoch])
+        return who.decode()
+
+    def restore(self, who: str, parts: Sequence[Part]) -> bool:
+        """In this order, in one round trip. False: the view is another by now, or somebody else restores it."""
+        calls = [(name, [self._keys.prefix], [who, *args]) for part in parts for name, args in _calls(part)]
         return all(self._scripts.call_many(calls)) if calls else True
 
-    def finish(self, epoch: str, cursors: Cursors | None) -> bool:
+    def finish(self, who: str, cursors: Cursors | None) -> bool:
         """The folds may go on: from these cursors, or (None) from where they are."""
         args = [] if cursors is None else [cursors.control, *cursors.outcomes]
-        return bool(self._scripts.call("restored", [self._keys.prefix], [epoch, *args]))
+        return bool(self._scripts.call("restored", [self._keys.prefix], [who, *args]))
 
     def _tasks(self) -> Iterator[list[str]]:
         """Every task that is listed all the while, at least once."""

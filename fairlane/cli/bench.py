@@ -184,3 +184,19 @@ def rotation(
         return run(settings, Turns(lanes, max_lanes, rate, chunk, run_seed), say)
 
     _repeat(ctx, output, f"rotation {lanes}", runs, seed, once)
+
+
+@bench.command()
+@click.option("--targets", "count", type=click.IntRange(20_000), default=10_000_000, show_default=True, help="In all.")
+@click.option("--chunk", type=click.IntRange(1, 500), default=10, show_default=True, help="Targets per envelope.")
+@click.option("--snapshot/--no-snapshot", default=True, show_default=True, help="Stored before the last tenth of them.")
+@_options
+def rebuild(ctx: click.Context, output: Output, count: int, chunk: int, snapshot: bool, runs: int, seed: int) -> None:
+    """Redis emptied behind a history of sent targets: seconds until grants begin again, counted from the emptying and
+    from the end of the longest claim made before."""
+    from fairlane.bench.rebuild import History, run
+
+    def once(settings: Settings, run_seed: int) -> dict[str, float]:
+        return run(settings, History(count, chunk, snapshot, run_seed), say)
+
+    _repeat(ctx, output, f"rebuild {count} chunk {chunk}{'' if snapshot else ' no snapshot'}", runs, seed, once)

@@ -40,11 +40,13 @@ def status(settings: "Settings", output: Output) -> None:
 
 @registry.command()
 @click.option("--wipe", is_flag=True, help="Empty the view first. Nothing is lost; sending pauses until it is rebuilt.")
+@click.option("--full", is_flag=True, help="Delete the snapshots first, so that everything is read.")
 @click.option("--timeout", type=float, default=600.0, show_default=True, help="Seconds to wait until it is complete.")
 @output_option
 @pass_settings
-def rebuild(settings: "Settings", wipe: bool, timeout: float, output: Output) -> None:
-    """Fill the view from Pulsar's control and outcome topics. Workers do it by themselves where Redis is empty."""
+def rebuild(settings: "Settings", wipe: bool, full: bool, timeout: float, output: Output) -> None:
+    """Fill the view from the newest snapshot and from Pulsar's control and outcome topics. Workers do it by themselves
+    where Redis is empty."""
     from fairlane.worker.rebuild_by_hand import rebuild as by_hand
 
     told: list[str] = []
@@ -55,7 +57,7 @@ def rebuild(settings: "Settings", wipe: bool, timeout: float, output: Output) ->
             told.append(line)
             say(line)
 
-    output.emit_record(fields_of(by_hand(settings, wipe, progress, timeout)))
+    output.emit_record(fields_of(by_hand(settings, wipe, progress, timeout, full)))
 
 
 @registry.command()

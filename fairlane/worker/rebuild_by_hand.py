@@ -11,16 +11,17 @@ from backends.redis_view import CLAIM_MAX_MS
 from backends.system_clock import SystemClock
 from dispatcher.errors import FairlaneError, NotReady, Unreachable
 from fairlane.settings import Settings
-from fairlane.worker.connections import open_pulsar, open_redis
-from fairlane.worker.shared_jobs import SharedJobs, snapshotter
+from fairlane.worker.connections import PulsarSide, open_pulsar, open_redis
+from fairlane.worker.shared_jobs import SharedJobs, shelf_of, snapshotter
 from fairlane.worker.threads import Threads
 
 Progress = Callable[[Epoch | None], None]
 _POLL_S = 0.25
 
 
-def rebuild(settings: Settings, wipe: bool, progress: Progress, timeout_s: float) -> Epoch:
+def rebuild(settings: Settings, wipe: bool, progress: Progress, timeout_s: float, full: bool = False) -> Epoch:
     """Empties the view if asked to, and returns when it is complete again. Workers that run take part by themselves.
+    full: snapshots are deleted first, so that everything is read.
 
     Raises Unreachable (also when it is not complete in time: it goes on with the next worker, or the next call).
     """
@@ -29,6 +30,8 @@ def rebuild(settings: Settings, wipe: bool, progress: Progress, timeout_s: float
     over = threading.Event()
     threads = Threads(over)
     try:
+        if full:
+            delete_snapshots(pulsar)
         if wipe:
             redis.view.wipe()
         owner = f"by-hand-{secrets.token_hex(3)}"
@@ -53,6 +56,13 @@ def snapshot(settings: Settings) -> str:
     if not number:
         raise NotReady("The view is not complete, so no snapshot was stored.", "See `fairlane registry status`.")
     return number
+
+
+def delete_snapshots(pulsar: PulsarSide) -> None:
+    """All there are. Raises Unreachable."""
+    shelf = shelf_of(pulsar)
+    for number in shelf.numbers():
+        shelf.delete(number)
 
 
 def _await_ready(

@@ -29,10 +29,10 @@ def snapshotter(
     redis: RedisSide, pulsar: PulsarSide, held: Callable[[], bool], clock: Clock, every_s: float
 ) -> Snapshotter:
     settings = SnapshotSettings(pulsar.topics.outcome_partitions, every_s)
-    return Snapshotter(redis.snapshots, _shelf(pulsar), pulsar.control, redis.epochs.epoch, held, clock, settings)
+    return Snapshotter(redis.snapshots, shelf_of(pulsar), pulsar.control, redis.epochs.epoch, held, clock, settings)
 
 
-def _shelf(pulsar: PulsarSide) -> SnapshotTopics:
+def shelf_of(pulsar: PulsarSide) -> SnapshotTopics:
     return SnapshotTopics(pulsar.client, pulsar.admin, pulsar.topics)
 
 
@@ -73,7 +73,7 @@ class SharedJobs:
             clock,
             partial(secrets.token_hex, 8),
             RebuildSettings(topics.outcome_partitions, claim_max_ms),
-            Restorer(redis.snapshots, _shelf(pulsar), topics.outcome_partitions).restore,
+            Restorer(redis.snapshots, shelf_of(pulsar), topics.outcome_partitions).restore,
         )
         self._housekeeper = self._make_housekeeper(redis, pulsar, clock)
 

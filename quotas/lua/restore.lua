@@ -2,9 +2,9 @@
 -- Puts one part of a snapshot (dispatcher.snapshot) into a view that is being rebuilt. Done again it changes nothing.
 --
 -- KEYS[1] prefix
--- ARGV[1] epoch, [2] kind, then: task: id, ms kept, field, value...; bits: id, writer, offset, bits; open: id, name,
---   state...; settings: field, value...
--- Returns 1, or 0 if the view is another by now, or not to be restored (any more)
+-- ARGV[1] who restores, as restoring.lua said, [2] kind, then: task: id, ms kept, field, value...; bits: id, writer,
+--   offset, bits; open: id, name, state...; settings: field, value...
+-- Returns 1, or 0 if the view is another by now, is restored, or somebody else restores it
 
 -- include: writers.lua
 -- include: task_index.lua
@@ -41,7 +41,6 @@ function put.settings()
   redis.call('HSET', P .. ':globals', unpack(ARGV, 3))
 end
 
-local epoch = redis.call('HMGET', P .. ':epoch', 'id', 'restoring')
-if epoch[1] ~= ARGV[1] or epoch[2] ~= '1' then return 0 end
+if redis.call('HGET', P .. ':epoch', 'restoring') ~= ARGV[1] then return 0 end
 put[ARGV[2]](ARGV[3], ARGV[4], ARGV[5], ARGV[6])
 return 1

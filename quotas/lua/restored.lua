@@ -2,15 +2,14 @@
 -- Ends the restoring of a view: the folds go on, from the cursors of the snapshot if one was restored.
 --
 -- KEYS[1] prefix
--- ARGV[1] epoch, then, of a snapshot: the cursor of the control topic, those of the outcome topics by partition ('' for
+-- ARGV[1] who restored, as restoring.lua said, then, of a snapshot: the cursor of the control topic, those of the outcome topics by partition ('' for
 --   the beginning)
--- Returns 1, or 0 if the view is another by now, or was not to be restored (any more)
+-- Returns 1, or 0 if the view is another by now, is restored, or somebody else restores it
 
 -- include: feed.lua
 
 local key = P .. ':epoch'
-local epoch = redis.call('HMGET', key, 'id', 'restoring')
-if epoch[1] ~= ARGV[1] or epoch[2] ~= '1' then return 0 end
+if redis.call('HGET', key, 'restoring') ~= ARGV[1] then return 0 end
 
 local function put_cursor(name, cursor)
   if cursor == '' then redis.call('DEL', name) else redis.call('HSET', name, 'cursor', cursor) end

@@ -39,11 +39,12 @@ def snapshot_of(world: RedisWorld) -> list[Part]:
     return [part for record in records if isinstance(record, Chunk) for part in parts_of(record)]
 
 
-def empty(world: RedisWorld) -> None:
-    """A new view that waits for a snapshot."""
+def empty(world: RedisWorld) -> str:
+    """A new view that waits for a snapshot; who restores it."""
     world.view.wipe()
     world.advance(0)
     assert Epochs(world.view).begin_epoch("new", 0, 2, restoring=True)
+    return RedisSnapshots(world.view).begin("new")
 
 
 def fold_from(world: RedisWorld, start: int, log: list[OutcomeRecord]) -> None:
@@ -90,10 +91,10 @@ def test_records_that_are_in_the_snapshot_already_change_nothing(
         restored.apply(task_record(task))
     fold_from(restored, 0, log[:dumped_at])
     dump = snapshot_of(restored)
-    empty(restored)
+    who = empty(restored)
     snapshots = RedisSnapshots(restored.view)
-    assert snapshots.restore("new", dump)
-    assert snapshots.finish("new", Cursors("", [PLACE(cursor_at - 1) if cursor_at else "", ""]))
+    assert snapshots.restore(who, dump)
+    assert snapshots.finish(who, Cursors("", [PLACE(cursor_at - 1) if cursor_at else "", ""]))
     fold_from(restored, cursor_at, log)
     assert [state_of(restored, task) for task in ("t", "u")] == wanted
 
@@ -120,10 +121,10 @@ def test_tasks_controls_and_settings_come_back_as_they_were(world: RedisWorld) -
     shared = world.view.client.hgetall(keys.lane(before[1].lane))
     listed = [world.view.client.zrange(name, 0, -1, withscores=True) for name in (keys.tasks, keys.ended, keys.index)]
     dump = snapshot_of(world)
-    empty(world)
+    who = empty(world)
     for _ in range(2):  # a worker that died in the middle is followed by another
-        assert RedisSnapshots(world.view).restore("new", dump)
-    assert RedisSnapshots(world.view).finish("new", Cursors("c", ["p", ""]))
+        assert RedisSnapshots(world.view).restore(who, dump)
+    assert RedisSnapshots(world.view).finish(who, Cursors("c", ["p", ""]))
     assert world.registry.control_cursor() == "c"
     assert [world.fold.cursor(partition) for partition in (0, 1)] == ["p", None]
     after = world.registry.tasks_by_id(["own", "shared", "done"])
@@ -149,10 +150,10 @@ def test_claims_are_not_in_a_snapshot(world: RedisWorld) -> None:
     world.ledger.lease(request(1, ask_own("t", 1, 5)))
     assert world.claims("t") > 0
     dump = snapshot_of(world)
-    empty(world)
-    assert RedisSnapshots(world.view).restore("new", dump)
+    who = empty(world)
+    assert RedisSnapshots(world.view).restore(who, dump)
     assert world.claims("t") == 0
-    assert RedisSnapshots(world.view).finish("new", None)
+    assert RedisSnapshots(world.view).finish(who, None)
     complete(world)
     assert [count for _, count in statuses(world.ledger.lease(request(1, ask_own("t", 1, 5))))] == [5]
 
@@ -167,22 +168,37 @@ def test_many_open_envelopes_are_read_in_pages(world: RedisWorld) -> None:
     assert not list(world.view.client.scan_iter(f"{world.view.keys.prefix}:dump:*"))
     before = world.view.client.hgetall(world.view.keys.open("t"))
     touched = world.view.client.bitcount(world.view.keys.touched("t", MAIN_WRITER))
-    empty(world)
-    assert RedisSnapshots(world.view).restore("new", dump)
+    who = empty(world)
+    assert RedisSnapshots(world.view).restore(who, dump)
     assert world.view.client.hgetall(world.view.keys.open("t")) == before
     assert world.view.client.bitcount(world.view.keys.touched("t", MAIN_WRITER)) == touched == 7_000
 
 
 def test_nothing_is_folded_while_a_snapshot_is_restored(world: RedisWorld) -> None:
-    world.apply(task_record("t"))
-    empty(world)
-    body = encode_record(EpochMark(1, "new"))
+    who, snapshots = empty(world), RedisSnapshots(world.view)
+    body, part = (
+        encode_record(EpochMark(1, "new")),
+        TaskPart("t", -1, [b"lane", b"x", b"created_ms", b"1", b"app", b"a"]),
+    )
     assert not world.fold.apply(0, None, "a", [body]).applied
-    assert not RedisSnapshots(world.view).restore("another", [TaskPart("t", -1, [b"lane", b"x"])])
-    assert not RedisSnapshots(world.view).finish("another", None)
-    assert RedisSnapshots(world.view).finish("new", None)
-    assert not RedisSnapshots(world.view).restore("new", [TaskPart("t", -1, [b"lane", b"x"])])
+    assert snapshots.finish(who, None)
+    assert not snapshots.restore(who, [part])
+    assert snapshots.begin("new") == ""
     assert world.fold.apply(0, None, "a", [body]).applied
+
+
+def test_one_at_a_time_restores_a_view_and_no_other_view(world: RedisWorld) -> None:
+    first, snapshots = empty(world), RedisSnapshots(world.view)
+    part = TaskPart("t", -1, [b"lane", b"x", b"created_ms", b"1", b"app", b"a"])
+    assert snapshots.restore(first, [part])
+    second = snapshots.begin("new")
+    assert not snapshots.restore(first, [part])
+    assert not snapshots.finish(first, None)
+    assert snapshots.restore(second, [part])
+    assert snapshots.begin("another") == ""
+    world.view.wipe()
+    assert Epochs(world.view).begin_epoch("newer", 0, 2, restoring=True)
+    assert not snapshots.finish(second, None)
 
 
 def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(world: RedisWorld) -> None:
@@ -196,11 +212,11 @@ def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(w
     older = snapshot_of(world)
     fold_from(world, 1, log)
     newer, wanted = snapshot_of(world), world.counts("t")
-    empty(world)
+    who = empty(world)
     snapshots = RedisSnapshots(world.view)
-    assert snapshots.restore("new", newer)
-    assert snapshots.restore("new", older)
-    assert snapshots.finish("new", Cursors("", [PLACE(0), ""]))
+    assert snapshots.restore(who, newer)
+    assert snapshots.restore(who, older)
+    assert snapshots.finish(who, Cursors("", [PLACE(0), ""]))
     fold_from(world, 1, log)
     assert world.counts("t") == wanted
     assert wanted["sent"] == 8 * SIZE

@@ -1,5 +1,6 @@
 """Redis is emptied in mid-run and filled from a snapshot: nothing is lost or sent twice, and progress is right."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +14,9 @@ from backends.pulsar_client import close, connect, topics
 from backends.snapshot_topics import SnapshotTopics
 from dispatcher.snapshot import FORMAT, Begun, Chunk, Cursors, Packer, TaskPart, check, parts_of, records_of
 from fairlane import PushClient, PushTask, Settings
+from fairlane.cli import main
 from tests import redis_server
-from tests.integration.worker_crew import Crew, audience, crew, eventually
+from tests.integration.worker_crew import Crew, audience, crew, environment, eventually
 from tests.redis_server import RedisServer
 
 OFTEN = "[worker]\nsnapshot_every_s = 1\n"
@@ -80,7 +82,7 @@ def test_an_emptied_redis_is_filled_from_the_newest_whole_snapshot(
         assert (after.state, after.targets.sent, after.targets.total) == ("completed", 8_000, 8_000)
         assert members.targets(going.id) == Counter(audience(8_000, "g"))
         assert logged(members, f"snapshot {'9' * 16} is passed over")
-        assert logged(members, " begins with snapshot ")
+        assert logged(members, "the view begins with snapshot ")
         assert client.globals().capacity == 800
         assert (done.progress().state, done.progress().targets) == ("completed", done_view.targets)
         assert paused.progress().state == "paused"
@@ -114,6 +116,29 @@ def test_without_a_readable_snapshot_everything_is_read(
         assert going.wait(120).targets.sent == 4_000
         assert members.targets(going.id) == Counter(audience(4_000, "g"))
         assert logged(members, "none of 1 snapshots can be used")
+
+
+@pytest.mark.timeout(240)
+def test_by_hand_a_snapshot_is_stored_and_the_view_filled_with_and_without(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environment(settings).items():
+        monkeypatch.setenv(name, value)
+    with crew(settings, tmp_path, "w1"), PushClient.connect(settings) as client:
+        handle = client.submit(push(), audience(300))
+        before = handle.wait(60)
+        assert main.run(["registry", "snapshot", "-o", "json"]) == 0
+        number = json.loads(capsys.readouterr().out)["snapshot"]
+    with PushClient.connect(settings) as client, shelf_of(settings) as shelf:
+        for options, numbers in ((["--wipe"], [number]), (["--wipe", "--full"], [])):
+            assert main.run(["registry", "rebuild", *options, "-o", "json"]) == 0
+            assert json.loads(capsys.readouterr().out)["complete"] is True
+            assert shelf.numbers() == numbers
+            after = client.task(handle.id).progress()
+            assert (after.state, after.targets) == (before.state, before.targets)
 
 
 def test_a_large_snapshot_is_stored_and_read_in_order(settings: Settings) -> None:

@@ -27,7 +27,7 @@ class Epoch:
 
 @dataclass
 class FakeView:
-    """The folds' cursors, the parts of a snapshot and what was restored. on_page is called behind the first page."""
+    """The folds' cursors, the parts of a snapshot and what was restored. breaks: raised behind the first page."""
 
     control: str = ""
     outcomes: list[str] = field(default_factory=lambda: ["o1"])
@@ -36,6 +36,8 @@ class FakeView:
     finished: list[tuple[str, Cursors | None]] = field(default_factory=list)
     epoch: Epoch | None = field(default_factory=Epoch)
     breaks: Unreachable | None = None
+    who: str = ""
+    taken_over: bool = False
 
     def cursors(self, partitions: int) -> Cursors:
         return Cursors(self.control, list(self.outcomes))
@@ -46,12 +48,16 @@ class FakeView:
             raise self.breaks
         yield [TaskPart(task, -1, [b"lane", b"x"]) for task in self.tasks]
 
-    def restore(self, epoch: str, parts: Sequence[Part]) -> bool:
-        self.restored += parts
-        return self.epoch is not None and self.epoch.id == epoch
+    def begin(self, epoch: str) -> str:
+        self.who = epoch if self.epoch is not None and self.epoch.id == epoch else ""
+        return self.who
 
-    def finish(self, epoch: str, cursors: Cursors | None) -> bool:
-        self.finished.append((epoch, cursors))
+    def restore(self, who: str, parts: Sequence[Part]) -> bool:
+        self.restored += parts
+        return who == self.who and not self.taken_over
+
+    def finish(self, who: str, cursors: Cursors | None) -> bool:
+        self.finished.append((who, cursors))
         return True
 
 
@@ -245,6 +251,16 @@ def test_a_view_that_is_another_by_now_is_left_alone() -> None:
     world.take()
     world.view.epoch = Epoch("other")
     world.restorer.restore("e")
+    assert not world.view.finished
+    assert not world.view.restored
+
+
+def test_one_that_somebody_else_restores_by_now_is_left_to_him() -> None:
+    world = Snapshots()
+    world.take()
+    world.view.taken_over = True
+    world.restorer.restore("e")
+    assert len(world.view.restored) == 1
     assert not world.view.finished
 
 
