@@ -3,13 +3,14 @@
 import heapq
 import random
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dispatcher.lease import LaneAsk, Status
+from dispatcher.memory.pools import LARGEST
 from dispatcher.tier import MILLI, TIERS
-from tests.contract.ledger_worlds import World, ask, own_lane, request, task_record, want
+from tests.contract.ledger_worlds import MemoryWorld, RedisWorld, World, ask, own_lane, request, task_record, want
 
 DEMAND_MS = 400
 
@@ -123,3 +124,31 @@ def assert_tallied(world: World) -> None:
     for tier in TIERS:
         ends = [stats.get(f"{end}:{tier}", 0) for end in ("used", "returned", "expired")]
         assert stats.get(f"granted:{tier}", 0) == sum(ends) + held.get(tier, 0), tier
+
+
+def assert_whole(world: World) -> None:
+    """All that is counted in pools are whole numbers that doubles hold exactly."""
+    numbers = _in_memory(world) if isinstance(world, MemoryWorld) else _in_redis(world)
+    for name, number in numbers:
+        assert isinstance(number, int) or number.lstrip("-").isdigit(), f"{name} is {number}"
+        assert abs(int(number)) < 2 * LARGEST, f"{name} is {number}"
+
+
+def _in_memory(world: MemoryWorld) -> Iterator[tuple[str, int | str]]:
+    for pool_name, pool in world.view.pools.items():
+        for place, share in {**pool.tiers, **pool.lanes}.items():
+            for name in type(share).__slots__:
+                if name != "tier":
+                    yield f"{name} of {place} in {pool_name}", getattr(share, name)
+
+
+def _in_redis(world: World) -> Iterator[tuple[str, int | str]]:
+    assert isinstance(world, RedisWorld)
+    client, prefix = world.view.client, world.view.keys.prefix
+    for key in client.scan_iter(f"{prefix}:pool:*"):
+        for name, value in client.hgetall(key).items():
+            yield f"{name!r} of {key!r}", value.decode()
+    for key in client.scan_iter(f"{prefix}:vt:*"):
+        for lane, value in client.hgetall(key).items():
+            for word in value.decode().split(" ")[1:]:
+                yield f"{lane!r} of {key!r}", word
