@@ -42,7 +42,7 @@ from dispatcher.outcome import EpochMark
 from dispatcher.service_settings import Cap, paused_of
 from dispatcher.tier import TIERS
 from dispatcher.view import ENDED_STATES, Admission, Globals, TaskView, globals_of
-from dispatcher.why import Switch, switches_of
+from dispatcher.why import Switch, counted_of, switches_of
 
 T = TypeVar("T")
 _encode = msgspec.msgpack.Encoder().encode
@@ -201,9 +201,8 @@ class Registry:
         return Admission(reached.decode(), int(limit), int(there))
 
     def why(self, task: str) -> dict[str, int]:
-        """What held a task back so far, as the ledger counted it: ms by cause."""
-        stored = self._view.command("HGETALL", self._keys.why(task))
-        return {cause.decode(): int(ms) for cause, ms in stored.items()}
+        """What a task's time went to so far, as the ledger counted it: ms by cause."""
+        return counted_of((self._view.command("HGET", self._keys.task(task), "why") or b"").decode())
 
     def pauses(self, task: str) -> list[Switch]:
         """When it was paused and resumed."""

@@ -59,6 +59,11 @@ def switches_of(text: str) -> list[Switch]:
     return [Switch(int(at_ms), value == "1") for value, at_ms in entries]
 
 
+def counted_of(text: str) -> dict[str, int]:
+    """ms by cause, from the field that the ledger keeps (quotas/lua/causes.lua)."""
+    return {cause: int(ms) for cause, _, ms in (entry.rpartition("=") for entry in text.split())}
+
+
 def why(task: TaskView, counted: Mapping[str, int], switches: Sequence[Switch], settings: Globals, now_ms: int) -> Why:
     """counted: ms by cause, as the ledger counts them while it grants. What the registry knows is exact and comes
     first; should all be more than the age (clocks, causes at once), what was counted is cut in proportion."""

@@ -1,11 +1,11 @@
 """What a task's time goes to, counted while leases are asked for. quotas/lua/causes.lua does the same in Redis.
 
-Twice a second at most, whoever asks, the time since a task was counted last is given to what holds it back at that
-moment: its own cap (`task_cap`), the pool that binds its lane (`cap:<pool>`), nobody who holds its lane (`no_worker`),
-or nothing (`sending`: it got all that was asked for). Of a lane that the capacity itself holds back, the time is
-divided as the capacity was: what other tiers had (`tier_share`), other apps (`app_weight`), tasks (`task_weight`),
-and itself (`cap_total`). Time in which nobody asked is given to nothing, but for that between one attempt and the next
-(`retry_wait`).
+Twice a second at most (less often where lanes are many), whoever asks, the time since a task was counted last is given
+to what holds it back at that moment: its own cap (`task_cap`), the pool that binds its lane (`cap:<pool>`), nobody who
+holds its lane (`no_worker`), or nothing (`sending`: it got all that was asked for). Of a lane that the capacity itself
+holds back, the time is divided as the capacity was: what other tiers had (`tier_share`), other apps (`app_weight`),
+tasks (`task_weight`), and itself (`cap_total`). Time in which nobody asked is given to nothing, but for that between
+one attempt and the next (`retry_wait`).
 """
 
 from collections import Counter
@@ -20,14 +20,15 @@ from dispatcher.tier import MILLI, TIERS
 
 TOTAL = "total"
 """The pool all lanes share."""
-COUNT_EVERY_MS = 500
+COUNT_EVERY_MS, COUNT_EVERY_AT_MOST_MS = 500, 2_500
+"""By the lanes in a call: 2 ms each."""
 COVERED_MS = 3_000
 """Within this a task that is held back is asked about again."""
 
 
 def count_causes(view: MemoryView, lanes: list[LaneCall], waiting_ms: int) -> None:
     """Counts for every task of a call, after the capacity is shared."""
-    counting = _Counting(view)
+    counting = _Counting(view, min(max(2 * len(lanes), COUNT_EVERY_MS), COUNT_EVERY_AT_MOST_MS))
     for lane in lanes:
         if lane.parked:
             continue
@@ -38,13 +39,14 @@ def count_causes(view: MemoryView, lanes: list[LaneCall], waiting_ms: int) -> No
 
 
 class _Counting:
-    def __init__(self, view: MemoryView) -> None:
+    def __init__(self, view: MemoryView, every_ms: int) -> None:
         self._view = view
+        self._every_ms = every_ms
         self._since_ms = view.counted_until_ms
         self._now_ms = view.now_ms()
 
     def _is_due(self, task: str) -> bool:
-        return self._now_ms - self._since_ms.get(task, 0) >= COUNT_EVERY_MS
+        return self._now_ms - self._since_ms.get(task, 0) >= self._every_ms
 
     def own(self, lane: LaneCall, waiting_ms: int) -> None:
         task = lane.name.rpartition("/")[2]

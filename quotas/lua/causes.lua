@@ -1,10 +1,10 @@
 -- library
 -- include: share.lua
--- What a task's time goes to (dispatcher/memory/causes.py explains it): P:why:<task>, a hash of cause and ms. `why_ms` in
--- the task's hash: until when its time is counted.
-local COUNT_EVERY_MS = 500
+-- What a task's time goes to (dispatcher/memory/causes.py explains it): in its hash, `why`: `<cause>=<ms> ...`, and
+-- `why_ms`: until when its time is counted.
+local COUNT_EVERY_MS, COUNT_EVERY_AT_MOST_MS = 500, 2500
+local count_every_ms
 local COVERED_MS = 3000
-local CAUSES = { 'tier_share', 'app_weight', 'task_weight', 'cap_total' }
 
 -- Of a lane that the capacity holds back: where the capacity went in that time.
 local function parts_of_capacity(lane, ms)
@@ -37,28 +37,32 @@ local function held_back_by(lane, now)
   return 'sending'
 end
 
-local function add_cause(task, cause, ms)
-  if ms > 0 then redis.call('HINCRBY', P .. ':why:' .. task.id, cause, whole(ms)) end
+-- Adds to what the task's time went to until now.
+local function add_causes(task, added, now)
+  local text = {}
+  for cause, ms in string.gmatch(redis.call('HGET', task_key(task.id), 'why') or '', '(%S+)=(%d+)') do
+    text[#text + 1] = cause .. '=' .. whole(int(ms) + (added[cause] or 0))
+    added[cause] = 0
+  end
+  for cause, ms in pairs(added) do
+    if ms > 0 then text[#text + 1] = cause .. '=' .. whole(ms) end
+  end
+  task.why_ms = now
+  redis.call('HSET', task_key(task.id), 'why_ms', whole(now), 'why', table.concat(text, ' '))
 end
 
 -- Gives the time since the task was counted last to a cause, if it was asked for all along.
 local function count_cause(task, lane, cause, now, covered)
   local ms = now - task.why_ms
   if task.why_ms > 0 and ms <= covered then
-    if cause == 'total' then
-      local parts = parts_of_capacity(lane, ms)
-      for _, name in ipairs(CAUSES) do add_cause(task, name, parts[name]) end
-    else
-      add_cause(task, cause, ms)
-    end
-    redis.call('PEXPIRE', P .. ':why:' .. task.id, TOMBSTONE_MS)
+    return add_causes(task, cause == 'total' and parts_of_capacity(lane, ms) or { [cause] = ms }, now)
   end
   task.why_ms = now
   redis.call('HSET', task_key(task.id), 'why_ms', whole(now))
 end
 
 local function is_due(task, now)
-  return now - task.why_ms >= COUNT_EVERY_MS
+  return now - task.why_ms >= count_every_ms
 end
 
 local function count_own(lane, now, waiting_ms)
@@ -72,15 +76,8 @@ local function count_own(lane, now, waiting_ms)
   end
 end
 
--- A task that is tried again and was not asked about in between has waited for it, at most as long as the lane delays.
-local function count_retry_wait(task, now, delay_ms)
-  add_cause(task, 'retry_wait', math.min(now - task.why_ms, delay_ms))
-  redis.call('PEXPIRE', P .. ':why:' .. task.id, TOMBSTONE_MS)
-  task.why_ms = now
-  redis.call('HSET', task_key(task.id), 'why_ms', whole(now))
-end
-
--- The tasks in a lane of many: what is left of them is held back with the lane.
+-- The tasks in a lane of many: what is left of them is held back with the lane. One that is tried again and was not asked
+-- about in between has waited for it, at most as long as the lane delays.
 local function count_many(lane, now)
   local cause, delay_ms
   if lane.kind == 'r' then delay_ms = 1000 * int(string.match(lane.name, '%-(%d+)s$')) end
@@ -89,7 +86,7 @@ local function count_many(lane, now)
     local task = tasks_read[segment.want.task]
     if is_due(task, now) and segment.waits == NO_CREDIT then
       if delay_ms and now - task.why_ms >= math.min(delay_ms, COVERED_MS) then
-        count_retry_wait(task, now, delay_ms)
+        add_causes(task, { retry_wait = math.min(now - task.why_ms, delay_ms) }, now)
       elseif segment.granted < segment.count then
         cause = cause or held_back_by(lane, now)
         count_cause(task, lane, cause, now, COVERED_MS)
@@ -100,7 +97,9 @@ local function count_many(lane, now)
   end
 end
 
+-- The more lanes there are in a call, the less often.
 local function count_causes(lanes, now, waiting_ms)
+  count_every_ms = math.min(math.max(2 * #lanes, COUNT_EVERY_MS), COUNT_EVERY_AT_MOST_MS)
   for _, lane in ipairs(lanes) do
     if lane.kind == 'o' then
       count_own(lane, now, waiting_ms)

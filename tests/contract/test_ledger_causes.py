@@ -8,7 +8,6 @@ from dispatcher.tier import Tier
 from tests.contract.ledger_crowd import Backlog, add_tasks
 from tests.contract.ledger_worlds import (
     TOPICS,
-    RedisWorld,
     World,
     Worlds,
     ask,
@@ -186,11 +185,3 @@ def test_between_two_attempts_a_task_waits_for_its_delay_at_most(world: World, s
     again = ask(lane, want("t", 0, 1, attempt=1), kind=LaneKind.RETRY, tier="high")
     world.ledger.lease(request(2, again))
     assert world.why("t") == {"retry_wait": step_s * 1_000}
-
-
-def test_what_is_kept_expires_with_the_tombstone(real_worlds: Worlds) -> None:
-    world = real_worlds()
-    assert isinstance(world, RedisWorld)
-    add_tasks(world, {"high": 1}, cap=10)
-    backlog(world, "high0")
-    assert 8 * 86_400_000 - 60_000 < world.view.client.pttl(world.view.keys.why("high0")) <= 8 * 86_400_000
