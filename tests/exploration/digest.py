@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from dispatcher.clock import VirtualClock
-from dispatcher.engine_grace import GrantMeter
+from dispatcher.engine_grace import Grace, GrantMeter
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_settling import Settling
 from dispatcher.engine_stats import EngineStats
@@ -25,14 +25,15 @@ from dispatcher.scheduler import Flow, Scheduler
 from dispatcher.timers import Timers
 from dispatcher.topics import Topics
 
-OPAQUE = frozenset((VirtualClock, EngineSettings, EngineStats, Scheduler, Flow, Topics, GrantMeter))
+OPAQUE = frozenset((VirtualClock, EngineSettings, EngineStats, Scheduler, Flow, Topics))
 """Of these only the type counts."""
 # fmt: off
 IGNORED = frozenset((
     "at_ms", "published_ms", "not_before_ms", "received_s", "leased_s", "sent_s", "since_s", "due_s", "due_ms",
     "hold_s", "grants", "message", "demand_ms", "_number", "_asked_s", "_rhythm", "_floor", "_given_back_seen",
     "_token", "_not_before_s", "_not_ready_s", "_repeat_s", "_loads", "_sent", "received", "stats", "_receipts",
-    "pools", "demand", "debts", "first_outcome_ms", "end_ms", "lease_end_ms", "due", "cursors",
+    "pools", "demand", "debts", "first_outcome_ms", "end_ms", "lease_end_ms", "due", "cursors", "causes",
+    "counted_until_ms", "_record",
 ))
 # fmt: on
 RELATIVE_S = frozenset(("use_by_s", "_first_asked_s"))
@@ -55,7 +56,7 @@ class Walk:
         if kind in _PLAIN or isinstance(thing, Enum):
             return thing
         if kind is float:
-            return 0.0
+            return (thing > 0) - (thing < 0)
         if kind is tuple:
             return [self.of(one) for one in thing]
         if kind in self._renamed:
@@ -78,7 +79,17 @@ class Walk:
             return (thing.writer, thing.sequence, thing.attempt, thing.positions)
         if kind is set or kind is frozenset:
             return sorted(map(repr, thing))
-        return self._timers(thing) if kind is Timers else self._code(thing)
+        return self._timers(thing) if kind is Timers else self._of_grace(thing)
+
+    def _of_grace(self, thing: Any) -> Any:
+        """Without controls there is none. What it goes by counts while it lasts."""
+        if isinstance(thing, GrantMeter):
+            return [(max(-9.0, round(at_s - self._now_s, 2)), sorted(counts.items())) for at_s, counts in thing._steps]
+        if isinstance(thing, bytearray):
+            return bytes(thing)
+        if not isinstance(thing, Grace) or thing.active:
+            return self._code(thing)
+        return ("grace", thing.lost, self.of(thing.meter), self.of(thing._controls)) if thing.possible else "no grace"
 
     def _code(self, thing: Any) -> Any:
         if isinstance(thing, MethodType):
@@ -94,9 +105,10 @@ class Walk:
 
     def _fields(self, thing: Any) -> Any:
         counted, relative = _names(thing)
-        found = [(name, self.of(getattr(thing, name, None))) for name in counted]
-        if relative and getattr(thing, "claim", "any") and getattr(thing, "_request", "any"):
-            found += [(name, max(-1.0, round(getattr(thing, name) - self._now_s, 3))) for name in relative]
+        found: list[Any] = [(name, self.of(getattr(thing, name, None))) for name in counted]
+        granted_or_asked = getattr(thing, "claim", True) and getattr(thing, "_request", True)
+        if relative and granted_or_asked:
+            found += [(name, max(-3.0, round(getattr(thing, name) - self._now_s, 3))) for name in relative]
         if isinstance(thing, Settling):
             found.append(("_receipts", [self.of(receipt) for receipt in thing._receipts.values()]))
         return found
@@ -114,11 +126,8 @@ def _names(thing: Any) -> tuple[list[str], list[str]]:
     kind = type(thing)
     if kind not in _names_by_type:
         slots = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-        names = (
-            list(kind.__struct_fields__)
-            if isinstance(thing, msgspec.Struct)
-            else [*slots, *getattr(thing, "__dict__", ())]
-        )
+        struct = isinstance(thing, msgspec.Struct)
+        names = list(thing.__struct_fields__) if struct else [*slots, *getattr(thing, "__dict__", {})]
         names = [name for name in dict.fromkeys(names) if name != "__dict__"]
         counted = [name for name in names if name not in IGNORED | RELATIVE_S]
         _names_by_type[kind] = (counted, [name for name in names if name in RELATIVE_S])

@@ -60,14 +60,11 @@ class Granted:
 
 
 class LedgerMachine:
-    """broken: a rule that is left out, to see that it is missed."""
-
-    def __init__(self, topics: Topics, broken: str = "") -> None:
+    def __init__(self, topics: Topics) -> None:
         self.states: list[ViewState] = []
         self._views: list[MemoryView] = []
         self._clock = VirtualClock()
         self._topics = topics
-        self._broken = broken
         self._known: dict[bytes, int] = {}
         self._moves: dict[Any, Any] = {}
         self._answers: dict[bytes, Granted] = {}
@@ -94,15 +91,7 @@ class LedgerMachine:
         name = f"{NAME}{worker}"
         given = [msgspec.structs.replace(one, claim=name + one.claim.removeprefix(NAME)) for one in request.given_back]
         asked = msgspec.structs.replace(request, worker=name, number=number, given_back=given)
-        if self._broken == "no claim number":
-            self._free_all(view, worker)
-        task = view.tasks.get(TASK)
-        if self._broken == "undecided writers dropped" and task is not None and not task.sealed:
-            task.sealed, task.writers = True, ("0",)
-            answer = MemoryLedger(view).lease(asked)
-            task.sealed, task.writers = False, ()
-        else:
-            answer = MemoryLedger(view).lease(asked)
+        answer = MemoryLedger(view).lease(asked)
         if not lost:
             view.calls.pop(name, None)
         return self._note(view), self._granted(answer)
@@ -116,12 +105,6 @@ class LedgerMachine:
             claimed = sends or bool(statuses & {Status.CANCELLED, Status.EXPIRED})
             self._answers[key] = Granted(key, answer, answer.ready, claimed, sends)
         return self._answers[key]
-
-    def _free_all(self, view: MemoryView, worker: int) -> None:
-        for member in [member for member in view.claims if name_of(member)[0] == worker]:
-            for run in view.claims[member].runs:
-                claims.free(view.task(TASK), run, member.partition("|")[0])
-            claims.close_claim(view, member)
 
     def fold(self, state: int, body: bytes) -> int:
         def apply(view: MemoryView) -> None:
@@ -144,8 +127,6 @@ class LedgerMachine:
             member = claims.member(claim_of(name), TASK)
             view.due[member] = view.now_ms()
             assert MemoryLedger(view).due_claims() == {0: [member]}
-            if self._broken == "no look at the fold":
-                MemoryFold(view)._end_claim(member)
 
         return self._do(("end", state, name), state, end)
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dispatcher.lease import LeaseRequest, encode
-from dispatcher.ports import LaneInfo
 from dispatcher.topics import Topics
 from tests.exploration.digest import digest
 from tests.exploration.envelopes import Kind
-from tests.exploration.worker import Call, Input, LiveWorker, Ports, number_of
+from tests.exploration.variants import Variant
+from tests.exploration.worker import Call, Input, LiveWorker, Ports, TopicReader, number_of
 
 Plain = tuple[str, tuple[Kind, ...], int, bytes]
 """Of something to be stored: lane (empty for an outcome record), envelopes, claim number, record."""
@@ -27,18 +27,22 @@ class CallState:
 
 @dataclass(frozen=True)
 class WorkerState:
-    """What the world sees of a worker's state. in_hand: numbers of the claims it may still send or record under. names:
+    """What the world sees of a worker's state. mask: numbers (bits) of the claims
+    it may still send or record under. all_ahead: no call's use-by has passed. gives_up: the ledger, if it is not
+    answered. names:
     all claim numbers it knows. slots: how many deliveries it holds. overdue: time has passed that it has not seen."""
 
     id: int
     history: tuple[Input, ...]
+    mask: int
+    all_ahead: bool
+    gives_up: bool
     request: LeaseRequest | None
     request_key: bytes
     fixed: int
     calls: tuple[CallState, ...]
     stores: tuple[Plain, ...]
     acks: tuple[int, ...]
-    in_hand: frozenset[int]
     names: frozenset[int]
     slots: int
     attached: tuple[str, ...]
@@ -52,11 +56,11 @@ class WorkerState:
 class WorkerMachine:
     """tables: turns an input into what the engine is given."""
 
-    def __init__(self, lanes: Sequence[LaneInfo], topics: Topics, broken: str = "") -> None:
+    def __init__(self, variant: Variant, topics: Topics) -> None:
         self.states: list[WorkerState] = []
-        self._lanes = lanes
+        self._variant = variant
+        self._lanes = variant.lanes()
         self._topics = topics
-        self._broken = broken
         self._known: dict[bytes, int] = {}
         self._moves: dict[tuple[int, Input], tuple[int, tuple[int, ...]]] = {}
         self._objects: dict[Any, Any] = {}
@@ -83,10 +87,13 @@ class WorkerMachine:
         return key
 
     def _live(self, history: Sequence[Input]) -> LiveWorker:
-        worker = LiveWorker(self._lanes, self._topics, self._broken)
+        worker = LiveWorker(self._lanes, self._topics, self._controls())
         for event in history:
             worker.take(self._resolved(event))
         return worker
+
+    def _controls(self) -> TopicReader | None:
+        return TopicReader(self._variant.record, self._variant.before) if self._variant.grace else None
 
     def _resolved(self, event: Input) -> Input:
         match event[0]:
@@ -142,13 +149,15 @@ def describe(worker: LiveWorker, number: int, history: tuple[Input, ...]) -> Wor
     return WorkerState(
         number,
         history,
+        sum(1 << one for one in in_hand),
+        all(call.ahead for call in calls),
+        request is not None and leases._grace.possible and not leases._grace.lost,
         request,
         encode(request),
         fixed,
         calls,
         stores,
         tuple(ports.acks),
-        frozenset(in_hand),
         frozenset(in_hand | {number_of(one.claim) for one in given}),
         len(worker.moved),
         tuple(ports.attached),
@@ -157,5 +166,8 @@ def describe(worker: LiveWorker, number: int, history: tuple[Input, ...]) -> Wor
 
 
 def _call(call: Call, now_s: float) -> CallState:
-    ahead = call.checked or call.batch.use_by_s > now_s
-    return CallState(number_of(call.batch.claim), call.kinds(), ahead, call.checked)
+    return CallState(number_of(call.batch.claim), call.kinds(), is_ahead(call, now_s), call.checked)
+
+
+def is_ahead(call: Call, now_s: float) -> bool:
+    return call.checked or call.batch.use_by_s > now_s

@@ -1,18 +1,22 @@
 """Visits every state of a variant, each once, and says which laws were broken, with the steps that lead there."""
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
+from shlex import quote
 
 from tests.exploration.envelopes import results
+from tests.exploration.rules import left_out
+from tests.exploration.steps import Steps
 from tests.exploration.variants import Variant
-from tests.exploration.world import Steps, World
+from tests.exploration.world import World
 
 
 @dataclass
 class Found:
-    """violations: by law, the shortest sequence of steps. workers, views: states of the real parts.
-    doubts: states that reacted in two ways, so that the digest does not tell enough. seconds: of CPU."""
+    """violations: by law, the shortest sequence of steps, and their places for `replay`. workers, views: states of the
+    real parts. doubts: states that reacted in two ways, so that the digest does not tell enough. seconds: of CPU."""
 
     variant: str
     states: int = 0
@@ -25,6 +29,7 @@ class Found:
     outages_felt: list[str] = field(default_factory=list)
     complete: bool = True
     violations: dict[str, list[str]] = field(default_factory=dict)
+    replays: dict[str, str] = field(default_factory=dict)
 
     def summary(self) -> str:
         parts = f"{self.workers} of a worker, {self.views} of the ledger"
@@ -35,6 +40,7 @@ class Found:
         lines = [self.summary(), *self.doubts, *self.outages_felt]
         for wrong, steps in self.violations.items():
             lines += [wrong, *(f"  {number:2}. {step}" for number, step in enumerate(steps, 1))]
+            lines.append(f"  again: python -m tests.exploration {quote(self.variant)} {self.replays[wrong]}")
         return "\n".join(lines)
 
 
@@ -65,20 +71,19 @@ class Search:
             self._look_for_dead_ends(worlds)
         found = self.found
         found.states, found.ends, found.seconds = len(worlds), len(self._ends), time.process_time() - began
-        found.outages_felt = [repr(state) for state in self._steps.outages_felt()]
-        found.doubts = [repr(doubt) for doubt in self._steps.workers.doubts(self._variant.doubts)]
-        found.workers, found.views = len(self._steps.workers.states), len(self._steps.ledger.states)
+        found.outages_felt = self._steps.outages_felt()
+        found.doubts = [repr(doubt) for doubt in self._steps.scene.workers.doubts(self._variant.doubts)]
+        found.workers, found.views = len(self._steps.scene.workers.states), len(self._steps.scene.ledger.states)
         return found
 
     def _visit(self, worlds: list[World], at: int) -> None:
         world, places, after = worlds[at], self._places, []
-        for label, fault, raw, wrong in self._steps.of(world):
-            new = self._steps.same(raw)
+        for index, (_, fault, raw, wrong) in enumerate(self._steps.of(world)):
             self.found.steps += 1
-            if wrong and wrong not in self.found.violations:
-                self.found.violations[wrong] = [*self._trace(worlds, at), _text(label)]
             if wrong:
+                self._note(wrong, worlds, at, index)
                 continue
+            new = self._steps.same(raw)
             place = places.get(new)
             if place is None:
                 place = places[new] = len(worlds)
@@ -89,6 +94,12 @@ class Search:
         self._edges.append(after)
         if self._steps.is_good_end(world):
             self._ends.append(at)
+
+    def _note(self, wrong: str, worlds: list[World], at: int, *last: int) -> None:
+        if wrong not in self.found.violations:
+            places = [*self._path(worlds, at), *last]
+            self.found.violations[wrong] = [step for step, _ in follow(self._steps, places)]
+            self.found.replays[wrong] = " ".join(map(str, places))
 
     def _look_for_dead_ends(self, worlds: list[World]) -> None:
         """From every state a good end is reached without further faults."""
@@ -105,33 +116,47 @@ class Search:
                 if not good[at]:
                     good[at] = 1
                     line.append(at)
-        bad = next((at for at in range(len(worlds)) if not good[at]), None)
-        if bad is not None:
-            last = next((at for at in range(len(worlds)) if not good[at] and not self._edges[at]), bad)
-            wrong = "I4: no good end can be reached any more"
-            self.found.violations[wrong] = [*self._trace(worlds, last), repr(worlds[last])]
+        bad = [at for at in range(len(worlds)) if not good[at]]
+        if bad:
+            stuck = next((at for at in bad if not self._edges[at]), bad[0])
+            self._note("I4: no good end can be reached any more", worlds, stuck)
 
-    def _trace(self, worlds: list[World], at: int) -> list[str]:
-        path = [at]
-        while self._parents[path[-1]] >= 0:
-            path.append(self._parents[path[-1]])
-        steps, exchanged = [], False
-        path.reverse()
-        for before, after in pairwise(path):
-            found = (step for step in self._steps.of(worlds[before]) if self._steps.same(step.world) == worlds[after])
-            step = next(found)
-            steps.append(_text(step.label, exchanged))
-            exchanged ^= step.world != worlds[after]
-        return steps
+    def _path(self, worlds: list[World], at: int) -> list[int]:
+        """Of each step on the shortest way to a state its place among all that were possible."""
+        way = [at]
+        while self._parents[way[-1]] >= 0:
+            way.append(self._parents[way[-1]])
+        way.reverse()
+        return [self._place_of(worlds[before], worlds[after]) for before, after in pairwise(way)]
+
+    def _place_of(self, before: World, after: World) -> int:
+        steps = enumerate(self._steps.of(before))
+        return next(index for index, step in steps if not step.wrong and self._steps.same(step.world) == after)
 
 
 def explore(variant: Variant) -> Found:
     """All of a variant; of a broken one, until the first violation."""
-    return Search(variant).run(first_only=bool(variant.broken))
+    with left_out(variant.broken):
+        return Search(variant).run(first_only=bool(variant.broken))
 
 
-def _text(label: tuple[object, ...], exchanged: bool = False) -> str:
-    """The workers' names are exchanged along the way, and are back in the text."""
-    first, *others = label
-    subject = f"worker {first ^ exchanged}" if isinstance(first, int) else str(first)
-    return " ".join([subject, *(str(results(part)) if isinstance(part, bytes) else str(part) for part in others)])
+def replay(variant: Variant, places: Sequence[int]) -> Iterator[tuple[str, World]]:
+    """One sequence of steps, each with the state it leads to."""
+    with left_out(variant.broken):
+        yield from follow(Steps(variant), places)
+
+
+def follow(steps: Steps, places: Sequence[int]) -> Iterator[tuple[str, World]]:
+    """Workers' names are exchanged along the way where this makes two states one, and are back in the text."""
+    world, exchanged = steps.start(), False
+    for index in places:
+        step = next(islice(steps.of(world), index, None))
+        yield _text(step.label, exchanged), step.world
+        world = steps.same(step.world)
+        exchanged ^= world.one != step.world.one
+
+
+def _text(label: tuple[object, ...], exchanged: bool) -> str:
+    subject, *others = label
+    name = f"worker {subject ^ exchanged}" if isinstance(subject, int) else str(subject)
+    return " ".join([name, *(str(results(part)) if isinstance(part, bytes) else str(part) for part in others)])

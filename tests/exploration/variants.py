@@ -1,6 +1,7 @@
 """What is explored: a task, what may happen to it, and how many faults."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dispatcher.control import ControlChange, ControlRecord, Finished, Sealed, TaskRecord
 from dispatcher.lease import LaneKind
@@ -8,10 +9,13 @@ from dispatcher.ports import LaneInfo
 from dispatcher.tier import Tier
 from dispatcher.topics import Topics
 from tests.exploration.envelopes import MESSAGE, SIZE, TASK, Kind, first
+from tests.exploration.rules import EARLY_MARK, EARLY_WORD
 
 TOPICS = Topics(outcome_partitions=1)
 SHARED, OWN = TOPICS.shared_lane(0), TOPICS.own_lane(TASK)
 FAULTS = ("crash", "stall", "redelivery", "lost receipt", "lost answer", "forgotten ack", "flush")
+WITH_GRACE = (*FAULTS, "outage")
+"""An outage that is shorter than a lease is no fault of its own (see Steps.outages_felt)."""
 LEFT_OUT = "x"
 """A writer that the seal does not name."""
 
@@ -19,10 +23,10 @@ LEFT_OUT = "x"
 @dataclass(frozen=True)
 class Variant:
     """faults: how many of them in a run, of those in `kinds`. envelopes: what is published, twice where there are
-    copies. events: what somebody may do at any time. writers: those that the seal names. letting_go: the own lane is deleted
-    when the task has ended. together: a lane may yield all it has at once. hands: most deliveries a worker holds at
-    once. doubts: one in so many moves is looked at by another history. broken: a rule left out on purpose. limit:
-    states."""
+    copies. before: what stands in the control topic; events: what somebody may do at any time. writers: those that the
+    seal names. letting_go: the own lane is deleted when the task has ended. together: a lane may yield all it has at
+    once. hands: most deliveries a worker holds at once. doubts: one in so many moves is looked at by another history.
+    broken: a rule left out on purpose, and which law it breaks first. limit: states."""
 
     name: str
     faults: int = 2
@@ -30,14 +34,20 @@ class Variant:
     envelopes: tuple[Kind, ...] = (first(),)
     events: tuple[str, ...] = ()
     writers: tuple[str, ...] = ("0",)
-    sealed: bool = True
+    before: tuple[str, ...] = ("task", "seal")
     shared: bool = False
     letting_go: bool = False
     together: bool = False
     hands: int = 9
     doubts: int = 5
     broken: str = ""
+    breaks: str = ""
     limit: int = 20_000_000
+
+    @property
+    def grace(self) -> bool:
+        """Whether workers go on without Redis."""
+        return "outage" in self.kinds
 
     @property
     def lane(self) -> str:
@@ -86,37 +96,64 @@ class Variant:
                 return Finished(1, TASK, "completed", [0] * 5, 0)
 
 
-SPARK = {"envelopes": (first(0, "y"), first(0, LEFT_OUT)), "writers": ("y",), "sealed": False, "events": ("seal",)}
+def _writers(name: str, **given: Any) -> Variant:
+    """Two writers, one of which the seal leaves out."""
+    envelopes = (first(0, "y"), first(0, LEFT_OUT))
+    return Variant(name, envelopes=envelopes, writers=("y",), before=("task",), events=("seal",), **given)
+
+
+DROPPED_EARLY = "a writer is dropped only if the seal leaves it out"
+COPY = (first(), first())
+TWO = (first(), first(1))
 VARIANTS = (
     Variant("one envelope", hands=2),
-    Variant("a copy of it (a resumed submission)", faults=1, envelopes=(first(), first()), hands=2, together=True),
-    Variant("two envelopes", faults=1, envelopes=(first(), first(1)), hands=1),
-    Variant("two envelopes received together", faults=0, envelopes=(first(), first(1)), together=True),
+    Variant("without Redis", faults=1, kinds=WITH_GRACE, hands=2),
+    Variant("a copy of it (a resumed submission)", faults=1, envelopes=COPY, hands=2, together=True),
+    Variant("two envelopes", faults=1, envelopes=TWO, hands=1),
+    Variant("two envelopes received together", faults=0, envelopes=TWO, together=True),
     Variant("cancelled", faults=1, events=("cancel",), letting_go=True),
     Variant("cancelled in a shared lane", faults=1, events=("cancel",), shared=True),
     Variant("moved to a lane of its own", faults=1, events=("move",), shared=True, letting_go=True),
     Variant("paused and resumed", faults=1, events=("pause", "resume")),
-    Variant("a writer left out by the seal", faults=1, hands=2, **SPARK),  # type: ignore[arg-type]
+    _writers("a writer left out by the seal", faults=1, hands=2),
 )
 """In less than a minute on two cores."""
 DEEP = (
     Variant("one envelope, 3 faults", faults=3, hands=1),
     Variant("one envelope, any number held", faults=2),
-    Variant("a copy of it, 2 faults", envelopes=(first(), first()), hands=1),
-    Variant("two envelopes, 2 faults", envelopes=(first(), first(1)), hands=1),
+    Variant("without Redis, 2 faults", kinds=WITH_GRACE, hands=1),
+    Variant("a copy of it, 2 faults", envelopes=COPY, hands=1),
+    Variant("two envelopes, 2 faults", envelopes=TWO, hands=1),
     Variant("cancelled, 2 faults", events=("cancel",), hands=1),
     Variant("cancelled in a shared lane, 2 faults", events=("cancel",), shared=True, hands=1),
     Variant("moved to a lane of its own, 2 faults", events=("move",), shared=True, hands=1),
     Variant("paused and resumed, 2 faults", events=("pause", "resume"), hands=1),
-    Variant("a writer left out by the seal, 2 faults", hands=1, **SPARK),  # type: ignore[arg-type]
+    _writers("a writer left out by the seal, 2 faults", hands=1),
 )
 """On demand: an hour and some gigabytes."""
+
+
+def _without(rule: str, breaks: str, *kinds: str, **given: Any) -> Variant:
+    return Variant(f"without: {rule}", len(kinds), kinds, broken=rule, breaks=breaks, hands=2, **given)
+
+
 BROKEN = (
-    Variant("", faults=1, broken="ack first"),
-    Variant("", faults=1, broken="no claim number"),
-    Variant("", faults=1, broken="no wait after a flush"),
-    Variant("", faults=1, broken="no look at the fold"),
-    Variant("", faults=0, broken="cancel acknowledged at once", events=("cancel",)),
-    Variant("", faults=0, broken="undecided writers dropped", **SPARK),  # type: ignore[arg-type]
+    _without("the record is stored before the ack", "I4", "crash"),
+    _without("the next attempt is stored before the ack", "I4", "crash"),
+    _without("what has no receipt is stored again", "I4", "lost receipt"),
+    _without("recorded with open targets: the next attempt is published again", "I4", "crash"),
+    _without("what was asked for is kept when the ledger is given up", "I4", "outage"),
+    _without("an ended claim is freed by the fold only", "I3", "crash"),
+    _without("the first final outcome counts", "I1", "stall", "redelivery"),
+    _without("a claim is one delivery's, not a worker's", "I3", "redelivery"),
+    _without("what is claimed is held", "I3", "redelivery"),
+    _without("what is final is dropped", "I3", envelopes=COPY),
+    _without(
+        "the tombstone is looked at before a move", "I4", envelopes=COPY, events=("move",), shared=True, letting_go=True
+    ),
+    _without("nothing is sent past its use-by", "I3", "stall", "redelivery"),
+    _without(EARLY_MARK, "I3", "flush", "redelivery"),
+    _without(EARLY_WORD, "I5", events=("cancel",)),
+    replace(_writers(f"without: {DROPPED_EARLY}", faults=0), broken=DROPPED_EARLY, breaks="I4"),
 )
 """Each lacks one rule, and so must be found out."""

@@ -12,11 +12,13 @@ import msgspec
 
 from dispatcher.buffers import Stretch
 from dispatcher.clock import VirtualClock
+from dispatcher.control import ControlRecord
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.envelope import Envelope
 from dispatcher.errors import NotFound, Unreachable
 from dispatcher.events import BatchSent, LaneReady, LanesChanged, LeaseAnswered
+from dispatcher.known_tasks import KnownTasks
 from dispatcher.lease import LeaseAnswer, LeaseRequest
 from dispatcher.outcome import OutcomeRecord, Outcomes, Report
 from dispatcher.ports import Batch, Delivery, Done, LaneInfo
@@ -29,6 +31,8 @@ UNASKED = 1
 """The number of a call that the ledger has not carried out yet; then the world gives it one that no claim has."""
 STALL_S = 1_000.0
 """Longer than any lease."""
+UNANSWERED_S, GRACE_S = 2.1, 0.25
+"""Until the ledger is given up; then, until there is something to be sent in the grace."""
 AT_ONCE = EngineSettings(
     worker=NAME,
     held_first_s=0.0,
@@ -39,6 +43,8 @@ AT_ONCE = EngineSettings(
     calls_per_s=1e9,
     repeat_first_s=0.0,
     repeat_longest_s=0.0,
+    repeat_lost_s=0.0,
+    recover_s=0.0,
     settle_linger_s=0.0,
     store_again_first_s=0.0,
     store_again_longest_s=0.0,
@@ -79,7 +85,9 @@ class Store(msgspec.Struct):
 
 
 def number_of(claim: str) -> int:
-    return int(claim.rpartition(".")[2]) if claim else 0
+    """0 of the grace, which has no claim."""
+    number = claim.rpartition(".")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 class Ports:
@@ -154,21 +162,43 @@ class LetterPort:
         done(None)
 
 
+class TopicReader(KnownTasks):
+    """The control topic, followed by a worker. record: by name. It has read `names`."""
+
+    def __init__(self, record: Callable[[str], ControlRecord], names: Sequence[str]) -> None:
+        super().__init__()
+        self._record = record
+        self._count = 0
+        self.clock = VirtualClock()
+        self.read(names)
+
+    def read(self, names: Sequence[str]) -> None:
+        for name in names[self._count :]:
+            self.apply(self._record(name))
+        self._count = len(names)
+
+    def attend(self, closely: bool) -> None:
+        pass
+
+    def read_until_s(self) -> float:
+        return self.clock.monotonic_s()
+
+
 class LiveWorker:
     """An engine and what it has asked of its ports."""
 
-    def __init__(self, lanes: Sequence[LaneInfo], topics: Topics, broken: str = "") -> None:
-        self.clock = VirtualClock()
+    def __init__(self, lanes: Sequence[LaneInfo], topics: Topics, controls: TopicReader | None) -> None:
+        self.clock = VirtualClock() if controls is None else controls.clock
+        self.controls = controls
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.ports = Ports(self.inbox)
         outcomes, envelopes = OutcomePort(self.ports), EnvelopePort(self.ports)
-        ports = EnginePorts(self.ports, self.ports, self.ports, outcomes, envelopes, LetterPort(), topics)
+        ports = EnginePorts(self.ports, self.ports, self.ports, outcomes, envelopes, LetterPort(), topics, controls)
         self.engine = Engine(AT_ONCE, ports, self.clock, self.inbox)
         self.moved: tuple[int, ...] = ()
         """By slot of a delivery: which slot it had before the last input."""
         self.fixed = False
         """The ledger has carried out the call whose answer was lost."""
-        self._broken = broken
         self._lanes = {lane.name: lane for lane in lanes}
         self.take(("hold", *self._lanes))
 
@@ -177,8 +207,6 @@ class LiveWorker:
         getattr(self, "_" + event[0])(*event[1:])
         while not self.inbox.empty():
             self.engine.step(self.inbox.get())
-        if self._broken == "ack first" and event[0] == "sent":
-            self.ports.acks += [delivery.handle for delivery in self._reported]
         self._tidy()
 
     def deliveries(self) -> list[Delivery]:
@@ -244,7 +272,6 @@ class LiveWorker:
 
     def _sent(self, index: int, reports: Sequence[Report | None]) -> None:
         call = self.ports.calls.pop(index)
-        self._reported = call.batch.deliveries
         self.engine.step(BatchSent(call.batch, list(reports)))
 
     def _stored(self, index: int) -> None:
@@ -261,6 +288,19 @@ class LiveWorker:
 
     def _stall(self) -> None:
         self.clock.advance(STALL_S)
+
+    def _gives_up(self, number: int, control: Sequence[str]) -> None:
+        """number: 0 if the ledger has not carried out the call."""
+        if number:
+            self._number(number)
+        assert self.controls is not None
+        self.controls.read(control)
+        self.ports.request = None
+        self.fixed = False
+        self.clock.advance(UNANSWERED_S)
+        self.engine.tick()
+        self.clock.advance(GRACE_S)
+        self.engine.tick()
 
     def _tick(self) -> None:
         self.engine.tick()

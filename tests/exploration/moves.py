@@ -1,0 +1,177 @@
+"""What two workers do: receive, be granted, call the provider, store, ack."""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+from dispatcher.lease import LeaseAnswer
+from tests.exploration.envelopes import Kind, answers, results
+from tests.exploration.machine import WorkerState
+from tests.exploration.scene import Scene
+from tests.exploration.variants import LEFT_OUT, OWN
+from tests.exploration.worker import UNASKED
+from tests.exploration.world import ENDED, LIMBO, OUTCOME, Hands, Held, Place, Step, World
+
+
+class Moves:
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._variant = scene.variant
+
+    def of(self, world: World, i: int) -> Iterator[Step]:
+        """All of one worker's."""
+        hands, state = world.hands(i), self._scene.state(world, i)
+        yield from self._receives(world, i, hands, state)
+        yield from self.leases(world, i, hands, state)
+        yield from self.calls(world, i, hands, state)
+        yield from self.stores(world, i, hands, state)
+        yield from self.acks(world, i, hands, state)
+        if state.overdue:
+            yield Step((i, "sees that time has passed"), False, self._scene.moved(world, i, ("tick",)))
+
+    # ------------------------------------------------------------- deliveries
+    def _receives(self, world: World, i: int, hands: Hands, state: WorkerState) -> Iterator[Step]:
+        if len(hands.held) >= self._variant.hands:
+            return
+        for lane in sorted({place[0] for place in world.lane}):
+            if lane >= LIMBO or self._scene.lanes[lane] not in state.attached:
+                continue
+            there = [place for place in world.lane if place[0] == lane]
+            for place in dict.fromkeys(there):
+                yield from self._receive(world, i, hands, [place])
+            if len(there) > 1 and self._variant.together:
+                yield from self._receive(world, i, hands, there)
+
+    def _receive(self, world: World, i: int, hands: Hands, places: list[Place]) -> Iterator[Step]:
+        held, left, taken = list(hands.held), list(world.lane), []
+        for lane, kind in places:
+            left.remove((lane, kind))
+            taken.append((len(held), self._scene.kinds[kind]))
+            held.append((lane, kind, True))
+        event = ("receive", self._scene.lanes[places[0][0]], tuple(taken))
+        _, moved = self._scene.workers.move(hands.state, event)
+        if len(moved) == len(held):
+            names = [kind for _, kind in taken]
+            after = self._scene.moved(world, i, event, held=held, lane=tuple(left))
+            yield Step((i, "receives", names), False, after)
+
+    # ------------------------------------------------------------- leases
+    def leases(self, world: World, i: int, hands: Hands, state: WorkerState) -> Iterator[Step]:
+        if state.request is None:
+            return
+        number = state.fixed or self.free_number(world, i, state)
+        view, answer = self._scene.ledger.lease(world.view, i, state, number, False)
+        self._scene.workers.keep(answer.key, answer.answer)
+        fresh = ~(1 << number)
+        named = number if answer.claimed or state.fixed else UNASKED
+        after = self._scene.moved(
+            world, i, ("answer", answer.key, named), late=hands.late & fresh, old=hands.old & fresh, view=view,
+            down=world.down & ~(1 << i),
+        )  # fmt: skip
+        granted_late = answer.sends and not state.fixed and world.acknowledged
+        wrong = "I5: granted after the cancel was acknowledged" if granted_late else ""
+        yield Step((i, "is answered", number, _statuses(answer.answer)), False, after, wrong)
+        if not state.fixed and self._scene.may(world, "lost answer"):
+            view, answer = self._scene.ledger.lease(world.view, i, state, number, True)
+            if answer.ready and (answer.claimed or state.request.given_back):
+                label = (i, "LOSES THE ANSWER", number, _statuses(answer.answer))
+                lost = self._scene.moved(world, i, ("lost", number), view=view, left=world.left - 1)
+                yield Step(label, True, lost, wrong)
+
+    def free_number(self, world: World, i: int, state: WorkerState) -> int:
+        """For a call: the lowest that nothing speaks of."""
+        used = set(state.names) | {
+            number for worker, number in self._scene.ledger.states[world.view].names if worker == i
+        }
+        used |= {entry[-1] for entry in world.rest if entry[0] in (OUTCOME, ENDED) and entry[-2] == i}
+        number = UNASKED + 1
+        while number in used:
+            number += 1
+        return number
+
+    # ------------------------------------------------------------- calls of the provider
+    def calls(self, world: World, i: int, hands: Hands, state: WorkerState) -> Iterator[Step]:
+        for index, call in enumerate(state.calls):
+            bits = self._scene.call_bits(call.kinds)
+            excused = world.excused if call.number else world.excused | bits
+            wrong = self._wrong_call(world._replace(excused=excused), call.kinds)
+            for said in product(*(answers(kind) for kind in call.kinds)):
+                reports = tuple(self._scene.workers.keep(name, report) for name, report, _ in said)
+                accepted = world.accepted
+                for kind, (_, _, positions) in zip(call.kinds, said, strict=True):
+                    accepted |= self._scene.target_bits(kind, positions)
+                after = self._scene.moved(
+                    world, i, ("sent", index, reports), unrecorded=hands.unrecorded | bits, called=world.called | bits,
+                    accepted=accepted, excused=excused,
+                )  # fmt: skip
+                where = "calls the provider" if call.number else "calls the provider IN THE GRACE"
+                yield Step((i, where, call.kinds, [one[0] for one in said]), False, after, wrong)
+
+    def late_calls(self, world: World, i: int, state: WorkerState) -> Iterator[Step]:
+        """Those that are given up."""
+        for index, call in enumerate(state.calls):
+            if not call.ahead:
+                event = ("sent", index, (None,) * len(call.kinds))
+                yield Step((i, "finds the use-by passed"), False, self._scene.moved(world, i, event))
+                return
+
+    def _wrong_call(self, world: World, kinds: tuple[Kind, ...]) -> str:
+        for kind in kinds:
+            bit, both = self._scene.call_bit(kind), self._scene.both_bits(kind)
+            if kind[0] == LEFT_OUT:
+                return "I8: sent for a writer that the seal leaves out"
+            if world.called & bit and not world.excused & bit:
+                return f"I3: called twice for attempt {kind[2]}, though nobody died or stood still"
+            positions = sum(1 << position for position in kind[3])
+            again = world.accepted & self._scene.target_bits(kind, positions)
+            if kind[2] and again and not world.excused & both:
+                return "I3b: sent again to a target that was accepted, though nobody died or stood still"
+        return ""
+
+    # ------------------------------------------------------------- what is stored
+    def stores(self, world: World, i: int, hands: Hands, state: WorkerState) -> Iterator[Step]:
+        for index, (lane, kinds, number, record) in enumerate(state.stores):
+            if lane == OWN and world.deleted:
+                after = self._scene.moved(world, i, ("refused", index))
+                yield Step((i, "publishes to a lane that is gone"), False, after)
+                continue
+            changes: dict[str, Any] = {}
+            if record:
+                changes["rest"] = (*world.rest, (OUTCOME, self._scene.body(record), i, number))
+                changes["unrecorded"] = hands.unrecorded & ~self._scene.record_bits(record)
+                label: tuple[Any, ...] = (i, "stores the record", number, results(record))
+            else:
+                added = tuple((self._scene.lanes.index(lane), self._scene.kind(kind)) for kind in kinds)
+                changes["lane"] = tuple(sorted((*world.lane, *added)))
+                label = (i, "publishes", kinds, lane.rpartition("/")[2])
+            yield Step(label, False, self._scene.moved(world, i, ("stored", index), **changes))
+            if self._scene.may(world, "lost receipt"):
+                event, left = ("unconfirmed", index), world.left - 1
+                lost = self._scene.moved(world, i, event, left=left, **changes)
+                yield Step((*label, "LOSES THE RECEIPT"), True, lost)
+                yield Step((*label, "IN VAIN"), True, self._scene.moved(world, i, event, left=left))
+
+    def acks(self, world: World, i: int, hands: Hands, state: WorkerState) -> Iterator[Step]:
+        for index, slot in enumerate(state.acks):
+            place, event = hands.held[slot], ("acked", index)
+            held: list[Held | None] = [*hands.held]
+            held[slot] = None
+            if not place[2]:
+                yield Step((i, "acks in vain"), False, self._scene.moved(world, i, event, held=held))
+            if place[2] or place[:2] in world.lane:
+                lane = list(world.lane)
+                if not place[2]:
+                    lane.remove(place[:2])
+                acked = self._acked(world, place[:2])
+                after = self._scene.moved(world, i, event, held=held, lane=tuple(lane), acked=acked)
+                yield Step((i, "acks", self._scene.kinds[place[1]]), False, after)
+
+    def _acked(self, world: World, place: Place) -> tuple[Place, ...]:
+        """What the broker might forget: of each envelope one copy will do."""
+        if place in world.acked or not self._scene.may(world, "forgotten ack"):
+            return world.acked
+        return tuple(sorted((*world.acked, place)))
+
+
+def _statuses(answer: LeaseAnswer) -> list[tuple[int, int]]:
+    return [(int(piece.status), piece.count) for lane in answer.lanes for want in lane for piece in want]

@@ -1,0 +1,88 @@
+"""What all steps of one variant share: its machines, the numbers of what passes through them, how a worker moves."""
+
+from typing import Any
+
+from tests.exploration.envelopes import SIZE, Kind, results
+from tests.exploration.ledger import LedgerMachine
+from tests.exploration.machine import WorkerMachine, WorkerState
+from tests.exploration.variants import TOPICS, Variant
+from tests.exploration.worker import Input
+from tests.exploration.world import LIMBO, Held, World
+
+
+class Scene:
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        self.lanes = [lane.name for lane in variant.lanes()]
+        self.workers = WorkerMachine(variant, TOPICS)
+        self.ledger = LedgerMachine(TOPICS)
+        self.kinds: list[Kind] = []
+        self.bodies: list[bytes] = []
+        self._numbers: dict[Kind, int] = {}
+        self._body_numbers: dict[bytes, int] = {}
+        self._bits: dict[bytes, int] = {}
+        self._sequences = {(kind[0], kind[1]): i for i, kind in enumerate(dict.fromkeys(variant.envelopes))}
+
+    def may(self, world: World, fault: str) -> bool:
+        """Whether this kind of fault may still follow."""
+        return world.left > 0 and fault in self.variant.kinds
+
+    # ------------------------------------------------------------- numbers
+    def kind(self, kind: Kind) -> int:
+        if kind not in self._numbers:
+            self._numbers[kind] = len(self.kinds)
+            self.kinds.append(kind)
+        return self._numbers[kind]
+
+    def body(self, body: bytes) -> int:
+        if body not in self._body_numbers:
+            self._body_numbers[body] = len(self.bodies)
+            self.bodies.append(body)
+        return self._body_numbers[body]
+
+    def sequence(self, kind: Kind) -> int:
+        """Of an envelope among all of the variant."""
+        return self._sequences[kind[0], kind[1]]
+
+    def call_bit(self, kind: Kind) -> int:
+        """Of the provider's call for an envelope at its attempt."""
+        return int(1 << 2 * self.sequence(kind) + kind[2])
+
+    def call_bits(self, kinds: tuple[Kind, ...]) -> int:
+        return sum(self.call_bit(kind) for kind in kinds)
+
+    def both_bits(self, kind: Kind) -> int:
+        return int(3 << 2 * self.sequence(kind))
+
+    def target_bits(self, kind: Kind, positions: int) -> int:
+        return int(positions << SIZE * self.sequence(kind))
+
+    def record_bits(self, record: bytes) -> int:
+        """Of the calls that a record tells of."""
+        bits = self._bits.get(record)
+        if bits is None:
+            bits = self._bits[record] = sum(self.call_bit(kind) for kind, _ in results(record))
+        return bits
+
+    # ------------------------------------------------------------- a worker moves
+    def state(self, world: World, worker: int) -> WorkerState:
+        return self.workers.states[world.hands(worker).state]
+
+    def moved(self, world: World, worker: int, event: Input, **changes: Any) -> World:
+        """The worker takes an input; what it lets go of without an ack goes back to its lane."""
+        hands = world.hands(worker)
+        number, moved = self.workers.move(hands.state, event)
+        state = self.workers.states[number]
+        held: list[Held | None] = changes.pop("held", hands.held)
+        lane = changes.pop("lane", world.lane)
+        for slot, place in enumerate(held):
+            if place is not None and place[2] and slot not in moved:
+                lost = LIMBO if self.lanes[place[0]] in state.attached else 0
+                lane = tuple(sorted((*lane, (place[0] + lost, place[1]))))
+        mask = state.mask
+        late, old = changes.pop("late", hands.late) & mask, changes.pop("old", hands.old) & mask
+        unrecorded = changes.pop("unrecorded", hands.unrecorded)
+        kept = tuple([held[slot] or (0, 0, False) for slot in moved])
+        after = type(hands)(number, kept, late, old, unrecorded)
+        changes["two" if worker else "one"] = after
+        return world._replace(lane=lane, **changes)

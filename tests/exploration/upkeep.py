@@ -1,0 +1,136 @@
+"""What is done for all: folding, the ends of claims, closing, rebuilding, completing, clearing away, control."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from dispatcher.outcome import ClaimsEnded, CloseTask, EpochMark, Outcome, encode_record
+from tests.exploration.envelopes import SIZE, TASK, filled
+from tests.exploration.ledger import claim_of
+from tests.exploration.rules import EARLY_MARK, EARLY_WORD
+from tests.exploration.scene import Scene
+from tests.exploration.truth import Truth
+from tests.exploration.variants import OWN
+from tests.exploration.world import CLOSE, ENDED, LIMBO, MARK, OUTCOME, Hands, Step, World
+
+CLOSED = encode_record(CloseTask(1, TASK, int(Outcome.CANCELLED), 0))
+
+
+class Upkeep:
+    def __init__(self, scene: Scene, truth: Truth) -> None:
+        self._scene = scene
+        self._variant = scene.variant
+        self._truth = truth
+
+    def of(self, world: World) -> Iterator[Step]:
+        view = self._scene.ledger.states[world.view]
+        if world.rest:
+            yield self._folds(world)
+        yield from self._ends_claims(world)
+        if view.closable and (CLOSE,) not in world.rest:
+            yield Step(("the task is closed",), False, world._replace(rest=(*world.rest, (CLOSE,))))
+        if world.waiting and (self._variant.broken == EARLY_MARK or not _old_claims(world)):
+            after = world._replace(waiting=False, marked=True, rest=(*world.rest, (MARK, world.epoch)))
+            yield Step(("old claims have ended; topics are marked",), False, after)
+        if view.complete and view.ready and "finished" not in world.control:
+            yield self._finishes(world)
+        if self._variant.letting_go and "finished" in world.control:
+            yield from self._lets_go(world)
+        yield from self._control(world)
+
+    def _ends_claims(self, world: World) -> Iterator[Step]:
+        for worker, number in self._scene.ledger.states[world.view].claims:
+            in_hand = self._scene.state(world, worker).mask >> number & 1
+            late = world.hands(worker).late >> number & 1
+            if (ENDED, worker, number) not in world.rest and (late or not in_hand):
+                view = self._scene.ledger.end_claim(world.view, (worker, number))
+                after = world._replace(view=view, rest=(*world.rest, (ENDED, worker, number)))
+                yield Step((worker, "has a claim end:", number), False, after)
+
+    # ------------------------------------------------------------- the fold
+    def _folds(self, world: World) -> Step:
+        entry = world.rest[0]
+        view = self._scene.ledger.fold(world.view, self._encoded(entry))
+        after = world._replace(view=view, done=self._read(world, entry), rest=world.rest[1:])
+        return Step(("the fold takes", *self._told(entry)), False, after, self._truth.wrong_counts(after))
+
+    def _encoded(self, entry: tuple[Any, ...]) -> bytes:
+        match entry[0]:
+            case 0:
+                claim = claim_of((entry[2], entry[3])) if entry[3] else ""
+                return filled(self._scene.bodies[entry[1]], claim)
+            case 1:
+                return encode_record(ClaimsEnded(1, [f"{claim_of((entry[1], entry[2]))}|{TASK}"]))
+            case 2:
+                return CLOSED
+            case _:
+                return encode_record(EpochMark(1, str(entry[1])))
+
+    def _read(self, world: World, entry: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What has been read, as far as it is needed to read it again; where that cannot be, what it came to."""
+        if entry[0] == OUTCOME:
+            entry = (OUTCOME, entry[1], 0, 0)
+        done = (*world.done, entry) if entry[0] in (OUTCOME, CLOSE) and entry not in world.done else world.done
+        return done if self._scene.may(world, "flush") else self._truth.summed(done)
+
+    def _told(self, entry: tuple[Any, ...]) -> list[Any]:
+        names = ("the record of", "the end of claim", "the closing", "the mark")
+        return [names[entry[0]], self._scene.bodies[entry[1]] if entry[0] == OUTCOME else entry[-1]]
+
+    # ------------------------------------------------------------- the end of a task
+    def _finishes(self, world: World) -> Step:
+        view = self._scene.ledger.control(world.view, self._variant.record("finished"))
+        control = (*world.control, "finished")
+        after = world._replace(view=view, control=control, known=len(control))
+        codes = list(self._truth.of((*world.done, *world.rest)).values())
+        complete = len(codes) == SIZE * len(self._variant.sent)
+        wrong = "" if complete else "I6: completed while the outcome topic lacks an outcome"
+        if complete and list(self._scene.ledger.states[world.view].counts) != [codes.count(code) for code in Outcome]:
+            wrong = "I1: completed with counts other than those of the outcome topic"
+        return Step(("the task is completed",), False, after, wrong)
+
+    def _lets_go(self, world: World) -> Iterator[Step]:
+        attached = False
+        for i in (0, 1):
+            if OWN in self._scene.state(world, i).attached:
+                attached = True
+                others = tuple(lane for lane in self._scene.lanes if lane != OWN)
+                after = self._scene.moved(world, i, ("hold", *others))
+                yield Step((i, "lets go of the own lane"), False, after)
+        if not attached and not world.deleted:
+            lane = tuple(place for place in world.lane if self._scene.lanes[place[0] % LIMBO] != OWN)
+            one, two = self._forgotten(world.one), self._forgotten(world.two)
+            yield Step(("the own lane is deleted",), False, world._replace(one=one, two=two, deleted=True, lane=lane))
+
+    def _forgotten(self, hands: Hands) -> Hands:
+        held = tuple((lane, kind, mine and self._scene.lanes[lane] != OWN) for lane, kind, mine in hands.held)
+        return hands._replace(held=held)
+
+    # ------------------------------------------------------------- control
+    def _control(self, world: World) -> Iterator[Step]:
+        for event in self._variant.events:
+            if event not in world.control and "finished" not in world.control:
+                if event == "resume" and "pause" not in world.control:
+                    continue
+                told = event == "cancel" and self._variant.broken == EARLY_WORD
+                after = world._replace(control=(*world.control, event), acknowledged=world.acknowledged or told)
+                yield Step((f"{event} is written",), False, after)
+        if world.known < len(world.control) or world.marked:
+            yield self._reads(world)
+
+    def _reads(self, world: World) -> Step:
+        """A view that is not ready grants nothing, so what it knew in between is nothing to anybody: it reads all."""
+        ready = self._scene.ledger.states[world.view].ready
+        names = world.control[world.known : world.known + 1] if ready else world.control[world.known :]
+        view = world.view
+        for name in names:
+            view = self._scene.ledger.control(view, self._variant.record(name))
+        if world.marked:
+            view = self._scene.ledger.mark(view, world.epoch)
+        acknowledged = world.acknowledged or "cancel" in names
+        known = world.known + len(names)
+        after = world._replace(view=view, known=known, marked=False, acknowledged=acknowledged)
+        return Step(("the view reads", names), False, after)
+
+
+def _old_claims(world: World) -> bool:
+    return any(hands.old & ~hands.late for hands in (world.one, world.two))
