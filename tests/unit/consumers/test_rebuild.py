@@ -1,5 +1,7 @@
 """A rebuild can be stopped between any two steps and taken over, and never grants before claims have ended."""
 
+from collections.abc import Callable
+
 import pytest
 
 from consumers.rebuild import Rebuilder, RebuildSettings
@@ -25,10 +27,9 @@ class Rebuild:
         self.clock = VirtualClock()
         self.made = 0
 
-    def worker(self) -> Rebuilder:
-        return Rebuilder(
-            self.epochs, self.control, self.outcomes, self.control.open, lambda: True, self.clock, self.new_id, SETTINGS
-        )
+    def worker(self, restore: Callable[[str], None] | None = None) -> Rebuilder:
+        ports = (self.epochs, self.control, self.outcomes, self.control.open)
+        return Rebuilder(*ports, lambda: True, self.clock, self.new_id, SETTINGS, restore)
 
     def new_id(self) -> str:
         self.made += 1
@@ -131,3 +132,25 @@ def test_marks_that_are_not_reached_are_written_again() -> None:
     rebuild.clock.advance(31)
     worker.step()
     assert rebuild.marked() == ["e1", "e1"]
+
+
+def test_a_snapshot_is_restored_before_the_epoch_is_announced() -> None:
+    rebuild = Rebuild()
+    restored: list[str] = []
+
+    def restore(epoch: str) -> None:
+        assert rebuild.control.records == []
+        restored.append(epoch)
+        if len(restored) == 1:
+            raise Unreachable("Pulsar is gone.")
+        rebuild.epochs.now = FakeEpoch(epoch, 13_000)
+
+    worker = rebuild.worker(restore)
+    worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, restoring=True)
+    with pytest.raises(Unreachable):
+        worker.step()
+    for _ in range(3):
+        worker.step()
+    assert restored == ["e1", "e1"]
+    assert rebuild.epochs.now == FakeEpoch("e1", 0, announced=True, marked=True)
