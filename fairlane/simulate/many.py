@@ -124,11 +124,13 @@ def _batches(seeds: Seeds, processes: int) -> Iterator[list[SeedResult]]:
 
 
 def run_batch(name: str, first: int, last: int) -> list[SeedResult]:
-    """In a process of the pool."""
+    """At most AT_ONCE of the seeds from first on, up to last, which is left out; in this process."""
     gc.disable()  # Searching for cycles among envelopes takes a seventh of the time.
-    found = [_run_seed(name, seed) for seed in range(first, min(last, first + AT_ONCE))]
-    gc.collect()
-    return found
+    try:
+        return [_run_seed(name, seed) for seed in range(first, min(last, first + AT_ONCE))]
+    finally:
+        gc.enable()
+        gc.collect()
 
 
 def _run_seed(name: str, seed: int) -> SeedResult:

@@ -14,10 +14,11 @@ from dispatcher.memory.view import MemoryView
 from dispatcher.ports import FoldResult
 from dispatcher.scheduler import Scheduler
 from dispatcher.tier import TIERS
+from fairlane.cli.main import run as command
 from fairlane.simulate import run as run_module
 from fairlane.simulate.figures import result_of
 from fairlane.simulate.library import check
-from fairlane.simulate.many import run_one
+from fairlane.simulate.many import run_batch, run_one
 from fairlane.simulate.ports import SimCourier
 from fairlane.simulate.result import Result
 from fairlane.simulate.run import Run
@@ -219,3 +220,27 @@ def test_a_seed_that_breaks_the_engine_says_how_to_run_it_again(monkeypatch: pyt
     bad = [one for one in many.run_batch("random", 10, 15) if not one.good]
     assert [(one.seed, one.replay) for one in bad] == [(12, "fairlane simulate random --seed 12")]
     assert "KeyError" in bad[0].failures[0]
+
+
+def test_a_seed_that_violates_an_invariant_says_how_to_run_it_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a batch of many, and on the command line, where the same seed shows the same violation."""
+    real = MemoryLedger.lease
+
+    def lease(self: MemoryLedger, request: LeaseRequest) -> LeaseAnswer:
+        for task in self.view.tasks.values():
+            task.touched.clear()
+        return real(self, request)
+
+    monkeypatch.setattr(MemoryLedger, "lease", lease)
+    bad = [one for one in run_batch("random", 1, 6) if not one.good]
+    assert bad
+    for one in bad:
+        assert one.failures
+        assert one.replay == f"fairlane simulate random --seed {one.seed}"
+    first = bad[0]
+    assert command(first.replay.split()[1:]) == 1
+    told = capsys.readouterr().err
+    assert f"violated: {first.failures[0]}" in told
+    assert f"run it again: {first.replay}" in told
