@@ -11,15 +11,15 @@ MEANINGS = {
     PAUSED: "it was paused",
     HELD: "it waits for its whole audience",
     "channel_paused": "its channel was paused",
-    "tier_share": "other tiers had their shares",
-    "task_weight": "other tasks of its tier had theirs",
-    "app_weight": "other apps had theirs",
-    "task_cap": "its own cap",
-    "cap_total": "the capacity",
+    "tier_share": "the capacity went to other tiers, which had their shares",
+    "task_weight": "the capacity went to other tasks of its tier, by their weights",
+    "app_weight": "the capacity went to other apps, by their weights",
+    "task_cap": "its own cap held it back",
+    "cap_total": "it had its part of the capacity and was sent at that pace",
     "no_worker": "no worker held its lane",
-    "retry_wait": "its targets waited to be tried again",
-    "sending": "it was sent as fast as it could be",
-    UNKNOWN: "not accounted for: being sent, or nobody counted",
+    "retry_wait": "all that was left of it waited to be tried again",
+    "sending": "it was sent as fast as workers asked for it",
+    UNKNOWN: "not counted: being published or on its way, or nobody asked for it",
 }
 """Cause -> what a person is told. `cap:<pool>` is the cap of a pool."""
 
@@ -32,7 +32,19 @@ class Part(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        return f"the cap of {self.cause[4:]}" if self.cause.startswith("cap:") else MEANINGS.get(self.cause, self.cause)
+        """In words."""
+        if self.cause.startswith("cap:"):
+            return f"the cap of {in_words(self.cause[4:])} held it back"
+        return MEANINGS.get(self.cause, self.cause)
+
+
+def in_words(pool: str) -> str:
+    """A pool that has a cap: `channel/push`, `app/shop` or `app_channel/shop/push`."""
+    kind, _, names = pool.partition("/")
+    if kind == "app_channel":
+        app, _, channel = names.partition("/")
+        return f"app {app} on channel {channel}"
+    return f"{kind} {names}"
 
 
 class Why(NamedTuple):

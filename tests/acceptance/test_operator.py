@@ -129,6 +129,28 @@ def test_a_paused_channel_sends_nothing_until_it_is_resumed(fairlane: CommandLin
     assert fairlane("task", "why", "nobody").code == 3
 
 
+def test_why_names_what_holds_a_task_back_as_the_largest_part(fairlane: CommandLine) -> None:
+    assert fairlane("capacity", "set", "100").code == 0
+    assert fairlane("app", "cap", "shop", "10").code == 0
+    expected = {"own-cap": "task_cap", "app-cap": "cap:app/shop", "low-tier": "tier_share"}
+    for task, app, options in (
+        ("own-cap", "news", ("--cap", "10")), ("app-cap", "shop", ()), ("low-tier", "club", ("--tier", "low")),
+        ("high-tier", "club", ("--tier", "high")),
+    ):  # fmt: skip
+        assert submit(fairlane, task, 10_000, *options, app=app).code == 0
+
+    def largest(task: str) -> str:
+        """It is more than half of the task's age."""
+        part = fairlane.data("task", "why", task)["parts"][0]
+        return str(part["cause"]) if part["part"] > 0.5 else ""
+
+    eventually(lambda: {task: largest(task) for task in expected} == expected, 60, "each is held back by its own")
+    told = fairlane("task", "why", "app-cap")
+    assert "the cap of app shop held it back" in told.out
+    assert "fairlane app cap shop RATE" in told.out
+    assert "app-cap is running" in told.err
+
+
 def test_a_dry_run_says_who_is_done_when_and_changes_nothing(fairlane: CommandLine) -> None:
     assert fairlane("capacity", "set", "500").code == 0
     assert submit(fairlane, "up", 20_000, "--tier", "high").code == 0

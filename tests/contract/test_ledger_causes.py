@@ -5,6 +5,7 @@ import pytest
 from dispatcher.lease import LaneKind
 from dispatcher.outcome import RETRY
 from dispatcher.tier import Tier
+from dispatcher.why import Part
 from tests.contract.ledger_crowd import Backlog, add_tasks
 from tests.contract.ledger_worlds import (
     TOPICS,
@@ -44,6 +45,7 @@ def parts(world: World, task: str) -> dict[str, float]:
     counted = world.why(task)
     total = sum(counted.values())
     assert LASTS_MS - 2 * (COUNTED_EVERY_MS + 2 * PERIOD_MS) <= total <= LASTS_MS
+    assert all(Part(cause, ms).meaning != cause for cause, ms in counted.items()), "each is told in words"
     return {cause: ms / total for cause, ms in counted.items()}
 
 

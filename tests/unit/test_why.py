@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.view import Globals, TaskView
-from dispatcher.why import Part, Switch, switches_of, why
+from dispatcher.why import Part, Switch, counted_of, switches_of, why
 from tests.unit.fairlane.test_what_if import SETTINGS, view
 
 CREATED = 1_000_000
@@ -47,7 +47,8 @@ def test_what_the_ledger_counted_is_shown_and_the_rest_is_said_to_be_unknown() -
     counted = {"tier_share": 3_000, "cap:app/shop": 1_000}
     assert at(task(), 10, counted=counted) == {"tier_share": 3_000, "cap:app/shop": 1_000, "unknown": 6_000}
     assert at(task(), 2, counted=counted) == {"tier_share": 1_500, "cap:app/shop": 500}
-    assert Part("cap:app/shop", 1).meaning == "the cap of app/shop"
+    assert Part("cap:app/shop", 1).meaning == "the cap of app shop held it back"
+    assert Part("cap:app_channel/shop/push", 1).meaning == "the cap of app shop on channel push held it back"
 
 
 def test_an_ended_task_has_the_age_it_ended_with() -> None:
@@ -90,3 +91,8 @@ def test_parts_add_up_to_the_age_whatever_was_noted(
     assert found.age_ms == max(0, age_ms)
     assert sum(part.ms for part in found.parts) == found.age_ms
     assert all(part.ms > 0 for part in found.parts)
+
+
+def test_what_the_ledger_counted_as_it_is_kept() -> None:
+    assert counted_of("") == {}
+    assert counted_of("tier_share=3000 cap:app_channel/a=b/c=7") == {"tier_share": 3_000, "cap:app_channel/a=b/c": 7}
