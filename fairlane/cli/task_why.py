@@ -18,7 +18,7 @@ ADVICE = {
     "task_cap": "fairlane task set {id} cap=RATE",
     "cap_total": "fairlane capacity set RATE",
     "no_worker": "more workers: fairlane worker",
-    "retry_wait": "see why sends fail: fairlane task show {id}",
+    "retry_wait": "see why sends fail: fairlane task failures {id}",
     "sending": "more workers, or a quicker channel",
 }
 """Cause -> what makes it less. Of the others nothing does, or nobody knows."""
