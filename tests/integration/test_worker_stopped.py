@@ -1,0 +1,65 @@
+"""A worker that stands still (SIGSTOP) past the use-by of what it has leased, and wakes."""
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from backends.redis_view import open_view
+from dispatcher.view import WorkerBeat
+from fairlane import PushClient, PushTask, Settings
+from tests.integration.provider import Body, provider
+from tests.integration.worker_crew import audience, crew, eventually
+
+TARGETS = 300
+ANSWER_S = 0.02
+
+
+async def slowly(_: Body) -> web.Response:
+    await asyncio.sleep(ANSWER_S)
+    return web.Response()
+
+
+def beat_of(client: PushClient, name: str) -> WorkerBeat:
+    return next(beat for beat in client.workers() if beat.id.startswith(name))
+
+
+@pytest.mark.timeout(240)
+def test_a_worker_stopped_past_its_use_by_sends_nothing_under_the_dead_lease_when_it_wakes(
+    fresh_settings: Settings, tmp_path: Path
+) -> None:
+    with provider() as there, PushClient.connect(fresh_settings) as client:
+        there.answers["slow"] = slowly
+        config = f"""
+[worker.channels]
+slow = "http"
+[channels.slow]
+url = {json.dumps(there.url)}
+concurrency = 1
+"""
+        with crew(fresh_settings, tmp_path, "w1", config=config) as members:
+            push = PushTask(app="slow", tier="high", channel="slow", message={"title": "Hello"}, chunk=1)
+            handle = client.submit(push, audience(TARGETS))
+            eventually(lambda: len(there.posts) > TARGETS // 10, 30, "it is in full swing")
+            members.members["w1"].send_signal(signal.SIGSTOP)
+            under_way = len(there.posts)
+            assert under_way < TARGETS // 2, "the worker holds leases on most of the task"
+            members.join("w2")  # ends claims and folds, as the one that stands still cannot
+            members.await_serving("w2")
+            handle.pause()
+            view = open_view(fresh_settings.redis)
+            eventually(lambda: not view.command("ZCARD", view.keys.claims), 60, "the claims have ended")
+            view.close()
+            at_wake = len(there.posts)
+            members.members["w1"].send_signal(signal.SIGCONT)
+            eventually(lambda: beat_of(client, "w1").state == "serving", 30, "it has woken")
+            eventually(lambda: beat_of(client, "w1").in_flight == 0, 30, "what it held is given up")
+            assert len(there.posts) == at_wake
+            handle.resume()
+            assert handle.wait(60).targets.sent == TARGETS
+            again = Counter(there.targets_of(handle.id, 0)) - Counter(audience(TARGETS))
+            assert len(again) <= 1  # the call that was under way when it was stopped
