@@ -152,7 +152,8 @@ class PulsarLanes:
             return True
         if attachment.held or not attachment.open:
             return False
-        return too_different(attachment.queue, self._budget.affordable_queue(lane, prefetch_targets))
+        queue = self._budget.affordable_queue(lane, prefetch_targets)
+        return too_different(attachment.queue, queue) or (not prefetch_targets and attachment.queue > queue)
 
     def _one_closed(self) -> None:
         with self._all_closed:

@@ -126,7 +126,7 @@ class WorkingSet:
         if info == lane.info:
             lane.info = info
             return False
-        if lane.info.light and not info.light:
+        if lane.info.light != info.light:
             self._port.attach(info, self._prefetch(info))
         lane.info = info
         lane.tier = Tier(info.tier)

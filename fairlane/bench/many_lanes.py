@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dispatcher.task import PushTask
 from dispatcher.tier import TIERS
 from fairlane.bench.latency import PROBES, delivered, probe
-from fairlane.bench.resources import NoTargets, no_targets, rate_of, resident_mib
+from fairlane.bench.resources import NoTargets, cpu_s, no_targets, rate_of, resident_mib
 from fairlane.bench.stage import Stage, stage, targets, wait_for
 from fairlane.settings import Settings
 from producers.handle import TaskHandle
@@ -58,18 +58,28 @@ def settled(handles: list[TaskHandle]) -> tuple[int, int]:
     return sum(count.total - count.pending for count in counts), sum(count.total for count in counts)
 
 
-def drain(scene: Stage, handles: list[TaskHandle]) -> float:
-    """Targets/s of the workers, from the tenth of the targets to the nine tenths: without the start and the end."""
+@dataclass(frozen=True)
+class Drained:
+    """targets_s: of the workers, from the tenth of the targets to the nine tenths, without the start and the end.
+    cpu_us: of both workers, for each target."""
+
+    targets_s: float
+    cpu_us: float
+
+
+def drain(scene: Stage, handles: list[TaskHandle]) -> Drained:
+    """Resumes paused tasks and waits until all of their targets are sent."""
     _, total = settled(handles)
+    workers = pids(scene)
     scene.say(f"{len(handles)} busy lanes with {total:,} targets")
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(TaskHandle.resume, handles))
     wait_for("the first targets", lambda: settled(handles)[0] >= total * 0.1, 120, 0.02)
-    first_s, first = time.monotonic(), settled(handles)[0]
+    first_s, first, before_s = time.monotonic(), settled(handles)[0], sum(map(cpu_s, workers))
     wait_for("nearly all targets", lambda: settled(handles)[0] >= total * 0.9, 300, 0.02)
-    last_s, last = time.monotonic(), settled(handles)[0]
+    last_s, last, after_s = time.monotonic(), settled(handles)[0], sum(map(cpu_s, workers))
     wait_for("all targets", lambda: settled(handles)[0] == total, 300, 0.1)
-    return (last - first) / (last_s - first_s)
+    return Drained((last - first) / (last_s - first_s), (after_s - before_s) / (last - first) * 1e6)
 
 
 def idle_tasks(count: int) -> Iterator[tuple[PushTask, Iterator[str]]]:
@@ -139,9 +149,11 @@ def run(settings: Settings, load: ManyLanes, say: Callable[[str], None]) -> dict
         waits = first_sends(scene, "first_send")
         among = drain(scene, backlog(scene, load, load.seed + 2))
     return {
-        "alone_targets_s": alone,
-        "among_targets_s": among,
-        "ratio": among / alone,
+        "alone_targets_s": alone.targets_s,
+        "among_targets_s": among.targets_s,
+        "ratio": among.targets_s / alone.targets_s,
+        "alone_worker_us": alone.cpu_us,
+        "among_worker_us": among.cpu_us,
         **cost,
         **few,
         **waits,

@@ -29,8 +29,8 @@ class Turns:
 
 
 def submissions(load: Turns) -> Iterator[tuple[PushTask, list[str]]]:
-    """As many targets as the tier sends from the workers' start to the end of the window, and half as many more."""
-    count = round(load.capacity * (SETTLE_S + WINDOW_S) * 1.5 / load.lanes)
+    """Three times what the tier sends from the workers' start to the end of the window: no lane runs dry."""
+    count = round(load.capacity * (SETTLE_S + WINDOW_S) * 3 / load.lanes)
     audience = targets(count, load.seed)
     for number in range(load.lanes):
         task = PushTask(

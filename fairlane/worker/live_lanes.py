@@ -216,12 +216,14 @@ class LiveLanes:
         return Need.BUSY if busy else Need.IDLE
 
     def _weigh(self, known: _Known, *, fresh: bool) -> None:
-        """A lane that turned out to hold much stays heavy: exchanging its queue costs more than it saves."""
+        """A lane that turned out to hold much stays heavy: exchanging its queue costs more than it saves. One of which
+        much was expected, and to which nothing came, must not keep its part of the budget from the others."""
         task = known.task
         coming = 0 if task.sealed or not fresh else task.expected
         much = max(task.pending, coming) > self._settings.light_targets or coming < 0
-        if much and known.info.light:
-            known.info = lane_of(task, light=False)
+        nothing = not (fresh or task.published)
+        if (much and known.info.light) or (nothing and not known.info.light):
+            known.info = lane_of(task, light=not much)
 
     def _look_again(self, known: _Known, now_ms: int) -> None:
         task = known.task

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from dispatcher.control import ControlChange
 from dispatcher.events import LaneReady, LanesChanged
 from dispatcher.lease import LaneKind
@@ -231,3 +233,16 @@ def test_a_lane_that_was_given_up_for_missing_is_attached_again() -> None:
     world.run(within_s=1.0)
     worker.lanes.attach = attach  # type: ignore[method-assign]
     run(world, "t")
+
+
+def test_a_lane_that_holds_little_or_much_after_all_has_its_prefetch_changed() -> None:
+    world = World()
+    lane = world.add_task("t", 10)
+    worker = world.worker()
+    held = LaneInfo(lane, LaneKind.OWN, Tier.HIGH, 1_000, 1, task="t", channel="null")
+    asked = []
+    for light in (False, True, False):
+        worker.inbox.put(LanesChanged([structs.replace(held, light=light)]))
+        world.run(within_s=0.05)
+        asked.append(worker.lanes.prefetch_targets)
+    assert asked[0] == asked[2] > 0 == asked[1]
