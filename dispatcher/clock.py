@@ -32,3 +32,25 @@ class VirtualClock:
         """Moves both clocks forward."""
         self._wall_ms += seconds * 1000
         self._monotonic_s += seconds
+
+
+class ServiceClock:
+    """A process' clocks, whose wall clock follows the one server that all of them ask: Redis' time rules. Until it was
+    first heard, and while it is gone, time goes on from what was known. One thread hears, any may read."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ahead_ms = clock.wall_ms() - clock.monotonic_s() * 1000
+        """Of the wall clock over the monotonic one."""
+
+    def wall_ms(self) -> int:
+        return int(self._ahead_ms + self._clock.monotonic_s() * 1000)
+
+    def monotonic_s(self) -> float:
+        return self._clock.monotonic_s()
+
+    def hear(self, server_ms: int, asked_s: float) -> None:
+        """The server's time in an answer that has just come. asked_s: when it was asked for, on the monotonic clock. It
+        was told some time in between, so within that nothing is put right."""
+        least_ms, most_ms = server_ms - self._clock.monotonic_s() * 1000, server_ms - asked_s * 1000
+        self._ahead_ms = min(max(self._ahead_ms, least_ms), most_ms)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine import EnginePorts
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.errors import InvalidInput
@@ -111,8 +112,9 @@ class Run:
         service, spec = self.service, member.spec
         self.crew.count += 1
         settings = replace(self._settings, worker=member.name)
-        # A process' own clocks: the monotonic one starts anywhere.
-        clock = SimClock(service.agenda, spec.clock_off_s, service.network.random.uniform(0, 1e5))
+        # A process' own clocks: the monotonic one starts anywhere; the wall clock is put right by its first heartbeat.
+        clock = ServiceClock(SimClock(service.agenda, spec.clock_off_s, service.network.random.uniform(0, 1e5)))
+        clock.hear(service.clock.wall_ms(), clock.monotonic_s())
         worker = SimWorker(member, service.agenda, settings, clock, partial(self._ports, clock=clock), self._left)
         self.crew.live[worker.name] = worker
         self.crew.stops.setdefault(worker.name, [])
@@ -183,7 +185,7 @@ class Run:
         """Whether a worker died or stood still since a moment."""
         return any(stop.to_us >= since_us for stop in self.crew.stops[worker])
 
-    def _ports(self, worker: SimWorker, clock: SimClock) -> EnginePorts:
+    def _ports(self, worker: SimWorker, clock: Clock) -> EnginePorts:
         service, network = self.service, self.service.network
         worker.lanes = SimLanes(service.broker, worker.ready, clock, network)
         courier = SimCourier(worker.name, clock, network, self.scenario.channel, service.journal, worker.awake)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from dispatcher.clock import Clock
+from dispatcher.clock import ServiceClock
 from dispatcher.engine_stats import EngineStats
 from dispatcher.errors import Unreachable
 from dispatcher.tier import TIERS, Tier
@@ -26,7 +26,9 @@ STOPPED_KEPT_S = 3_600.0
 class Beats(Protocol):
     """The registry's side. Raises Unreachable."""
 
-    def beat(self, beat: WorkerBeat, kept_s: float) -> int: ...
+    def beat(self, beat: WorkerBeat, kept_s: float) -> int:
+        """Returns Redis' time (ms)."""
+        ...
 
     def workers(self) -> list[WorkerBeat]: ...
 
@@ -44,7 +46,7 @@ class Identity:
 
 
 class Heartbeat:
-    """One thread. state: called at each beat. extra: what else `worker list` shows."""
+    """One thread. state: called at each beat. clock: put right at each beat. extra: what else `worker list` shows."""
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class Heartbeat:
         identity: Identity,
         stats: EngineStats,
         state: Callable[[], str],
-        clock: Clock,
+        clock: ServiceClock,
         extra: Callable[[], dict[str, Any]] = dict,
         period_s: float = 1.0,
     ) -> None:
@@ -86,7 +88,11 @@ class Heartbeat:
 
     def _try_beat(self, kept_s: float) -> None:
         try:
-            self._beats.beat(self._beat("stopped" if kept_s == STOPPED_KEPT_S else self._state()), kept_s)
+            beat, asked_s = (
+                self._beat("stopped" if kept_s == STOPPED_KEPT_S else self._state()),
+                self._clock.monotonic_s(),
+            )
+            self._clock.hear(self._beats.beat(beat, kept_s), asked_s)
             self._count()
         except Unreachable as error:
             _log.debug("no heartbeat: %s", error)

@@ -17,7 +17,7 @@ from consumers.channel_registry import load_channels
 from consumers.courier import ChannelCourier
 from consumers.lanes import LaneSettings, PulsarLanes
 from consumers.prefetch import PrefetchSettings
-from dispatcher.clock import Clock
+from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.events import Drain, Event, LaneReady
@@ -57,7 +57,7 @@ class Worker:
         self.id = worker_id(name)
         self.state = "starting"
         self._settings = settings
-        self._clock = clock
+        self._clock = clock = ServiceClock(clock)
         self._over = threading.Event()
         self._threads = Threads(self._over)
         self._calls = CallTimes()

@@ -57,6 +57,27 @@ def test_the_same_seed_gives_the_same_run_to_the_last_figure() -> None:
     assert texts[0] != texts[2]
 
 
+def test_workers_whose_clocks_are_wrong_by_five_minutes_change_nothing() -> None:
+    """To the last figure: Redis' time rules. With caps, tasks that expire, second attempts, and trouble."""
+    tasks = [{"name": tier, "tier": tier, "targets": 2_000, "chunk": 10} for tier in TIERS]
+    chosen = {
+        "tasks": [*tasks, {"name": "brief", "targets": 9_000, "chunk": 10, "expires_s": 3}],
+        "channels": {"push": {"retry": 0.01}},
+        "caps": {"app": {"app": 900}},
+        "faults": TROUBLE,
+        "claim_ms": 4_000,
+        "until": "done",
+        "duration_s": 120,
+        "expect": [],
+    }
+
+    def told(*clocks_off_s: int) -> str:
+        workers = [{"name": f"w{number}", "clock_off_s": off_s} for number, off_s in enumerate(clocks_off_s)]
+        return json.dumps(play(scenario(**chosen, workers=workers), seed=7).as_dict())
+
+    assert told(300, -300, 0) == told(0, 0, 0)
+
+
 def test_a_service_that_is_right_meets_everything() -> None:
     result = play(scenario())
     assert result.good
