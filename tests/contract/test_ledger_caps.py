@@ -1,11 +1,22 @@
 """Law 6: caps are prepaid; what is granted in any time stays below cap x time + burst, the first second included."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.lease import GivenBack, Status
 from tests.contract.ledger_crowd import Backlog, add_tasks
-from tests.contract.ledger_worlds import World, Worlds, ask_own, capacity, own_lane, request, statuses, task_record
+from tests.contract.ledger_worlds import (
+    World,
+    Worlds,
+    ask_own,
+    capacity,
+    own_lane,
+    request,
+    setting,
+    statuses,
+    task_record,
+)
 
 WINDOW_S = 0.25
 
@@ -52,6 +63,31 @@ def test_a_tasks_cap_is_never_exceeded_and_is_used(worlds: Worlds, envelope: int
     for window_ms in (100, 1_000, 5_000):
         assert crowd.most_in(window_ms) <= cap * window_ms / 1_000 + max(cap * WINDOW_S, 1) + envelope
     assert crowd.sums(0, 6_000).total() >= 0.97 * cap * 6 - envelope
+
+
+@pytest.mark.parametrize("field", ["capacity", "cap:channel:null", "cap:app:shop", "cap:app_channel:shop/null", "task"])
+def test_time_that_comes_twice_is_paid_for_once(world: World, field: str) -> None:
+    """The server's clock steps back by five minutes: what was refilled is not refilled again, and then it goes on."""
+    world.apply(task_record("t", cap=1_000 if field == "task" else 0))
+    if field != "task":
+        world.apply(setting(field, "1000"))
+    granted = iter(range(1, 100))
+
+    def grants() -> int:
+        """Of three calls, 50 ms apart."""
+        found = 0
+        for number in (next(granted) for _ in range(3)):
+            world.advance(50)
+            pieces = statuses(world.ledger.lease(request(number, ask_own("t", 1_000 * number, 900))))
+            found += sum(count for status, count in pieces if status == Status.GRANTED)
+        return found
+
+    for _ in range(4):
+        grants()
+    world.advance(-300_000)
+    assert grants() <= 50
+    world.advance(300_000 - 150)
+    assert 100 <= grants() <= 151
 
 
 def test_without_a_capacity_everything_is_granted(world: World) -> None:
