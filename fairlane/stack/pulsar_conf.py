@@ -41,6 +41,10 @@ BROKER_SETTINGS: dict[str, str] = {
     "dbStorage_readAheadCacheBatchSize": "100",
     "dbStorage_readAheadCacheBatchBytesSize": "2097152",
     "dbStorage_rocksDB_blockCacheSize": "16777216",
+    # By default the bookie reads its files 4 kB at a time: 25 system calls for a batch of large envelopes.
+    "readBufferSizeBytes": "131072",
+    # What was published seconds ago is sent from memory, as long as the cache has room.
+    "managedLedgerCacheEvictionTimeThresholdMillis": "10000",
     "numHttpServerThreads": "8",
     "numExecutorThreadPoolSize": "4",
     "numCacheExecutorThreadPoolSize": "2",

@@ -11,11 +11,13 @@ from fairlane.stack.homes import Home
 from fairlane.stack.java import Java
 from fairlane.stack.ports import HOST
 
-HEAP = ("-Xms128m", "-Xmx768m", "-XX:MaxDirectMemorySize=768m", "-Xss512k")
+HEAP = ("-Xms256m", "-Xmx768m", "-XX:MaxDirectMemorySize=768m", "-Xss512k")
 """Enough for thousands of lanes; below 700 MB resident when idle."""
 GC = (
     "-XX:+UseG1GC",
     "-XX:G1PeriodicGCInterval=15000",  # gives memory back when idle
+    "-XX:InitiatingHeapOccupancyPercent=70",  # 70 MB always live; else it marks without end under load
+    "-XX:-G1UseAdaptiveIHOP",
     "-XX:MinHeapFreeRatio=10",
     "-XX:MaxHeapFreeRatio=30",
     "-XX:ReservedCodeCacheSize=128m",
