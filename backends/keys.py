@@ -17,7 +17,8 @@ class Keys:
 
     @property
     def globals(self) -> str:
-        """Hash: settings of the service (dispatcher.service_settings), and under `pos|` the positions that set them."""
+        """Hash: settings of the service (dispatcher.service_settings), under `pos|` the positions that set them,
+        and under `pauses|` when channels were paused."""
         return f"{self.prefix}:globals"
 
     @property

@@ -208,6 +208,10 @@ class Registry:
         """When it was paused and resumed."""
         return switches_of((self._view.command("HGET", self._keys.task(task), "pauses") or b"").decode())
 
+    def channel_pauses(self, channel: str) -> list[Switch]:
+        """When it was paused and resumed."""
+        return switches_of((self._view.command("HGET", self._keys.globals, f"pauses|{channel}") or b"").decode())
+
     def now_ms(self) -> int:
         """Redis' time."""
         return self._view.now_ms()
@@ -336,7 +340,7 @@ def _control_call(position: str, record: ControlChange) -> Call:
 
 
 def _global_call(position: str, record: GlobalChange) -> Call:
-    return "apply_global", (position, record.field, record.value)
+    return "apply_global", (position, record.field, record.value, record.at_ms)
 
 
 def _finished_call(position: str, record: Finished) -> Call:

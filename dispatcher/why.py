@@ -6,11 +6,12 @@ from typing import NamedTuple
 from dispatcher.view import Globals, TaskView
 
 SCHEDULED, PAUSED, HELD, UNKNOWN = "scheduled", "paused", "held_until_sealed", "unknown"
+CHANNEL_PAUSED = "channel_paused"
 MEANINGS = {
     SCHEDULED: "its start time had not come",
     PAUSED: "it was paused",
     HELD: "it waits for its whole audience",
-    "channel_paused": "its channel was paused",
+    CHANNEL_PAUSED: "its channel was paused",
     "tier_share": "the capacity went to other tiers, which had their shares",
     "task_weight": "the capacity went to other tasks of its tier, by their weights",
     "app_weight": "the capacity went to other apps, by their weights",
@@ -65,6 +66,13 @@ class Switch(NamedTuple):
     paused: bool
 
 
+class Pauses(NamedTuple):
+    """When a task and its channel were paused and resumed, each in order."""
+
+    of_task: Sequence[Switch] = ()
+    of_channel: Sequence[Switch] = ()
+
+
 def switches_of(text: str) -> list[Switch]:
     """From the field that the registry keeps, in the topic's order."""
     entries = (entry.partition("=")[2].split("@") for entry in text.split())
@@ -76,12 +84,12 @@ def counted_of(text: str) -> dict[str, int]:
     return {cause: int(ms) for cause, _, ms in (entry.rpartition("=") for entry in text.split())}
 
 
-def why(task: TaskView, counted: Mapping[str, int], switches: Sequence[Switch], settings: Globals, now_ms: int) -> Why:
+def why(task: TaskView, counted: Mapping[str, int], pauses: Pauses, settings: Globals, now_ms: int) -> Why:
     """counted: ms by cause, as the ledger counts them while it grants. What the registry knows is exact and comes
     first; should all be more than the age (clocks, causes at once), what was counted is cut in proportion."""
     end_ms = max(task.created_ms, task.finished_ms or now_ms)
     age_ms = end_ms - task.created_ms
-    known = {SCHEDULED: _scheduled_ms(task, end_ms), PAUSED: _paused_ms(task, switches, end_ms)}
+    known = {SCHEDULED: _scheduled_ms(task, end_ms), **_paused(task, pauses, end_ms)}
     rest_ms = age_ms - sum(known.values())
     if task.hold_until_sealed and not task.sealed and not task.ended:
         known[HELD], rest_ms = rest_ms, 0
@@ -102,16 +110,35 @@ def _scheduled_ms(task: TaskView, end_ms: int) -> int:
     return max(0, min(task.start_ms, end_ms) - task.created_ms)
 
 
-def _paused_ms(task: TaskView, switches: Sequence[Switch], end_ms: int) -> int:
-    """Pauses since the start; one that was not resumed lasts until the end."""
-    begin_ms, total, since = max(task.created_ms, task.start_ms), 0, -1
+def _paused(task: TaskView, pauses: Pauses, end_ms: int) -> dict[str, int]:
+    """ms since the start in which the task was paused, and in which only its channel was."""
+    begin_ms = min(max(task.created_ms, task.start_ms), end_ms)
+    own, channel = (_spans(switches, begin_ms, end_ms) for switches in pauses)
+    own_ms = _covered_ms(own, begin_ms)
+    return {PAUSED: own_ms, CHANNEL_PAUSED: _covered_ms(own + channel, begin_ms) - own_ms}
+
+
+def _spans(switches: Sequence[Switch], begin_ms: int, end_ms: int) -> list[tuple[int, int]]:
+    """From each pause to its resume, as far as they lie between begin and end; one that was not resumed lasts until the
+    end."""
+    spans: list[tuple[int, int]] = []
+    since: int | None = None
     for at_ms, paused in [*switches, Switch(end_ms, False)]:
-        if paused and since < 0:
+        if paused and since is None:
             since = at_ms
-        elif not paused and since >= 0:
-            total += max(0, min(at_ms, end_ms) - max(since, begin_ms))
-            since = -1
-    return min(total, max(0, end_ms - begin_ms))
+        elif not paused and since is not None:
+            spans.append((max(since, begin_ms), min(at_ms, end_ms)))
+            since = None
+    return spans
+
+
+def _covered_ms(spans: Sequence[tuple[int, int]], begin_ms: int) -> int:
+    """Time in any of the spans."""
+    total, until = 0, begin_ms
+    for first, last in sorted(spans):
+        total += max(0, last - max(first, until))
+        until = max(until, last)
+    return total
 
 
 def _now(task: TaskView, settings: Globals) -> str:
@@ -120,5 +147,5 @@ def _now(task: TaskView, settings: Globals) -> str:
     if task.state in (SCHEDULED, PAUSED):
         return task.state
     if task.channel in settings.paused_channels:
-        return "channel_paused"
+        return CHANNEL_PAUSED
     return HELD if task.hold_until_sealed and not task.sealed else ""

@@ -13,7 +13,7 @@ from dispatcher.errors import InvalidInput
 from dispatcher.service_settings import Cap
 from dispatcher.task import PushTask, Target
 from dispatcher.view import STATES, Globals, TaskView, WorkerBeat, globals_of
-from dispatcher.why import Why, why
+from dispatcher.why import Pauses, Why, why
 from producers.aio import AsyncProxy
 from producers.connection import Connection, ConnectionSettings
 from producers.controls import Cancelled, Controls, Edit
@@ -148,7 +148,8 @@ class PushClient:
         """Where the task's time went: causes in ms that add up to its age. Raises as `task`."""
         registry = self._connection.registry
         view = self._connection.known_tasks.task(id)
-        return why(view, registry.why(id), registry.pauses(id), registry.globals(), registry.now_ms())
+        pauses = Pauses(registry.pauses(id), registry.channel_pauses(view.channel))
+        return why(view, registry.why(id), pauses, registry.globals(), registry.now_ms())
 
     def edit_message(self, id: str, message: Mapping[str, JsonValue] | str) -> Edit:  # noqa: A002
         """Another message for all targets of a task that are not sent yet; says which edit of it this is. As

@@ -12,7 +12,7 @@
 local task, position, field, value = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local key = task_key(task)
 
-if field == 'paused' then note_pause(task, position, value, ARGV[5]) end
+if field == 'paused' then note_pause(key, 'pauses', position, value, ARGV[5]) end
 if field == 'cancelled' and value ~= '1' then return 0 end
 local read = redis.call('HGET', key, field .. '_pos')
 if read and read >= position then return 0 end

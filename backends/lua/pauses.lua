@@ -3,16 +3,16 @@
 
 local MOST_PAUSES = 100
 
--- Notes when a task was paused or resumed, in a field of its hash: `<position>=<1 or 0>@<ms>`, separated by spaces, in
--- the order of the topic whatever the order in which they are applied; of very many the last.
-local function note_pause(task, position, value, at_ms)
-  local key, entry = task_key(task), position .. '=' .. value .. '@' .. at_ms
+-- Notes when a task or a channel was paused or resumed, in a field of a hash: `<position>=<1 or 0>@<ms>`, separated by
+-- spaces, in the order of the topic whatever the order in which they are applied; of very many the last.
+local function note_pause(key, field, position, value, at_ms)
+  local entry = position .. '=' .. value .. '@' .. at_ms
   local noted = {}
-  for other in string.gmatch(redis.call('HGET', key, 'pauses') or '', '%S+') do
+  for other in string.gmatch(redis.call('HGET', key, field) or '', '%S+') do
     if other == entry then return end
     noted[#noted + 1] = other
   end
   noted[#noted + 1] = entry
   table.sort(noted)
-  redis.call('HSET', key, 'pauses', table.concat(noted, ' ', math.max(1, #noted - MOST_PAUSES + 1)))
+  redis.call('HSET', key, field, table.concat(noted, ' ', math.max(1, #noted - MOST_PAUSES + 1)))
 end

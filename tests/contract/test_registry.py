@@ -481,6 +481,14 @@ def test_pauses_are_known_in_the_order_of_the_topic(registry: Registry) -> None:
     assert registry.pauses("t2") == []
 
 
+def test_pauses_of_a_channel_are_known(registry: Registry) -> None:
+    for at, value in ((3, "0"), (1, "1"), (4, "1"), (1, "1")):
+        registry.apply(position(at), GlobalChange(FORMAT, "channel_paused:sms", value, at))
+    assert registry.channel_pauses("sms") == [Switch(1, True), Switch(3, False), Switch(4, True)]
+    assert registry.channel_pauses("push") == []
+    assert registry.globals().paused_channels == frozenset({"sms"})
+
+
 def test_of_very_many_pauses_the_last_are_known(registry: Registry) -> None:
     registry.apply(position(1), task_record())
     changes = [ControlChange(FORMAT, "t1", "paused", str(number % 2), number) for number in range(2, 250)]

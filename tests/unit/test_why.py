@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.view import Globals, TaskView
-from dispatcher.why import Part, Switch, counted_of, switches_of, why
+from dispatcher.why import Part, Pauses, Switch, counted_of, switches_of, why
 from tests.unit.fairlane.test_what_if import SETTINGS, view
 
 CREATED = 1_000_000
@@ -13,7 +13,7 @@ CREATED = 1_000_000
 
 def at(task: TaskView, seconds: float, *switches: Switch, counted: dict[str, int] | None = None) -> dict[str, int]:
     """ms by cause, so many seconds after the task was accepted."""
-    found = why(task, counted or {}, switches, SETTINGS, CREATED + round(seconds * 1000))
+    found = why(task, counted or {}, Pauses(switches), SETTINGS, CREATED + round(seconds * 1000))
     return dict(found.parts)
 
 
@@ -29,11 +29,21 @@ def task(**fields: object) -> TaskView:
     return view("t", created_ms=CREATED, **fields)  # type: ignore[arg-type]
 
 
+switches = st.lists(st.builds(Switch, st.integers(0, 2 * CREATED), st.booleans()))
+
+
 def test_the_registry_knows_of_start_times_and_pauses() -> None:
     late = task(start_ms=CREATED + 5_000)
     assert at(late, 3) == {"scheduled": 3_000}
     assert at(late, 12, pause(2), resume(7), pause(9)) == {"scheduled": 5_000, "paused": 5_000, "unknown": 2_000}
     assert at(task(), 4, pause(1), pause(2), resume(3), resume(3.5)) == {"paused": 2_000, "unknown": 2_000}
+
+
+def test_while_the_task_is_paused_its_channel_holds_nothing_back() -> None:
+    pauses = Pauses([pause(1), resume(3), pause(6), resume(7)], [pause(-5), resume(2), pause(4), resume(8)])
+    found = why(task(), {"sending": 1_000}, pauses, SETTINGS, CREATED + 9_000)
+    assert dict(found.parts) == {"paused": 3_000, "channel_paused": 4_000, "sending": 1_000, "unknown": 1_000}
+    assert dict(why(task(), {}, Pauses((), [pause(2)]), SETTINGS, CREATED + 9_000).parts)["channel_paused"] == 7_000
 
 
 def test_a_task_that_waits_for_its_audience() -> None:
@@ -52,7 +62,7 @@ def test_what_the_ledger_counted_is_shown_and_the_rest_is_said_to_be_unknown() -
 
 
 def test_an_ended_task_has_the_age_it_ended_with() -> None:
-    found = why(task(finished_ms=CREATED + 2_000), {"sending": 2_000}, [], SETTINGS, CREATED + 90_000)
+    found = why(task(finished_ms=CREATED + 2_000), {"sending": 2_000}, Pauses(), SETTINGS, CREATED + 90_000)
     assert (found.age_ms, found.parts, found.now) == (2_000, [Part("sending", 2_000)], "")
 
 
@@ -67,7 +77,7 @@ def test_an_ended_task_has_the_age_it_ended_with() -> None:
     ],
 )
 def test_what_holds_it_back_now(fields: dict[str, object], settings: Globals, now: str) -> None:
-    assert why(task(**fields), {}, [], settings, CREATED + 1).now == now
+    assert why(task(**fields), {}, Pauses(), settings, CREATED + 1).now == now
 
 
 def test_pauses_as_they_are_kept() -> None:
@@ -76,17 +86,17 @@ def test_pauses_as_they_are_kept() -> None:
 
 
 @given(
-    st.lists(st.builds(Switch, st.integers(0, 2 * CREATED), st.booleans())),
+    st.builds(Pauses, switches, switches),
     st.dictionaries(st.sampled_from(["tier_share", "task_cap", "paused", "cap:x"]), st.integers(-5, 10**7)),
     st.integers(0, 2 * CREATED),
     st.integers(-CREATED, CREATED),
     st.booleans(),
 )
 def test_parts_add_up_to_the_age_whatever_was_noted(
-    switches: list[Switch], counted: dict[str, int], start_ms: int, age_ms: int, held: bool
+    pauses: Pauses, counted: dict[str, int], start_ms: int, age_ms: int, held: bool
 ) -> None:
     found = why(
-        task(start_ms=start_ms, hold_until_sealed=held, sealed=not held), counted, switches, SETTINGS, CREATED + age_ms
+        task(start_ms=start_ms, hold_until_sealed=held, sealed=not held), counted, pauses, SETTINGS, CREATED + age_ms
     )
     assert found.age_ms == max(0, age_ms)
     assert sum(part.ms for part in found.parts) == found.age_ms
