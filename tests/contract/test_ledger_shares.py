@@ -173,3 +173,34 @@ def test_one_that_had_the_tier_alone_does_not_pay_for_it(worlds: Worlds) -> None
     crowd.run_until(8_000)
     after = crowd.sums(5_500, 8_000)
     assert after["high0"] == pytest.approx(after["high1"], rel=0.05)
+
+
+def test_weights_as_large_as_may_be_are_shared_to_the_last_part(worlds: Worlds) -> None:
+    """A target then moves a lane's time by a unit or two: what a division leaves over counts."""
+    world = worlds()
+    tasks = add_tasks(world, {"high": 2})["high"]
+    for task, weight in zip(tasks, (1_000_000, 600_000), strict=True):
+        world.apply(change(task, "weight", str(weight)))
+    world.apply(capacity(30))
+    crowd = Backlog(world, {"a": tasks}, {"a": 20}, ask_targets=20)
+    crowd.run_until(21_000)
+    granted = crowd.sums(1_000, 21_000)
+    assert granted["high1"] / granted.total() == pytest.approx(6 / 16, abs=0.02)
+
+
+def test_a_lane_that_left_ahead_of_its_tier_is_owed_nothing_when_it_comes_back_behind_it(worlds: Worlds) -> None:
+    """One envelope puts a light lane two seconds ahead. It is away for twenty."""
+    world = worlds()
+    tasks = add_tasks(world, {"high": 2})["high"]
+    world.apply(change("high1", "weight", "5"))
+    world.apply(capacity(CAPACITY))
+    crowd = Backlog(world, {"a": tasks}, {"a": 50}, size=20)
+    while not crowd.sums(0, 60_000)["high1"]:
+        crowd.run_until((crowd.grants[-1].at_ms if crowd.grants else 0) + 100)
+    left_ms = crowd.grants[-1].at_ms
+    crowd.left["high1"] = 0
+    crowd.run_until(left_ms + 20_000)
+    crowd.left["high1"] = 1 << 40
+    crowd.run_until(left_ms + 28_000)
+    fair = 8 * CAPACITY * 5 / 1_005
+    assert crowd.sums(left_ms + 20_000, left_ms + 28_000)["high1"] == pytest.approx(fair, abs=40)
