@@ -37,7 +37,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(14_400 if IS_DEEP else 900)]
 @pytest.fixture(scope="module")
 def result(request: pytest.FixtureRequest) -> Iterator[Result]:
     """All that are asked for under way, two at a time."""
-    asked = [item for item in request.session.items if isinstance(item, pytest.Function) and request.node in item.iter_parents()]
+    items = [item for item in request.session.items if request.node in item.iter_parents()]
+    asked: list[Variant] = [item.callspec.params["variant"] for item in items if isinstance(item, pytest.Function)]  # type: ignore[misc]
     pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
     found = {variant: pool.submit(explore, variant) for variant in asked}
     yield lambda variant: found[variant].result()

@@ -216,9 +216,16 @@ class LiveWorker:
             parts: list[Stretch] = [*lane.waiting, *lane.asked]
             parts += [part for credit in lane.credit.values() for part in credit.queue]
             found += [delivery for part in parts for delivery in part.deliveries]
+        found += [delivery for part in self._held() for delivery in part.deliveries]
         found += [delivery for call in self.ports.calls for delivery in call.batch.deliveries]
         found += [delivery for receipt in self._receipts() for delivery in receipt.job.acks]
         return list({id(delivery): delivery for delivery in found}.values())
+
+    def _held(self) -> list[Stretch]:
+        """What waits for a timer."""
+        calls = [call for _, _, call in sorted(self.engine._timers._heap, key=lambda entry: entry[:2])]
+        cells = [cell.cell_contents for call in calls for cell in getattr(call, "__closure__", None) or ()]
+        return [part for part in cells if isinstance(part, Stretch)]
 
     def _receipts(self) -> list[Any]:
         return list(self.engine._settling._receipts.values())
