@@ -31,17 +31,17 @@ def on(server: RedisServer, settings: Settings) -> Settings:
     return settings.model_copy(update={"redis": settings.redis.model_copy(update={"url": server.url})})
 
 
-def most_in_a_second(members: Crew, after_s: float) -> int:
-    """Targets delivered in the fullest second from a (wall) time on, by the times in the log."""
+def check_rate(members: Crew, after_s: float) -> None:
+    """In no 3 s from a (wall) time on was more delivered than the capacity lets through, by the times in the log. (What
+    was granted in one second may be delivered in less: a busy machine holds it up and lets it go at once.)"""
     sent = sorted((at_s, targets) for at_s, _, targets in delivered_at_s(members) if at_s >= after_s)
-    most = start = inside = 0
+    start = inside = 0
     for at_s, targets in sent:
         inside += targets
-        while sent[start][0] <= at_s - 1.0:
+        while sent[start][0] <= at_s - 3.0:
             inside -= sent[start][1]
             start += 1
-        most = max(most, inside)
-    return most
+        assert inside <= 3.75 * CAPACITY, f"{inside} targets within 3 s, {at_s - after_s:.1f} s after Redis went"
 
 
 def write_control(settings: Settings, task: str, field: str, value: str) -> None:
@@ -64,7 +64,7 @@ def test_with_redis_gone_for_half_a_minute_workers_go_on_within_the_capacity(
         with crew(settings, tmp_path / "crew", "w1", "w2") as members, PushClient.connect(settings) as client:
             client.set_capacity(CAPACITY)
             going = client.submit(push(), audience(24_000, "g"))
-            stopped = client.submit(push(), audience(24_000, "s"))
+            stopped = client.submit(push(), audience(8_000, "s"))
             eventually(lambda: going.progress().targets.sent > 2_400, 60, "it is in full swing")
             server.kill()
             gone_s = time.time()
@@ -76,14 +76,14 @@ def test_with_redis_gone_for_half_a_minute_workers_go_on_within_the_capacity(
             eventually(lambda: time.time() > gone_s + 30.0, 40, "Redis was gone for 30 s")
             late = [at_s for at_s, task, _ in delivered_at_s(members) if task == stopped.id and at_s > paused_s]
             assert not late
-            assert most_in_a_second(members, gone_s) <= 1.25 * CAPACITY + 30
+            check_rate(members, gone_s)
             with redis_server.running(binary, *durable, port=server.port):
                 assert going.wait(120).targets.sent == 24_000
-                assert most_in_a_second(members, gone_s) <= 1.25 * CAPACITY + 30
+                check_rate(members, gone_s)
                 assert set(members.targets(going.id)) == set(audience(24_000, "g"))
                 assert stopped.progress().state == "paused"
                 stopped.resume()
-                assert stopped.wait(120).targets.sent == 24_000
+                assert stopped.wait(120).targets.sent == 8_000
                 delivered = members.targets(going.id) + members.targets(stopped.id)
                 assert sum(delivered.values()) - len(delivered) <= CAPACITY  # repeats: of calls in the grace only
 
