@@ -12,6 +12,7 @@ from tests.acceptance.conftest import CommandLine
 PROMISED = {
     *("stack up", "stack down", "stack status", "provision", "doctor", "demo", "bench throughput", "bench shares"),
     *("bench latency", "bench fairness", "config show", "registry rebuild", "registry status", "worker", "worker list"),
+    *("registry snapshot", "bench rebuild"),
     *(f"task {name}" for name in ("submit", "list", "show", "wait", "failures", "pause", "resume", "cancel", "set")),
     *("tier show", "tier set", "tier sharing", "capacity show", "capacity set", "top", "signals", "task why"),
     *(f"channel {name}" for name in ("list", "show", "cap", "pause", "resume")),
