@@ -182,10 +182,14 @@ class Pool:
 
     def charge(self, lane: str, tier: str, weight: int, targets: int) -> None:
         """Takes what was granted. The bucket may go below zero by less than one envelope. The tier's time moves on by
-        its part of it; all of it where the lane draws what its peers leave, so that it does not owe them for that."""
+        its part of it; before that, where the lane draws what its peers leave, so far that the lane is ahead by a
+        window only: for that it does not owe them. (By all that such a lane draws the tier's time must not move: with
+        envelopes larger than windows those behind would lose their turn for one late call.)"""
         share, entry = self.tiers[tier], self.lanes[lane]
         entry.spare = entry.time > share.time + share.window
-        among = weight if entry.spare else max(share.busy, weight)
+        if entry.spare:
+            share.time = entry.time - share.window
+        among = max(share.busy, weight)
         share.bucket -= targets * UNIT
         ahead, entry.carry = divmod(targets * UNIT + entry.carry, weight)
         entry.time += ahead

@@ -85,10 +85,14 @@ local function quantum_of(pool, tier, weight)
   return div(portion(share.depth, weight, math.max(share.busy, weight)), QUANTA)
 end
 
+-- The tier's time moves on by its part of what is granted; before that, where the lane draws what its peers leave, so
+-- far that the lane is ahead by a window only: for that it does not owe them. (By all that such a lane draws the tier's
+-- time must not move: with envelopes larger than windows those behind would lose their turn for one late call.)
 local function charge_pool(pool, lane, tier, weight, targets)
   local share, entry, amount = pool.tiers[tier], pool.lanes[lane], targets * UNIT
   entry.spare = entry.time > share.time + window_of(share)
-  local among = entry.spare and weight or math.max(share.busy, weight)
+  if entry.spare then share.time = entry.time - window_of(share) end
+  local among = math.max(share.busy, weight)
   share.bucket = share.bucket - amount
   local ahead = div(amount + entry.carry, weight)
   entry.carry = amount + entry.carry - ahead * weight

@@ -15,25 +15,39 @@ class Rotation:
     The demand of the others is announced every second, and at once for those that were let go of."""
 
     def __init__(
-        self, world: World, tasks: list[str], *, hold: int, hold_ms: int, size: int, period_ms: int = 100
+        self,
+        world: World,
+        tasks: list[str],
+        *,
+        hold: int,
+        hold_ms: int,
+        size: int,
+        period_ms: int = 100,
+        worker: str = "w",
     ) -> None:
         self.world, self.tasks, self.hold, self.hold_ms, self.size = world, tasks, hold, hold_ms, size
-        self.period_ms = period_ms
+        self.period_ms, self.worker = period_ms, worker
         self.granted: Counter[str] = Counter()
         self._next: Counter[str] = Counter()
         self._number = 0
-        self._now_ms = 0
+        self._now_ms = self._rotate_ms = 0
         self._held: list[str] = []
         self._announced_ms: dict[str, int] = {}
 
     def run(self, for_ms: int) -> None:
         until_ms = self._now_ms + for_ms
         while self._now_ms < until_ms:
-            if self._now_ms % self.hold_ms == 0:
-                self._rotate()
-            self._call()
+            self.step(self._now_ms)
             self.world.advance(self.period_ms)
             self._now_ms += self.period_ms
+
+    def step(self, now_ms: int) -> None:
+        """One call, and before it a new working set if it is time for one."""
+        self._now_ms = now_ms
+        if now_ms >= self._rotate_ms:
+            self._rotate_ms = now_ms + self.hold_ms
+            self._rotate()
+        self._call()
 
     def _rotate(self) -> None:
         for task in self._held:
@@ -49,7 +63,7 @@ class Rotation:
         self._number += 1
         asks = [self._wanting(task) for task in self._held]
         asks += [ask(own_lane(task), demand=1_000, waiting=True) for task in due]
-        asked = request(self._number, *asks, demand_ms=DEMAND_MS, waiting_ms=WAITING_MS)
+        asked = request(self._number, *asks, demand_ms=DEMAND_MS, waiting_ms=WAITING_MS, worker=self.worker)
         answer = self.world.ledger.lease(asked)
         for task, wants in zip(self._held, answer.lanes, strict=False):
             count = sum(piece.count for piece in wants[0] if piece.status == Status.GRANTED)

@@ -1,5 +1,7 @@
 """Lanes with backlog that nobody holds keep their place, and give their tier its part."""
 
+from random import Random
+
 import pytest
 
 from dispatcher.lease import LaneAsk, Status
@@ -41,6 +43,26 @@ def test_lanes_share_while_a_few_of_them_are_held(worlds: Worlds) -> None:
     rotation.run(24_000)
     assert rotation.granted.total() >= 0.98 * 24 * CAPACITY
     assert jain([rotation.granted[task] for task in tasks]) >= 0.95
+
+
+def test_calls_that_come_late_cost_no_lane_its_turn() -> None:
+    """A bucket stands half full when two workers are late, and those ahead draw then; for that nobody may be forgotten
+    what he lacks."""
+    world, chance = MemoryWorld(), Random(6)
+    tasks = add_tasks(world, {"high": 600})["high"]
+    world.apply(capacity(CAPACITY))
+    halves = {"a": tasks[::2], "b": tasks[1::2]}
+    workers = [Rotation(world, half, hold=200, hold_ms=2_000, size=20, worker=name) for name, half in halves.items()]
+    due_ms = dict.fromkeys(workers, 0)
+    for now_ms in range(0, 30_000, 10):
+        for worker in workers:
+            if due_ms[worker] <= now_ms:
+                worker.step(now_ms)
+                due_ms[worker] = now_ms + chance.randint(100, 250)
+        world.advance(10)
+    granted = workers[0].granted + workers[1].granted
+    assert granted.total() >= 0.97 * 30 * CAPACITY
+    assert jain([granted[task] for task in tasks]) >= 0.95
 
 
 def test_the_time_in_which_nobody_held_a_lane_is_owed(worlds: Worlds) -> None:
