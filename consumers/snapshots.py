@@ -33,8 +33,10 @@ _log = logging.getLogger(__name__)
 _READ, _READ_S = 16, 1.0
 _CONTROL_READ_S = 30.0
 """How long the control topic's fold may take to its end before a snapshot is put off."""
-_TRIES = 3
-"""How often a snapshot is tried whose topic does not answer, before it is passed over."""
+_TRIES = 5
+"""How often a snapshot (or the list of them) is tried that does not answer, before it is passed over. A second lies
+between two tries, and nothing is granted for 13 s anyway."""
+_LIST = ""
 
 
 class View(Protocol):
@@ -241,13 +243,25 @@ class Restorer:
 
     def restore(self, epoch: str) -> None:
         """Puts it into the view of an epoch that waits for it. Raises Unreachable: it may then be done again."""
-        numbers = self._shelf.numbers()
+        numbers = self._numbers()
         who = self._view.begin(epoch)
         if who and not any(self._restored(number, who) for number in numbers if self._failures[number] < _TRIES):
             if numbers:
                 words = "none of %d snapshots can be used: control and outcome topics are read from their beginnings"
                 _log.warning(words, len(numbers))
             self._view.finish(who, None)
+        self._failures.clear()
+
+    def _numbers(self) -> list[str]:
+        """None, if they cannot be listed: a view can be made without them."""
+        try:
+            return self._shelf.numbers()
+        except FairlaneError as error:
+            self._failures[_LIST] += 1
+            if isinstance(error, Unreachable) and self._failures[_LIST] < _TRIES:
+                raise
+            _log.warning("snapshots cannot be listed, so the topics are read from their beginnings: %s", error)
+            return []
 
     def _restored(self, number: str, who: str) -> bool:
         """False: it cannot be used."""

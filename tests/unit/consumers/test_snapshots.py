@@ -11,7 +11,7 @@ from backends.topic_reader import Record as Stored
 from consumers.snapshots import Restorer, SnapshotSettings, Snapshotter
 from dispatcher.clock import VirtualClock
 from dispatcher.control import ControlRecord, EpochStarted
-from dispatcher.errors import NotFound, Unreachable
+from dispatcher.errors import FairlaneError, NotFound, Refused, Unreachable
 from dispatcher.snapshot import Cursors, Part, Record, SettingsPart, TaskPart, encode
 from tests.unit.consumers.fakes import ControlTopic, control_records, eventually, running
 
@@ -66,8 +66,11 @@ class FakeShelf:
         self.stored: dict[str, list[bytes]] = {}
         self.gone: set[str] = set()
         self.broken: set[str] = set()
+        self.unlisted: FairlaneError | None = None
 
     def numbers(self) -> list[str]:
+        if self.unlisted:
+            raise self.unlisted
         return sorted(self.stored, reverse=True)
 
     def create(self, number: str) -> "FakeWriter":
@@ -237,13 +240,29 @@ def test_one_that_does_not_answer_is_tried_again_and_then_passed_over() -> None:
     world = Snapshots()
     whole, broken = world.take(), world.take()
     world.shelf.broken.add(broken)
-    for _ in range(3):
+    for _ in range(5):
         with pytest.raises(Unreachable):
             world.restorer.restore("e")
     assert not world.view.finished
     world.restorer.restore("e")
     assert world.view.finished == [("e", Cursors("", ["o1"]))]
     assert whole in world.shelf.stored
+
+
+def test_where_they_cannot_be_listed_everything_is_read(caplog: pytest.LogCaptureFixture) -> None:
+    world = Snapshots()
+    world.take()
+    world.shelf.unlisted = Unreachable("The broker's REST interface does not answer.")
+    for _ in range(4):
+        with pytest.raises(Unreachable):
+            world.restorer.restore("e")
+    assert not world.view.finished
+    world.restorer.restore("e")
+    assert world.view.finished == [("e", None)]
+    assert "snapshots cannot be listed" in caplog.text
+    world.shelf.unlisted = Refused("The token lacks a right.")
+    world.restorer.restore("e")
+    assert world.view.finished == [("e", None)] * 2
 
 
 def test_a_view_that_is_another_by_now_is_left_alone() -> None:
