@@ -57,7 +57,7 @@ class Call:
     """Pieces, of one tier, that go to the channel together. It is settled once: by the channel's answer, its failure,
     the timeout, the use-by (late: the earliest had passed when the call's turn came)."""
 
-    __slots__ = ("envelopes", "late", "pieces", "settled", "task", "timer", "use_by_s")
+    __slots__ = ("envelopes", "late", "pieces", "quick", "settled", "task", "timer", "use_by_s")
 
     def __init__(self, pieces: list[_Piece]) -> None:
         self.pieces = pieces
@@ -65,8 +65,13 @@ class Call:
         self.use_by_s = min(piece.parcel.batch.use_by_s for piece in pieces)
         self.settled = False
         self.late = False
+        self.quick = True
         self.task: asyncio.Task[Sequence[Report]] | None = None
         self.timer: asyncio.TimerHandle | None = None
+
+    def waits(self) -> None:
+        """The channel has let others go on before it was through."""
+        self.quick = False
 
 
 class ChannelQueue:
@@ -84,13 +89,16 @@ class ChannelQueue:
         self._idle = asyncio.Event()
         self._idle.set()
         self._ended = False
+        self._quick = False
+        """The last call was over as soon as it was begun."""
 
     @property
     def in_flight(self) -> InFlight:
         return InFlight(len(self._running), len(self._waiting), self._targets)
 
     def put(self, batch: Batch, sent: Sent) -> None:
-        """Cuts the batch into calls."""
+        """Cuts the batch into calls. If calls take time they begin here, side by side; if they are over at once it would
+        only cost more to have many, and `start` begins them."""
         envelopes = [delivery.envelope for delivery in batch.deliveries]
         starts = range(0, len(envelopes), self.call_limit)
         parcel = _Parcel(batch, sent, len(starts))
@@ -100,6 +108,11 @@ class ChannelQueue:
         self._targets += batch.targets
         self._idle.clear()
         self._waiting.extend(_Piece(parcel, start, envelopes[start : start + self.call_limit]) for start in starts)
+        if not self._quick:
+            self._start_calls()
+
+    def start(self) -> None:
+        """Begins what was put and could not be joined before."""
         self._start_calls()
 
     async def idle(self, deadline_s: float) -> bool:
@@ -135,32 +148,43 @@ class ChannelQueue:
             call.task.add_done_callback(partial(self._over, call))
 
     def _next_pieces(self) -> list[_Piece]:
-        """What waits at the front and may go in one call: of one tier, within the channel's limit, not late.
+        """What waits at the front and may go in one call: of one tier, within the channel's limit, not late. Others are
+        passed over only where calls take no time.
 
         A call costs a task and a timer, some 60 us; an envelope alone in each would spend more on these than on itself.
         """
         pieces: list[_Piece] = []
+        passed: list[_Piece] = []
         room, tier, now_s = self.call_limit, self._waiting[0].parcel.batch.tier, self._clock.monotonic_s()
-        while self._waiting and len(self._waiting[0].envelopes) <= room and self._waiting[0].parcel.batch.tier == tier:
+        while self._waiting and len(self._waiting[0].envelopes) <= room:
             piece = self._waiting.popleft()
-            if now_s >= piece.parcel.batch.use_by_s:
+            if piece.parcel.batch.tier != tier:
+                passed.append(piece)
+                if not self._quick:
+                    break
+            elif now_s >= piece.parcel.batch.use_by_s:
                 self._settle_piece(piece, None)
             else:
                 pieces.append(piece)
                 room -= len(piece.envelopes)
+        self._waiting.extendleft(reversed(passed))
         return pieces
 
     async def _deliver(self, call: Call) -> Sequence[Report]:
         if self._clock.monotonic_s() >= call.use_by_s:
             call.late = True
             return []
-        return await self.channel.deliver(call.envelopes, call.pieces[0].parcel.batch.tier)
+        turn = self._loop.call_soon(call.waits)
+        reports = await self.channel.deliver(call.envelopes, call.pieces[0].parcel.batch.tier)
+        turn.cancel()
+        return reports
 
     def _over(self, call: Call, _task: object) -> None:
         """The channel has answered or failed, maybe too late for its word to count."""
         if call.timer is not None:
             call.timer.cancel()
         self._running.discard(call)
+        self._quick = call.quick and not call.late
         reports = self._reports(call)
         if not call.settled:
             self._settle(call, reports)

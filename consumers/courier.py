@@ -109,6 +109,8 @@ class ChannelCourier:
                 )
             else:
                 queue.put(batch, sent)
+        for queue in self._queues.values():
+            queue.start()
 
     async def _open(self) -> None:
         for name, queue in self._queues.items():

@@ -241,6 +241,37 @@ def test_a_channel_this_worker_does_not_have_means_retry() -> None:
     assert "no channel named 'pigeon'" in reason
 
 
+def calls_for(channel: Channel, *batches: Batch) -> list[tuple[list[int], str]]:
+    """The channel's calls for batches that come all at once, after a first one."""
+    with office(channel) as at:
+        at.send(batch([envelope(99)], tier="high"))
+        at.reported()
+        hold = threading.Event()
+        at.courier._loop.call_soon_threadsafe(hold.wait, TIMEOUT_S)
+        for one in batches:
+            at.send(one)
+        hold.set()
+        for _ in batches:
+            at.reported()
+    return channel.calls[1:]
+
+
+def test_a_channel_that_is_through_at_once_gets_what_came_together_in_one_call_a_tier() -> None:
+    tiers = ["high", "low", "high", "high", "low"]
+    calls = calls_for(Channel(batch_limit=10), *(batch([envelope(n)], tier=tier) for n, tier in enumerate(tiers)))
+    assert calls == [([0, 2, 3], "high"), ([1, 4], "low")]
+
+
+def test_a_channel_that_takes_its_time_gets_its_calls_side_by_side() -> None:
+    class Slow(Channel):
+        async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+            await asyncio.sleep(0.001)
+            return await super().deliver(envelopes, tier)
+
+    calls = calls_for(Slow(concurrency=4), *(batch([envelope(n)], tier="high") for n in range(4)))
+    assert sorted(calls) == [([n], "high") for n in range(4)]
+
+
 def test_many_batches_cost_few_wake_ups() -> None:
     with office(Channel()) as at:
         wakes: list[int] = []
