@@ -77,6 +77,8 @@ class PulsarLanes:
         known = self._lanes.get(lane.name)
         if known is not None and not self._replaceable(known, lane, prefetch_targets):
             known.info = lane
+            if not prefetch_targets and known.attachment.queue <= self._budget.affordable_queue(lane, 0):
+                self._budget.give_back(lane.name)
             return
         self.detach(lane.name)
         queue = self._budget.take(lane, prefetch_targets)

@@ -361,6 +361,24 @@ def test_a_queue_is_exchanged_only_when_it_is_far_off_and_nothing_is_held(
     assert 5 in sequences(dock.take(1))
 
 
+def test_lanes_that_hold_nothing_after_all_leave_the_budget_to_others(
+    admin: PulsarAdmin, names: Topics, docks: Callable[..., Dock]
+) -> None:
+    dock = docks(LaneSettings(prefetch=PrefetchSettings(budget_targets=40_000)))
+    *idle, busy = [names.own_lane(f"task-{number}") for number in range(13)]
+    for lane in (*idle, busy):
+        admin.create_lane(lane)
+    for lane in idle:
+        dock.attach(lane)
+    eventually(lambda: dock.lanes.attached() == 12, "all are attached")
+    assert dock.lanes.queue(idle[0]) > dock.lanes.queue(idle[-1]) == 100
+    for lane in idle:
+        dock.attach(lane, prefetch=0)
+    assert [dock.lanes.queue(lane) for lane in idle] == [100] * 12
+    dock.attach(busy)
+    assert dock.lanes.queue(busy) > 1_000
+
+
 def test_stopping_lets_go_of_every_lane(
     client: pulsar.Client, admin: PulsarAdmin, names: Topics, tmp_path: Path
 ) -> None:
