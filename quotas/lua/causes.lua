@@ -76,8 +76,8 @@ local function count_own(lane, now, waiting_ms)
   end
 end
 
--- The tasks in a lane of many: what is left of them is held back with the lane. One that is tried again and was not asked
--- about in between has waited for it, at most as long as the lane delays.
+-- The tasks in a lane of many: what is left of them is held back with the lane. One that is tried again and was not
+-- asked about in between has waited for it, at most as long as the lane delays.
 local function count_many(lane, now)
   local cause, delay_ms
   if lane.kind == 'r' then delay_ms = 1000 * int(string.match(lane.name, '%-(%d+)s$')) end
