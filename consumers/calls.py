@@ -97,8 +97,8 @@ class ChannelQueue:
         return InFlight(len(self._running), len(self._waiting), self._targets)
 
     def put(self, batch: Batch, sent: Sent) -> None:
-        """Cuts the batch into calls. If calls take time they begin here, side by side; if they are over at once it would
-        only cost more to have many, and `start` begins them."""
+        """Cuts the batch into calls. If calls take time they begin here, side by side; if they are over at once many
+        would only cost more, and `start` begins them."""
         envelopes = [delivery.envelope for delivery in batch.deliveries]
         starts = range(0, len(envelopes), self.call_limit)
         parcel = _Parcel(batch, sent, len(starts))

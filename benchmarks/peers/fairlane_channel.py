@@ -13,7 +13,7 @@ from dispatcher.outcome import ALL_SENT, Report
 class RecordChannel:
     """The capacity is Fairlane's own here; nothing is paced."""
 
-    timeout_s, concurrency, batch_limit = 5.0, 1, 500
+    timeout_s, concurrency, batch_limit = 5.0, 64, 500
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.name = str(settings["name"])
