@@ -13,6 +13,11 @@ from dispatcher.tier import MILLI, TIERS
 from tests.contract.ledger_worlds import MemoryWorld, RedisWorld, World, ask, own_lane, request, task_record, want
 
 DEMAND_MS = 400
+OWNED = (
+    *("app:", "task:", "tasks", "index", "lane:", "globals", "epoch", "stats", "feed", "version", "test-clock"),
+    *("claims", "fold:", "touched:", "final:", "open:", "sides"),
+)
+"""Of the registry and of the fold; the tombstones' housekeeper and the cleaner of lanes take away what is theirs."""
 
 
 class Grant(NamedTuple):
@@ -152,3 +157,15 @@ def _in_redis(world: World) -> Iterator[tuple[str, int | str]]:
         for lane, value in client.hgetall(key).items():
             for word in value.decode().split(" ")[1:]:
                 yield f"{lane!r} of {key!r}", word
+
+
+def assert_owned(world: World) -> None:
+    """Every key there is in Redis expires by itself, or somebody takes it away."""
+    if isinstance(world, RedisWorld):
+        prefix, asked = world.view.keys.prefix, world.view.client.pipeline(transaction=False)
+        names = [key.decode().removeprefix(f"{prefix}:") for key in world.view.client.scan_iter(f"{prefix}:*", 1_000)]
+        unowned = [name for name in names if not name.startswith(OWNED)]
+        for name in unowned:
+            asked.ttl(f"{prefix}:{name}")
+        lasting = [name for name, ttl_s in zip(unowned, asked.execute(), strict=True) if ttl_s == -1]
+        assert not lasting, f"neither expire nor have an owner: {lasting}"

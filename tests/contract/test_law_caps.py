@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from dispatcher.tier import TIERS
 from tests.contract.law_service import LawService, check
-from tests.contract.ledger_crowd import assert_tallied, assert_whole
+from tests.contract.ledger_crowd import assert_owned, assert_tallied, assert_whole
 from tests.contract.ledger_worlds import Worlds
 
 CAPS = [
@@ -131,6 +131,7 @@ class Capped(RuleBasedStateMachine):
             self.service.run(200)
             self.service.assert_caps_kept()
             assert_whole(self.service.world)
+            assert_owned(self.service.world)
 
 
 @pytest.mark.timeout(400)

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from dispatcher.tier import MILLI, TIERS
 from tests.contract.law_service import LawService, check
-from tests.contract.ledger_crowd import assert_tallied, assert_whole, jain
+from tests.contract.ledger_crowd import assert_owned, assert_tallied, assert_whole, jain
 from tests.contract.ledger_worlds import Worlds, setting
 
 randoms = st.randoms(use_true_random=False, note_method_calls=False)
@@ -102,6 +102,7 @@ class Backlogged(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.service.assert_caps_kept()
         assert_whole(self.service.world)
+        assert_owned(self.service.world)
 
 
 class Steered(Backlogged):

@@ -2,25 +2,8 @@
 
 import pytest
 
-from tests.contract.ledger_crowd import Backlog, add_tasks
+from tests.contract.ledger_crowd import Backlog, add_tasks, assert_owned, assert_whole
 from tests.contract.ledger_worlds import RedisWorld, Worlds, ask_shared, request, setting, task_record, want
-
-OWNED = (
-    "app:",
-    "task:",
-    "tasks",
-    "index",
-    "lane:",
-    "globals",
-    "epoch",
-    "stats",
-    "feed",
-    "version",
-    "test-clock",
-    "claims",
-)
-"""Of the registry; the tombstones' housekeeper, the fold and the cleaner of lanes take away what is theirs."""
-OWNED_TOO = ("touched:", "final:", "open:", "sides")
 
 
 @pytest.fixture
@@ -40,14 +23,8 @@ def test_every_key_has_an_expiry_or_an_owner(busy: RedisWorld) -> None:
     prefix, client = busy.view.keys.prefix, busy.view.client
     names = [key.decode().removeprefix(f"{prefix}:") for key in client.scan_iter(f"{prefix}:*")]
     assert {"pool:total", "pool:channel/null", "vt:total", "vt:channel/null", "demand_of", "parts"} <= set(names)
-    lasting = [name for name in names if client.ttl(f"{prefix}:{name}") < 0]
-    assert [name for name in lasting if not name.startswith((*OWNED, *OWNED_TOO))] == []
+    assert_owned(busy)
 
 
 def test_numbers_are_whole(busy: RedisWorld) -> None:
-    prefix, client = busy.view.keys.prefix, busy.view.client
-    for key in client.scan_iter(f"{prefix}:pool:*"):
-        assert all(value.decode().lstrip("-").isdigit() for value in client.hgetall(key).values())
-    for key in client.scan_iter(f"{prefix}:vt:*"):
-        for value in client.hgetall(key).values():
-            assert all(word.lstrip("-").isdigit() for word in value.decode().split(" ")[1:])
+    assert_whole(busy)
