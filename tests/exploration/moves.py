@@ -68,8 +68,7 @@ class Moves:
             world, i, ("answer", answer.key, named), late=hands.late & fresh, old=hands.old & fresh, view=view,
             down=world.down & ~(1 << i),
         )  # fmt: skip
-        granted_late = answer.sends and not state.fixed and world.acknowledged
-        wrong = "I5: granted after the cancel was acknowledged" if granted_late else ""
+        wrong = _wrong_grant(world) if answer.sends and not state.fixed else ""
         yield Step((i, "is answered", number, _statuses(answer.answer)), False, after, wrong)
         if not state.fixed and self._scene.may(world, "lost answer"):
             view, answer = self._scene.ledger.lease(world.view, i, state, number, True)
@@ -171,6 +170,13 @@ class Moves:
         if place in world.acked or not self._scene.may(world, "forgotten ack"):
             return world.acked
         return tuple(sorted((*world.acked, place)))
+
+
+def _wrong_grant(world: World) -> str:
+    read = world.control[: world.known]
+    if world.acknowledged:
+        return "I5: granted after the cancel was acknowledged"
+    return "I9: granted though the view holds the pause" if "pause" in read and "resume" not in read else ""
 
 
 def _statuses(answer: LeaseAnswer) -> list[tuple[int, int]]:

@@ -22,6 +22,7 @@ EARLY_WORD = "a cancel is acknowledged once the view holds it"
 
 _advance, _lease, _due_claims = Settling._advance, MemoryLedger.lease, MemoryLedger.due_claims
 _envelope, _verdict, _writer, _claimed = MemoryFold._envelope, verdicts.verdict, verdicts._writer, verdicts._claimed
+_gate = verdicts.gate
 
 
 def _acks_at_once(self: Any, job: Any) -> None:
@@ -84,6 +85,13 @@ def _moves_what_is_over(view: Any, task: Any, lane: str, want: Any, sequence: in
     return _verdict(view, task, lane, want, sequence)
 
 
+def _passes_what_is_paused(view: Any, task: Any, lane: str) -> tuple[int, str]:
+    paused, task.paused = task.paused, False
+    found = _gate(view, task, lane)
+    task.paused = paused
+    return found
+
+
 def _holds_next_attempts_only(task: Any, envelope: Any, want: Any, sequence: int) -> bool:
     return want.attempt > 0 and _claimed(task, envelope, want, sequence)
 
@@ -105,6 +113,7 @@ _PATCHES: Mapping[str, tuple[Any, str, Callable[..., Any]]] = {
     "what is claimed is held": (verdicts, "_claimed", _holds_next_attempts_only),
     "what is final is dropped": (lease_call, "verdict", _grants_what_is_final),
     "the tombstone is looked at before a move": (lease_call, "verdict", _moves_what_is_over),
+    "a pause spends nothing": (verdicts, "gate", _passes_what_is_paused),
     "a writer is dropped only if the seal leaves it out": (verdicts, "_writer", _drops_undecided),
     "nothing is sent past its use-by": ("tests.exploration.machine", "is_ahead", lambda *_: True),
 }

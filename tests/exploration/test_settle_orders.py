@@ -11,6 +11,7 @@ I5  nothing is granted after a cancel was acknowledged
 I6  completed only with all outcomes in the topic
 I7  nothing is recorded cancelled that the provider had accepted, unless excused as in I3
 I8  nothing is sent for a writer that the seal leaves out
+I9  nothing is granted while the view holds a pause
 
 That they can fail is shown by leaving out one rule after the other. What is broken is printed as the shortest sequence
 of steps that breaks it, with the command that goes through them again, state by state.
