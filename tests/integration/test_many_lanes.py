@@ -9,7 +9,7 @@ from dispatcher.topics import task_of_lane
 from fairlane import PushClient, PushTask, Settings
 from tests.integration.worker_crew import audience, crew, eventually
 
-TASKS, TARGETS, MAX_LANES = 48, 300, 8
+TASKS, TARGETS, MAX_LANES = 48, 200, 8
 CONFIG = f"[worker]\nmax_lanes = {MAX_LANES}\n"
 
 
