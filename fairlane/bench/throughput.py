@@ -11,6 +11,7 @@ from backends.pulsar_admin import PulsarAdmin
 from dispatcher.task import PushTask
 from dispatcher.tier import Tier
 from fairlane.bench import bare as bare_loop
+from fairlane.bench import costs
 from fairlane.bench.stage import Stage, split, stage, targets, wait_for
 from fairlane.settings import Settings
 from producers.client import PushClient
@@ -53,8 +54,8 @@ def serving(scene: Stage) -> int:
     return sum(worker.state == "serving" for worker in scene.client.workers())
 
 
-def drain(scene: Stage, handles: list[TaskHandle], count: int) -> float:
-    """Targets/s of the workers, from the first settled targets seen to the last.
+def drain(scene: Stage, handles: list[TaskHandle], load: Load) -> dict[str, float]:
+    """Targets/s of the workers, from the first settled targets seen to the last, and what an envelope costs.
 
     The tasks are paused until both workers serve, so that none works alone while the other starts.
     """
@@ -63,12 +64,22 @@ def drain(scene: Stage, handles: list[TaskHandle], count: int) -> float:
     for number in range(WORKERS):
         scene.crew.join(f"worker-{number}")
     wait_for("both workers", lambda: serving(scene) == WORKERS, 60)
+    looks: list[int] = []
+    before = costs.so_far(scene)
     for handle in handles:
         handle.resume()
-    wait_for("the first targets", lambda: settled(handles) > 0, 60, 0.01)
-    first_s, first = time.monotonic(), settled(handles)
-    wait_for("all targets", lambda: settled(handles) >= count, 300, 0.02)
-    return (count - first) / (time.monotonic() - first_s)
+    wait_for("the first targets", lambda: _look(handles, looks) > 0, 60, 0.01)
+    first_s, first = time.monotonic(), looks[-1]
+    wait_for("all targets", lambda: _look(handles, looks) >= load.count, 300, 0.02)
+    rate = (load.count - first) / (time.monotonic() - first_s)
+    own_calls = len(looks) * len(handles)
+    spent = costs.each(before, costs.so_far(scene), load.count // load.chunk, load.count, own_calls)
+    return {"workers_targets_s": rate, **spent}
+
+
+def _look(handles: list[TaskHandle], looks: list[int]) -> int:
+    looks.append(settled(handles))
+    return looks[-1]
 
 
 def bare_rate(scene: Stage, lanes: list[str], load: Load, processes: int) -> float:
@@ -95,10 +106,11 @@ def run(settings: Settings, load: Load, say: Callable[[str], None]) -> dict[str,
         handles, submit_s = submit_all(scene.client, load, audience)
         lanes = [handle.progress().lane for handle in handles]
         one, two = (bare_rate(scene, lanes, load, processes) for processes in (1, WORKERS))
-        workers = drain(scene, handles, load.count)
+        drained = drain(scene, handles, load)
+    workers = drained["workers_targets_s"]
     return {
         "submit_targets_s": load.count / submit_s,
-        "workers_targets_s": workers,
+        **drained,
         "one_bare_loop_targets_s": one,
         "two_bare_loops_targets_s": two,
         "workers_to_one_bare_loop": workers / one,
