@@ -11,8 +11,11 @@ from tests.contract.ledger_worlds import (
     Worlds,
     ask_own,
     capacity,
+    fold,
+    outcomes,
     own_lane,
     request,
+    run,
     setting,
     statuses,
     task_record,
@@ -133,6 +136,19 @@ def test_what_is_given_back_after_the_lease_is_spent(world: World) -> None:
     back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
     world.ledger.lease(request(3, ask_own("t", 0, 500), given_back=[back]))
     assert "returned:high" not in world.stats()
+
+
+def test_what_is_recorded_and_given_back_all_the_same_is_not_refunded(world: World) -> None:
+    """The record came under another claim, as after a stall: it was sent."""
+    world.apply(task_record("t"))
+    world.apply(capacity(1_000))
+    world.ledger.lease(request(1, ask_own("t", 0, 500)))
+    world.advance(100)
+    granted = statuses(world.ledger.lease(request(2, ask_own("t", 0, 500))))[0][1]
+    fold(world, outcomes("t", run(0, granted), claim="another.1"))
+    back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
+    answer = world.ledger.lease(request(3, ask_own("t", 500, 500), given_back=[back]))
+    assert statuses(answer) == [(Status.NO_CREDIT, 500)]
 
 
 def test_what_a_lane_holds_back_for_want_of_credit_blocks_the_rest_of_it_only(world: World) -> None:
