@@ -139,16 +139,31 @@ def test_what_is_given_back_after_the_lease_is_spent(world: World) -> None:
 
 
 def test_what_is_recorded_and_given_back_all_the_same_is_not_refunded(world: World) -> None:
-    """The record came under another claim, as after a stall: it was sent."""
+    """The record of a third came under another claim, as after a stall: that was sent."""
     world.apply(task_record("t"))
     world.apply(capacity(1_000))
     world.ledger.lease(request(1, ask_own("t", 0, 500)))
     world.advance(100)
     granted = statuses(world.ledger.lease(request(2, ask_own("t", 0, 500))))[0][1]
-    fold(world, outcomes("t", run(0, granted), claim="another.1"))
+    fold(world, outcomes("t", run(0, granted // 3), claim="another.1"))
     back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
     answer = world.ledger.lease(request(3, ask_own("t", 500, 500), given_back=[back]))
-    assert statuses(answer) == [(Status.NO_CREDIT, 500)]
+    assert statuses(answer)[0] == (Status.GRANTED, granted - granted // 3)
+
+
+@pytest.mark.parametrize("field", ["capacity", "cap:channel:null", "task"])
+def test_what_is_given_back_to_a_full_bucket_is_not_saved_up(world: World, field: str) -> None:
+    world.apply(task_record("t", cap=1_000 if field == "task" else 0))
+    if field != "task":
+        world.apply(setting(field, "1000"))
+    world.ledger.lease(request(1, ask_own("t", 0, 900)))
+    world.advance(250)
+    granted = statuses(world.ledger.lease(request(2, ask_own("t", 1_000, 900))))[0][1]
+    world.advance(500)
+    back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 1_000, granted, 1)
+    pieces = statuses(world.ledger.lease(request(3, ask_own("t", 2_000, 900), given_back=[back])))
+    assert pieces[0][0] == Status.GRANTED
+    assert pieces[0][1] <= 1_000 * WINDOW_S + 1
 
 
 def test_what_a_lane_holds_back_for_want_of_credit_blocks_the_rest_of_it_only(world: World) -> None:

@@ -79,6 +79,19 @@ def test_what_a_capped_task_cannot_use_goes_to_the_others(worlds: Worlds) -> Non
     assert granted["high0"] == pytest.approx(500, abs=30)
 
 
+def test_what_a_paused_task_cannot_use_goes_to_the_others(worlds: Worlds) -> None:
+    """Though its lane is still held, and asked for."""
+    world = worlds()
+    tasks = [task for names in add_tasks(world, {"high": 1, "low": 1}).values() for task in names]
+    world.apply(capacity(CAPACITY))
+    world.apply(change("high0", "paused", "1"))
+    crowd = Backlog(world, {"a": tasks}, {"a": 100})
+    crowd.run_until(6_000)
+    granted = crowd.sums(1_000, 6_000)
+    assert granted["low0"] >= 0.98 * 5 * CAPACITY
+    assert not granted["high0"]
+
+
 def test_equal_lanes_of_a_tier_get_equal_parts(worlds: Worlds) -> None:
     world = worlds()
     tasks = add_tasks(world, {"high": 10})["high"]
