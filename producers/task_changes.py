@@ -16,14 +16,14 @@ LIVE_STATES = tuple(state for state in STATES if state not in ENDED_STATES)
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
     """Tasks that are live and for which all of this holds; what is None holds for all. ids: only these (empty: any).
-    state: scheduled, running or paused. name_prefix: of the task's id."""
+    state: scheduled, running or paused. id_prefix: what their ids begin with."""
 
     ids: tuple[str, ...] = ()
     app: str | None = None
     tier: Tier | str | None = None
     channel: str | None = None
     state: str | None = None
-    name_prefix: str | None = None
+    id_prefix: str | None = None
 
     def __post_init__(self) -> None:
         _one_of("tier", self.tier, TIERS)
@@ -40,7 +40,7 @@ class TaskFilter:
         return (
             (not self.ids or task.id in self.ids)
             and all(value is None or getattr(task, name) == value for name, value in wanted.items())
-            and task.id.startswith(self.name_prefix or "")
+            and task.id.startswith(self.id_prefix or "")
         )
 
 

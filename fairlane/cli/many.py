@@ -50,7 +50,7 @@ def asked_options(command: F) -> F:
 
     @wraps(command)
     def called(*args: Any, yes: bool, dry_run: bool, ids: tuple[str, ...] = (), **rest: Any) -> Any:
-        names = ("app", "tier", "channel", "state", "name_prefix")
+        names = ("app", "tier", "channel", "state", "id_prefix")
         wanted = TaskFilter(ids, **{name: rest.pop(name) for name in names})
         return command(*args, asked=Asked(wanted, yes, dry_run), **rest)
 
@@ -59,7 +59,7 @@ def asked_options(command: F) -> F:
         click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="All of this tier."),
         click.option("--channel", help="All on this channel."),
         click.option("--state", type=click.Choice(LIVE_STATES), help="All in this state."),
-        click.option("--name-prefix", metavar="TEXT", help="All whose id begins so."),
+        click.option("--id-prefix", help="All whose ids begin so."),
         click.option("--yes", is_flag=True, help="Do not ask before tasks found by a filter are changed."),
         click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
     )

@@ -135,7 +135,7 @@ def test_tasks_are_changed_by_a_filter_and_a_rerun_changes_what_is_left(tasks: C
     again = tasks.data("task", "set", "--app", "shop", "weight=4", "--yes")
     assert again == {"changed": [], "unchanged": 2, "failed": {}}
     assert set(tasks.data("task", "resume", "--state", "paused", "--yes")["changed"]) == {"big", "small"}
-    assert tasks.data("task", "pause", "--name-prefix", "ot", "--channel", "null", "--yes")["changed"] == ["other"]
+    assert tasks.data("task", "pause", "--id-prefix", "ot", "--channel", "null", "--yes")["changed"] == ["other"]
     assert tasks.data("task", "resume", "other", "big")["changed"] == ["other"]
     assert tasks.data("task", "cancel", "--app", "nobody", "--yes")["changed"] == []
     for words in (("pause",), ("set", "weight=1"), ("set", "big"), ("cancel", "--yes")):

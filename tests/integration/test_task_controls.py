@@ -378,10 +378,10 @@ def test_many_tasks_are_changed_at_once(push_client: PushClient, members: Crew) 
         push_client.submit(push(id=f"many-{n}", tier=tier), audience(5, f"many-{n}"))
         for n, tier in enumerate(["high", "medium", "low", "low"])
     ]
-    held = push_client.set_many(TaskFilter(name_prefix="many-", state="running"), Changes(paused=True))
+    held = push_client.set_many(TaskFilter(id_prefix="many-", state="running"), Changes(paused=True))
     assert (set(held.changed), held.lanes, dict(held.failed)) == ({h.id for h in handles}, 2, {})
     assert {handle.progress().state for handle in handles} == {"paused"}
-    again = push_client.set_many(TaskFilter(name_prefix="many-"), Changes(paused=True))
+    again = push_client.set_many(TaskFilter(id_prefix="many-"), Changes(paused=True))
     assert (again.changed, again.unchanged) == ((), 4)
     push_client.set_capacity(0)
     push_client.set_many(TaskFilter(ids=tuple(h.id for h in handles)), Changes(paused=False, cap="1000:50"))

@@ -56,7 +56,7 @@ def stored(world: World) -> list[tuple[str, str, str]]:
         ({"app": "shop", "tier": "low"}, "b"),
         ({"channel": "http"}, "d"),
         ({"state": "paused"}, "e"),
-        ({"name_prefix": "c"}, "c"),
+        ({"id_prefix": "c"}, "c"),
         ({"ids": ("a", "c"), "app": "shop"}, "a"),
     ],
 )
