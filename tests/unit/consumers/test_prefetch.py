@@ -10,22 +10,27 @@ from dispatcher.ports import LaneInfo
 SETTINGS = PrefetchSettings(budget_targets=100_000, producer_batch=100, batches=4, largest_queue=4_000)
 
 
-def lane(name: str = "a", chunk: int = 1) -> LaneInfo:
-    return LaneInfo(name, LaneKind.OWN, "high", 1_000, chunk)
+def lane(name: str = "a", chunk: int = 1, tier: str = "medium") -> LaneInfo:
+    return LaneInfo(name, LaneKind.OWN, tier, 1_000, chunk)
 
 
 def test_a_queue_follows_what_is_wanted() -> None:
-    assert PrefetchBudget(SETTINGS).take(lane(), 2_000) == 2_000
-    assert PrefetchBudget(SETTINGS).take(lane(chunk=10), 2_000) == 400
+    assert PrefetchBudget(SETTINGS).take(lane(), 1_000) == 1_500
+    assert PrefetchBudget(SETTINGS).take(lane(chunk=10), 2_000) == 600
     assert PrefetchBudget(PrefetchSettings()).take(lane(), 1_000_000) == 4_000
 
 
 def test_a_queue_holds_some_producer_batches_whatever_is_wanted() -> None:
-    assert PrefetchBudget(SETTINGS).take(lane(), 1) == 400
+    assert PrefetchBudget(SETTINGS).take(lane(), 1) == 600
+
+
+def test_queues_stand_to_each_other_as_the_tiers_weights() -> None:
+    queues = [PrefetchBudget(PrefetchSettings()).take(lane(tier=tier), 1_200) for tier in ("high", "medium", "low")]
+    assert queues == [3_600, 1_800, 600]
 
 
 def test_queues_of_large_envelopes_are_short() -> None:
-    assert PrefetchBudget(SETTINGS).take(lane(chunk=500), 2_000) == 24
+    assert PrefetchBudget(SETTINGS).take(lane(chunk=500), 2_000) == 36
 
 
 def test_those_who_come_later_find_something() -> None:
@@ -44,7 +49,7 @@ def test_a_lane_that_goes_gives_its_part_back() -> None:
     budget.give_back("a")
     assert budget.spent_targets == left * (1 + ENVELOPE_COST)
     budget.take(lane("b"), 400)
-    assert budget.spent_targets == 400 * (1 + ENVELOPE_COST)
+    assert budget.spent_targets == 600 * (1 + ENVELOPE_COST)
 
 
 def test_a_light_lane_gets_a_batch_free_of_charge() -> None:
