@@ -61,12 +61,15 @@ class Time(Parameter):
 
 
 class CapText(Parameter):
-    """RATE, RATE:BURST or none, as a Cap."""
+    """RATE, RATE:BURST or none, as a Cap. of: what it limits, for errors."""
 
     name = "cap"
 
+    def __init__(self, of: str = "cap") -> None:
+        self._of = of
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Cap:  # noqa: ARG002
-        return value if isinstance(value, Cap) else Cap.parse(str(value))
+        return value if isinstance(value, Cap) else Cap.parse(str(value), self._of)
 
 
 def cap_words(cap: Cap) -> str:

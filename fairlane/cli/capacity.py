@@ -2,6 +2,8 @@
 
 import click
 
+from dispatcher.service_settings import Cap
+from fairlane.cli.arguments import CapText
 from fairlane.cli.connect import client_of
 from fairlane.cli.live import settled_sample
 from fairlane.cli.output import Output, output_option
@@ -30,12 +32,11 @@ def show(ctx: click.Context, output: Output) -> None:
 
 
 @capacity.command("set")
-@click.argument("targets_per_s", metavar="RATE", type=click.IntRange(0))
-@click.option("--burst", type=click.IntRange(1), help="Targets sent at once; a quarter of a second's worth by default.")
+@click.argument("rate", metavar="RATE[:BURST]", type=CapText("capacity"))
 @dry_run_option
 @click.pass_context
-def set_capacity(ctx: click.Context, trial: Trial, targets_per_s: int, burst: int | None) -> None:
-    """Set the capacity to RATE targets per second; 0 means unlimited."""
-    done = f"capacity {targets_per_s:,} targets/s" if targets_per_s else "capacity unlimited"
-    done += f", {burst:,} at once" if burst else ""
-    change_service(ctx, trial, lambda service: service.set_capacity(targets_per_s, burst or 0), done)
+def set_capacity(ctx: click.Context, trial: Trial, rate: Cap) -> None:
+    """Set the capacity to RATE targets per second, BURST (a quarter of RATE unless set) at once; 0 means unlimited."""
+    done = f"capacity {rate.rate:,} targets/s" if rate.rate else "capacity unlimited"
+    done += f", {rate.burst:,} at once" if rate.burst else ""
+    change_service(ctx, trial, lambda service: service.set_capacity(*rate), done)

@@ -61,7 +61,7 @@ def test_caps_weights_and_pauses_are_set_and_shown(fairlane: CommandLine) -> Non
         (("app", "weight", "shop", "2.5"), "weight=2.5"),
         (("app", "limit", "shop", "--tasks", "7"), "tasks=7"),
         (("tier", "sharing", "apps"), "apps share"),
-        (("capacity", "set", "900", "--burst", "30"), "30 at once"),
+        (("capacity", "set", "900:30"), "30 at once"),
     ):
         told = fairlane(*change)
         assert (told.code, told.out) == (0, "")
@@ -83,7 +83,7 @@ def test_caps_weights_and_pauses_are_set_and_shown(fairlane: CommandLine) -> Non
         ("channel", "cap", "null", "fast"), ("channel", "cap", "a/b", "5"), ("channel", "cap", "null", "0:5"),
         ("app", "cap", "shop", "1:2:3"), ("app", "weight", "shop", "0"), ("app", "limit", "shop"),
         ("app", "limit", "shop", "--tasks", "many"), ("tier", "sharing", "teams"),
-        ("capacity", "set", "5", "--burst", "0"),
+        ("capacity", "set", "0:5"),
     ],
 )  # fmt: skip
 def test_values_that_make_no_sense(fairlane: CommandLine, words: tuple[str, ...]) -> None:
