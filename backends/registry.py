@@ -38,6 +38,7 @@ from dispatcher.control import (
     decode_control,
     encode_control,
 )
+from dispatcher.errors import InvalidInput
 from dispatcher.outcome import EpochMark
 from dispatcher.service_settings import Cap, paused_of
 from dispatcher.tier import TIERS
@@ -253,7 +254,7 @@ class Registry:
     def _page(
         self, listed: str, only: Mapping[str, str], limit: int, cursor: str | None, fields: Sequence[str]
     ) -> tuple[int, list[Any], str | None]:
-        score, _, last = (cursor or ":").partition(":")
+        score, last = _place(cursor)
         now_ms, next_score, next_id, *rows = self._view.call(
             "list_tasks", listed, _encode(only), limit, _PAGE, score, last, len(fields), *fields
         )
@@ -289,6 +290,16 @@ class Registry:
         stored = self._view.command("HGET", self._keys.task(task), field)
         record = decode_control(stored) if stored else None
         return record if isinstance(record, kind) else None
+
+
+def _place(cursor: str | None) -> tuple[str, str]:
+    """Score and id after which a page begins. Raises InvalidInput."""
+    if cursor is None:
+        return "", ""
+    score, _, last = cursor.partition(":")
+    if not last or not score.isdecimal():
+        raise InvalidInput(f"cursor: {cursor!r} is none.", "Give the one that the page before named.")
+    return score, last
 
 
 # ----------------------------------------------------------------- a record as the call of its script
