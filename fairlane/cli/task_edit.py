@@ -42,6 +42,8 @@ def read_message(text: str) -> Any:
         found = len(text) < 4_096 and "\n" not in text and path.is_file()
     except OSError:
         found = False
+    if not found and text.endswith(".json"):
+        raise InvalidInput(f"message: there is no file {text}.", "Name a JSON file, or give the message itself.")
     if not found:
         return text
     content = path.read_text(encoding="utf-8")
