@@ -110,7 +110,8 @@ def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situat
 
 def _ask(ctx: click.Context, plan: "Plan", yes: bool) -> None:
     count = len(plan.changing)
-    say(f"{count:,} tasks will be changed" + (f" ({len(plan.steps) - count:,} are so already)" if plan.steps else ""))
+    already = len(plan.steps) - count
+    say(f"{_tasks(count)} will be changed" + (f" ({already:,} so already)" if already else ""))
     for row in (_row(step) for step in plan.changing[:SHOWN]):
         say(
             f"  {row['id']}: "
@@ -123,7 +124,7 @@ def _ask(ctx: click.Context, plan: "Plan", yes: bool) -> None:
     if not sys.stdin.isatty():
         say("Nothing was changed: nobody can be asked here.\n  -> Give --yes to change them without being asked.")
         ctx.exit(REFUSED)
-    if not click.confirm(f"Change {count:,} tasks?", err=True):
+    if not click.confirm(f"Change {_tasks(count)}?", err=True):
         say("Nothing was changed.")
         ctx.exit(FAILURE)
 
@@ -137,18 +138,26 @@ def _tell(output: Output, plan: "Plan", steered: "Steered", done: str) -> None:
         say(f"{step.task.id} is so already")
     for reason in list(steered.failed.values())[:_NAMED]:
         say(reason)
-    if steered.failed:
-        say(f"{len(steered.failed):,} tasks were not changed; the same command changes what is left")
+    left = len(steered.failed.keys() - plan.refused.keys())
+    if left:
+        say(f"{_tasks(left)} not changed; the same command changes what is left")
     if output.as_json:
         fields = {"changed": list(steered.changed), "unchanged": steered.unchanged, "failed": dict(steered.failed)}
         output.emit(fields, lambda: "")
+
+
+def _tasks(count: int) -> str:
+    return f"{count:,} task{'' if count == 1 else 's'}"
 
 
 def _row(step: "Step") -> dict[str, Any]:
     """One task of a preview: each field with its value before and after."""
     return {
         "id": step.task.id,
-        "changes": {name: (_before(step, name), _after(name, text)) for name, text in step.fields.items()},
+        "changes": {
+            "state" if name == "cancelled" else name: (_before(step, name), _after(name, text))
+            for name, text in step.fields.items()
+        },
     }
 
 

@@ -79,6 +79,8 @@ def set_controls(ctx: click.Context, output: Output, asked: Asked, words: tuple[
     ids = tuple(word for word in words if "=" not in word)
     if not fields:
         raise click.UsageError("Name at least one FIELD=VALUE.")
+    if len(dict(fields)) < len(fields):
+        raise click.UsageError("Name each field once.")
     done = " ".join(f"{field}={text}" for field, text in fields)
     change_many(ctx, output, asked.of(ids), changes_of(dict(fields)), done)
 
