@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from backends.redis_view import RedisView
+from dispatcher.errors import NotReady
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,15 @@ class Epochs:
     def ready(self) -> bool:
         """Whether the view is complete: its counts are right."""
         return bool(self._view.command("HGET", self._view.keys.epoch, "ready") == b"1")
+
+    def check_counts(self) -> None:
+        """Raises NotReady while the view is made anew: sums over its tasks are too low. (One that no worker has begun
+        holds what was submitted.)"""
+        if self._view.command("HGET", self._view.keys.epoch, "ready") == b"0":
+            raise NotReady(
+                "The view in Redis is being rebuilt, and cannot tell yet.",
+                "Try again when `fairlane registry status` says that it is complete.",
+            )
 
     def begin_epoch(self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False) -> bool:
         """Begins a view in which nothing is granted for wait_ms; False if there is one already. restoring: nothing is

@@ -232,6 +232,10 @@ class PushClient:
         """All tasks that have not ended, newest first."""
         return self._connection.registry.live_views()
 
+    def check_counts(self) -> None:
+        """Raises NotReady while the view is made anew: sums over its tasks are too low then."""
+        self._connection.epochs.check_counts()
+
     def workers(self) -> list[WorkerBeat]:
         """Who is there, doing what, how fast."""
         return self._connection.workers.workers()

@@ -52,7 +52,8 @@ class Connection:
         self._client: pulsar.Client | None = None
         self._services: Services | None = None
         self.registry = Registry(self._view)
-        self.known_tasks = KnownTasks(self.registry, Epochs(self._view))
+        self.epochs = Epochs(self._view)
+        self.known_tasks = KnownTasks(self.registry, self.epochs)
         self.workers = Workers(self._view)
 
     def services(self) -> Services:
@@ -85,7 +86,7 @@ class Connection:
         admin = self._opened.enter_context(closing(PulsarAdmin(self._settings.pulsar)))
         return Services(
             control=control,
-            registry=KnownSubmissions(self.registry, Epochs(self._view), control.reader),
+            registry=KnownSubmissions(self.registry, self.epochs, control.reader),
             lanes=PulsarLanes(client, admin),
             topics=self._topics,
             clock=clock,

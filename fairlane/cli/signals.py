@@ -38,6 +38,7 @@ def signals(ctx: click.Context, output: Output) -> None:
 def _look(client: PushClient) -> Look:
     from backends.system_clock import SystemClock
 
+    client.check_counts()
     clock = SystemClock()
     now_ms = clock.wall_ms()
     jobs = [job_of_view(task, now_ms) for task in client.live_tasks()]

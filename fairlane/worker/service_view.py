@@ -18,6 +18,12 @@ class Service(Protocol):
     def globals(self) -> Globals: ...
 
 
+class Epochs(Protocol):
+    def check_counts(self) -> None:
+        """Raises NotReady, Unreachable."""
+        ...
+
+
 class Crew(Protocol):
     def workers(self) -> Sequence[WorkerBeat]: ...
 
@@ -25,8 +31,9 @@ class Crew(Protocol):
 class ServiceView:
     """For many threads; asks Redis at most once in two seconds."""
 
-    def __init__(self, service: Service, crew: Crew, clock: Clock) -> None:
+    def __init__(self, service: Service, epochs: Epochs, crew: Crew, clock: Clock) -> None:
         self._service = service
+        self._epochs = epochs
         self._crew = crew
         self._clock = clock
         self._lock = threading.Lock()
@@ -34,7 +41,7 @@ class ServiceView:
         self._read: tuple[float, Signals] | None = None
 
     def signals(self) -> Signals:
-        """Raises Unreachable."""
+        """Raises Unreachable; NotReady while the view is rebuilt."""
         with self._lock:
             now_s = self._clock.monotonic_s()
             if self._read is None or now_s - self._read[0] >= _KEPT_S:
@@ -42,6 +49,7 @@ class ServiceView:
             return self._read[1]
 
     def _look(self, now_s: float) -> Look:
+        self._epochs.check_counts()
         now_ms = self._clock.wall_ms()
         jobs = [job_of_live(task, now_ms) for task in self._service.live()]
         return Look(now_s, jobs, self._service.globals(), self._crew.workers())

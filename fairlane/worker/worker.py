@@ -153,7 +153,7 @@ class Worker:
         settings = self._settings.worker
         if settings.metrics_port < 0:
             return None
-        service = ServiceView(self._redis.registry, self._redis.workers, self._clock)
+        service = ServiceView(self._redis.registry, self._redis.epochs, self._redis.workers, self._clock)
         collectors = (EngineCollector(self._engine.stats, self._calls, __version__), ServiceCollector(service))
         return MetricsServer(settings.metrics_port, settings.metrics_host, collectors)
 

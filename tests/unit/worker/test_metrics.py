@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from backends.task_rows import LiveTask
 from dispatcher.clock import VirtualClock
 from dispatcher.engine_stats import EngineStats
-from dispatcher.errors import Unreachable
+from dispatcher.errors import NotReady, Unreachable
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, Tier
 from dispatcher.view import Globals, TierStats, WorkerBeat
 from fairlane.worker.call_times import CallTimes
@@ -51,6 +51,11 @@ class World:
         self.tasks: list[LiveTask] = []
         self.rate = 0.0
         self.gone = False
+        self.rebuilding = False
+
+    def check_counts(self) -> None:
+        if self.rebuilding:
+            raise NotReady("The view is being rebuilt.")
 
     def live(self) -> list[LiveTask]:
         if self.gone:
@@ -69,7 +74,7 @@ def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
     world, clock = World(), VirtualClock()
     world.tasks = [live("a", total=1_000), live("b", tier="low", total=500), live("c", state="paused", total=9)]
     world.rate = 20.0
-    service = ServiceView(world, world, clock)
+    service = ServiceView(world, world, world, clock)
     text = exposed(ServiceCollector(service))
     assert 'fairlane_backlog_targets{tier="high"} 1000.0' in text
     assert 'fairlane_backlog_targets{tier="medium"} 0.0' in text
@@ -87,7 +92,16 @@ def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
 def test_without_redis_the_workers_own_figures_are_still_shown() -> None:
     world = World()
     world.gone = True
-    service = ServiceCollector(ServiceView(world, world, VirtualClock()))
+    service = ServiceCollector(ServiceView(world, world, world, VirtualClock()))
     text = exposed(service, EngineCollector(EngineStats(), CallTimes(), "1"))
     assert "fairlane_worker_lanes 0.0" in text
     assert "fairlane_backlog_targets" not in text
+
+
+def test_while_the_view_is_rebuilt_an_autoscaler_is_told_nothing_rather_than_too_little() -> None:
+    world = World()
+    world.tasks, world.rebuilding = [live("a", total=1_000)], True
+    service = ServiceCollector(ServiceView(world, world, world, VirtualClock()))
+    assert "fairlane_backlog_targets" not in exposed(service)
+    world.rebuilding = False
+    assert 'fairlane_backlog_targets{tier="high"} 1000.0' in exposed(service)
