@@ -47,7 +47,7 @@ class Bench:
         self.client = Client()
         self.clock = VirtualClock()
         self.background = background
-        quick = {"wait_s": 0.001, "patience_s": 60.0, "longest_wait_s": 60.0, **settings}
+        quick = {"wait_s": 0.001, "patience_s": 60.0, "quick_s": 60.0, "longest_wait_s": 60.0, **settings}
         self.opener = Opener(self.client, background, self.clock, OpenSettings(**quick))  # type: ignore[arg-type]
         self.opened: list[Any] = []
         self.given_up: list[str] = []
@@ -115,18 +115,18 @@ def test_a_missing_lane_is_looked_for_for_a_while_without_a_word(
 
 
 def test_an_attempt_without_an_answer_gets_others_beside_it_and_one_consumer_is_kept(background: Background) -> None:
-    bench = Bench(background, patience_s=0.001)
+    bench = Bench(background, quick_s=0.001)
     opening = bench.open()
-    eventually(lambda: len(bench.client.asked) == 3)
+    eventually(lambda: len(bench.client.asked) == 5)
     bench.settle()
-    assert opening.unanswered == 3
+    assert opening.unanswered == 5
     kept, extra = bench.client.answer(1), bench.client.answer(0)
     eventually(lambda: extra.closed)
     bench.client.answer(2, pulsar.Result.Timeout)
     bench.settle()
     assert bench.opened == [kept]
     assert not kept.closed
-    assert len(bench.client.asked) == 3
+    assert len(bench.client.asked) == 5
 
 
 def test_what_is_no_longer_wanted_is_neither_opened_nor_tried_again(background: Background) -> None:
