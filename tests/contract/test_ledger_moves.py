@@ -96,6 +96,8 @@ def test_what_is_cancelled_or_expired_is_recorded_on_a_paused_channel_too(tasks:
         tasks.advance(100)
     assert word(tasks, ask_shared(want("brief", 0, 2))) == [(status, 2, "")]
     assert word(tasks, ask_side(want("brief", 2, 2))) == [(status, 2, "")]
+    assert tasks.claims("brief") == 2
+    assert tasks.held() == {}, "it spends nothing"
 
 
 CAPS = ["cap:channel:null", "cap:app:shop", "cap:app_channel:shop/null"]
