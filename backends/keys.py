@@ -57,11 +57,6 @@ class Keys:
         return f"{self.prefix}:demand"
 
     @property
-    def demand_of(self) -> str:
-        """Hash: lane -> its announced demand, as quotas writes it."""
-        return f"{self.prefix}:demand_of"
-
-    @property
     def workers(self) -> str:
         """Sorted set of workers by the time of their last heartbeat."""
         return f"{self.prefix}:workers"

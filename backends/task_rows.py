@@ -14,10 +14,10 @@ STATE_FIELDS = ("ended", "cancelled", "expires_ms", "paused", "start_ms", "lane"
 """Lead every row: the scripts need them themselves."""
 LIVE_FIELDS = (
     *STATE_FIELDS, "shared", "weight", "chunk", "channel", "sealed", "published", "finals", "hold", "total", "cap",
-    "claims", "cancelled_n", "override", "expected",
+    "claims", "override", "expected",
 )  # fmt: skip
 VIEW_FIELDS = (
-    *LIVE_FIELDS, "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused",
+    *LIVE_FIELDS, "cancelled_n", "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused",
     "created_ms", "first_outcome_ms", "finished_ms",
 )  # fmt: skip
 SUBMISSION_FIELDS = (
@@ -56,7 +56,6 @@ class LiveTask(NamedTuple):
     finals: int
     claims: int
     cancelled: bool
-    cancelled_targets: int
     override: bytes = b""
     expected: int = -1
 
@@ -143,13 +142,13 @@ def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
     task, state, values = answer
     (
         _, cancelled, expires_ms, _, start_ms, lane, app, tier, shared, weight, chunk, channel, sealed, published,
-        finals, hold, total, cap, claims, cancelled_n, override, expected,
+        finals, hold, total, cap, claims, override, expected,
     ) = values  # fmt: skip
     return LiveTask(
         task.decode(), state.decode(), _text(app), _text(tier), int(weight or 0), _rate(cap), _text(channel),
         _text(lane), shared == b"1", int(chunk or 0), hold == b"1", int(start_ms or 0), int(expires_ms or 0),
         sealed == b"1", int(published or 0), int(total or 0), int(finals or 0), int(claims or 0), cancelled == b"1",
-        int(cancelled_n or 0), override or b"", int(expected or -1),
+        override or b"", int(expected or -1),
     )  # fmt: skip
 
 

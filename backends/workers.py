@@ -32,11 +32,6 @@ class Workers:
         beats = [_judged(_decode(beat), seen_ms, now_ms) for seen_ms, beat in zip(found[::2], found[1::2], strict=True)]
         return sorted(beats, key=lambda beat: beat.id)
 
-    def forget_worker(self, worker: str) -> None:
-        """Removes its heartbeat."""
-        self._view.command("DEL", self._view.keys.worker(worker))
-        self._view.command("ZREM", self._view.keys.workers, worker)
-
 
 def _judged(beat: WorkerBeat, seen_ms: int, now_ms: int) -> WorkerBeat:
     state = beat.state

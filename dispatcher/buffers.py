@@ -1,7 +1,7 @@
 """What a lane holds in memory: stretches of envelopes on their way from the lane to its ack."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from dispatcher.lease import LaneKind, Want
 from dispatcher.ports import Delivery, LaneInfo
@@ -300,7 +300,3 @@ class RateWindow:
             self.before = self.count if elapsed < 2 * self.LENGTH_S else 0
             self.count = 0
             self.since_s = now_s
-
-
-def total_targets(parts: Iterable[Stretch]) -> int:
-    return sum(part.targets for part in parts)

@@ -51,7 +51,6 @@ class Leases:
         self._request: LeaseRequest | None = None
         self._asked: list[LaneBuffer] = []
         self._first_asked_s = 0.0
-        self._asked_s = -1e9
         self._not_before_s = -1e9
         self._not_ready_s = 0.0
         self._repeat_s = 0.0
@@ -174,13 +173,12 @@ class Leases:
         working.given_back, self._abandoned = [], []
         self._first_asked_s = now_s
         self._rhythm.asked(now_s)
-        self._call(now_s)
+        self._call()
 
-    def _call(self, now_s: float) -> None:
+    def _call(self) -> None:
         request, inbox = self._request, self._inbox
         if request is None:
             return
-        self._asked_s = now_s
         self._stats.lease_calls += 1
 
         def answered(answer: LeaseAnswer | None, error: Exception | None) -> None:
@@ -232,7 +230,6 @@ class Leases:
         request = self._request
         if request is None or event.number != request.number:
             return
-        self._stats.lease_s += now_s - self._asked_s
         if event.answer is None:
             self._repeat(event.error, now_s)
             return
@@ -261,7 +258,7 @@ class Leases:
 
     def _call_again(self, number: int) -> None:
         if self._number == number:
-            self._call(self._clock.monotonic_s())
+            self._call()
 
     def _found(self, now_s: float) -> None:
         """The ledger answers. Whoever is still in the grace finds it within repeat_lost_s; the shares that they go on

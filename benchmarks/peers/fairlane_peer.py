@@ -12,8 +12,6 @@ from fairlane import PushClient, PushTask, Settings, TaskHandle, Tier
 from fairlane.isolation import environment, isolated, provisioned
 
 WORKERS = 2
-OWN_LANE_FROM = 5_001
-"""A low task that expects fewer targets may share a lane."""
 
 
 class Submitter:

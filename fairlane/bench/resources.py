@@ -16,7 +16,6 @@ from fairlane.bench.stage import Stage, stage, wait_for
 from fairlane.settings import Settings
 from producers.client import PushClient
 
-MIB = 2**20
 IDLE_LANES = 500
 IDLE_WINDOW_S = 20.0
 BACKLOG = 5_000_000

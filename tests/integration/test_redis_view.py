@@ -319,8 +319,7 @@ def test_heartbeats_are_judged_by_their_age(view: RedisView) -> None:
     fresh = workers.workers()[1]
     assert fresh == msgspec.structs.replace(beat_of("fresh", "draining"), seen_ms=now_ms)
 
-    workers.forget_worker("gone")
-    view.command("DEL", view.keys.worker("quiet"))
+    view.command("DEL", view.keys.worker("gone"), view.keys.worker("quiet"))
     assert [beat.id for beat in workers.workers()] == ["done", "fresh"]
     assert view.command("ZCARD", view.keys.workers) == 2
 

@@ -41,7 +41,7 @@ def live(task: str, **fields: object) -> LiveTask:
     plain = LiveTask(
         id=task, state="running", app="a", tier="high", weight=1000, cap=0, channel="null", lane=f"lane/{task}",
         shared=False, chunk=100, hold=False, start_ms=0, expires_ms=0, sealed=True, published=10, total=10, finals=0,
-        claims=0, cancelled=False, cancelled_targets=0,
+        claims=0, cancelled=False,
     )  # fmt: skip
     return plain._replace(**fields)  # type: ignore[arg-type]
 
