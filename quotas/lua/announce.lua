@@ -33,7 +33,8 @@ end
 
 -- The largest demand announced of late counts, so that a holder with an empty buffer does not hide another's.
 local function renewed(lane, now, request)
-  local targets, till, old = within_caps(lane, now), now + (lane.waiting and request.waiting_ms or request.demand_ms), lane.demand
+  local till = now + (lane.waiting and request.waiting_ms or request.demand_ms)
+  local targets, old = within_caps(lane, now), lane.demand
   local demand = { tier = lane.tier, weight = lane.weight, targets = targets, targets_until = till, till = till }
   demand.held, demand.pools, demand.part = lane.waiting and 0 or till, lane.pools, lane.part
   demand.waiting, demand.app = lane.waiting, lane.app ~= '' and lane.app or '-'

@@ -1,8 +1,8 @@
 -- library
 -- include: envelopes.lua
 -- Claims: P:claims (sorted set of `<claim>|<task>` by end), P:claim:<member>: msgpack of {end_ms, lease_end_ms, runs};
--- a run is {writer, attempt, first, count, the tier whose credit paid for it or '', targets in each envelope}. What is recorded or given back is cut out, so that
--- what is left at its end is what was not.
+-- a run is {writer, attempt, first, count, the tier whose credit paid for it or '', targets in each envelope}. What is
+-- recorded or given back is cut out, so that what is left at its end is what was not.
 local CLAIM_KEPT_MS = 7 * 24 * 3600 * 1000
 local claims_read, tallied = {}, {}
 

@@ -1,5 +1,6 @@
 -- library
 -- include: claims.lua
+-- Lets go of what a claim holds: its envelopes may be granted again.
 
 local function free_open(task, run, claim)
   local freed = 0

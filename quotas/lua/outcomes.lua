@@ -12,7 +12,11 @@ local function count_open(counts, positions, codes)
   local still_open = {}
   for _, position in ipairs(positions) do
     local code = codes[position]
-    if code and code < OUTCOMES then counts.by_code[code] = counts.by_code[code] + 1 else still_open[#still_open + 1] = position end
+    if code and code < OUTCOMES then
+      counts.by_code[code] = counts.by_code[code] + 1
+    else
+      still_open[#still_open + 1] = position
+    end
   end
   return still_open
 end
