@@ -4,7 +4,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 from dispatcher.task import PushTask
 from producers.submit import SubmitProgress
@@ -13,15 +21,7 @@ from producers.submit import SubmitProgress
 @contextmanager
 def submission(task: PushTask) -> Iterator[Callable[[SubmitProgress], None]]:
     """Gives the function to pass as `on_progress`; where there is no terminal nothing is shown."""
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with _bar(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as bar:
         line = bar.add_task(f"submitting {task.id or 'task'}", total=task.expected_targets)
         yield lambda progress: bar.update(line, completed=progress.accepted)
 
@@ -29,15 +29,7 @@ def submission(task: PushTask) -> Iterator[Callable[[SubmitProgress], None]]:
 @contextmanager
 def counted(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
     """Gives the function to tell how many of how many are done; where there is no terminal nothing is shown."""
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with _bar(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as bar:
         line = bar.add_task(f"changing {what}", total=total)
         yield lambda done, of: bar.update(line, completed=done, total=of)
 
@@ -45,13 +37,11 @@ def counted(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
     """Gives the function to tell how many are left."""
-    console = Console(stderr=True)
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
+    with _bar() as bar:
         line = bar.add_task(what)
         yield lambda left: bar.update(line, description=f"{left:,} {what}")
+
+
+def _bar(*columns: ProgressColumn) -> Progress:
+    console, begin = Console(stderr=True), (SpinnerColumn(), TextColumn("{task.description}"))
+    return Progress(*begin, *columns, console=console, transient=True, disable=not console.is_terminal)
