@@ -60,14 +60,14 @@ def make_old(world: World, pool: str) -> None:
     """The times of the high tier and of its lanes are as after many years."""
     if isinstance(world, MemoryWorld):
         share = world.view.pools[pool]
-        share.tiers["high"].time += LARGEST
+        share.tiers["high"].time += 2 * LARGEST
         for entry in share.lanes.values():
-            entry.time += LARGEST if entry.tier == "high" else 0
+            entry.time += 2 * LARGEST if entry.tier == "high" else 0
         return
     assert isinstance(world, RedisWorld)
     client, keys = world.view.client, world.view.keys
-    client.hincrby(keys.pool(pool), "time:high", LARGEST)
+    client.hincrby(keys.pool(pool), "time:high", 2 * LARGEST)
     for lane, text in client.hgetall(keys.virtual_times(pool)).items():
         tier, time, *rest = text.decode().split(" ")
         if tier == "high":
-            client.hset(keys.virtual_times(pool), lane, " ".join([tier, str(int(time) + LARGEST), *rest]))
+            client.hset(keys.virtual_times(pool), lane, " ".join([tier, str(int(time) + 2 * LARGEST), *rest]))
