@@ -22,6 +22,7 @@ check: setup ## lint, format, strict types, import rule, unit tests: under a min
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+	@$(PY) -m mypy benchmarks/peers
 	@$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 	@$(PYTEST) -q tests/unit
 
