@@ -26,7 +26,7 @@ COMMANDS = {
     "app": "cap and weigh apps, limit what they may submit",
     "signals": "what an autoscaler goes by: backlog, rates, spare capacity",
     "top": "watch tiers, tasks and workers live",
-    "registry": "rebuild the view in Redis",
+    "registry": "the view in Redis: show, rebuild, store a snapshot",
     "bench": "measure throughput, shares, latency and fairness",
     "simulate": "run a scenario under a virtual clock: shares, gaps, caps, outcomes",
 }
