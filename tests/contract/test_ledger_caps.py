@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.lease import GivenBack, Status
-from tests.contract.ledger_crowd import Backlog, add_tasks
+from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied
 from tests.contract.ledger_worlds import (
     World,
     Worlds,
@@ -149,6 +149,7 @@ def test_what_is_recorded_and_given_back_all_the_same_is_not_refunded(world: Wor
     back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
     answer = world.ledger.lease(request(3, ask_own("t", 500, 500), given_back=[back]))
     assert statuses(answer)[0] == (Status.GRANTED, granted - granted // 3)
+    assert_tallied(world)
 
 
 @pytest.mark.parametrize("field", ["capacity", "cap:channel:null", "task"])
