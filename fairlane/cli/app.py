@@ -8,6 +8,7 @@ from dispatcher.errors import NotFound
 from dispatcher.service_settings import Cap
 from fairlane.cli.arguments import CapText, cap_words
 from fairlane.cli.connect import client_of
+from fairlane.cli.groups import CommandGroup
 from fairlane.cli.output import Output, output_option, say
 from fairlane.cli.service import Trial, change_service, dry_run_option
 from fairlane.usage import AppUsage, apps
@@ -15,7 +16,7 @@ from fairlane.usage import AppUsage, apps
 _name = click.argument("name", metavar="NAME")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def app() -> None:
     """The apps: their caps, weights, and limits of what they may submit."""
 

@@ -6,13 +6,14 @@ from typing import Any
 import click
 
 from fairlane.cli.connect import settings_of
+from fairlane.cli.groups import CommandGroup
 from fairlane.cli.output import Output, output_option, say
 from fairlane.settings import Settings
 
 Run = Callable[[Settings, int], dict[str, float]]
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def bench() -> None:
     """Measure this machine: a tenant of its own, real worker processes, cleared away afterwards.
 

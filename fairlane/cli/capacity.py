@@ -5,12 +5,13 @@ import click
 from dispatcher.service_settings import Cap
 from fairlane.cli.arguments import CapText
 from fairlane.cli.connect import client_of
+from fairlane.cli.groups import CommandGroup
 from fairlane.cli.live import settled_sample
 from fairlane.cli.output import Output, output_option
 from fairlane.cli.service import Trial, change_service, dry_run_option
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def capacity() -> None:
     """What all workers together may send, in targets per second."""
 

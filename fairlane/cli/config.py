@@ -4,11 +4,12 @@ from dataclasses import asdict
 
 import click
 
+from fairlane.cli.groups import CommandGroup
 from fairlane.cli.invocation import Invocation, pass_invocation
 from fairlane.cli.output import Output, output_option
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def config() -> None:
     """The settings in force."""
 

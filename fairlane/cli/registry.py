@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairlane.cli.groups import CommandGroup
 from fairlane.cli.invocation import pass_settings
 from fairlane.cli.output import Output, output_option, say
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from fairlane.settings import Settings
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def registry() -> None:
     """The view in Redis: tasks, counts, claims. Pulsar holds the truth; the view can always be made anew."""
 

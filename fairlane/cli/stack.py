@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairlane.cli.exit_codes import FAILURE, OK
+from fairlane.cli.groups import CommandGroup
 from fairlane.cli.invocation import Invocation, pass_invocation
 from fairlane.cli.output import Output, output_option, say
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from fairlane.stack.stack import LocalStack, StackStatus
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def stack() -> None:
     """The local stack: a real Pulsar and a real Redis on this machine, with small memory."""
 

@@ -2,6 +2,7 @@
 
 import click
 
+from fairlane.cli.groups import CommandGroup
 from fairlane.cli.task_edit import edit
 from fairlane.cli.task_read import failures, list_tasks, show, wait
 from fairlane.cli.task_steer import cancel, pause, resume, set_controls
@@ -9,7 +10,7 @@ from fairlane.cli.task_submit import submit
 from fairlane.cli.task_why import why
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def task() -> None:
     """Submit, look at and steer push tasks."""
 

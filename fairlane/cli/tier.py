@@ -11,13 +11,14 @@ from dispatcher.tier import MILLI, TIERS
 from dispatcher.view import TaskView
 from fairlane.cli.arguments import Assignment
 from fairlane.cli.connect import client_of
+from fairlane.cli.groups import CommandGroup
 from fairlane.cli.live import settled_sample
 from fairlane.cli.output import Output, output_option, say
 from fairlane.cli.service import Trial, change_service, dry_run_option
 from fairlane.screen.sample import Sample
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def tier() -> None:
     """The tiers: their weights, wanted and actual shares."""
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairlane.cli.groups import CommandGroup
 from fairlane.cli.invocation import Invocation, pass_settings
 from fairlane.cli.output import Output, output_option
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("id", "state", "host", "pid", "lanes", "in_flight", "buffered", "rate", "sent", "uptime_s", "seen_s_ago")
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--processes", type=click.IntRange(1, 256), help="Worker processes to start (default 1).")
 @click.option("--name", help="Name of the worker; with several processes NAME-1, NAME-2, ...")
 @click.option(
