@@ -52,7 +52,7 @@ def _repeat(ctx: click.Context, output: Output, name: str, runs: int, seed: int,
 )
 @_options
 def throughput(ctx: click.Context, output: Output, chunk: int, count: int | None, runs: int, seed: int) -> None:
-    """Submission, two workers on a standing backlog the client's bare loop on the same messages, CPU an
+    """Submission, two workers on a standing backlog, the client's bare loop on the same messages, CPU an
     envelope."""
     from fairlane.bench.throughput import Load, default_count, run
 
