@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from backends.redis_view import RedisView, open_view
+from backends.registry import Registry
+from backends.settings import RedisSettings
 from tests.contract.ledger_worlds import MemoryWorld, World, Worlds, lua_with_test_clock, redis_worlds
 from tests.redis_server import binaries, running
 
@@ -35,3 +38,22 @@ def worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worlds]:
 @pytest.fixture
 def world(worlds: Worlds) -> World:
     return worlds()
+
+
+@pytest.fixture(scope="module", params=sorted(binaries().items()), ids=lambda named: named[0])
+def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
+    with running(request.param[1]) as server:
+        yield server.url
+
+
+@pytest.fixture
+def view(server_url: str) -> Iterator[RedisView]:
+    view = open_view(RedisSettings(url=server_url, prefix="test"))
+    yield view
+    view.wipe()
+    view.close()
+
+
+@pytest.fixture
+def registry(view: RedisView) -> Registry:
+    return Registry(view)

@@ -1,40 +1,16 @@
 """Settings of the service and limits of apps, over every Redis and Valkey there is on this machine."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
-from backends.redis_view import RedisView, open_view
+from backends.redis_view import RedisView
 from backends.registry import Registry
-from backends.settings import RedisSettings
 from dispatcher.control import FORMAT, Checkpoint, ControlRecord, Finished, GlobalChange, TaskRecord
 from dispatcher.service_settings import Cap, Limits
 from dispatcher.view import Admission
-from tests.contract.test_registry import position, ready, sealed, task_record
+from tests.contract.registry_records import position, ready, sealed, task_record
 from tests.integration.worker_crew import eventually
-from tests.redis_server import binaries, running
 
 ADMITTED = Admission()
-
-
-@pytest.fixture(scope="module", params=sorted(binaries().items()), ids=lambda named: named[0])
-def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    with running(request.param[1]) as server:
-        yield server.url
-
-
-@pytest.fixture
-def view(server_url: str) -> Iterator[RedisView]:
-    view = open_view(RedisSettings(url=server_url, prefix="test"))
-    yield view
-    view.wipe()
-    view.close()
-
-
-@pytest.fixture
-def registry(view: RedisView) -> Registry:
-    return Registry(view)
 
 
 def new(task: str, expected: int = 10, app: str = "shop") -> TaskRecord:

@@ -1,80 +1,25 @@
 """The registry over every Redis and Valkey there is on this machine."""
 
 import itertools
-from collections.abc import Iterator
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.redis_view import RedisView, open_view
+from backends.redis_view import RedisView
 from backends.registry import Registry
-from backends.settings import RedisSettings
 from dispatcher.control import (
     FORMAT,
     Checkpoint,
-    ControlChange,
     ControlRecord,
     Finished,
     GlobalChange,
-    Sealed,
-    TaskRecord,
     encode_override,
     override_message,
     override_number,
 )
-from dispatcher.tier import Tier
-from dispatcher.why import Switch
-from tests.redis_server import binaries, running
-
-
-@pytest.fixture(scope="module", params=sorted(binaries().items()), ids=lambda named: named[0])
-def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    with running(request.param[1]) as server:
-        yield server.url
-
-
-@pytest.fixture
-def view(server_url: str) -> Iterator[RedisView]:
-    view = open_view(RedisSettings(url=server_url, prefix="test"))
-    yield view
-    view.wipe()
-    view.close()
-
-
-@pytest.fixture
-def registry(view: RedisView) -> Registry:
-    return Registry(view)
-
-
-def position(number: int) -> str:
-    return f"{7:020d}:{number:020d}:{0:06d}"
-
-
-def task_record(task: str = "t1", *, shared: bool = False, tier: Tier = Tier.HIGH, **fields: object) -> TaskRecord:
-    record = TaskRecord(
-        format=FORMAT, task=task, app="shop", tier=tier, channel="null",
-        message=msgspec.Raw(msgspec.msgpack.encode({"title": "Sale"})),
-        lane="persistent://fairlane/shared/low-1" if shared else f"persistent://fairlane/tasks-01/{task}",
-        shared=shared, chunk=100, expected_targets=1_000, weight=1_000, cap=0, start_ms=0, expires_ms=0,
-        hold_until_sealed=False, max_attempts=5, created_ms=1_700_000_000_000, digest="d",
-    )  # fmt: skip
-    return msgspec.structs.replace(record, **fields)
-
-
-def change(task: str, field: str, value: str) -> ControlChange:
-    return ControlChange(FORMAT, task, field, value, 0)
-
-
-def sealed(task: str, targets: int, writers: tuple[str, ...] = ("0",)) -> Sealed:
-    return Sealed(FORMAT, task, targets, 3, "seal", list(writers))
-
-
-def ready(view: RedisView) -> None:
-    """As after a rebuild."""
-    view.command("HSET", view.keys.epoch, "id", "e", "ready", "1", "grants_after_ms", "0")
-
+from tests.contract.registry_records import change, position, ready, sealed, task_record
 
 # ------------------------------------------------------------------------------------------- one task's life
 
@@ -290,42 +235,6 @@ def test_a_task_without_a_rate_is_foreseen_from_its_share(registry: Registry, vi
     assert eta_s() is None
 
 
-# ------------------------------------------------------------------------------------------- many tasks
-
-
-def test_lists_come_newest_first_in_pages(registry: Registry) -> None:
-    for number in range(7):
-        registry.apply(position(number), task_record(f"t{number}", created_ms=1_000 + number // 2))
-    seen: list[str] = []
-    cursor = None
-    while True:
-        page, cursor = registry.tasks(limit=3, cursor=cursor)
-        seen.extend(task.id for task in page)
-        if cursor is None:
-            break
-    assert seen == [f"t{number}" for number in (6, 5, 4, 3, 2, 1, 0)]
-
-
-def test_lists_are_filtered(registry: Registry) -> None:
-    registry.apply(position(1), task_record("a"))
-    registry.apply(position(2), task_record("b", tier=Tier.LOW))
-    registry.apply(position(3), task_record("c", app="bank"))
-    registry.apply(position(4), Finished(FORMAT, "c", "completed", [0] * 5, 1))
-    assert [task.id for task in registry.tasks(tier="low")[0]] == ["b"]
-    assert [task.id for task in registry.tasks(app="bank")[0]] == ["c"]
-    assert [task.id for task in registry.tasks(state="running")[0]] == ["b", "a"]
-    assert [task.id for task in registry.tasks(state="completed", app="shop")[0]] == []
-    assert sorted(task.id for task in registry.live_views()) == ["a", "b"]
-
-
-def test_thousands_of_tasks_are_each_seen_once(registry: Registry) -> None:
-    names = [f"t{number}" for number in range(2_500)]
-    registry.apply_all([(position(number), task_record(name, created_ms=5)) for number, name in enumerate(names)])
-    live = registry.live()
-    assert len(live) == len(names)
-    assert {task.id for task in live} == set(names)
-
-
 # ------------------------------------------------------------------------------------------- the fold as a whole
 
 TASKS = ("t1", "t2")
@@ -411,86 +320,3 @@ def test_wipe_leaves_other_prefixes_alone_and_applying_again_restores(registry: 
     registry.apply_all(stored)
     assert everything(view) == expected
     assert view.command("GETDEL", "testing:1") == b"mine"
-
-
-def test_the_last_word_on_the_whole_service_counts(registry: Registry) -> None:
-    assert registry.globals().tier_weights == {"high": 6_000, "medium": 3_000, "low": 1_000}
-    registry.apply(position(2), GlobalChange(FORMAT, "capacity", "3000", 0))
-    registry.apply(position(1), GlobalChange(FORMAT, "capacity", "100", 0))
-    registry.apply(position(3), GlobalChange(FORMAT, "tiers", "5000:4000:500", 0))
-    found = registry.globals()
-    assert (found.capacity, found.tier_weights) == (3_000, {"high": 5_000, "medium": 4_000, "low": 500})
-
-
-def test_tasks_are_listed_by_what_is_asked_for(registry: Registry) -> None:
-    for number, name in enumerate(["sale-1", "sale-2", "news-1"]):
-        record = msgspec.structs.replace(task_record(name), channel="sms" if number == 1 else "null", created_ms=number)
-        registry.apply(position(number), record)
-    assert [task.id for task in registry.tasks(id_prefix="sale-")[0]] == ["sale-2", "sale-1"]
-    assert [task.id for task in registry.tasks(channel="sms")[0]] == ["sale-2"]
-    assert [task.id for task in registry.tasks(id_prefix="sale-", channel="null")[0]] == ["sale-1"]
-    first, cursor = registry.tasks(id_prefix="sale-", limit=1)
-    second, _ = registry.tasks(id_prefix="sale-", limit=1, cursor=cursor)
-    assert [task.id for task in [*first, *second]] == ["sale-2", "sale-1"]
-    assert [task.channel for task in first] == ["sms"]
-
-
-def test_live_tasks_are_read_by_pages(registry: Registry) -> None:
-    for number in range(7):
-        registry.apply(position(number), task_record(f"t{number}"))
-    found, cursor, pages = [], None, 0
-    while True:
-        page = registry.live_page(cursor, 3)
-        found += [task.id for task in page.tasks]
-        cursor, pages = page.cursor, pages + 1
-        if cursor is None:
-            break
-    assert sorted(found) == [f"t{number}" for number in range(7)]
-    assert pages == 3
-
-
-def test_a_look_says_what_a_watch_goes_by(registry: Registry) -> None:
-    before = registry.look()
-    registry.apply(position(1), task_record())
-    registry.apply(position(2), GlobalChange(FORMAT, "channel_paused:sms", "1", 0))
-    registry.add_side_lane("side")
-    look = registry.look()
-    assert look.version == before.version + 2
-    assert look.paused == frozenset({"sms"})
-    assert look.sides == frozenset({"side"}) == registry.side_lanes()
-    registry.drop_side_lane("side")
-    assert registry.look().sides == frozenset()
-
-
-def test_a_checkpoint_is_announced_if_the_task_had_nothing_to_send(registry: Registry) -> None:
-    registry.apply(position(1), task_record())
-    version = registry.version()
-    registry.apply(position(2), Checkpoint(FORMAT, "t1", "0", 1, 10, 0, 10, "d"))
-    assert registry.version() == version + 1
-    registry.apply(position(3), Checkpoint(FORMAT, "t1", "0", 2, 20, 0, 20, "d"))
-    assert registry.version() == version + 1
-
-
-def test_pauses_are_known_in_the_order_of_the_topic(registry: Registry) -> None:
-    changes = [
-        ControlChange(FORMAT, "t1", "paused", value, at_ms) for value, at_ms in (("1", 10), ("0", 30), ("1", 50))
-    ]
-    stored = [(position(number), record) for number, record in enumerate(changes, 2)]
-    registry.apply_all([stored[2], stored[0], (position(1), task_record()), stored[1], stored[0]])
-    assert registry.pauses("t1") == [Switch(10, True), Switch(30, False), Switch(50, True)]
-    assert registry.pauses("t2") == []
-
-
-def test_pauses_of_a_channel_are_known(registry: Registry) -> None:
-    for at, value in ((3, "0"), (1, "1"), (4, "1"), (1, "1")):
-        registry.apply(position(at), GlobalChange(FORMAT, "channel_paused:sms", value, at))
-    assert registry.channel_pauses("sms") == [Switch(1, True), Switch(3, False), Switch(4, True)]
-    assert registry.channel_pauses("push") == []
-    assert registry.globals().paused_channels == frozenset({"sms"})
-
-
-def test_of_very_many_pauses_the_last_are_known(registry: Registry) -> None:
-    registry.apply(position(1), task_record())
-    changes = [ControlChange(FORMAT, "t1", "paused", str(number % 2), number) for number in range(2, 250)]
-    registry.apply_all([(position(number), record) for number, record in enumerate(changes, 2)])
-    assert [switch.at_ms for switch in registry.pauses("t1")] == list(range(150, 250))

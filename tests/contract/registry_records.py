@@ -1,0 +1,35 @@
+"""Control records for tests of the registry."""
+
+import msgspec
+
+from backends.redis_view import RedisView
+from dispatcher.control import FORMAT, ControlChange, Sealed, TaskRecord
+from dispatcher.tier import Tier
+
+
+def position(number: int) -> str:
+    return f"{7:020d}:{number:020d}:{0:06d}"
+
+
+def task_record(task: str = "t1", *, shared: bool = False, tier: Tier = Tier.HIGH, **fields: object) -> TaskRecord:
+    record = TaskRecord(
+        format=FORMAT, task=task, app="shop", tier=tier, channel="null",
+        message=msgspec.Raw(msgspec.msgpack.encode({"title": "Sale"})),
+        lane="persistent://fairlane/shared/low-1" if shared else f"persistent://fairlane/tasks-01/{task}",
+        shared=shared, chunk=100, expected_targets=1_000, weight=1_000, cap=0, start_ms=0, expires_ms=0,
+        hold_until_sealed=False, max_attempts=5, created_ms=1_700_000_000_000, digest="d",
+    )  # fmt: skip
+    return msgspec.structs.replace(record, **fields)
+
+
+def change(task: str, field: str, value: str) -> ControlChange:
+    return ControlChange(FORMAT, task, field, value, 0)
+
+
+def sealed(task: str, targets: int, writers: tuple[str, ...] = ("0",)) -> Sealed:
+    return Sealed(FORMAT, task, targets, 3, "seal", list(writers))
+
+
+def ready(view: RedisView) -> None:
+    """As after a rebuild."""
+    view.command("HSET", view.keys.epoch, "id", "e", "ready", "1", "grants_after_ms", "0")
