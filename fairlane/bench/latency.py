@@ -3,7 +3,7 @@
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -53,12 +53,22 @@ def run(settings: Settings, seed: int, say: Callable[[str], None]) -> dict[str, 
         for number in range(2):
             scene.crew.join(f"worker-{number}")
         wait_for("workers to send", lambda: sum(w.rate for w in scene.client.workers()) > CAPACITY * 0.8, 60)
-        called = {}
-        for number in range(PROBES):
-            task, at = probe(scene, number)
-            called[task] = at
-            time.sleep(PROBE_EVERY_S)
-        wait_for("the probes", lambda: called.keys() <= delivered(scene.log).keys(), 30)
-        ended = delivered(scene.log)
-    waits = sorted((ended[task] - at) * 1000 for task, at in called.items())
-    return {"p50_ms": statistics.median(waits), "p95_ms": waits[int(len(waits) * 0.95) - 1], "max_ms": waits[-1]}
+        waits = waits_of_probes(scene)
+    return {**quantiles_ms(waits), "max_ms": waits[-1]}
+
+
+def waits_of_probes(scene: Stage) -> list[float]:
+    """40 of them, one after the other: milliseconds from the call of submit to the last delivery, least first."""
+    called = {}
+    for number in range(PROBES):
+        task, at = probe(scene, number)
+        called[task] = at
+        time.sleep(PROBE_EVERY_S)
+    wait_for("the probes", lambda: called.keys() <= delivered(scene.log).keys(), 30)
+    ended = delivered(scene.log)
+    return sorted((ended[task] - at) * 1000 for task, at in called.items())
+
+
+def quantiles_ms(waits: Sequence[float], prefix: str = "") -> dict[str, float]:
+    """waits: least first."""
+    return {f"{prefix}p50_ms": statistics.median(waits), f"{prefix}p95_ms": waits[int(len(waits) * 0.95) - 1]}

@@ -1,7 +1,6 @@
 """Ten thousand live lanes of which twenty are busy, against the twenty alone; what a worker costs idle with them; and
 how soon a new high task is sent among them."""
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 
 from dispatcher.task import PushTask
 from dispatcher.tier import TIERS
-from fairlane.bench.latency import PROBES, delivered, probe
+from fairlane.bench.latency import PROBES, quantiles_ms, waits_of_probes
 from fairlane.bench.resources import NoTargets, cpu_s, no_targets, rate_of, resident_mib
 from fairlane.bench.stage import Stage, stage, targets, wait_for
 from fairlane.settings import Settings
@@ -18,7 +17,6 @@ from producers.handle import TaskHandle
 
 BUSY, WORKERS = 20, 2
 CONCURRENCY = 12
-PROBE_EVERY_S = 0.25
 IDLE_WINDOW_S = 20.0
 
 
@@ -124,15 +122,7 @@ def idle_cost(scene: Stage) -> dict[str, float]:
 def first_sends(scene: Stage, prefix: str) -> dict[str, float]:
     """New high tasks of ten targets: from the call of submit to the last of them."""
     scene.say(f"{PROBES} new high tasks")
-    called = {}
-    for number in range(PROBES):
-        task, at = probe(scene, number)
-        called[task] = at
-        time.sleep(PROBE_EVERY_S)
-    wait_for("the probes", lambda: called.keys() <= delivered(scene.log).keys(), 30)
-    ended = delivered(scene.log)
-    waits = sorted((ended[task] - at) * 1000 for task, at in called.items())
-    return {f"{prefix}_p50_ms": statistics.median(waits), f"{prefix}_p95_ms": waits[int(len(waits) * 0.95) - 1]}
+    return quantiles_ms(waits_of_probes(scene), f"{prefix}_")
 
 
 def run(settings: Settings, load: ManyLanes, say: Callable[[str], None]) -> dict[str, float]:
