@@ -83,7 +83,6 @@ class Journal:
         self._numbers: dict[str, int] = {}
         self._held: defaultdict[str, dict[int, _Held]] = defaultdict(dict)
         self._calls: defaultdict[str, dict[int, tuple[str, int]]] = defaultdict(dict)
-        self._first_ends: dict[str, int] = {}
 
     def violate(self, rule: str, what: str) -> None:
         self.counts[f"violation:{rule}"] += 1

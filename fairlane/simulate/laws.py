@@ -51,20 +51,6 @@ def shares(sums: Mapping[str, float]) -> dict[str, float]:
     return {name: 100 * part / whole if whole else 0.0 for name, part in sums.items()}
 
 
-def most_in(doses: Sequence[Dose], window_us: int) -> tuple[int, int]:
-    """The largest sum within any window [t, t + window), and when it begins. doses: in order of time; amounts below
-    zero (given back) count from their moment on."""
-    most, since_us, total, first = 0, 0, 0, 0
-    for at_us, targets in doses:
-        total += targets
-        while doses[first][0] <= at_us - window_us:
-            total -= doses[first][1]
-            first += 1
-        if total > most:
-            most, since_us = total, doses[first][0]
-    return most, since_us
-
-
 def longest_gap(
     turns: Sequence[Turn], arrivals: Mapping[str, Sequence[Dose]], tier: str, weights: Mapping[str, float]
 ) -> Gap | None:

@@ -9,7 +9,6 @@ from fairlane.simulate.laws import (
     capacity_used,
     jain,
     longest_gap,
-    most_in,
     overshoot,
     running,
     shares,
@@ -35,17 +34,6 @@ def test_sums_by_window_put_each_dose_where_it_belongs() -> None:
 def test_shares_are_percentages() -> None:
     assert shares({"a": 3, "b": 1}) == {"a": 75, "b": 25}
     assert shares({"a": 0, "b": 0}) == {"a": 0, "b": 0}
-
-
-def test_most_in_looks_at_every_window_not_only_at_whole_ones() -> None:
-    doses = [(900_000, 5), (1_100_000, 6), (1_899_999, 7), (1_900_000, 1)]
-    assert most_in(doses, SECOND) == (18, 900_000)
-    assert most_in([], SECOND) == (0, 0)
-
-
-def test_what_is_given_back_makes_room_from_then_on() -> None:
-    assert most_in([(0, 10), (100, -4), (200, 4)], SECOND)[0] == 10
-    assert most_in([(0, 10), (200, 4), (300, -4)], SECOND)[0] == 14
 
 
 def turns(*sends: tuple[str, int]) -> list[Turn]:
@@ -76,6 +64,12 @@ def test_overshoot_finds_the_second_nearest_to_its_limit() -> None:
     assert overshoot([(0, 25), (500_000, 50), (999_999, 60)], caps, 10) == (135, pytest.approx(135, abs=0.01))
     assert overshoot([(0, 25), (500_000, 50), (999_999, 80)], caps, 10) == (155, pytest.approx(135, abs=0.01))
     assert overshoot([(0, 25), (SECOND, 110)], caps, 10) == (110, pytest.approx(135, abs=0.01))
+
+
+def test_what_is_given_back_makes_room_from_then_on() -> None:
+    caps = [Cap(0, 10, 1)]
+    assert overshoot([(0, 10), (100, -4), (200, 4)], caps, 0) == (10, pytest.approx(11, abs=0.01))
+    assert overshoot([(0, 10), (200, 4), (300, -4)], caps, 0) == (14, pytest.approx(11, abs=0.01))
 
 
 def test_a_cap_that_changes_counts_by_its_parts() -> None:
