@@ -1,4 +1,4 @@
-"""Signals for autoscaling: what each tier has queued, how fast it comes and goes, and what more could be sent.
+"""Signals for autoscaling: the backlog of each tier, how fast it comes and goes, and what more could be sent.
 
 The same figures for the metrics of any worker and for `fairlane signals`.
 """
@@ -18,7 +18,7 @@ from dispatcher.view import Globals, TaskView, WorkerBeat
 WINDOW_S = 6.0
 """Arrivals are counted over this much of the past; what is sent comes from heartbeats, over the last 3 s."""
 BEHIND_S = 1.0
-"""A tier with more than this queued, at the rate of late, has a backlog; less is merely under way."""
+"""A tier with more backlog than this, at the rate of late, is behind; less is merely under way."""
 _USED = 0.9
 """From this part of what capacity and caps allow on, they are what limits the rate."""
 _GROW_AT_MOST = 2.0
@@ -26,24 +26,24 @@ _GROW_AT_MOST = 2.0
 
 
 class TierSignals(NamedTuple):
-    """queued: targets that may be sent now and have no outcome. arrival_rate, service_rate: targets/s of late.
-    seconds_to_drain: at the service rate; 0 with nothing queued, None if none of it is being sent. wanted: share by
-    weight among the tiers that have something queued; granted: its part of what is sent. spare: targets/s it could send
-    more if it had them, None without any limit."""
+    """backlog: targets that may be sent now and have no outcome. arrival_rate, service_rate: targets/s of late.
+    drain_s: until the backlog is sent, at the service rate; 0 without one, None if none of it is being sent. wanted: share
+    by weight among the tiers that have a backlog; actual: its part of what is sent. spare: targets/s it could send more
+    if it had them, None without any limit."""
 
     tier: str
     weight: float
-    queued: int
+    backlog: int
     arrival_rate: float
     service_rate: float
-    seconds_to_drain: float | None
+    drain_s: float | None
     wanted: float
-    granted: float
+    actual: float
     spare: float | None
 
 
 class Signals(NamedTuple):
-    """capacity: targets/s, 0 for unlimited. workers: that serve. limited_by: `demand` (no tier has a backlog),
+    """capacity: targets/s, 0 for unlimited. workers: that serve. limited_by: `demand` (no tier is behind),
     `capacity` (or caps), or `workers`. workers_needed: how many would send what capacity and caps allow, at most twice
     the present ones; 0 where demand limits the rate, since then nothing tells."""
 
@@ -105,42 +105,42 @@ class SignalMeter:
     def take(self, look: Look) -> Signals:
         shares = shares_of(look.settings)
         jobs = [job for job in look.jobs if _sendable(job, shares)]
-        queued = _by_tier(jobs, lambda job: job.pending)
+        backlog = _by_tier(jobs, lambda job: job.pending)
         alive = [beat for beat in look.beats if beat.state in ("serving", "draining")]
-        rates = {tier: sum(_rate(beat, tier) for beat in alive) for tier in queued}
-        arrivals = self._arrivals(look.at_s, {tier: round(targets) for tier, targets in queued.items()}, rates)
-        load = _Load(jobs, shares, queued, rates, arrivals)
+        rates = {tier: sum(_rate(beat, tier) for beat in alive) for tier in backlog}
+        arrivals = self._arrivals(look.at_s, {tier: round(targets) for tier, targets in backlog.items()}, rates)
+        load = _Load(jobs, shares, backlog, rates, arrivals)
         serving = sum(beat.state == "serving" for beat in alive)
         limited_by, needed = load.limit(serving)
-        tiers = [load.signals(tier) for tier in queued]
+        tiers = [load.signals(tier) for tier in backlog]
         return Signals(look.settings.capacity, sum(rates.values()), serving, limited_by, needed, tiers)
 
-    def _arrivals(self, now_s: float, queued: dict[str, int], rates: Mapping[str, float]) -> dict[str, float]:
+    def _arrivals(self, now_s: float, backlog: dict[str, int], rates: Mapping[str, float]) -> dict[str, float]:
         """What the queues grew by, and what was sent meanwhile."""
-        self._queues.append((now_s, queued))
+        self._queues.append((now_s, backlog))
         while len(self._queues) > 2 and self._queues[1][0] <= now_s - WINDOW_S:
             self._queues.popleft()
         at_s, before = self._queues[0]
         if now_s <= at_s:
             return dict(rates)
-        return {tier: max(0.0, (queued[tier] - before[tier]) / (now_s - at_s) + rates[tier]) for tier in queued}
+        return {tier: max(0.0, (backlog[tier] - before[tier]) / (now_s - at_s) + rates[tier]) for tier in backlog}
 
 
 @dataclass(frozen=True)
 class _Load:
     jobs: Sequence[Job]
     shares: Shares
-    queued: Mapping[str, float]
+    backlog: Mapping[str, float]
     rates: Mapping[str, float]
     arrivals: Mapping[str, float]
 
     def behind(self, tier: str) -> bool:
-        """Whether the tier has a backlog."""
-        return self.queued[tier] > self.rates[tier] * BEHIND_S
+        """Whether more waits than is merely under way."""
+        return self.backlog[tier] > self.rates[tier] * BEHIND_S
 
     def limit(self, workers: int) -> tuple[str, int]:
         """What limits the rate, and how many workers are needed."""
-        if not any(map(self.behind, self.queued)):
+        if not any(map(self.behind, self.backlog)):
             return "demand", 0
         rate, possible = sum(self.rates.values()), sum(self._possible().values())
         if rate >= _USED * possible:
@@ -149,17 +149,17 @@ class _Load:
         return "workers", max(1, math.ceil(workers * growth))
 
     def signals(self, tier: str) -> TierSignals:
-        queued, rate, total = self.queued[tier], self.rates[tier], sum(self.rates.values())
-        weights = sum(self.shares.tier_weights[name] for name, targets in self.queued.items() if targets)
+        backlog, rate, total = self.backlog[tier], self.rates[tier], sum(self.rates.values())
+        weights = sum(self.shares.tier_weights[name] for name, targets in self.backlog.items() if targets)
         spare = self._possible(tier)[tier] - rate if self.shares.capacity < math.inf else None
         return TierSignals(
             tier,
             self.shares.tier_weights[tier] / 1000,
-            round(queued),
+            round(backlog),
             self.arrivals[tier],
             rate,
-            0.0 if not queued else queued / rate if rate else None,
-            self.shares.tier_weights[tier] / weights if queued else 0.0,
+            0.0 if not backlog else backlog / rate if rate else None,
+            self.shares.tier_weights[tier] / weights if backlog else 0.0,
             rate / total if total else 0.0,
             None if spare is None else max(0.0, spare),
         )
@@ -169,12 +169,12 @@ class _Load:
         flows = [self._flow(job) for job in self.jobs if self.behind(job.tier)]
         flows += [
             Flow(tier, "", (), 1.0, max(self.rates[tier], self.arrivals[tier]))
-            for tier in self.queued
+            for tier in self.backlog
             if not self.behind(tier) and max(self.rates[tier], self.arrivals[tier]) > 0
         ]
         if probed:
             flows.append(Flow(probed, "", (), 1.0))
-        possible = dict.fromkeys(self.queued, 0.0)
+        possible = dict.fromkeys(self.backlog, 0.0)
         for flow, rate in zip(flows, rates_of(flows, self.shares), strict=True):
             possible[flow.tier] += rate
         return possible

@@ -18,7 +18,7 @@ APART_S = 2.0
 @output_option
 @click.pass_context
 def signals(ctx: click.Context, output: Output) -> None:
-    """Queued targets, rates, seconds to drain and spare capacity of each tier (takes two seconds to measure)."""
+    """Backlog, rates, seconds to drain it and spare capacity of each tier (takes two seconds to measure)."""
     meter = SignalMeter()
     with client_of(ctx) as client:
         meter.take(_look(client))

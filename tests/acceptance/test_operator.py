@@ -188,14 +188,14 @@ def test_signals_and_metrics_are_right_soon_after_a_change(fairlane: CommandLine
     def right(capacity: int, high: float) -> bool:
         found = signals(fairlane)
         tier = found["tiers"]["high"]
-        expected = tier["queued"] / (capacity * high)
+        expected = tier["backlog"] / (capacity * high)
         shown = metric(fairlane, 'fairlane_drain_seconds{tier="high"}')
-        near = [abs(value / expected - 1) < 0.12 for value in (tier["seconds_to_drain"] or 0, shown)]
+        near = [abs(value / expected - 1) < 0.12 for value in (tier["drain_s"] or 0, shown)]
         return all(near) and found["limited_by"] == "capacity"
 
     eventually(lambda: right(600, 6 / 7), 40, "both tiers are sent at the capacity")
     low = signals(fairlane)["tiers"]["low"]
-    assert low["granted"] == pytest.approx(1 / 7, abs=0.03)
+    assert low["actual"] == pytest.approx(1 / 7, abs=0.03)
     assert low["arrival_rate"] < 60
     assert metric(fairlane, 'fairlane_spare_targets_per_second{tier="medium"}') == pytest.approx(180, abs=10)
     assert fairlane("capacity", "set", "1200").code == 0
@@ -206,7 +206,7 @@ def test_signals_and_metrics_are_right_soon_after_a_change(fairlane: CommandLine
     finally:
         assert fairlane("tier", "set", "high=6", "low=1").code == 0
     assert fairlane("channel", "pause", "null").code == 0
-    eventually(lambda: signals(fairlane)["tiers"]["high"]["queued"] == 0, SIGNALS_S, "nothing may be sent")
+    eventually(lambda: signals(fairlane)["tiers"]["high"]["backlog"] == 0, SIGNALS_S, "nothing may be sent")
     eventually(lambda: metric(fairlane, 'fairlane_backlog_targets{tier="high"}') == 0, SIGNALS_S, "nor by the metrics")
 
 

@@ -29,11 +29,11 @@ def test_a_service_with_nothing_to_do() -> None:
     found = signals(beats=[beat("a")])
     assert (found.workers, found.limited_by, found.workers_needed, found.service_rate) == (1, "demand", 0, 0)
     for tier in found.tiers:
-        assert (tier.queued, tier.seconds_to_drain, tier.wanted, tier.granted) == (0, 0.0, 0.0, 0.0)
+        assert (tier.backlog, tier.drain_s, tier.wanted, tier.actual) == (0, 0.0, 0.0, 0.0)
         assert tier.spare == pytest.approx(1_000)
 
 
-def test_what_waits_of_its_own_accord_is_not_queued() -> None:
+def test_what_waits_of_its_own_accord_is_no_backlog() -> None:
     found = signals(
         job("high", 50.0, held=True),
         job("high", 70.0, start_s=5.0),
@@ -42,17 +42,17 @@ def test_what_waits_of_its_own_accord_is_not_queued() -> None:
         beats=[],
         paused_channels=frozenset({"off"}),
     )
-    assert found.of("high").queued == 7
-    assert found.of("high").seconds_to_drain is None
+    assert found.of("high").backlog == 7
+    assert found.of("high").drain_s is None
 
 
 def test_at_capacity_more_workers_are_of_no_use() -> None:
     found = signals(job("high", 9_000), job("low", 3_000), beats=[beat("a", 430, 72), beat("b", 427, 71)])
     assert (found.workers, found.limited_by, found.workers_needed) == (2, "capacity", 2)
     high = found.of("high")
-    assert high.seconds_to_drain == pytest.approx(9_000 / 857)
+    assert high.drain_s == pytest.approx(9_000 / 857)
     assert high.wanted == pytest.approx(6 / 7)
-    assert high.granted == pytest.approx(0.857)
+    assert high.actual == pytest.approx(0.857)
     assert high.spare == pytest.approx(0.14, abs=0.01)
     assert found.of("medium").spare == pytest.approx(300)
 

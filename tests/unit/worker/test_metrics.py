@@ -84,9 +84,9 @@ def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
     assert "fairlane_workers 1.0" in text
     assert "fairlane_workers_needed 2.0" in text
     world.rate = 40.0
-    assert service.signals().of("high").seconds_to_drain == 50
+    assert service.signals().of("high").drain_s == 50
     clock.advance(2)
-    assert service.signals().of("high").seconds_to_drain == 25
+    assert service.signals().of("high").drain_s == 25
 
 
 def test_without_redis_the_workers_own_figures_are_still_shown() -> None:
