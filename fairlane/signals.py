@@ -27,9 +27,9 @@ _GROW_AT_MOST = 2.0
 
 class TierSignals(NamedTuple):
     """backlog: targets that may be sent now and have no outcome. arrival_rate, service_rate: targets/s of late.
-    drain_s: until the backlog is sent, at the service rate; 0 without one, None if none of it is being sent. wanted: share
-    by weight among the tiers that have a backlog; actual: its part of what is sent. spare: targets/s it could send more
-    if it had them, None without any limit."""
+    drain_s: until the backlog is sent, at the service rate; 0 without one, None if none of it is being sent. wanted:
+    share by weight among the tiers that have a backlog; actual: its part of what is sent. spare: targets/s it could
+    send more if it had them, None without any limit."""
 
     tier: str
     weight: float
