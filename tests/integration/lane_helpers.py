@@ -1,12 +1,21 @@
-"""Envelopes put into a lane by a plain producer."""
+"""Envelopes put into a lane by a plain producer, and lanes as an engine drains them."""
 
+import queue
+import time
 from collections.abc import Sequence
 
 import pulsar
 
+from backends.system_clock import SystemClock
+from consumers.lanes import LaneSettings, PulsarLanes
 from dispatcher.envelope import FORMAT, Envelope, encode_envelope, encode_message
+from dispatcher.errors import Unreachable
+from dispatcher.lease import LaneKind
+from dispatcher.ports import DeadLetter, Delivery, Done, LaneInfo
+from tests.integration.pulsar_helpers import DEADLINE_S, eventually
 
 MESSAGE = encode_message({"title": "Hello"})
+PREFETCH = 2_000
 
 
 def envelope(sequence: int, targets: int = 1) -> Envelope:
@@ -27,3 +36,53 @@ def publish(client: pulsar.Client, lane: str, bodies: Sequence[bytes]) -> None:
 
 def publish_envelopes(client: pulsar.Client, lane: str, sequences: Sequence[int], targets: int = 1) -> None:
     publish(client, lane, [encode_envelope(envelope(number, targets)) for number in sequences])
+
+
+class Letters:
+    """Dead letters in memory. `broken`: no receipt."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self.stored: list[DeadLetter] = []
+
+    def publish(self, letter: DeadLetter, done: Done) -> None:
+        if self.broken:
+            done(Unreachable("Pulsar is gone."))
+            return
+        self.stored.append(letter)
+        done(None)
+
+
+class Dock:
+    """Lanes as an engine uses them: drained when they announce themselves."""
+
+    def __init__(self, client: pulsar.Client, settings: LaneSettings | None = None) -> None:
+        self.ready: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.letters = Letters()
+        self.lanes = PulsarLanes(client, self.ready.put, self.letters, SystemClock(), settings)
+
+    def attach(self, lane: str, prefetch: int = PREFETCH, chunk: int = 1) -> None:
+        self.lanes.attach(LaneInfo(lane, LaneKind.OWN, "high", 1_000, chunk, "a-task", "null"), prefetch)
+
+    def attached(self, lane: str) -> None:
+        """Returns once the lane's consumer is open."""
+        self.attach(lane)
+        eventually(lambda: self.lanes.attached() == 1, "attached")
+
+    def take(self, count: int, max_targets: int = 1_000) -> list[Delivery]:
+        """Waits for announcements until so many deliveries have come; all that came."""
+        deliveries: list[Delivery] = []
+        until_s = time.monotonic() + DEADLINE_S
+        while len(deliveries) < count:
+            lane = self.ready.get(timeout=max(0.01, until_s - time.monotonic()))
+            deliveries += self.drained(lane, max_targets)
+        return deliveries
+
+    def drained(self, lane: str, max_targets: int = 1_000) -> list[Delivery]:
+        """Until it is empty."""
+        deliveries: list[Delivery] = []
+        empty = False
+        while not empty:
+            some, empty = self.lanes.drain(lane, max_targets)
+            deliveries += some
+        return deliveries
