@@ -11,13 +11,12 @@ class Lifecycle:
     """States and what leads from one to another.
 
     name: of what lives, as in messages. start: where it may begin. transitions: state -> event -> next state; a state
-    without events is an end. observed: states no command leads to, only what the program sees.
+    without events is an end.
     """
 
     name: str
     start: tuple[str, ...]
     transitions: Mapping[str, Mapping[str, str]]
-    observed: frozenset[str] = frozenset()
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -84,6 +83,5 @@ WORKER = Lifecycle(
         "lost": {"beat": "serving", "beat_draining": "draining"},
         "stopped": {},
     },
-    observed=frozenset({"suspect", "lost"}),
 )
 """suspect and lost come of missed heartbeats; a worker that beats again is what it says it is."""
