@@ -106,7 +106,8 @@ class Leases:
         if self._request is not None:
             return None
         if working.wanting or working.given_back:
-            due_s = self._rhythm.due_s(now_s, at_once=self.draining or self._is_urgent(now_s))
+            at_once = self.draining or self._is_urgent(now_s)
+            due_s = self._rhythm.due_s(now_s, at_once=at_once, targets_s=2 * self._sending.recent(now_s))
         elif (waiting_s := self._waiting_due_s()) is not None:
             due_s = max(waiting_s, self._rhythm.due_s(now_s, at_once=False))
         else:

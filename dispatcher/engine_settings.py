@@ -20,7 +20,8 @@ class EngineSettings:
 
     Leases. lease_ms: how long a grant may be used. claim_ms: how long its claims last: lease, longest channel timeout,
     margin. demand_ms: how long announced demand is good for. period_s: between calls while credit is short;
-    spacing_s and calls_per_s bound the calls made at once for new demand. horizon_s: asked for is what can be sent in
+    spacing_s and calls_per_s bound the calls made at once for new demand; of a worker that sends much, calls_per_target
+    instead of calls_per_s. horizon_s: asked for is what can be sent in
     this time, at least horizon_floor_targets. use_by_margin_s: credit this near its use-by is given back.
     wants_per_lane: most runs of envelopes in one lane's ask.
     repeat_*: between attempts of a call that was not answered; repeat_lost_s: the longest once the ledger is given up.
@@ -53,6 +54,7 @@ class EngineSettings:
     period_s: float = 0.1
     spacing_s: float = 0.005
     calls_per_s: float = 50.0
+    calls_per_target: float = 0.01
     calls_burst: int = 10
     horizon_s: float = 0.5
     horizon_floor_targets: int = 1_000
