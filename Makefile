@@ -18,7 +18,7 @@ demo: setup ## the whole service on this machine: local stack, workers, nine tas
 test: setup ## every test, real Pulsar and Redis included
 	@$(PYTEST)
 
-check: setup ## lint, format, strict types, import rule, unit tests: under a minute, offline
+check: setup ## lint, format, strict types, import rule, unit tests: a minute or two, offline
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
