@@ -73,6 +73,17 @@ def shares(ctx: click.Context, output: Output, low_only: bool, runs: int, seed: 
 
 
 @bench.command()
+@click.option("--workers", type=click.IntRange(1, 50), default=8, show_default=True, help="Started at once.")
+@_options
+def laws(ctx: click.Context, output: Output, workers: int, runs: int, seed: int) -> None:
+    """Every delivery at 2,000/s, all tiers backlogged: the worst of any 10,000 targets, of any 10 s, and the most in
+    any second."""
+    from fairlane.bench.laws import run
+
+    _repeat(ctx, output, f"laws {workers} workers", runs, seed, lambda own, run_seed: run(own, run_seed, workers, say))
+
+
+@bench.command()
 @_options
 def latency(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
     """A new high task of 10 targets among a backlog of 250,000 at 2,000/s: from submit to delivery."""

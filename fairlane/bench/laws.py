@@ -1,0 +1,98 @@
+"""The laws of sharing on real servers, from every single delivery: tiers by count and by time, and the cap."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from dispatcher.tier import TIERS
+from fairlane.bench.shares import CAPACITY, WANTED, fill, sent
+from fairlane.bench.stage import stage, wait_for
+from fairlane.settings import Settings
+from fairlane.simulate.laws import SECOND_US, Cap, Dose, overshoot
+
+MEASURED_S = 30.0
+WINDOW_TARGETS, WINDOW_US = 10_000, 10 * SECOND_US
+_BURST = CAPACITY / 4
+"""What may be sent at once where no burst is set: a window of the capacity."""
+
+
+class Delivery(NamedTuple):
+    """One envelope, as the `log` channel wrote it."""
+
+    at_us: int
+    tier: str
+    targets: int
+
+
+def deliveries(log: Path) -> list[Delivery]:
+    """All of them, in order of time."""
+    found = []
+    for line in log.read_text().splitlines():
+        entry = json.loads(line)
+        at_us = int(datetime.fromisoformat(entry["ts"]).timestamp() * SECOND_US)
+        found.append(Delivery(at_us, entry["tier"], len(entry["targets"])))
+    return sorted(found, key=lambda delivery: delivery.at_us)
+
+
+def windows_of_targets(found: Sequence[Delivery], targets: int) -> Iterator[Counter[str]]:
+    """Targets by tier of any so many that follow each other, to the envelope."""
+    inside: Counter[str] = Counter()
+    total = first = 0
+    for delivery in found:
+        inside[delivery.tier] += delivery.targets
+        total += delivery.targets
+        while total - found[first].targets >= targets:
+            inside[found[first].tier] -= found[first].targets
+            total -= found[first].targets
+            first += 1
+        if total >= targets:
+            yield inside
+
+
+def windows_of_time(found: Sequence[Delivery], length_us: int) -> Iterator[Counter[str]]:
+    """Targets by tier in the time before each delivery, once that much has passed."""
+    inside: Counter[str] = Counter()
+    first = 0
+    for delivery in found:
+        inside[delivery.tier] += delivery.targets
+        while found[first].at_us <= delivery.at_us - length_us:
+            inside[found[first].tier] -= found[first].targets
+            first += 1
+        if delivery.at_us - found[0].at_us >= length_us:
+            yield inside
+
+
+def deviation(inside: Counter[str]) -> float:
+    """Of the tier that is furthest from its wanted share, in points."""
+    total = inside.total()
+    return max(abs(100 * inside[tier] / total - 100 * WANTED[tier]) for tier in TIERS)
+
+
+def judged(found: Sequence[Delivery]) -> dict[str, float]:
+    """Worst deviations of the shares, in points; most targets in any second, from the first delivery on, and the most
+    that capacity, burst and an envelope of each tier allow."""
+    doses: list[Dose] = [(delivery.at_us, delivery.targets) for delivery in found]
+    envelopes = sum(max(d.targets for d in found if d.tier == tier) for tier in TIERS)
+    most, limit = overshoot(doses, [Cap(0, CAPACITY, _BURST)], envelopes) or (0, 0.0)
+    return {
+        "worst_of_10000_points": max(map(deviation, windows_of_targets(found, WINDOW_TARGETS))),
+        "worst_of_10_s_points": max(map(deviation, windows_of_time(found, WINDOW_US))),
+        "most_in_a_second": most,
+        "limit_in_a_second": limit,
+    }
+
+
+def run(settings: Settings, seed: int, workers: int, say: Callable[[str], None]) -> dict[str, float]:
+    """One run: all tiers backlogged before the workers start, all at once."""
+    with stage(settings, say) as scene:
+        scene.client.set_capacity(CAPACITY)
+        handles = fill(scene, MEASURED_S + 15, seed, channel="log")
+        for number in range(workers):
+            scene.crew.join(f"worker-{number}")
+        wait_for("the first targets", lambda: sum(sent(handles).values()) > 0, 120)
+        time.sleep(MEASURED_S)
+        return judged(deliveries(scene.log))

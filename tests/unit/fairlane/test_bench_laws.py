@@ -1,0 +1,36 @@
+"""`fairlane bench laws`: what it makes of the deliveries that it reads."""
+
+from collections import Counter
+
+from fairlane.bench.laws import Delivery, deviation, judged, windows_of_targets, windows_of_time
+
+TURN = ["high"] * 6 + ["medium"] * 3 + ["low"]
+
+
+def steady(seconds: int, every_us: int = 5_000) -> list[Delivery]:
+    """2,000 targets/s in envelopes of 10, by weight."""
+    return [Delivery(n * every_us, TURN[n % len(TURN)], 10) for n in range(seconds * 1_000_000 // every_us)]
+
+
+def test_shares_by_weight_at_the_capacity_are_within_the_laws() -> None:
+    found = judged(steady(20))
+    assert found["worst_of_10000_points"] < 0.2
+    assert found["worst_of_10_s_points"] < 0.2
+    assert found["most_in_a_second"] == 2_000 < found["limit_in_a_second"] == 2_530
+
+
+def test_one_stretch_out_of_order_and_one_burst_are_found() -> None:
+    late = [delivery for delivery in steady(20) if not (delivery.tier == "low" and 8e6 < delivery.at_us < 12e6)]
+    assert judged(late)["worst_of_10_s_points"] > 3
+    burst = sorted([*steady(20), *(Delivery(7_000_000, "high", 10) for _ in range(100))])
+    assert judged(burst)["most_in_a_second"] > 2_530
+
+
+def test_windows_are_as_long_as_they_are_said_to_be() -> None:
+    assert {window.total() for window in windows_of_targets(steady(20), 10_000)} == {10_000}
+    assert {window.total() for window in windows_of_time(steady(20), 10_000_000)} == {20_000}
+
+
+def test_the_deviation_is_that_of_the_tier_furthest_off() -> None:
+    assert deviation(Counter(high=60, medium=30, low=10)) == 0
+    assert round(deviation(Counter(high=50, medium=30, low=20)), 9) == 10
