@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 PY := .venv/bin/python
-PYTEST := $(PY) -m pytest -n 2 --dist loadgroup
+# Two processes, each with servers of its own; the tests of one file stay together.
+PYTEST := $(PY) -m pytest -n 2 --dist loadfile
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check clean
 

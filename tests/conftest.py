@@ -30,12 +30,10 @@ if GIVEN.get("CI") == "true":  # a new counterexample is found at a desk, not by
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs servers by what it asks for, so that `-m "not needs_stack"` can be relied on. Where two processes
-    share the work (each has servers of its own), the tests of one file that need servers stay together."""
+    """Mark what needs servers by what it asks for, so that `-m "not needs_stack"` can be relied on."""
     for item in items:
         if "stack" in getattr(item, "fixturenames", ()):
             item.add_marker("needs_stack")
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
 @pytest.fixture(autouse=True)
