@@ -17,6 +17,9 @@ BOOKIE_PORTS_FROM, BOOKIE_PORTS = 20_000, 10_000
 NEEDED_BYTES = 500_000_000
 """Free disk space below which nothing is started: Pulsar turns read-only on a full disk."""
 
+_FOREIGN_DATA = ("Bad file format reading the append only file", "handle RDB format version")
+"""What Redis and Valkey say of data written by a version that they do not know."""
+
 Progress = Callable[[str], None]
 
 
@@ -108,6 +111,11 @@ def died(program: str, *logs: Path) -> ServerDied | NoSpace:
     said = "\n".join(part for part in map(processes.last_lines, logs) if part)
     if "No space left on device" in said:
         return NoSpace(f"{program} ended: the disk is full.", "Free some space and start again.")
+    if any(words in said for words in _FOREIGN_DATA):
+        return ServerDied(
+            f"{program} ended: it cannot read the data it found, which a newer or another server wrote.",
+            f"Put that server first on PATH, or begin anew: `fairlane stack down --wipe`. {_see(logs)}",
+        )
     return ServerDied(f"{program} ended while it was being started.", f"{_see(logs)} Its last lines:\n{said}")
 
 

@@ -197,7 +197,12 @@ def test_too_little_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(
     ("last_words", "error", "said"),
-    [("Address in use", ServerDied, "Address in use"), ("write: No space left on device", NoSpace, "disk is full")],
+    [
+        ("Address in use", ServerDied, "Address in use"),
+        ("write: No space left on device", NoSpace, "disk is full"),
+        ("# Bad file format reading the append only file appendonly.aof.1.base.rdb", ServerDied, "down --wipe"),
+        ("# Can not handle RDB format version 80", ServerDied, "a newer or another server wrote"),
+    ],
 )
 def test_a_server_that_dies_tells_its_last_words(
     last_words: str, error: type[StackError], said: str, tmp_path: Path
