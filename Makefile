@@ -2,10 +2,11 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 PY := .venv/bin/python
-# Two processes, each with servers of its own; the tests of one file stay together.
-PYTEST := $(PY) -m pytest -n 2 --dist loadfile
+# Processes with servers of their own, more than cores: they mostly wait. The tests of one file stay together; long
+# files come first, unit tests fill what is left.
+PYTEST := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check clean
+.PHONY: help setup demo test lint check clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -19,12 +20,14 @@ demo: setup ## the whole service on this machine: local stack, workers, nine tas
 test: setup ## every test, real Pulsar and Redis included
 	@$(PYTEST)
 
-check: setup ## lint, format, strict types, import rule, unit tests: a minute or two, offline
+lint: setup ## lint, format, strict types, import rule
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 	@$(PY) -m mypy benchmarks/peers
 	@$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+check: lint ## the same and the unit tests: a minute or two, offline
 	@$(PYTEST) -q tests/unit
 
 clean: ## caches and build leftovers; leaves .venv and the local stack alone
