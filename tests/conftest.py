@@ -30,7 +30,9 @@ if GIVEN.get("CI") == "true":  # a new counterexample is found at a desk, not by
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs servers by what it asks for, so that `-m "not needs_stack"` can be relied on."""
+    """Mark what needs servers by what it asks for, so that `-m "not needs_stack"` can be relied on. The
+    seeds take one process for minutes: they begin first, so that all processes end together."""
+    items.sort(key=lambda item: item.path.parent.name != "simulation")
     for item in items:
         if "stack" in getattr(item, "fixturenames", ()):
             item.add_marker("needs_stack")
