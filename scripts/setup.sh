@@ -104,7 +104,7 @@ make_venv() {
 # A checkout that was moved or whose settings of tools changed keeps its packages: only the link to the sources is made
 # again, offline. Fails if a package is missing or has another version than the lock says.
 relink() {
-    venv_works && pip_install --no-index --no-build-isolation --editable '.[dev]' 2>/dev/null
+    venv_works && pip_install --no-index --no-build-isolation --editable '.[dev,spark]' 2>/dev/null
 }
 
 main() {
@@ -122,9 +122,9 @@ main() {
         say "linked $VENV to $ROOT"
     else
         venv_works || make_venv
-        say "installing the Python packages (a minute or so)"
+        say "installing the Python packages, Spark among them (some minutes)"
         pip_install --upgrade pip setuptools
-        pip_install --editable '.[dev]'
+        pip_install --editable '.[dev,spark]'
     fi
     stamp_text >"$STAMP"
     say "ready"

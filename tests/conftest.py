@@ -1,4 +1,4 @@
-"""What all tests share: an environment of their own, and a real Pulsar and Redis for those that ask for them."""
+"""What all tests share: an environment of their own, and a real Pulsar, Redis and Spark for those that ask for them."""
 
 import logging
 import os
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -18,6 +19,11 @@ from fairlane.stack.addresses import StackAddresses
 from fairlane.stack.errors import StackError
 from fairlane.stack.homes import default_cache
 from fairlane.stack.stack import LocalStack
+from spark_jobs.requirements import Missing, require_spark
+from spark_jobs.session import SessionSettings, make_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 GIVEN = dict(os.environ)
 """The environment as it was before any test."""
@@ -87,6 +93,21 @@ def ended_with_us(home: Path) -> Iterator[None]:
     command = [sys.executable, "-c", stop, str(home)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True):
         yield
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """One small local Spark for all tests of a process; an attempt that fails is tried once more."""
+    try:
+        require_spark(GIVEN)
+    except Missing as error:
+        if GIVEN.get("CI") == "true":
+            raise
+        pytest.skip(f"no Spark: {error}")
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+    session = make_session(SessionSettings("tests", "local[2,2]", driver_memory="1g", conf=conf))
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session")

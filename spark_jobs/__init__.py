@@ -1,0 +1,30 @@
+"""Makes tasks out of tables and explains the backlog: Spark jobs, and a data source to write to.
+
+>>> from spark_jobs import SessionSettings, make_session
+>>> spark = make_session(SessionSettings(app_name="sale"))
+
+Names are imported when first used: pyspark is an extra, and nothing needs it before.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_jobs.session import SessionSettings as SessionSettings
+    from spark_jobs.session import make_session as make_session
+
+_HOMES = {
+    "SessionSettings": "spark_jobs.session",
+    "make_session": "spark_jobs.session",
+}
+
+__all__ = ["SessionSettings", "make_session"]
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from its home on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'spark_jobs' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

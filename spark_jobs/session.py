@@ -1,0 +1,82 @@
+"""Makes a Spark session that is set up for Fairlane's jobs."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.requirements import HOW_TO_GET_JAVA, Missing, require_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*]"
+_LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
+_BATCH_ROWS = 20_000
+"""Rows a Python worker is handed at once: some MB of targets and variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """master: local[N], spark://HOST:PORT, yarn, k8s://…. driver_memory, executor_memory: as Spark writes them ("2g");
+    in local mode the driver does all the work. log_level: of Spark itself, whose errors are those of its tasks, also of
+    ones that are tried again; what ends a job is an exception anyway. conf: more settings, which come last."""
+
+    app_name: str = "fairlane"
+    master: str = LOCAL
+    driver_memory: str = "2g"
+    executor_memory: str = "2g"
+    log_level: str = "FATAL"
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession":
+    """A session, or the one that this process has already (a process has one; its master and memory stay).
+
+    Raises Missing if pyspark, pyarrow or Java is not there or Java is too old.
+    """
+    require_spark()
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    _prepare_environment()
+    builder = SparkSession.builder.master(settings.master).appName(settings.app_name)
+    for name, value in _conf(settings).items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        cause = "Java ended before Spark had started: it is too old, or has no memory."
+        raise Missing(cause, HOW_TO_GET_JAVA) from error
+    spark.sparkContext.setLogLevel(settings.log_level)
+    return spark
+
+
+def _conf(settings: SessionSettings) -> dict[str, str]:
+    here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {
+        **(here if settings.master.startswith("local") else {}),
+        "spark.driver.memory": settings.driver_memory,
+        "spark.executor.memory": settings.executor_memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.execution.pythonUDF.arrow.enabled": "false",  # would need pandas
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
+        "spark.sql.session.timeZone": "UTC",
+        **settings.conf,
+    }
+
+
+def _prepare_environment() -> None:
+    """The JVM inherits it. Workers run what runs this, and Spark is quiet from its first line, unless the environment
+    says otherwise (as it must on a cluster of other machines)."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+    if "SPARK_CONF_DIR" not in os.environ:
+        os.environ.setdefault("LOG4J_CONFIGURATION_FILE", _LOGGING.as_uri())
+    logging.getLogger("py4j").setLevel(logging.ERROR)  # else every closed socket is told
