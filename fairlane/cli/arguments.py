@@ -1,4 +1,4 @@
-"""Kinds of command-line arguments: durations, times, and `field=value` pairs."""
+"""Kinds of command-line arguments: durations, sizes, times, and `field=value` pairs."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -27,6 +27,14 @@ def parse_duration_s(text: str) -> float:
 
 
 def parse_time(text: str, now: datetime) -> datetime:
+def parse_bytes(text: str) -> int:
+    """ "4096", "33kB", "512MiB", "1.5GB" -> bytes. Raises ValueError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(\w*)", text)
+    if not found or (found[2] or "B").lower() not in UNITS_BYTES:
+        raise ValueError(f"{text!r} is not a size; write for example 4096, 33kB, 512MiB or 1.5GB")
+    return round(float(found[1]) * UNITS_BYTES[(found[2] or "B").lower()])
+
+
     """An ISO 8601 time (local time where it names no zone), or "+15m" from now. Raises ValueError."""
     if text.startswith("+"):
         return now + timedelta(seconds=parse_duration_s(text[1:]))
@@ -49,6 +57,18 @@ class Duration(Parameter):
 
 
 class Time(Parameter):
+class ByteSize(Parameter):
+    """Bytes, from text like 512MiB."""
+
+    name = "bytes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return value if isinstance(value, int) else parse_bytes(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
     """A moment, from ISO 8601 or from +15m."""
 
     name = "time"

@@ -27,6 +27,7 @@ COMMANDS = {
     "signals": "what an autoscaler goes by: backlog, rates, spare capacity",
     "top": "watch tiers, tasks and workers live",
     "registry": "the view in Redis: show, rebuild, store a snapshot",
+    "tune": "say how a producer should be set up, and why",
     "bench": "measure throughput, shares, latency and fairness",
     "simulate": "run a scenario under a virtual clock: shares, gaps, caps, outcomes",
 }
