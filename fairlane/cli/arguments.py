@@ -14,6 +14,7 @@ else:
     Parameter = click.ParamType
 
 UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+UNITS_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
 def parse_duration_s(text: str) -> float:
@@ -26,7 +27,6 @@ def parse_duration_s(text: str) -> float:
     return sum(float(number) * UNITS_S[unit] for number, unit in parts)
 
 
-def parse_time(text: str, now: datetime) -> datetime:
 def parse_bytes(text: str) -> int:
     """ "4096", "33kB", "512MiB", "1.5GB" -> bytes. Raises ValueError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(\w*)", text)
@@ -35,6 +35,7 @@ def parse_bytes(text: str) -> int:
     return round(float(found[1]) * UNITS_BYTES[(found[2] or "B").lower()])
 
 
+def parse_time(text: str, now: datetime) -> datetime:
     """An ISO 8601 time (local time where it names no zone), or "+15m" from now. Raises ValueError."""
     if text.startswith("+"):
         return now + timedelta(seconds=parse_duration_s(text[1:]))
@@ -56,7 +57,6 @@ class Duration(Parameter):
             self.fail(str(error), param, ctx)
 
 
-class Time(Parameter):
 class ByteSize(Parameter):
     """Bytes, from text like 512MiB."""
 
@@ -69,6 +69,7 @@ class ByteSize(Parameter):
             self.fail(str(error), param, ctx)
 
 
+class Time(Parameter):
     """A moment, from ISO 8601 or from +15m."""
 
     name = "time"
