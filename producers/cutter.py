@@ -173,7 +173,7 @@ def cut(
     yield from cutter.rest()
 
 
-def bodies(record: TaskRecord, block: Block, published_ms: int) -> list[bytes]:
+def bodies(record: TaskRecord, block: Block, published_ms: int, writer: str = MAIN_WRITER) -> list[bytes]:
     """The encoded envelopes of a block."""
     chunk, addresses, encode = record.chunk, block.addresses, encode_envelope
     task, app, channel = record.task, record.app, record.channel
@@ -183,7 +183,7 @@ def bodies(record: TaskRecord, block: Block, published_ms: int) -> list[bytes]:
         targets = addresses[start : start + chunk]
         variables = None if block.variables is None else _some(block.variables[start : start + chunk])
         envelope = Envelope(
-            FORMAT, task, MAIN_WRITER, number, 0, app, channel, published_ms, 0, expires_ms,
+            FORMAT, task, writer, number, 0, app, channel, published_ms, 0, expires_ms,
             len(targets), attempts, message, targets, None, variables,
         )  # fmt: skip
         made.append(encode(envelope))
