@@ -46,6 +46,9 @@ class Settings(BaseSettings):
     cache: Path = Field(
         default_factory=lambda: default_cache(os.environ), description="directory of downloads, shared by checkouts"
     )
+    tables: Path | None = Field(
+        None, description="directory of the tables that jobs read and write; where not set, `tables` in home"
+    )
     pulsar: PulsarSettings = PulsarSettings()
     redis: RedisSettings = RedisSettings()
     worker: WorkerSettings = WorkerSettings()
@@ -69,6 +72,11 @@ class Settings(BaseSettings):
         file = GivenSource(cls, lambda: file_values(first_path("config", init_settings(), env_settings())))
         stack = GivenSource(cls, lambda: stack_values(first_path("home", init_settings(), env_settings(), file())))
         return (*given, file, stack)
+
+    @property
+    def tables_folder(self) -> Path:
+        """Where the tables are."""
+        return self.tables or self.home / "tables"
 
     def channel_classes(self) -> dict[str, str]:
         """Channel name -> built-in name or `module:Class`, of all channels a worker serves."""
