@@ -1,0 +1,52 @@
+"""What a router keeps count of: what each partition has unanswered, and how far everything is stored without a gap."""
+
+from collections import OrderedDict
+
+
+class Window:
+    """Messages and bytes of one partition that are sent and not answered. Bounded: `takes` says what may come."""
+
+    def __init__(self, most_messages: int, most_bytes: int, now_s: float) -> None:
+        self._most_messages = most_messages
+        self._most_bytes = most_bytes
+        self._sent_s: OrderedDict[int, float] = OrderedDict()
+        self._answered_s = now_s
+        self.messages = 0
+        self.bytes = 0
+
+    def takes(self, messages: int, size: int) -> bool:
+        """Whether so much more stays within the bounds; what is larger than they are passes alone."""
+        fits = self.messages + messages <= self._most_messages and self.bytes + size <= self._most_bytes
+        return fits or not self.messages
+
+    def add(self, first: int, messages: int, size: int, now_s: float) -> None:
+        """first: number of the first of these messages; `answered` names it."""
+        self._sent_s[first] = now_s
+        self.messages += messages
+        self.bytes += size
+
+    def answered(self, first: int, messages: int, size: int, now_s: float) -> None:
+        del self._sent_s[first]
+        self._answered_s = now_s
+        self.messages -= messages
+        self.bytes -= size
+
+    def silent_s(self, now_s: float) -> float:
+        """For how long it has owed an answer and given none, to anything; 0 if it owes none."""
+        if not self._sent_s:
+            return 0.0
+        return now_s - max(self._answered_s, next(iter(self._sent_s.values())))
+
+
+class Confirmed:
+    """Numbers of messages that are stored, in any order; `upto` is the first that is not."""
+
+    def __init__(self) -> None:
+        self.upto = 0
+        self._beyond: dict[int, int] = {}
+        """Ranges behind a gap: first -> end."""
+
+    def add(self, first: int, end: int) -> None:
+        self._beyond[first] = end
+        while self.upto in self._beyond:
+            self.upto = self._beyond.pop(self.upto)

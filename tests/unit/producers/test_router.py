@@ -1,0 +1,320 @@
+"""The router: bounds on what is in flight, nothing lost, and no partition held up by another that stands still."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.envelope import MAX_ENVELOPE_BYTES
+from dispatcher.errors import InvalidInput, Unreachable
+from dispatcher.ports import Done
+from producers.router import InFlight, QueueFull, Router, RouterSettings
+from producers.spill import Spill
+from producers.tuning import ProducerSettings
+
+DEADLINE_S = 10.0
+
+
+class Held:
+    """A partition whose answers the test gives."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.sends: list[int] = []
+        """Messages of each call."""
+        self.waiting: deque[Done] = deque()
+        self.refuses: Unreachable | None = None
+        self.closed = False
+
+    def send(self, bodies: Sequence[bytes], done: Done) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+        self.bodies += bodies
+        self.sends.append(len(bodies))
+        self.waiting.append(done)
+
+    def answer(self, error: Exception | None = None) -> None:
+        self.waiting.popleft()(error)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Prompt(Held):
+    """Answers at once."""
+
+    def send(self, bodies: Sequence[bytes], done: Done) -> None:
+        super().send(bodies, done)
+        self.answer()
+
+
+class Clock:
+    now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def producer(partitions: int, pending: int = 8, batch: int = 4, share: int = 10_000) -> ProducerSettings:
+    return ProducerSettings(partitions, pending, pending * partitions, share * partitions, batch, share // 2, 100)
+
+
+def numbered(start: int, count: int, size: int = 10) -> list[bytes]:
+    return [str(number).encode().rjust(size, b".") for number in range(start, start + count)]
+
+
+def router_of(partitions: Sequence[Held], made: ProducerSettings, **chosen: object) -> tuple[Router, Clock]:
+    clock = Clock()
+    spill = chosen.pop("spill", None)
+    router = Router(partitions, made, RouterSettings(**chosen), clock, spill)  # type: ignore[arg-type]  # as given
+    return router, clock
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    done = threading.Event()
+    for _ in range(int(DEADLINE_S / 0.01)):
+        if true():
+            return
+        done.wait(0.01)
+    raise AssertionError("it did not come to be")
+
+
+@pytest.fixture
+def in_background() -> Iterator[Callable[[Callable[[], None]], threading.Thread]]:
+    threads: list[threading.Thread] = []
+
+    def start(work: Callable[[], None]) -> threading.Thread:
+        threads.append(threading.Thread(target=work, daemon=True))
+        threads[-1].start()
+        return threads[-1]
+
+    yield start
+    for thread in threads:
+        thread.join(DEADLINE_S)
+        assert not thread.is_alive()
+
+
+# ---------------------------------------------------------------- turns
+def test_the_partition_changes_once_a_batch() -> None:
+    partitions = [Held(), Held(), Held()]
+    router, _ = router_of(partitions, producer(3))
+    for start in range(0, 24, 3):
+        router.send_many(numbered(start, 3))
+    whole = numbered(0, 24)
+    assert partitions[0].bodies == whole[0:4] + whole[12:16]
+    assert partitions[1].bodies == whole[4:8] + whole[16:20]
+    assert partitions[2].bodies == whole[8:12] + whole[20:24]
+
+
+def test_a_batch_ends_at_its_bytes_too() -> None:
+    partitions = [Held(), Held()]
+    router, _ = router_of(partitions, producer(2, batch=4, share=60))  # batches of 30 bytes
+    router.send_many(numbered(0, 8, size=12))
+    assert [len(partition.bodies) for partition in partitions] == [4, 4]
+    assert [partition.sends for partition in partitions] == [[2, 2], [2, 2]]
+
+
+def test_a_batch_that_the_client_has_sent_meanwhile_is_not_gone_on_with() -> None:
+    partitions = [Held(), Held()]
+    router, clock = router_of(partitions, producer(2))
+    router.send_many(numbered(0, 1))
+    clock.now_s += 0.2
+    router.send_many(numbered(1, 1))
+    assert [partition.sends for partition in partitions] == [[1], [1]]
+
+
+# ---------------------------------------------------------------- a partition that stands still
+def test_a_silent_partition_gets_nothing_new_until_it_answers() -> None:
+    partitions = [Held(), Prompt(), Prompt()]
+    router, clock = router_of(partitions, producer(3, pending=100))
+    router.send_many(numbered(0, 4))
+    clock.now_s += 1.0
+    router.send_many(numbered(4, 400))
+    assert partitions[0].sends == [4]
+    assert [len(partition.bodies) for partition in partitions[1:]] == [200, 200]
+    assert router.confirmed() == 0
+    partitions[0].answer()
+    assert router.confirmed() == 404
+    router.send_many(numbered(404, 12))
+    assert [len(partition.bodies) for partition in partitions] == [8, 204, 204]
+
+
+def test_one_that_is_full_holds_up_no_other_and_takes_no_more_than_its_part_of_the_memory() -> None:
+    partitions = [Held(), Prompt()]
+    router, _ = router_of(partitions, producer(2, pending=1_000, share=200))
+    router.send_many(numbered(0, 1_000))
+    assert router.in_flight == InFlight(20, 200)
+    assert router.in_flight_by_partition == [InFlight(20, 200), InFlight(0, 0)]
+    assert len(partitions[1].bodies) == 980
+
+
+def test_if_all_are_silent_those_with_room_go_on() -> None:
+    partitions = [Held(), Held()]
+    router, clock = router_of(partitions, producer(2))
+    router.send_many(numbered(0, 8))
+    clock.now_s += 10.0
+    router.send_many(numbered(8, 8))
+    assert [len(partition.bodies) for partition in partitions] == [8, 8]
+
+
+# ---------------------------------------------------------------- a full queue
+def test_a_full_queue_waits(in_background: Callable[[Callable[[], None]], threading.Thread]) -> None:
+    partitions = [Held(), Held()]
+    router, _ = router_of(partitions, producer(2))
+    router.send_many(numbered(0, 16))
+    sender = in_background(lambda: router.send_many(numbered(16, 4)))
+    eventually(sender.is_alive)
+    assert router.in_flight.messages == 16
+    partitions[1].answer()
+    sender.join(DEADLINE_S)
+    assert partitions[1].bodies[-4:] == numbered(16, 4)
+
+
+def test_a_full_queue_fails_where_that_was_chosen_and_nothing_of_it_is_sent() -> None:
+    partitions = [Held(), Held()]
+    router, _ = router_of(partitions, producer(2), when_full="fail")
+    router.send_many(numbered(0, 16))
+    with pytest.raises(QueueFull, match="0: 8, 1: 8"):
+        router.send_many(numbered(16, 1))
+    partitions[0].answer()
+    router.send_many(numbered(16, 1))
+    assert partitions[0].bodies[8:] == numbered(16, 1)
+
+
+def test_nothing_answered_for_long_is_an_error_not_an_endless_wait() -> None:
+    partitions = [Held(), Held()]
+    router, clock = router_of(partitions, producer(2), stall_s=60.0)
+    router.send_many(numbered(0, 16))
+    clock.now_s += 61.0
+    with pytest.raises(Unreachable, match="confirmed nothing for 60 s"):
+        router.send_many(numbered(16, 1))
+    with pytest.raises(Unreachable, match="confirmed nothing for 60 s"):
+        router.flush()
+
+
+def test_a_message_that_is_larger_than_a_share_passes_alone() -> None:
+    partitions = [Held()]
+    router, _ = router_of(partitions, producer(1, share=100), when_full="fail")
+    router.send_many([b"x" * 1_000])
+    with pytest.raises(QueueFull):
+        router.send_many([b"y"])
+    partitions[0].answer()
+    router.send_many([b"y"])
+
+
+def test_one_that_no_broker_takes_is_refused_before_anything_is_sent() -> None:
+    partitions = [Prompt()]
+    router, _ = router_of(partitions, producer(1))
+    with pytest.raises(InvalidInput):
+        router.send_many([b"small", b"x" * (MAX_ENVELOPE_BYTES + 1)])
+    assert not partitions[0].bodies
+
+
+# ---------------------------------------------------------------- spilling
+def test_what_is_spilled_is_published_later_and_confirmed_only_then(tmp_path: Path) -> None:
+    partitions = [Held(), Held()]
+    router, _ = router_of(partitions, producer(2), when_full="spill", spill=Spill(tmp_path, 10_000))
+    router.send_many(numbered(0, 100))
+    assert router.in_flight.messages == 16
+    for partition in partitions:
+        while partition.waiting:
+            partition.answer()
+    eventually(lambda: sum(len(partition.bodies) for partition in partitions) >= 32)
+    assert 16 <= router.confirmed() < 100
+
+    def go_on() -> bool:
+        for partition in partitions:
+            while partition.waiting:
+                partition.answer()
+        return router.confirmed() == 100
+
+    eventually(go_on)
+    router.flush()
+    assert sorted(partitions[0].bodies + partitions[1].bodies) == sorted(numbered(0, 100))
+    router.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_spill_waits(tmp_path: Path, in_background: Callable[[Callable[[], None]], threading.Thread]) -> None:
+    partitions = [Held()]
+    router, _ = router_of(partitions, producer(1), when_full="spill", spill=Spill(tmp_path, 100))
+    router.send_many(numbered(0, 16))  # 8 in flight, 8 in the file
+    sender = in_background(lambda: router.send_many(numbered(16, 8)))
+    eventually(sender.is_alive)
+
+    def go_on() -> bool:
+        while partitions[0].waiting:
+            partitions[0].answer()
+        return router.confirmed() == 24
+
+    eventually(go_on)
+    assert partitions[0].bodies == numbered(0, 24)
+    router.close()
+
+
+def test_what_is_never_published_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    router, _ = router_of([Held()], producer(1), when_full="spill", spill=Spill(tmp_path, 1_000))
+    router.send_many(numbered(0, 20))
+    router.close()
+    assert "12 envelopes were spilled and are not published" in caplog.text
+
+
+# ---------------------------------------------------------------- failures
+def test_after_a_failure_everything_fails_and_what_was_confirmed_stays_so() -> None:
+    partitions = [Held(), Held()]
+    router, _ = router_of(partitions, producer(2))
+    router.send_many(numbered(0, 12))
+    partitions[0].answer()
+    partitions[1].answer(Unreachable("The topic is gone."))
+    partitions[0].answer()
+    assert router.confirmed() == 4
+    for attempt in (lambda: router.send_many(numbered(12, 1)), router.flush):
+        with pytest.raises(Unreachable, match="The topic is gone"):
+            attempt()
+    router.close()
+    assert all(partition.closed for partition in partitions)
+
+
+def test_a_partition_that_takes_nothing_fails_the_router() -> None:
+    partitions = [Prompt(), Held()]
+    partitions[1].refuses = Unreachable("It is closed.")
+    router, _ = router_of(partitions, producer(2))
+    with pytest.raises(Unreachable, match="It is closed"):
+        router.send_many(numbered(0, 8))
+    assert router.confirmed() == 4
+    assert router.in_flight == InFlight(0, 0)
+
+
+# ---------------------------------------------------------------- any order of answers
+@given(st.data(), st.integers(1, 5), st.integers(1, 12), st.integers(1, 6))
+@settings(max_examples=60, deadline=None)
+def test_bounds_hold_and_confirmed_has_no_gap(data: st.DataObject, count: int, pending: int, batch: int) -> None:
+    partitions = [Held() for _ in range(count)]
+    made = producer(count, pending, min(batch, pending), share=200)
+    router, clock = router_of(partitions, made, when_full="fail")
+    sent, stored = 0, set[bytes]()
+    answered = [0] * count
+    for _ in range(data.draw(st.integers(0, 40))):
+        clock.now_s += data.draw(st.sampled_from([0.0, 0.01, 0.3, 1.0]))
+        if data.draw(st.booleans()):
+            try:
+                router.send_many(numbered(sent, 1))
+                sent += 1
+            except QueueFull:
+                assert all(window.messages for window in router.in_flight_by_partition)
+        elif waiting := [number for number, partition in enumerate(partitions) if partition.waiting]:
+            number = data.draw(st.sampled_from(waiting))
+            size = partitions[number].sends[-len(partitions[number].waiting)]
+            stored |= set(partitions[number].bodies[answered[number] : answered[number] + size])
+            answered[number] += size
+            partitions[number].answer()
+        for each in router.in_flight_by_partition:
+            assert each.messages <= pending
+            assert each.bytes <= 200 or each.messages == 1
+        gap = next((number for number in range(sent) if numbered(number, 1)[0] not in stored), sent)
+        assert router.confirmed() == gap
+    assert sorted(body for partition in partitions for body in partition.bodies) == sorted(numbered(0, sent))
