@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dispatcher.settle import NamedTargets
+
 
 @dataclass(frozen=True)
 class EngineSettings:
@@ -33,7 +35,9 @@ class EngineSettings:
     unsettled_targets: sent, their records not yet stored: above it nothing more is sent.
 
     Settling. settle_linger_s: how long outcomes of a task are gathered into one record; settle_envelopes: at most so
-    many. store_again_*: between attempts to store something whose receipt is missing.
+    many, and no more once they name targets of so many characters (settle_named_characters: records are read ahead in
+    thousands). named_targets: which targets records name. store_again_*: between attempts to store something whose
+    receipt is missing.
     """
 
     worker: str
@@ -74,5 +78,7 @@ class EngineSettings:
 
     settle_linger_s: float = 0.005
     settle_envelopes: int = 500
+    settle_named_characters: int = 64_000
+    named_targets: NamedTargets = "dead"
     store_again_first_s: float = 0.1
     store_again_longest_s: float = 2.0

@@ -5,12 +5,12 @@ from functools import partial
 
 import msgspec
 
-from dispatcher.buffers import LaneBuffer, Stretch
+from dispatcher.buffers import LONGEST_STRETCH, LaneBuffer, Stretch
 from dispatcher.clock import Clock
 from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_stats import EngineStats
-from dispatcher.envelope import Envelope, encode_envelope
+from dispatcher.envelope import MAX_CHUNK, Envelope, encode_envelope
 from dispatcher.errors import FairlaneError, NotFound
 from dispatcher.events import Inbox, Stored
 from dispatcher.lease import Piece
@@ -96,6 +96,8 @@ class Settling:
         self._gathering: dict[tuple[str, str, str, str], _Gathering] = {}
         self._receipts: dict[int, _Receipt] = {}
         self._token = 0
+        # A stretch may be of many envelopes, and a record that names all their targets larger than a message may be.
+        self._closed_at_once = MAX_CHUNK if settings.named_targets == "all" else LONGEST_STRETCH * MAX_CHUNK
 
     # ------------------------------------------------------------- what came of a send
     def reported(self, lane: LaneBuffer, part: Stretch, reports: Sequence[Report]) -> None:
@@ -107,10 +109,14 @@ class Settling:
 
     def closed(self, lane: LaneBuffer, part: Stretch, code: int) -> None:
         """Claimed without a lease: all targets have the outcome `code` (cancelled, expired)."""
-        gathering = self._gather(lane, part)
-        gathering.draft.add_all(part, code)
-        self._stats.unsettled_targets += part.targets
-        self._start_if_full(gathering, part)
+        whole = False
+        while not whole:
+            piece = part.take_targets(self._closed_at_once)
+            whole = piece is part
+            gathering = self._gather(lane, piece)
+            gathering.draft.add_all(piece, code)
+            self._stats.unsettled_targets += piece.targets
+            self._start_if_full(gathering, piece)
 
     def flush(self, now_s: float, *, everything: bool = False) -> None:
         """Writes the records of what has been gathered for long enough."""
@@ -132,13 +138,15 @@ class Settling:
         key = (lane.name, part.task, part.claim, part.channel)
         gathering = self._gathering.get(key)
         if gathering is None:
-            draft = Draft(part.task, part.claim, part.channel)
+            app = part.deliveries[0].envelope.app
+            draft = Draft(part.task, part.claim, part.channel, app, self._settings.named_targets)
             now_s, linger_s = self._clock.monotonic_s(), self._settings.settle_linger_s
             gathering = self._gathering[key] = _Gathering(lane, draft, now_s, linger_s)
         return gathering
 
     def _start_if_full(self, gathering: _Gathering, part: Stretch) -> None:
-        if len(gathering.draft.acks) >= self._settings.settle_envelopes:
+        draft, settings = gathering.draft, self._settings
+        if len(draft.acks) >= settings.settle_envelopes or draft.named_characters >= settings.settle_named_characters:
             del self._gathering[gathering.lane.name, part.task, part.claim, part.channel]
             self._settle(gathering)
 

@@ -5,6 +5,8 @@ from enum import IntEnum
 import msgspec
 
 FORMAT = 1
+MAX_REASON = 200
+"""Characters of a reason in an outcome record; the dead letter has it whole."""
 
 
 class Outcome(IntEnum):
@@ -70,8 +72,27 @@ class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     delay_s: int = 0
 
 
+class Named(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Targets of one envelope whose outcome the record tells, by value, for the journal; a fold passes them over.
+
+    positions: places in the first envelope (None: all, in order). reasons: one a target, cut at MAX_REASON characters
+    (None: none has any).
+    """
+
+    writer: str
+    attempt: int
+    sequence: int
+    positions: list[int] | None
+    targets: list[str]
+    reasons: list[str] | None = None
+
+
 class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o"):
-    """The outcome record of a drain of envelopes of one task, under one claim."""
+    """The outcome record of a drain of envelopes of one task, under one claim.
+
+    For the journal alone, and missing in older records: app; latency_ms, from when the oldest of these envelopes was
+    published, or due where it is a later attempt, to the record; named, as `journal.targets` wants it.
+    """
 
     format: int
     task: str
@@ -80,6 +101,9 @@ class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o"):
     channel: str
     runs: list[Run]
     mixed: list[Mixed]
+    app: str = ""
+    latency_ms: int = 0
+    named: list[Named] = []
 
 
 class CloseTask(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="c"):

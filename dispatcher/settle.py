@@ -5,18 +5,40 @@ and the acks last, each step once the one before is stored.
 """
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Literal, cast
 
 import msgspec
 
 from dispatcher.buffers import Stretch
 from dispatcher.envelope import Envelope
-from dispatcher.outcome import ALL_SENT, FORMAT, RETRY, Mixed, Outcome, Outcomes, Report, Run, Verdict
+from dispatcher.outcome import (
+    ALL_SENT,
+    FORMAT,
+    MAX_REASON,
+    RETRY,
+    Mixed,
+    Named,
+    Outcome,
+    Outcomes,
+    Report,
+    Run,
+    Verdict,
+)
 from dispatcher.ports import DeadLetter, Delivery
 from dispatcher.retry import Step, next_step
 
+NamedTargets = Literal["none", "dead", "all"]
+"""Which targets outcome records name by value: none, those a provider said are invalid, or all that are final."""
+
 _SENT = int(Outcome.SENT)
+_INVALID = int(Outcome.INVALID)
 _DEAD = frozenset((int(Outcome.INVALID), int(Outcome.FAILED)))
+_NAMED: dict[NamedTargets, frozenset[int]] = {
+    "none": frozenset(),
+    "dead": frozenset((_INVALID,)),
+    "all": frozenset(map(int, Outcome)),
+}
+_NEVER_MS = 1 << 62
 
 
 class SettlePlan(msgspec.Struct):
@@ -36,12 +58,19 @@ class SettlePlan(msgspec.Struct):
 class Draft:
     """Gathers what became of envelopes of one task, under one claim, into one record."""
 
-    def __init__(self, task: str, claim: str, channel: str) -> None:
+    def __init__(self, task: str, claim: str, channel: str, app: str = "", named: NamedTargets = "dead") -> None:
         self.task = task
         self.claim = claim
         self.channel = channel
+        self.app = app
         self.acks: list[Delivery] = []
         self.targets = 0
+        self.named_characters = 0
+        """Of the targets named, and their reasons."""
+        self._name_sent = named == "all"
+        self._names = _NAMED[named]
+        self._named: list[Named] = []
+        self._oldest_ms = _NEVER_MS
         self._runs: list[Run] = []
         self._mixed: list[Mixed] = []
         self._letters: list[DeadLetter] = []
@@ -54,14 +83,17 @@ class Draft:
         if part.attempt == 0 and reports.count(ALL_SENT) == len(reports):
             self.add_all(part, _SENT)
             return
-        self._add_acks(part.deliveries, part.targets)
+        self._add_part(part)
         for delivery, report in zip(part.deliveries, reports, strict=True):
             self._add_one(delivery.envelope, report, at_ms)
 
     def add_all(self, part: Stretch, code: int) -> None:
         """All targets of `part` have the outcome `code`."""
-        self._add_acks(part.deliveries, part.targets)
+        self._add_part(part)
         self._count(code, part.targets)
+        if self._name_sent:
+            for delivery in part.deliveries:
+                self._name(delivery.envelope, range(part.size), None)
         if part.attempt == 0:
             self._add_run(part.writer, part.first, part.count, part.size, code)
             return
@@ -71,14 +103,29 @@ class Draft:
 
     def plan(self, at_ms: int) -> SettlePlan:
         """What is to be done now; at_ms: wall time, of the record."""
-        record = Outcomes(FORMAT, self.task, self.claim, at_ms, self.channel, self._runs, self._mixed)
+        latency_ms = max(0, at_ms - self._oldest_ms)
+        record = Outcomes(
+            FORMAT,
+            self.task,
+            self.claim,
+            at_ms,
+            self.channel,
+            self._runs,
+            self._mixed,
+            self.app,
+            latency_ms,
+            self._named,
+        )
         return SettlePlan(
             self.task, self._letters, record, self._next, self.acks, self.targets, self._counts, self._retried
         )
 
-    def _add_acks(self, deliveries: list[Delivery], targets: int) -> None:
-        self.acks += deliveries
-        self.targets += targets
+    def _add_part(self, part: Stretch) -> None:
+        self.acks += part.deliveries
+        self.targets += part.targets
+        since_ms = part.not_before_ms or part.deliveries[0].envelope.published_ms
+        if since_ms < self._oldest_ms:
+            self._oldest_ms = since_ms
 
     def _count(self, code: int, targets: int) -> None:
         self._counts[code] = self._counts.get(code, 0) + targets
@@ -110,7 +157,10 @@ class Draft:
         for code in set(codes):
             if code != RETRY:
                 self._count(code, codes.count(code))
-        self._bury(envelope, [i for i, code in enumerate(codes) if code in _DEAD], steps, at_ms)
+        dead = [i for i, code in enumerate(codes) if code in _DEAD]
+        self._bury(envelope, dead, steps, at_ms)
+        looked_at = range(len(codes)) if self._name_sent else dead
+        self._name(envelope, [i for i in looked_at if codes[i] in self._names], steps)
         self._try_again(envelope, [i for i, code in enumerate(codes) if code == RETRY], delay_s, at_ms)
 
     def _add_uniform(self, envelope: Envelope, step: Step, at_ms: int) -> None:
@@ -127,6 +177,21 @@ class Draft:
             self._add_mixed(envelope, bytes((step.code,)) * size, 0)
         if step.code in _DEAD:
             self._bury(envelope, everything, [step] * size, at_ms)
+        if step.code in self._names:
+            self._name(envelope, everything, [step] * size)
+
+    def _name(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[Step] | None) -> None:
+        """steps: of each target; None if none has a reason."""
+        if not indexes:
+            return
+        whole = len(indexes) == len(envelope.targets)
+        targets = envelope.targets if whole else [envelope.targets[i] for i in indexes]
+        positions = envelope.positions if whole else [envelope.position(i) for i in indexes]
+        reasons = None if steps is None else [steps[i].reason[:MAX_REASON] for i in indexes]
+        if reasons is not None and not any(reasons):
+            reasons = None
+        self._named.append(Named(envelope.writer, envelope.attempt, envelope.sequence, positions, targets, reasons))
+        self.named_characters += sum(map(len, targets)) + sum(map(len, reasons or ()))
 
     def _try_again(self, envelope: Envelope, indexes: Sequence[int], delay_s: int, at_ms: int) -> None:
         if indexes:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
 from backends.settings import HttpUrl, Name
+from dispatcher.settle import NamedTargets
 from dispatcher.tier import TIERS, Tier
 
 ClassPath = Annotated[str, StringConstraints(pattern=r"^(null|log|http|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
@@ -56,6 +57,16 @@ class WorkerSettings(Group):
     channels: dict[Name, ClassPath] = Field(
         default_factory=dict,
         description="your own channels, name to module:Class (null, log and, where http.url is set, http are there)",
+    )
+
+
+class JournalSettings(Group):
+    """What outcome records carry for the outcome journal."""
+
+    targets: NamedTargets = Field(
+        "dead",
+        description="targets that outcome records name by value: none, dead (a provider said so; with its reason) "
+        "or all (records grow by the length of the targets)",
     )
 
 

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from backends.settings import Name, PulsarSettings, RedisSettings
 from dispatcher.errors import InvalidInput
-from fairlane.setting_groups import HttpChannelSettings, LogSettings, WorkerSettings
+from fairlane.setting_groups import HttpChannelSettings, JournalSettings, LogSettings, WorkerSettings
 from fairlane.stack.addresses import running_addresses
 from fairlane.stack.homes import default_cache, default_home
 
@@ -52,6 +52,7 @@ class Settings(BaseSettings):
     pulsar: PulsarSettings = PulsarSettings()
     redis: RedisSettings = RedisSettings()
     worker: WorkerSettings = WorkerSettings()
+    journal: JournalSettings = JournalSettings()
     log: LogSettings = LogSettings()
     http: HttpChannelSettings = HttpChannelSettings()
     channels: dict[Name, dict[str, Any]] = Field(

@@ -37,12 +37,13 @@ class RedisFold:
 
 
 def _for_script(record: bytes) -> bytes:
-    """The record as Lua can read it: its msgpack knows no byte strings, so codes become text (all are below 128)."""
+    """The record as Lua can read it: its msgpack knows no byte strings, so codes become text (all are below 128).
+    Without what is for the journal alone, if that is much."""
     try:
         decoded = decode_record(record)
     except msgspec.MsgspecError:
         return _MALFORMED
-    if not isinstance(decoded, Outcomes) or not decoded.mixed:
+    if not isinstance(decoded, Outcomes) or not (decoded.mixed or decoded.named):
         return record
     mixed = [
         (m.writer, m.attempt, m.sequence, m.size, m.positions, m.codes.decode("ascii"), m.delay_s)

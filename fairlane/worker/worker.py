@@ -105,6 +105,7 @@ class Worker:
                 claim_ms=self._claim_ms,
                 channel_batches=self._courier.batch_counts(),
                 grace_s=self._settings.worker.grace_s,
+                named_targets=self._settings.journal.targets,
             ),
             EnginePorts(
                 lanes=self._lanes,

@@ -338,3 +338,28 @@ def test_a_view_that_is_not_ready_is_not_sent_for() -> None:
         world.view.mark_read(topic, "new")
     run(world, "t")
     assert most_calls(world) == 1
+
+
+# ------------------------------------------------------------------ what the journal is told
+def test_records_that_name_every_target_are_cut_before_they_grow_too_large() -> None:
+    world = World()
+    world.add_task("t", 400, chunk=4)
+    world.worker(named_targets="all", settle_named_characters=100, settle_linger_s=1.0)
+    run(world, "t")
+    found = records(world)
+    named = [target for record in found for one in record.named for target in one.targets]
+    assert len(named) == len(set(named)) == 400
+    assert {record.app for record in found} == {"app"}
+    assert all(sum(len(target) for one in record.named for target in one.targets) < 1_000 for record in found)
+
+
+def test_targets_closed_in_great_number_are_not_named_in_one_record() -> None:
+    world = World()
+    world.add_task("t", 3_000, chunk=10, shared=True)
+    world.worker(named_targets="all", settle_named_characters=100)
+    change(world, "t", "cancelled", "1")
+    run(world, "t")
+    found = records(world)
+    named = [sum(len(one.targets) for one in record.named) for record in found]
+    assert named == [sum(run.count * run.size for run in record.runs) for record in found]
+    assert 0 < max(named) <= 500

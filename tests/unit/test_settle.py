@@ -1,13 +1,26 @@
 """What a record says, for any reports."""
 
+from typing import cast
+
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.buffers import LONGEST_STRETCH, Stretch, stretches
 from dispatcher.envelope import FORMAT, Envelope, encode_message
-from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Outcomes, Report, Verdict
+from dispatcher.outcome import (
+    ALL_SENT,
+    RETRY,
+    Outcome,
+    Outcomes,
+    Report,
+    Verdict,
+    decode_record,
+    encode_record,
+)
 from dispatcher.ports import Delivery
-from dispatcher.settle import Draft, SettlePlan, match
+from dispatcher.settle import Draft, NamedTargets, SettlePlan, match
 
 MESSAGE = encode_message({"title": "hello"})
 NOW_MS = 1_700_000_000_000
@@ -151,6 +164,73 @@ def test_reports_that_are_missing_count_as_made_calls() -> None:
     plan, unsent = settle(parts, [ALL_SENT])
     assert unsent == []
     assert list(told(plan.record).values()) == [0, RETRY, RETRY]
+
+
+# ------------------------------------------------------------------ what the journal is told
+DEAD = Verdict(int(Outcome.INVALID), "unregistered")
+
+
+def journaled(named: NamedTargets, sent: list[Delivery], reports: list[Report]) -> Outcomes:
+    draft = Draft("t", "w.1", "null", "shop", named)
+    for part in stretches(sent)[0]:
+        draft.add(part, [reports.pop(0) for _ in part.deliveries], NOW_MS + 70)
+    return draft.plan(NOW_MS + 75).record
+
+
+def names(record: Outcomes) -> list[tuple[int, list[int] | None, list[str], list[str] | None]]:
+    return [(one.sequence, one.positions, one.targets, one.reasons) for one in record.named]
+
+
+def test_a_record_tells_the_app_and_how_long_the_oldest_envelope_took() -> None:
+    record = journaled("dead", deliveries(0, [2, 2]), [ALL_SENT] * 2)
+    assert (record.app, record.latency_ms, record.named) == ("shop", 75, [])
+
+
+def test_a_later_attempt_is_timed_from_when_it_was_due() -> None:
+    (first,) = deliveries(0, [2])
+    again = first.envelope.next_attempt([1], NOW_MS + 50)
+    assert journaled("dead", [Delivery(again, None, 0.0)], [ALL_SENT]).latency_ms == 25
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        ("none", []),
+        ("dead", [(0, [1], ["0:1"], ["unregistered"]), (1, None, ["1:0", "1:1"], ["unregistered"] * 2)]),
+        (
+            "all",
+            [
+                (0, [0, 1, 3], ["0:0", "0:1", "0:3"], ["", "unregistered", "no"]),
+                (1, None, ["1:0", "1:1"], ["unregistered"] * 2),
+                (2, None, ["2:0"], None),
+            ],
+        ),
+    ],
+)
+def test_targets_are_named_as_the_journal_wants_them(named: NamedTargets, expected: list[object]) -> None:
+    some = Report(exceptions={1: DEAD, 2: Verdict(RETRY, "busy"), 3: Verdict(int(Outcome.FAILED), "no")})
+    record = journaled(named, deliveries(0, [4, 2, 1]), [some, Report(DEAD), ALL_SENT])
+    assert names(record) == expected
+
+
+def test_what_is_closed_unsent_is_named_too_where_all_are() -> None:
+    for named, expected in (("dead", []), ("all", [(0, None, ["0:0", "0:1"], None)])):
+        draft = Draft("t", "w.1", "null", "shop", cast("NamedTargets", named))
+        draft.add_all(stretches(deliveries(0, [2]))[0][0], int(Outcome.CANCELLED))
+        assert names(draft.plan(NOW_MS).record) == expected
+
+
+def test_a_long_reason_is_cut() -> None:
+    record = journaled("dead", deliveries(0, [1]), [Report(Verdict(int(Outcome.INVALID), "x" * 5_000))])
+    assert record.named[0].reasons == ["x" * 200]
+
+
+def test_a_record_of_before_is_read_and_an_older_reader_reads_this_one() -> None:
+    record = journaled("dead", deliveries(0, [2]), [ALL_SENT])
+    fields = msgspec.msgpack.decode(encode_record(record))
+    old = msgspec.msgpack.encode(fields[:8])
+    assert decode_record(old) == msgspec.structs.replace(record, app="", latency_ms=0, named=[])
+    assert decode_record(msgspec.msgpack.encode([*fields, "a field of the future"])) == record
 
 
 # ------------------------------------------------------------------ stretches

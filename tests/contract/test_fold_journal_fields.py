@@ -1,0 +1,33 @@
+"""What outcome records carry for the journal alone changes nothing in a fold."""
+
+import msgspec
+import pytest
+
+from dispatcher.outcome import Mixed, Named, Outcomes, Run
+from tests.contract.ledger_worlds import World, Worlds, fold, mixed, outcomes, run, sealed, task_record
+
+NAMED = [
+    Named("0", 0, 4, [1], ["tok\u00e9n"], ["unregistered"]),
+    Named("0", 0, 5, None, ["a", "b", "c"]),
+]
+
+
+def state(world: World) -> object:
+    return world.counts("t"), world.stats()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[run(0, 4, size=3)], [run(0, 4, size=3), mixed(4, [0, 1, 9])], [mixed(5, [1, 1, 1])]],
+    ids=["runs", "both", "mixed"],
+)
+def test_the_fold_passes_over_what_is_for_the_journal(worlds: Worlds, parts: list[Run | Mixed]) -> None:
+    plain, journaled = worlds(), worlds()
+    record = outcomes("t", *parts)
+    told = msgspec.structs.replace(record, app="shop", latency_ms=1_234_567_890, named=NAMED)
+    assert isinstance(told, Outcomes)
+    for world, one in ((plain, record), (journaled, told)):
+        world.apply(task_record("t"))
+        world.apply(sealed("t", 18))
+        fold(world, one)
+    assert state(plain) == state(journaled)
