@@ -41,6 +41,15 @@ class PulsarAdmin:
         """The broker's settings as they are in force. Needs an administrator's rights."""
         return dict(self._json("brokers/configuration/runtime"))
 
+    def brokers(self) -> list[str]:
+        """Addresses (host:port) of all brokers of the cluster, for calls like these."""
+        return list(self._json("brokers"))
+
+    def topic_statistics(self) -> bytes:
+        """What this broker last measured of all the topics that it serves, as JSON; it measures every
+        statsUpdateFrequencyInSecs (60 s unless set otherwise). Needs an administrator's rights."""
+        return self._call("GET", "broker-stats/topics")
+
     def clusters(self) -> list[str]:
         return [name for name in self._json("clusters") if name != "global"]
 

@@ -97,7 +97,7 @@ def why(task: TaskView, counted: Mapping[str, int], pauses: Pauses, settings: Gl
     known[UNKNOWN] = age_ms - sum(known.values())
     parts = [Part(cause, ms) for cause, ms in known.items() if ms > 0]
     parts.sort(key=lambda part: (part.cause == UNKNOWN, -part.ms))
-    return Why(task.id, task.state, age_ms, parts, _now(task, settings))
+    return Why(task.id, task.state, age_ms, parts, held_now(task, settings))
 
 
 def _cut(counted: Mapping[str, int], rest_ms: int, taken: Iterable[str]) -> dict[str, int]:
@@ -141,7 +141,8 @@ def _covered_ms(spans: Sequence[tuple[int, int]], begin_ms: int) -> int:
     return total
 
 
-def _now(task: TaskView, settings: Globals) -> str:
+def held_now(task: TaskView, settings: Globals) -> str:
+    """What holds a task back at this moment as far as the registry and the settings tell; empty if nothing does."""
     if task.ended or not task.targets.pending:
         return ""
     if task.state in (SCHEDULED, PAUSED):

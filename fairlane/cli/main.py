@@ -25,6 +25,7 @@ COMMANDS = {
     "channel": "cap and pause channels",
     "app": "cap and weigh apps, limit what they may submit",
     "signals": "what an autoscaler goes by: backlog, rates, spare capacity",
+    "backlog": "record what lanes look like, and report on the backlog",
     "top": "watch tiers, tasks and workers live",
     "registry": "the view in Redis: show, rebuild, store a snapshot",
     "tune": "say how a producer should be set up, and why",

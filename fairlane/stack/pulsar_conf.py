@@ -53,6 +53,9 @@ BROKER_SETTINGS: dict[str, str] = {
     "bookkeeperNumberOfChannelsPerBookie": "4",
     "numWorkerThreadsForNonPersistentTopic": "1",
     "exposeTopicLevelMetricsInPrometheus": "false",
+    # What snapshots of the backlog read: as old as they are apart, not a minute.
+    "statsUpdateFrequencyInSecs": "10",
+    "statsUpdateInitialDelayInSecs": "10",
     # A clean stop unloads topics one by one; what is not unloaded by then is safe on disk all the same.
     "brokerShutdownTimeoutMs": "15000",
     # A power cut loses nothing. Measured: 2.4 ms instead of 2.0 for a lone message, no difference in bulk.

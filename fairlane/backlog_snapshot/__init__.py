@@ -1,0 +1,1 @@
+"""Keeps a time series of what lanes, tiers and caps look like."""

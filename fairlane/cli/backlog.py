@@ -1,0 +1,131 @@
+"""`fairlane backlog snapshot | report`: how the backlog came about, what holds it back, and when it will be gone."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fairlane.cli.arguments import Duration
+from fairlane.cli.connect import settings_of
+from fairlane.cli.groups import CommandGroup
+from fairlane.cli.output import Output, output_option, say
+
+if TYPE_CHECKING:
+    from fairlane.backlog_snapshot.run import Snapshotter
+    from fairlane.settings import Settings
+    from spark_jobs.snapshot_files import FileSettings
+
+F = TypeVar("F", bound=Callable[..., Any])
+LEAST_EVERY_S = 1.0
+
+
+def tables_option(command: F) -> F:
+    """Give a command --tables; None: as the settings say."""
+    return click.option(
+        "--tables",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder of the tables, instead of the setting `tables`.",
+    )(command)
+
+
+@click.group(cls=CommandGroup)
+def backlog() -> None:
+    """Record what lanes, tiers and caps look like, and report on the backlog."""
+
+
+@backlog.command()
+@click.option(
+    "--every", "every_s", type=Duration(), default="10s", show_default=True, help="Time between two snapshots."
+)
+@click.option("--once", is_flag=True, help="Take one snapshot, and say what is in it.")
+@click.option(
+    "--file-every", "file_s", type=Duration(), default="5m", show_default=True, help="Time that one Parquet file holds."
+)
+@click.option(
+    "--keep-days", type=click.IntRange(0), default=14, show_default=True, help="Remove older days; 0 keeps all."
+)
+@tables_option
+@output_option
+@click.pass_context
+def snapshot(
+    ctx: click.Context,
+    output: Output,
+    every_s: float,
+    once: bool,
+    file_s: float,
+    keep_days: int,
+    tables: Path | None,
+) -> None:
+    """Record what lanes, tiers and caps look like, until SIGTERM or SIGINT.
+
+    Each snapshot is one request to Redis and one to each broker, however many lanes there are; one that could not be
+    taken is left out. `fairlane backlog report` reads them. -o says how --once prints.
+    """
+    from spark_jobs.requirements import require_packages
+
+    if every_s < LEAST_EVERY_S:
+        raise click.UsageError("--every is at least 1s.")
+    require_packages("pyarrow")
+    from spark_jobs.snapshot_files import FileSettings
+
+    settings = settings_of(ctx)
+    files = FileSettings(tables or settings.tables_folder, file_s, min(file_s, 60.0), keep_days)
+    if once:
+        _once(settings, files, every_s, output)
+    else:
+        _series(settings, files, every_s)
+
+
+@contextmanager
+def _snapshotter(settings: "Settings", every_s: float) -> Iterator["Snapshotter"]:
+    from backends.backlog import BacklogReader
+    from backends.broker_lanes import BrokerLanes
+    from backends.pulsar_client import topics
+    from backends.redis_view import open_view
+    from backends.system_clock import SystemClock
+    from fairlane.backlog_snapshot.run import Servers, Snapshotter
+
+    lanes = BrokerLanes(settings.pulsar, topics(settings.pulsar))
+    with closing(open_view(settings.redis)) as view, closing(lanes):
+        yield Snapshotter(Servers(BacklogReader(view), lanes), SystemClock(), every_s)
+
+
+def _once(settings: "Settings", files: "FileSettings", every_s: float, output: Output) -> None:
+    from spark_jobs.snapshot_files import SnapshotFiles
+
+    with _snapshotter(settings, every_s) as opened:
+        row = opened.take()
+    with SnapshotFiles(files) as written:
+        written.take_up()
+        written.add(row)
+        file = written.land()
+    output.emit_record(
+        {
+            "at": row["at"].isoformat(timespec="milliseconds"),
+            "took_ms": row["took_ms"],
+            "tasks": sum(not task["finished_ms"] for task in row["tasks"]),
+            "queued": sum(task["queued"] for task in row["tasks"]),
+            "lanes": len(row["lanes"]),
+            "workers": len(row["workers"]),
+            "brokers": sum(broker["answered"] for broker in row["brokers"]),
+            "file": str(file),
+        }
+    )
+
+
+def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None:
+    from backends.system_clock import SystemClock
+    from fairlane.backlog_snapshot.run import Series
+    from fairlane.worker.process import stop_on_signals
+    from spark_jobs.snapshot_files import SnapshotFiles
+
+    stop = stop_on_signals()
+    with _snapshotter(settings, every_s) as opened, SnapshotFiles(files) as written:
+        if taken_up := written.take_up():
+            say(f"took up {taken_up:,} snapshots of a run that was cut off")
+        say(f"a snapshot every {every_s:g} s to {files.tables / 'backlog'}")
+        series = Series(opened.take, written, SystemClock(), every_s, say)
+        series.run(stop)
+    say(f"{series.taken:,} snapshots")

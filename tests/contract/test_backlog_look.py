@@ -1,0 +1,149 @@
+"""What one round trip to Redis tells of the backlog."""
+
+import msgspec
+import pytest
+
+from backends import backlog
+from backends.backlog import BacklogReader
+from dispatcher.control import FORMAT, Finished, GlobalChange
+from dispatcher.errors import NotReady
+from dispatcher.outcome import RETRY
+from tests.contract.ledger_worlds import (
+    EPOCH,
+    RedisWorld,
+    Worlds,
+    ask_own,
+    change,
+    fold,
+    mixed,
+    outcomes,
+    request,
+    run,
+    sealed,
+    task_record,
+)
+
+
+@pytest.fixture
+def world(real_worlds: Worlds) -> RedisWorld:
+    world = real_worlds()
+    assert isinstance(world, RedisWorld)
+    return world
+
+
+@pytest.fixture
+def pages_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backlog, "PAGE", 3)
+    monkeypatch.setattr(backlog, "PAGE_AT_MOST", 6)
+
+
+@pytest.fixture
+def round_trips(world: RedisWorld, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many calls each round trip carried."""
+    seen: list[int] = []
+    scripts = world.view.scripts
+    one, many = scripts.call, scripts.call_many
+    monkeypatch.setattr(scripts, "call", lambda name, keys, args=(): seen.append(1) or one(name, keys, args))
+    monkeypatch.setattr(scripts, "call_many", lambda calls: seen.append(len(calls)) or many(calls))
+    return seen
+
+
+def add_tasks(world: RedisWorld, first: int, count: int, apart_ms: int = 10) -> list[str]:
+    names = [f"task-{number:02d}" for number in range(first, first + count)]
+    for number, name in enumerate(names, start=first):
+        world.apply(msgspec.structs.replace(task_record(name), created_ms=1_000 + number * apart_ms))
+    return names
+
+
+def names_of(look: backlog.BacklogLook) -> list[str]:
+    return sorted(task.view.id for task in look.tasks)
+
+
+def test_it_tells_of_each_task_what_is_published_settled_claimed_and_to_be_tried_again(world: RedisWorld) -> None:
+    world.apply(task_record("t", chunk=10, app="news"))
+    world.apply(sealed("t", 45))
+    world.apply(change("t", "cap", "100:20"))
+    world.ledger.lease(request(1, ask_own("t", 0, 2, size=10)))
+    fold(world, outcomes("t", run(0, 1, size=10), mixed(3, [RETRY, 0, 1]), claim="w.1"))
+    look = BacklogReader(world.view).look()
+    (task,) = look.tasks
+    view = task.view
+    assert (view.id, view.app, view.tier, view.cap, view.cap_burst) == ("t", "news", "high", 100, 20)
+    assert (view.targets.total, view.targets.sent, view.targets.invalid, view.targets.pending) == (45, 11, 1, 33)
+    assert (task.claims, task.open) == (1, 1)
+    assert look.in_flight == (True, {"t": 10})
+    assert look.epoch == EPOCH
+
+
+def test_it_tells_the_settings_the_pools_that_have_a_cap_and_what_was_granted(world: RedisWorld) -> None:
+    for field, value in {"capacity": "1000", "cap:app_channel:shop/null": "50"}.items():
+        world.apply(GlobalChange(FORMAT, field, value, 0))
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 5)))
+    world.advance(1_000)
+    world.ledger.lease(request(2, ask_own("t", 0, 5)))
+    look = BacklogReader(world.view).look()
+    assert look.settings["capacity"] == "1000"
+    assert look.pools.keys() == {"total", "app_channel/shop/null"}
+    assert look.pools["total"]["busy:high"] == 1000
+    assert look.counters["granted:high"] == 5
+
+
+@pytest.mark.usefixtures("pages_of_three")
+def test_every_task_is_told_once_in_one_round_trip_whatever_came_and_went(
+    world: RedisWorld, round_trips: list[int]
+) -> None:
+    names = add_tasks(world, 0, 10)
+    reader = BacklogReader(world.view)
+    assert names_of(reader.look()) == names
+    names += add_tasks(world, 10, 3)
+    world.apply(Finished(FORMAT, "task-02", "completed", [0, 0, 0, 0, 0], 1))
+    names.remove("task-02")
+    round_trips.clear()
+    assert names_of(reader.look()) == names
+    assert len(round_trips) == 1
+
+
+@pytest.mark.usefixtures("pages_of_three")
+def test_tasks_of_one_moment_stay_on_one_page(world: RedisWorld) -> None:
+    names = add_tasks(world, 0, 5, apart_ms=0)
+    reader = BacklogReader(world.view)
+    assert names_of(reader.look()) == names_of(reader.look()) == names
+
+
+@pytest.mark.usefixtures("pages_of_three")
+def test_a_page_that_has_grown_too_long_is_cut_anew(world: RedisWorld, round_trips: list[int]) -> None:
+    reader = BacklogReader(world.view)
+    reader.look()
+    names = add_tasks(world, 0, 20)
+    round_trips.clear()
+    assert names_of(reader.look()) == names
+    assert len(round_trips) == 3
+
+
+def test_a_task_that_ended_is_told_once_more(world: RedisWorld) -> None:
+    add_tasks(world, 0, 2)
+    reader = BacklogReader(world.view)
+    at_ms = reader.look().at_ms
+    world.apply(sealed("task-00", 3))
+    fold(world, outcomes("task-00", run(0, 3)))
+    world.apply(Finished(FORMAT, "task-00", "completed", [3, 0, 0, 0, 0], at_ms + 1))
+    look = reader.look()
+    assert names_of(look) == ["task-01"]
+    assert [(task.view.id, task.view.targets.sent) for task in look.ended] == [("task-00", 3)]
+    assert reader.look().ended == []
+
+
+def test_with_too_many_claims_it_is_not_known_what_is_in_flight(
+    world: RedisWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog, "MOST_CLAIMS", 1)
+    for name in add_tasks(world, 0, 2):
+        world.ledger.lease(request(1, ask_own(name, 0, 1), worker=name))
+    assert BacklogReader(world.view).look().in_flight == (False, {})
+
+
+def test_counts_that_are_not_right_yet_are_not_told(world: RedisWorld) -> None:
+    world.view.client.hset(world.view.keys.epoch, "ready", "0")
+    with pytest.raises(NotReady):
+        BacklogReader(world.view).look()

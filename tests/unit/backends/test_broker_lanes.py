@@ -1,0 +1,53 @@
+"""The lanes in what a broker says of all its topics."""
+
+import json
+
+import pytest
+
+from backends.broker_lanes import LaneStats, lanes_of
+from dispatcher.errors import Malformed
+
+OWN, SHARED = "fairlane/tasks-00", "fairlane/shared"
+DISPATCH = {
+    "consumers": [{"consumerName": "a"}, {"consumerName": "b"}],
+    "msgBacklog": 4,
+    "unackedMessages": 300,
+    "blockedSubscriptionOnUnackedMsgs": True,
+    "type": "Shared",
+}
+TOPIC = {
+    "publishers": [{"producerName": "p"}],
+    "subscriptions": {"dispatch": DISPATCH, "other": {"msgBacklog": 99}},
+    "producerCount": 1,
+    "msgRateIn": 1.5,
+    "msgRateOut": 2.5,
+    "storageSize": 12_327,
+}
+
+
+def statistics(**topics: object) -> bytes:
+    return json.dumps({OWN: {"0x0_0x1": {"persistent": topics}}}).encode()
+
+
+def test_a_lane_and_its_subscription() -> None:
+    assert lanes_of(statistics(t=TOPIC), [OWN]) == [LaneStats("t", -1, 4, 300, 2, 1, 1.5, 2.5, 12_327, True)]
+
+
+def test_partitions_of_a_lane_are_told_apart() -> None:
+    found = lanes_of(statistics(**{"t-partition-2": TOPIC, "t-partition-10": TOPIC, "-partition-x": TOPIC}), [OWN])
+    assert [(lane.topic, lane.partition) for lane in found] == [("t", 2), ("t", 10), ("-partition-x", -1)]
+
+
+def test_topics_of_other_namespaces_and_kinds_are_passed_over() -> None:
+    told = {
+        OWN: {"0x0_0x1": {"non-persistent": {"n": TOPIC}}, "0x1_0x2": {"persistent": {"t": {}}}},
+        SHARED: {"0x0_0x1": {"persistent": {"low-0": TOPIC}}},
+        "fairlane/system": {"0x0_0x1": {"persistent": {"control": TOPIC}}},
+    }
+    found = lanes_of(json.dumps(told).encode(), [OWN, SHARED, "fairlane/tasks-01"])
+    assert [(lane.topic, lane.backlog) for lane in found] == [("t", 0), ("low-0", 4)]
+
+
+def test_what_is_not_readable_is_said() -> None:
+    with pytest.raises(Malformed, match="statistics are not readable"):
+        lanes_of(b'{"fairlane/tasks-00": [1]}', [OWN])

@@ -1,0 +1,211 @@
+"""A snapshot of the backlog as a row, and the pace of a series."""
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from backends.backlog import BacklogLook, BacklogTask, InFlight
+from backends.broker_lanes import BrokerLook, LaneStats
+from dispatcher.clock import VirtualClock
+from dispatcher.errors import Refused, Unreachable
+from dispatcher.view import TargetCounts, TaskView, TierStats, WorkerBeat
+from fairlane.backlog_snapshot.rows import Taken, kind_of_lane, snapshot_row
+from fairlane.backlog_snapshot.run import Series, Servers, Snapshotter
+
+NOW_MS = 1_700_000_000_000
+SETTINGS = {"capacity": "100:50", "tiers": "6000:3000:1000", "cap:channel:push": "40", "app_weight:news": "2500"}
+TAKEN = Taken(10.0, 12, 60)
+
+
+def task(name: str, tier: str, pending: int, sent: int = 0, **fields: Any) -> BacklogTask:
+    targets = TargetCounts(total=pending + sent, sent=sent, pending=pending)
+    given: dict[str, Any] = {
+        "id": name, "app": "shop", "tier": tier, "channel": "push", "state": "running", "sealed": True, "weight": 1.0,
+        "cap": 0, "targets": targets, "rate": 0.0, "eta_s": None, "refused": 0, "lane": name, "shared": False,
+        "chunk": 1, "expected_targets": -1, "created_ms": 1, "start_ms": 0, "expires_ms": 0, "first_outcome_ms": 0,
+        "finished_ms": 0,
+    }  # fmt: skip
+    return BacklogTask(TaskView(**given | fields), claims=1, open=2, why={"cap_total": 7})
+
+
+def beat(name: str, seen_ms: int = NOW_MS, **rates: float) -> WorkerBeat:
+    tiers = {tier: TierStats(rate=rate) for tier, rate in rates.items()}
+    return WorkerBeat(name, "host", 1, "serving", 0, seen_ms, "1", 3, 4, 5, sum(rates.values()), tiers)
+
+
+def look(*tasks: BacklogTask, **fields: Any) -> BacklogLook:
+    given: dict[str, Any] = {
+        "at_ms": NOW_MS, "epoch": "e", "settings": SETTINGS, "counters": {"granted:high": 9}, "pools": {}, "beats": [],
+        "tasks": list(tasks), "ended": [], "in_flight": InFlight(True, {}),
+    }  # fmt: skip
+    return BacklogLook(**given | fields)
+
+
+def tiers_of(row: dict[str, Any], pool: str, field: str) -> dict[str, Any]:
+    return {tier["tier"]: tier[field] for tier in row["tiers"] if tier["pool"] == pool}
+
+
+def test_a_task_is_split_into_what_is_queued_and_what_is_in_flight() -> None:
+    row = snapshot_row(look(task("a", "high", 30, 5), in_flight=InFlight(True, {"a": 10})), [], TAKEN)
+    (told,) = row["tasks"]
+    assert (told["published"], told["sent"], told["queued"], told["in_flight"]) == (35, 5, 20, 10)
+    assert (told["retrying"], told["causes"], told["held"]) == (2, [("cap_total", 7)], "")
+    assert row["at"] == datetime.fromtimestamp(NOW_MS / 1000, UTC)
+    assert (row["capacity"], row["burst"], row["caps"], row["app_weights"]) == (
+        100, 50, [("channel/push", 40)], [("news", 2.5)],
+    )  # fmt: skip
+
+
+def test_what_is_not_known_to_be_in_flight_is_not_said_to_be_none() -> None:
+    row = snapshot_row(look(task("a", "high", 30), in_flight=InFlight(False, {})), [], TAKEN)
+    assert row["tasks"][0]["in_flight"] is None
+
+
+def test_shares_are_wanted_by_weight_among_the_tiers_that_may_send() -> None:
+    paused = task("c", "low", 50, state="paused")
+    row = snapshot_row(look(task("a", "high", 30), task("b", "medium", 20), paused), [], TAKEN)
+    assert tiers_of(row, "total", "wanted") == {"high": 6 / 9, "medium": 3 / 9, "low": 0.0}
+    assert tiers_of(row, "total", "backlog") == {"high": 30, "medium": 20, "low": 0}
+    assert row["tasks"][2]["held"] == "paused"
+
+
+def test_a_pool_counts_the_tasks_that_draw_from_it() -> None:
+    other = task("b", "high", 20, channel="mail")
+    row = snapshot_row(look(task("a", "high", 30), other), [], TAKEN)
+    assert tiers_of(row, "channel/push", "backlog")["high"] == 30
+    assert tiers_of(row, "channel/push", "cap")["high"] == 40
+    assert tiers_of(row, "channel/push", "granted")["high"] is None
+
+
+def test_shares_got_are_those_of_the_workers_that_are_there() -> None:
+    beats = [beat("w", high=30.0, low=10.0), beat("gone", NOW_MS - 10_000, low=500.0)]
+    row = snapshot_row(look(beats=beats), [], TAKEN)
+    assert tiers_of(row, "total", "got") == {"high": 0.75, "medium": 0.0, "low": 0.25}
+    assert [worker["state"] for worker in row["workers"]] == ["serving", "suspect"]
+
+
+def test_lanes_come_with_the_broker_that_told_of_them() -> None:
+    lane = LaneStats("persistent://fairlane/tasks-01/a", 3, 7, 100, 2, 1, 1.5, 2.5, 4_000, False)
+    row = snapshot_row(look(), [BrokerLook("b1", [lane]), BrokerLook("b2", None, "no answer")], TAKEN)
+    (told,) = row["lanes"]
+    assert (told["kind"], told["broker"], told["partition"], told["backlog"], told["consumers"]) == (
+        "own",
+        "b1",
+        3,
+        7,
+        2,
+    )
+    assert [(one["broker"], one["answered"]) for one in row["brokers"]] == [("b1", True), ("b2", False)]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("tasks-01/retry-1", "own"),
+        ("shared/low-1", "shared"),
+        ("shared/side.a~b", "side"),
+        ("shared/retry-low-5s", "retry"),
+    ],
+)
+def test_kinds_of_lanes(name: str, kind: str) -> None:
+    assert kind_of_lane(f"persistent://fairlane/{name}") == kind
+
+
+# ----------------------------------------------------------------- the series
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+
+    def add(self, row: Any) -> None:
+        self.rows.append(row)
+
+
+class Stop(threading.Event):
+    """Waits on the virtual clock; set after some waits."""
+
+    def __init__(self, clock: VirtualClock, waits: int) -> None:
+        super().__init__()
+        self.clock, self.left, self.waited_s = clock, waits, list[float]()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.waited_s.append(round(timeout, 3))
+        self.clock.advance(timeout)
+        self.left -= 1
+        if not self.left:
+            self.set()
+        return self.is_set()
+
+
+def series(clock: VirtualClock, answers: Iterator[Any], said: list[str]) -> tuple[Series, Kept]:
+    def take() -> Any:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        clock.advance(answer)
+        return {"brokers": []}
+
+    kept = Kept()
+    return Series(take, kept, clock, 10.0, said.append), kept  # type: ignore[arg-type]
+
+
+def test_snapshots_keep_their_pace_and_one_that_takes_long_skips_those_it_missed() -> None:
+    clock, said = VirtualClock(), list[str]()
+    run, kept = series(clock, iter([1.0, 23.0, 1.0]), said)
+    stop = Stop(clock, 3)
+    run.run(stop)
+    assert stop.waited_s == [9.0, 7.0, 9.0]
+    assert len(kept.rows) == run.taken == 3
+
+
+def test_what_could_not_be_read_is_a_gap_and_said_once() -> None:
+    clock, said = VirtualClock(), list[str]()
+    run, kept = series(clock, iter([0.0, Unreachable("Redis is gone."), Unreachable("Redis is gone."), 0.0]), said)
+    run.run(Stop(clock, 4))
+    assert len(kept.rows) == 2
+    assert said == ["no snapshot: Redis is gone.", "snapshots are complete again"]
+
+
+def test_what_waiting_does_not_mend_ends_the_run() -> None:
+    clock = VirtualClock()
+    run, _ = series(clock, iter([Refused("No rights.")]), [])
+    with pytest.raises(Refused):
+        run.run(Stop(clock, 2))
+
+
+class Brokers:
+    measured_every_s = 60
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.lanes: list[LaneStats] | None = []
+
+    def find(self) -> list[str]:
+        self.asked.append("find")
+        return ["b1"]
+
+    def look(self) -> list[BrokerLook]:
+        self.asked.append("look")
+        return [BrokerLook("b1", self.lanes, "" if self.lanes is not None else "down")]
+
+
+class Reader:
+    def look(self) -> BacklogLook:
+        return look()
+
+
+def test_brokers_are_looked_for_at_first_every_five_minutes_and_after_one_did_not_answer() -> None:
+    clock, brokers = VirtualClock(), Brokers()
+    snapshotter = Snapshotter(Servers(Reader(), brokers), clock, 10.0)  # type: ignore[arg-type]
+    snapshotter.take()
+    snapshotter.take()
+    clock.advance(300)
+    brokers.lanes = None
+    assert not snapshotter.take()["brokers"][0]["answered"]
+    snapshotter.take()
+    assert brokers.asked == ["find", "look", "look", "find", "look", "find", "look"]

@@ -1,0 +1,135 @@
+"""The files that snapshots of the backlog are kept in."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dispatcher.errors import InvalidInput, Refused
+
+pytest.importorskip("pyarrow")
+
+import pyarrow.dataset
+import pyarrow.parquet
+
+from spark_jobs.snapshot_files import FOLDER, SCHEMA, FileSettings, SnapshotFiles
+
+NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+Make = Callable[..., SnapshotFiles]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def make(**settings: Any) -> SnapshotFiles:
+        given = {"every_s": 60.0, "first_s": 60.0, **settings}
+        return SnapshotFiles(FileSettings(tmp_path, **given))
+
+    return make
+
+
+def snapshot(after_s: float, day: datetime = NOON, **fields: Any) -> dict[str, Any]:
+    empty: dict[str, Any] = {field.name: None for field in SCHEMA}
+    lists = {name: [] for name in ("brokers", "workers", "tiers", "tasks", "lanes")}
+    return {**empty, **lists, "at": day + timedelta(seconds=after_s), **fields}
+
+
+def seconds(tmp_path: Path) -> list[float]:
+    """When the snapshots were taken that a reader sees."""
+    table = pyarrow.dataset.dataset(tmp_path / FOLDER, schema=SCHEMA, partitioning="hive").to_table()
+    return sorted((at - NOON).total_seconds() for at in table["at"].to_pylist())
+
+
+def test_a_file_holds_some_time_and_is_seen_when_it_is_whole(make: Make, tmp_path: Path) -> None:
+    with make() as files:
+        for after_s in (0, 20, 40):
+            assert files.add(snapshot(after_s)) is None
+        assert seconds(tmp_path) == []
+        done = files.add(snapshot(60))
+        assert done is not None
+        assert done.relative_to(tmp_path / FOLDER).parts == ("day=2026-03-04", "snapshots-1772625600000.parquet")
+        assert seconds(tmp_path) == [0, 20, 40]
+    assert seconds(tmp_path) == [0, 20, 40, 60]
+
+
+def test_the_first_file_of_a_run_comes_sooner(make: Make, tmp_path: Path) -> None:
+    with make(first_s=10.0) as files:
+        for after_s in (0, 10, 20, 60, 70):
+            files.add(snapshot(after_s))
+        assert seconds(tmp_path) == [0, 10, 20, 60]
+
+
+def test_a_file_ends_with_its_day(make: Make, tmp_path: Path) -> None:
+    late = NOON.replace(hour=23, minute=59, second=50)
+    with make() as files:
+        files.add(snapshot(0, late))
+        files.add(snapshot(15, late))
+    days = sorted(file.parent.name for file in (tmp_path / FOLDER).glob("day=*/*"))
+    assert days == ["day=2026-03-04", "day=2026-03-05"]
+
+
+def test_what_a_killed_run_left_is_taken_up(make: Make, tmp_path: Path) -> None:
+    killed = make()
+    for after_s in (0, 20):
+        killed.add(snapshot(after_s))
+    killed._lock.close()  # as the end of a process does
+    killed._spool._file.close()  # type: ignore[union-attr]
+    spool = next((tmp_path / FOLDER).glob("_spool-*"))
+    spool.write_bytes(spool.read_bytes()[:-7])
+    with make() as files:
+        assert files.take_up() == 1
+        assert files.take_up() == 0
+    assert seconds(tmp_path) == [0]
+
+
+def test_a_run_that_died_after_the_file_was_made_leaves_nothing_double(make: Make, tmp_path: Path) -> None:
+    files = make()
+    files.add(snapshot(0))
+    spool = next((tmp_path / FOLDER).glob("_spool-*"))
+    left = spool.read_bytes()
+    files.close()
+    spool.write_bytes(left)
+    (tmp_path / FOLDER / "day=2026-03-04" / "_landing-snapshots-1.parquet").write_bytes(b"half")
+    with make() as files:
+        assert files.take_up() == 0
+    assert seconds(tmp_path) == [0]
+    assert not list((tmp_path / FOLDER).rglob("_landing*"))
+
+
+def test_a_run_that_left_nothing_whole_leaves_no_file(make: Make, tmp_path: Path) -> None:
+    with make() as files:
+        (tmp_path / FOLDER / "_spool-1772625600000.arrow").write_bytes(b"")
+        assert files.take_up() == 0
+    assert not list((tmp_path / FOLDER).glob("day=*/*"))
+
+
+def test_two_processes_do_not_write_at_once(make: Make) -> None:
+    with make(), pytest.raises(Refused, match="Another process writes snapshots"):
+        make()
+    make().close()
+
+
+def test_old_days_are_removed(make: Make, tmp_path: Path) -> None:
+    with make(keep_days=2) as files:
+        for days in range(4):
+            files.add(snapshot(0, NOON + timedelta(days=days)))
+    days = sorted(day.name for day in (tmp_path / FOLDER).glob("day=*"))
+    assert days == ["day=2026-03-05", "day=2026-03-06", "day=2026-03-07"]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInput, match=r"file/backlog cannot be written: .*--tables"):
+        SnapshotFiles(FileSettings(tmp_path / "file"))
+
+
+def test_all_that_is_kept_comes_back(make: Make, tmp_path: Path) -> None:
+    task = {field.name: None for field in SCHEMA.field("tasks").type.value_type}
+    task |= {"task": "t", "queued": 5, "causes": [("cap_total", 7)]}
+    with make() as files:
+        files.add(snapshot(0, tasks=[task], caps=[("channel/push", 10)], capacity=100))
+    table = pyarrow.parquet.read_table(next((tmp_path / FOLDER).glob("day=*/*")), partitioning=None)
+    (row,) = table.to_pylist()
+    assert row["tasks"] == [task]
+    assert (row["caps"], row["capacity"]) == ([("channel/push", 10)], 100)
