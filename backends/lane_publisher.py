@@ -6,15 +6,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from queue import Empty, SimpleQueue
 
 import pulsar
 
 from backends.publisher import LaneProducer, LaneProducerSettings
+from backends.pulsar_client import partitions_of
 from dispatcher.clock import Clock
 from dispatcher.envelope import Envelope, encode_envelope
-from dispatcher.errors import FairlaneError, NotFound, Unreachable
+from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.ports import Done
+from dispatcher.topics import task_of_lane
 
 _TIDY_S = 1.0
 
@@ -84,6 +87,7 @@ class LanePublisher:
         self._tidied_s = clock.monotonic_s()
         self._stopped = False
         self._makers = ThreadPoolExecutor(4, "lane-producer")
+        self._turns = count()
         self._thread = threading.Thread(target=self._run, name="lane-publisher", daemon=True)
         self._thread.start()
 
@@ -161,13 +165,16 @@ class LanePublisher:
             self._jobs.put(partial(self._made, name, producer))
 
     def _producer_of(self, name: str) -> LaneProducer:
-        try:
-            return LaneProducer(self._client, name, self._settings.producer)
-        except NotFound:
-            if self._create is None:
-                raise
-        self._create(name)
-        return LaneProducer(self._client, name, self._settings.producer)
+        if self._create is not None:
+            self._create(name)
+        return LaneProducer(self._client, self._topic_of(name), self._settings.producer)
+
+    def _topic_of(self, lane: str) -> str:
+        """The lane's topic, or one of its partitions, another each time: receipts come in order from one only."""
+        if task_of_lane(lane) is None:
+            return lane
+        topics = partitions_of(self._client, lane)
+        return topics[next(self._turns) % len(topics)]
 
     def _made(self, name: str, producer: LaneProducer) -> None:
         lane = self._lanes[name]

@@ -8,13 +8,20 @@ from dispatcher.topics import side_of_lane, task_of_lane
 
 
 class LaneTopics(Protocol):
-    def create_lane(self, topic: str) -> None:
-        """The topic and its subscription. Raises Unreachable, Refused."""
+    def create_lane(self, topic: str, partitions: int) -> None:
+        """What is missing of the topic and its subscription. Raises Unreachable, Refused."""
+        ...
+
+
+class LiveTask(Protocol):
+    @property
+    def partitions(self) -> int:
+        """Of its own lane, 0 for a plain topic."""
         ...
 
 
 class LiveTasks(Protocol):
-    def live_by_id(self, tasks: Sequence[str]) -> Sequence[object]:
+    def live_by_id(self, tasks: Sequence[str]) -> Sequence[LiveTask]:
         """Those of the named tasks that have not ended. Raises Unreachable."""
         ...
 
@@ -27,10 +34,14 @@ class MissingLanes:
         self._tasks = tasks
 
     def create(self, topic: str) -> None:
-        """Raises NotFound for the lane of a task that has ended (it was deleted, and must not come back) and for lanes
-        that are provisioned; Unreachable."""
+        """What is missing of the lane; those that are provisioned are left alone. Raises NotFound for the lane of a
+        task that has ended (it was deleted, and must not come back); Unreachable."""
         task = task_of_lane(topic)
-        wanted = bool(self._tasks.live_by_id([task])) if task else side_of_lane(topic) is not None
-        if not wanted:
-            raise NotFound(f"The lane {topic} is not there.", "Its task has ended; or run `fairlane provision`.")
-        self._topics.create_lane(topic)
+        if task is None:
+            if side_of_lane(topic) is not None:
+                self._topics.create_lane(topic, 0)
+            return
+        live = self._tasks.live_by_id([task])
+        if not live:
+            raise NotFound(f"The lane {topic} is not there: its task has ended.", "Nothing more is sent to it.")
+        self._topics.create_lane(topic, live[0].partitions)

@@ -11,7 +11,7 @@ from urllib3.util import Retry, Timeout
 
 from backends.settings import PulsarSettings
 from dispatcher.errors import FairlaneError, NotFound, Refused, Unreachable
-from dispatcher.topics import SUBSCRIPTION
+from dispatcher.topics import SUBSCRIPTION, lane_of_topic
 
 _EARLIEST = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
 _RETRIED = (500, 502, 503, 504)
@@ -93,14 +93,15 @@ class PulsarAdmin:
         self._remove(f"namespaces/{namespace}")
 
     # ------------------------------------------------------------ topics
-    def create_lane(self, topic: str) -> None:
-        """The topic and its subscription, from the first message on. Nothing happens if both are there."""
-        self.create_topic(topic)
+    def create_lane(self, topic: str, partitions: int = 0) -> None:
+        """The topic (0 partitions: a plain one) and its subscription, from the first message on. Nothing happens if
+        both are there."""
+        self.create_topic(topic, partitions)
         self.create_subscription(topic, SUBSCRIPTION)
 
-    def create_topic(self, topic: str) -> bool:
+    def create_topic(self, topic: str, partitions: int = 0) -> bool:
         """False if it is there already."""
-        return self._create(_path(topic))
+        return self._create(f"{_path(topic)}/partitions", partitions) if partitions else self._create(_path(topic))
 
     def create_subscription(self, topic: str, name: str) -> bool:
         """At the topic's beginning. False if it is there already."""
@@ -111,18 +112,15 @@ class PulsarAdmin:
         self._remove(f"{_path(topic)}/subscription/{quote(name)}")
 
     def delete_topic(self, topic: str, force: bool = False) -> bool:
-        """Deletes a topic with whatever it holds; True also if there is none.
+        """Deletes a topic, and its partitions if it has any, with whatever it holds; True also if there is none.
 
-        False if a producer or consumer is attached and force is not set. A deleted topic does not come back by itself
-        as long as topics are not created automatically.
+        False if a producer or consumer is attached and force is not set (partitions with nobody are gone by then). A
+        deleted topic does not come back by itself as long as topics are not created automatically.
         """
         try:
-            self._call("DELETE", _path(topic), query="?force=true" if force else "")
-        except NotFound:
-            return True
-        except _Precondition:
-            return False
-        return True
+            return self._delete(_path(topic), force)
+        except _Conflict:  # it has partitions
+            return self._delete(f"{_path(topic)}/partitions", force)
 
     def topic_exists(self, topic: str) -> bool:
         try:
@@ -136,11 +134,13 @@ class PulsarAdmin:
         return list(self._json(f"{_path(topic)}/subscriptions"))
 
     def list_topics(self, namespace: str) -> list[str]:
-        """Full names of the namespace's topics; none if there is no such namespace."""
+        """Full names of the namespace's topics, of one with partitions its own and not theirs; none if there is no
+        such namespace."""
         try:
-            return list(self._json(f"persistent/{namespace}"))
+            found = [*self._json(f"persistent/{namespace}"), *self._json(f"persistent/{namespace}/partitioned")]
         except NotFound:
             return []
+        return list(dict.fromkeys(map(lane_of_topic, found)))
 
     def stats(self, topic: str) -> dict[str, Any]:
         """Raises NotFound."""
@@ -179,6 +179,15 @@ class PulsarAdmin:
 
     def _text(self, method: str, path: str) -> str:
         return self._call(method, path).decode()
+    def _delete(self, path: str, force: bool) -> bool:
+        try:
+            self._call("DELETE", path, query="?force=true" if force else "")
+        except NotFound:
+            return True
+        except _Precondition:
+            return False
+        return True
+
 
     def _call(self, method: str, path: str, body: Any = None, query: str = "") -> bytes:
         headers = {"Content-Type": "application/json"} if body is not None else {}

@@ -47,6 +47,12 @@ def close(client: pulsar.Client) -> None:
         client.close()
 
 
+def partitions_of(client: pulsar.Client, topic: str) -> list[str]:
+    """The topics of its partitions; itself if it has none. Raises Unreachable."""
+    with translated(f"look up {topic}"):
+        return list(client.get_topic_partitions(topic))
+
+
 def let_go(producer: Any) -> None:
     """Closes a raw producer in the background; nobody waits for it, and a broken one may refuse.
 

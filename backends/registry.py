@@ -326,6 +326,7 @@ def _task_call(position: str, record: TaskRecord) -> Call:
         "chunk": record.chunk,
         "expected": record.expected_targets,
         "created_ms": record.created_ms,
+        "partitions": record.partitions,
         "start_ms": record.start_ms,
         "expires_ms": record.expires_ms,
         "hold": int(record.hold_until_sealed),

@@ -14,7 +14,7 @@ STATE_FIELDS = ("ended", "cancelled", "expires_ms", "paused", "start_ms", "lane"
 """Lead every row: the scripts need them themselves."""
 LIVE_FIELDS = (
     *STATE_FIELDS, "shared", "weight", "chunk", "channel", "sealed", "published", "finals", "hold", "total", "cap",
-    "claims", "override", "expected",
+    "claims", "override", "expected", "partitions",
 )  # fmt: skip
 VIEW_FIELDS = (
     *LIVE_FIELDS, "cancelled_n", "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused",
@@ -35,7 +35,7 @@ class LiveTask(NamedTuple):
     times, 0 for none. published: targets known to be in its lane; total: known once sealed; finals: targets with an
     outcome; claims: how many are in force; cancelled: whether a cancel was asked for, whatever the state says.
     override: the edited message, as in dispatcher.control.encode_override; empty if it was never edited. expected:
-    targets, -1 if not known."""
+    targets, -1 if not known. partitions: of its own lane, 0 for a plain topic."""
 
     id: str
     state: str
@@ -58,6 +58,7 @@ class LiveTask(NamedTuple):
     cancelled: bool
     override: bytes = b""
     expected: int = -1
+    partitions: int = 0
 
     @property
     def pending(self) -> int:
@@ -142,13 +143,13 @@ def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
     task, state, values = answer
     (
         _, cancelled, expires_ms, _, start_ms, lane, app, tier, shared, weight, chunk, channel, sealed, published,
-        finals, hold, total, cap, claims, override, expected,
+        finals, hold, total, cap, claims, override, expected, partitions,
     ) = values  # fmt: skip
     return LiveTask(
         task.decode(), state.decode(), _text(app), _text(tier), int(weight or 0), _rate(cap), _text(channel),
         _text(lane), shared == b"1", int(chunk or 0), hold == b"1", int(start_ms or 0), int(expires_ms or 0),
         sealed == b"1", int(published or 0), int(total or 0), int(finals or 0), int(claims or 0), cancelled == b"1",
-        override or b"", int(expected or -1),
+        override or b"", int(expected or -1), int(partitions or 0),
     )  # fmt: skip
 
 
@@ -206,6 +207,7 @@ def task_view(row: Row, now_ms: int) -> TaskView:
         finished_ms=row.number("finished_ms"),
         hold_until_sealed=row.flag("hold"),
         cap_burst=cap.burst,
+        partitions=row.number("partitions"),
     )
 
 

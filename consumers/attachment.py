@@ -44,9 +44,11 @@ class Attachment:
     (4 us; a receive with a timeout costs 100 us when there is nothing).
     """
 
-    def __init__(self, lane: str, queue: int, around: Surroundings) -> None:
-        """Starts to attach. queue: envelopes the client may hold ahead of time."""
+    def __init__(self, lane: str, queue: int, around: Surroundings, topic: str = "") -> None:
+        """Starts to attach. queue: envelopes the client may hold ahead of time. topic: the lane's partition, where it
+        has some."""
         self.lane = lane
+        self._topic = topic or lane
         self.queue = queue
         self.held = 0
         """Messages given out and not acked."""
@@ -150,7 +152,7 @@ class Attachment:
 
     # ------------------------------------------------------------- the background's thread
     def _open(self) -> Opening:
-        opening = Opening(self.lane, self.queue, self._opened, self._gave_up)
+        opening = Opening(self._topic, self.queue, self._opened, self._gave_up)
         self._around.opener.open(opening)
         return opening
 

@@ -14,10 +14,12 @@ from backends.pulsar_client import position_of
 from consumers.attachment import Attachment, Surroundings
 from consumers.background import Background
 from consumers.opening import Opener, OpenSettings
+from consumers.partitioned import PartitionedAttachment
 from consumers.prefetch import PrefetchBudget, PrefetchSettings, too_different
 from dispatcher.clock import Clock
 from dispatcher.errors import Malformed
 from dispatcher.ports import DeadLetter, DeadLetters, Delivery, LaneInfo
+from dispatcher.read_ahead import largest_batch
 
 DEAD_LETTER_FORMAT = 1
 _log = logging.getLogger(__name__)
@@ -36,7 +38,7 @@ class LaneSettings:
 @dataclass
 class _Lane:
     info: LaneInfo
-    attachment: Attachment
+    attachment: Attachment | PartitionedAttachment
     full: bool = False
     """It yielded nothing because too much is held."""
 
@@ -82,7 +84,7 @@ class PulsarLanes:
             return
         self.detach(lane.name)
         queue = self._budget.take(lane, prefetch_targets)
-        self._lanes[lane.name] = _Lane(lane, Attachment(lane.name, queue, self._around))
+        self._lanes[lane.name] = _Lane(lane, _attachment(lane, queue, self._around))
 
     def detach(self, lane: str) -> None:
         """Lets go: what is not acked will be delivered to others. Of a lane that is not attached: nothing."""
@@ -195,3 +197,9 @@ class PulsarLanes:
         while self._buried:
             attachment, message = self._buried.popleft()
             attachment.ack([message])
+
+
+def _attachment(lane: LaneInfo, queue: int, around: Surroundings) -> Attachment | PartitionedAttachment:
+    if not lane.partitions:
+        return Attachment(lane.name, queue, around)
+    return PartitionedAttachment(lane.name, queue, largest_batch(lane.chunk), lane.partitions, around)

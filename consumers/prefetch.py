@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dispatcher.ports import LaneInfo
+from dispatcher.read_ahead import largest_batch
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, Tier
 
 ENVELOPE_COST = 8
@@ -18,13 +19,12 @@ RESIZE_FACTOR = 4
 
 @dataclass(frozen=True)
 class PrefetchSettings:
-    """budget_targets: for the queues of all lanes together. producer_batch and producer_batch_bytes: the largest batch
-    a producer makes. Where the budget allows, a queue fits `batches` of them and `least_queue` envelopes (three times
-    as many in the high tier, half as many in low); it never fits more than `largest_queue`."""
+    """budget_targets: for the queues of all lanes together. producer_batch: the largest batch a producer
+    makes (fewer of large envelopes). Where the budget allows, a queue fits `batches` of them and `least_queue`
+    envelopes (three times as many in the high tier, half as many in low); it never fits more than `largest_queue`."""
 
     budget_targets: int = 400_000
     producer_batch: int = 100
-    producer_batch_bytes: int = 128 * 1024
     batches: int = 4
     least_queue: int = 24
     largest_queue: int = 4_000
@@ -68,9 +68,8 @@ class PrefetchBudget:
         return max(batch, min(wanted, settings.largest_queue, left // (_PART * _cost(lane))))
 
     def _batch(self, lane: LaneInfo) -> int:
-        """Envelopes in a producer's batch: bound by their number, or by their bytes (some 70 a target)."""
-        by_bytes = self._settings.producer_batch_bytes // (300 + 70 * max(1, lane.chunk))
-        return max(1, min(self._settings.producer_batch, by_bytes))
+        """Envelopes in a producer's batch."""
+        return min(self._settings.producer_batch, largest_batch(lane.chunk))
 
 
 def _cost(lane: LaneInfo) -> int:

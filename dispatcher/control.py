@@ -17,7 +17,8 @@ class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t"):
 
     lane: the full topic name its envelopes go to; shared: whether others' do too. chunk: targets an envelope.
     expected_targets -1 if unknown. *_ms are wall times, 0 for none. weight in thousandths; cap in
-    targets/s, 0 for none; cap_burst in targets, 0 for a quarter of a second of it.
+    targets/s, 0 for none; cap_burst in targets, 0 for a quarter of a second of it. partitions: of the lane's topic, 0
+    for a plain one.
     digest: of everything that must not differ when the id is submitted again.
     """
 
@@ -40,6 +41,7 @@ class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t"):
     created_ms: int
     digest: str
     cap_burst: int = 0
+    partitions: int = 0
 
 
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True, tag="k"):

@@ -25,8 +25,8 @@ class Delivery(msgspec.Struct, gc=False):
 
 class LaneInfo(msgspec.Struct, frozen=True, gc=False):
     """A lane as a worker sees it. tier, weight (thousandths) and chunk (targets an envelope) are for the local pick and
-    the prefetch; the ledger has its own, fresher ones. task: empty for shared and retry lanes. light: it is known to
-    hold little or nothing, and no memory need be set apart for it."""
+    the prefetch; the ledger has its own, fresher ones. task: empty for lanes of many. light: it is known to
+    hold little or nothing, and no memory need be set apart for it. partitions: of its topic, 0 for a plain one."""
 
     name: str
     kind: LaneKind
@@ -36,6 +36,7 @@ class LaneInfo(msgspec.Struct, frozen=True, gc=False):
     task: str = ""
     channel: str = ""
     light: bool = False
+    partitions: int = 0
 
 
 class WaitingLane(msgspec.Struct, frozen=True, gc=False):

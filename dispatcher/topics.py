@@ -4,6 +4,7 @@ A name says nothing of a tier where a task may change it, and namespaces are num
 whatever becomes of its controls.
 """
 
+import re
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -12,6 +13,7 @@ from dispatcher.tier import TIERS, Tier
 SUBSCRIPTION = "dispatch"
 RETRY_STEPS_S: tuple[int, ...] = (1, 5, 30, 120, 600)
 """Delay steps of the retry lanes, in seconds; delays round up to one."""
+_PARTITION = re.compile(r"-partition-\d+$")
 OWN_LANE_ABOVE = 5_000
 """A low task of more expected targets than this gets a lane of its own."""
 
@@ -95,6 +97,16 @@ class Topics:
 
     def system_topics(self) -> list[str]:
         return [self.control, self.dead_letters, *(self.outcomes(p) for p in range(self.outcome_partitions))]
+
+
+def topics_of_lane(lane: str, partitions: int) -> list[str]:
+    """The topics that hold a lane: itself, or its partitions, as Pulsar names them."""
+    return [f"{lane}-partition-{number}" for number in range(partitions)] if partitions else [lane]
+
+
+def lane_of_topic(topic: str) -> str:
+    """The lane that a topic or a partition belongs to. (No task's id ends like a partition.)"""
+    return _PARTITION.sub("", topic)
 
 
 def task_of_lane(topic: str) -> str | None:

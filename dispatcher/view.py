@@ -41,7 +41,7 @@ class TargetCounts(msgspec.Struct, frozen=True):
 
 class TaskView(msgspec.Struct, frozen=True):
     """A task as the registry shows it. weight as the user gives it (1.0 = one share); cap in targets/s, 0 for none;
-    cap_burst in targets, 0 for a quarter of a second of the cap;
+    cap_burst in targets, 0 for a quarter of a second of the cap; partitions: of the lane, 0 for a plain topic;
     rate: targets/s settled of late; eta_s: seconds until done at the present share, None if not known.
     refused: targets the submission rejected. *_ms: wall times, 0 for none."""
 
@@ -68,6 +68,7 @@ class TaskView(msgspec.Struct, frozen=True):
     finished_ms: int
     hold_until_sealed: bool = False
     cap_burst: int = 0
+    partitions: int = 0
 
     @property
     def ended(self) -> bool:

@@ -19,6 +19,7 @@ from dispatcher.errors import InvalidInput
 from fairlane.setting_groups import HttpChannelSettings, JournalSettings, LogSettings, WorkerSettings
 from fairlane.stack.addresses import running_addresses
 from fairlane.stack.homes import default_cache, default_home
+from producers.settings import ProducerOptions
 
 ENV_PREFIX = "FAIRLANE_"
 FILE_NAME = "fairlane.toml"
@@ -51,6 +52,7 @@ class Settings(BaseSettings):
     )
     pulsar: PulsarSettings = PulsarSettings()
     redis: RedisSettings = RedisSettings()
+    producer: ProducerOptions = ProducerOptions()
     worker: WorkerSettings = WorkerSettings()
     journal: JournalSettings = JournalSettings()
     log: LogSettings = LogSettings()

@@ -7,29 +7,40 @@ import msgspec
 from dispatcher.control import FORMAT, TaskRecord
 from dispatcher.envelope import encode_message
 from dispatcher.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady
+from dispatcher.read_ahead import envelope_bytes
 from dispatcher.task import MAX_START_AHEAD_S, PushTask
 from dispatcher.topics import Topics
 from dispatcher.view import Admission
+from producers.partitioning import partitions_for
+from producers.settings import ProducerOptions
 
 _canonical = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
-def accept(task: PushTask, task_id: str, expected_targets: int | None, now_ms: int, topics: Topics) -> TaskRecord:
+def accept(
+    task: PushTask,
+    task_id: str,
+    expected_targets: int | None,
+    now_ms: int,
+    topics: Topics,
+    options: ProducerOptions = ProducerOptions(),
+) -> TaskRecord:
     """The record of a new task. Raises InvalidInput if it would start too far ahead."""
     if task.start_ms > now_ms + MAX_START_AHEAD_S * 1000:
         raise InvalidInput(f"task: start_at: is more than {MAX_START_AHEAD_S // 86_400} days ahead.")
     own = task.own_lane(expected_targets)
     start_ms = max(task.start_ms, now_ms)
+    message, chunk = encode_message(task.message), task.chosen_chunk(expected_targets)
     return TaskRecord(
         format=FORMAT,
         task=task_id,
         app=task.app,
         tier=task.tier,
         channel=task.channel,
-        message=encode_message(task.message),
+        message=message,
         lane=topics.own_lane(task_id) if own else topics.shared_lane_of(task_id),
         shared=not own,
-        chunk=task.chosen_chunk(expected_targets),
+        chunk=chunk,
         expected_targets=-1 if expected_targets is None else expected_targets,
         weight=task.weight_milli,
         cap=task.cap or 0,
@@ -40,6 +51,7 @@ def accept(task: PushTask, task_id: str, expected_targets: int | None, now_ms: i
         created_ms=now_ms,
         digest=task_digest(task),
         cap_burst=task.cap_burst or 0,
+        partitions=partitions_for(expected_targets, envelope_bytes(chunk, len(message)), options) if own else 0,
     )
 
 

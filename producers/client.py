@@ -47,8 +47,8 @@ class PushClient:
 
     @classmethod
     def connect(cls, settings: ConnectionSettings) -> Self:
-        """settings: anything that has `pulsar` and `redis`, as fairlane.settings.Settings has. Each server is
-        connected to when it is first needed: looking at tasks needs Redis alone."""
+        """settings: anything that has `pulsar`, `redis` and `producer`, as fairlane.settings.Settings has. Each server
+        is connected to when it is first needed: looking at tasks needs Redis alone."""
         return cls(Connection(settings))
 
     @classmethod

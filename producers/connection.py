@@ -1,9 +1,8 @@
 """Puts a client together: Pulsar, Redis, and what a submission needs of them."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from functools import partial
 from typing import Protocol
 
 import pulsar
@@ -12,7 +11,6 @@ from backends import pulsar_client, redis_view
 from backends.control_topic import ControlTopic
 from backends.dead_letter_topic import read_dead_letters
 from backends.epochs import Epochs
-from backends.publisher import LaneProducer
 from backends.pulsar_admin import PulsarAdmin
 from backends.registry import Registry
 from backends.settings import PulsarSettings, RedisSettings
@@ -22,21 +20,22 @@ from dispatcher.ports import DeadLetter
 from producers.history import KnownSubmissions
 from producers.ids import id_maker
 from producers.known_tasks import KnownTasks
-from producers.ports import LaneWriter, Services
-
-_FLUSH_S = 60.0
-_CREATED_AT_ONCE = 8
-"""Lanes. One after the other, a broker of two cores creates 37 lanes a second, 8 at once 157, 16 at once 160."""
+from producers.lanes import PulsarLanes
+from producers.ports import Services
+from producers.settings import ProducerOptions
 
 
 class ConnectionSettings(Protocol):
-    """Settings of the servers."""
+    """Settings of the servers, and of submissions."""
 
     @property
     def pulsar(self) -> PulsarSettings: ...
 
     @property
     def redis(self) -> RedisSettings: ...
+
+    @property
+    def producer(self) -> ProducerOptions: ...
 
 
 class Connection:
@@ -81,56 +80,15 @@ class Connection:
             return self._client
 
     def _connect(self) -> Services:
-        client, clock = self._pulsar(), SystemClock()
+        client, clock, options = self._pulsar(), SystemClock(), self._settings.producer
         control = self._opened.enter_context(closing(ControlTopic(client, self._topics)))
         admin = self._opened.enter_context(closing(PulsarAdmin(self._settings.pulsar)))
         return Services(
             control=control,
             registry=KnownSubmissions(self.registry, self.epochs, control.reader),
-            lanes=PulsarLanes(client, admin),
+            lanes=PulsarLanes(client, admin, options),
             topics=self._topics,
             clock=clock,
             new_id=id_maker(clock),
+            options=options,
         )
-
-
-class PulsarLanes:
-    """Implements LaneOpener."""
-
-    def __init__(self, client: pulsar.Client, admin: PulsarAdmin) -> None:
-        self._client = client
-        self._admin = admin
-        self._creating = threading.BoundedSemaphore(_CREATED_AT_ONCE)
-
-    def create(self, topic: str) -> None:
-        with self._creating:
-            self._admin.create_lane(topic)
-
-    def open(self, topic: str) -> LaneWriter:
-        return _Writer(LaneProducer(self._client, topic))
-
-
-class _Writer:
-    """Counts what is confirmed: receipts of a lane come in the order of sending, and after a failure there are none."""
-
-    def __init__(self, producer: LaneProducer) -> None:
-        self._producer = producer
-        self._lock = threading.Lock()
-        self._confirmed = 0
-
-    def send_many(self, bodies: Sequence[bytes]) -> None:
-        self._producer.send(bodies, partial(self._stored, len(bodies)))
-
-    def confirmed(self) -> int:
-        return self._confirmed
-
-    def flush(self) -> None:
-        self._producer.flush(_FLUSH_S)
-
-    def close(self) -> None:
-        self._producer.close()
-
-    def _stored(self, count: int, error: Exception | None) -> None:
-        if error is None:
-            with self._lock:
-                self._confirmed += count

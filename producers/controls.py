@@ -123,7 +123,7 @@ class Controls:
         lane = services.topics.own_lane(task)
         leaves = found.shares_lane and leaves_shared_lane(fields)
         if leaves:
-            services.lanes.create(lane)
+            services.lanes.create(lane, 0)
         return store(services, changes_of(services, task, fields, lane if leaves else ""))
 
 

@@ -1,7 +1,7 @@
 """What a submission needs of Pulsar and Redis: small Protocols, so that it can be run against nothing and measured."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from dispatcher.clock import Clock
@@ -9,6 +9,7 @@ from dispatcher.control import ControlRecord, TaskRecord
 from dispatcher.ports import ControlLog
 from dispatcher.topics import Topics
 from dispatcher.view import Admission
+from producers.settings import ProducerOptions
 
 
 class ControlWriter(ControlLog, Protocol):
@@ -40,11 +41,13 @@ class LaneWriter(Protocol):
 
 
 class LaneOpener(Protocol):
-    def create(self, topic: str) -> None:
-        """Topic and subscription, if they are not there."""
+    def create(self, topic: str, partitions: int) -> None:
+        """Topic (0 partitions: a plain one) and subscription, if they are not there."""
         ...
 
-    def open(self, topic: str) -> LaneWriter: ...
+    def open(self, record: TaskRecord) -> LaneWriter:
+        """With a producer for each partition of the task's lane, set up for its envelopes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +122,4 @@ class Services:
     clock: Clock
     new_id: Callable[[], str]
     pace: CheckpointPace = CheckpointPace()
+    options: ProducerOptions = field(default_factory=ProducerOptions)

@@ -135,7 +135,7 @@ class Steering:
             return
         services = self._services()
         with ThreadPoolExecutor(_LANE_MAKERS, thread_name_prefix="lane") as pool:
-            made = [pool.submit(services.lanes.create, services.topics.own_lane(task)) for task in tasks]
+            made = [pool.submit(services.lanes.create, services.topics.own_lane(task), 0) for task in tasks]
             for each in made:
                 try:
                     each.result()

@@ -80,9 +80,8 @@ def submit(
     """
     known = services.registry.submission(task.id) if task.id is not None else None
     if known is None:
-        record = accept(
-            task, task.id or services.new_id(), _size(task, targets), services.clock.wall_ms(), services.topics
-        )
+        size, now_ms = _size(task, targets), services.clock.wall_ms()
+        record = accept(task, task.id or services.new_id(), size, now_ms, services.topics, services.options)
         check_admitted(record, services.registry.admit(record))
     else:
         check_same(task, known.record)
@@ -182,11 +181,11 @@ class _Run:
         while the lane is opened."""
         record, services = self._record, self._services
         with ThreadPoolExecutor(2, thread_name_prefix="lane") as pool:
-            created = None if record.shared else pool.submit(services.lanes.create, record.lane)
+            created = None if record.shared else pool.submit(services.lanes.create, record.lane, record.partitions)
             position = services.control.append(record) if self._known is None else ""
             if created is not None:
                 created.result()
-            opened = pool.submit(services.lanes.open, record.lane)
+            opened = pool.submit(services.lanes.open, record)
             try:
                 if position:
                     self._announce(position)
@@ -203,8 +202,11 @@ class _Run:
             raise Unreachable(
                 f"Task {self._record.task} is stored, but the registry is not told yet: {error.cause}"
             ) from error
-        if winner is not None and winner.record.digest != self._record.digest:
-            raise AudienceMismatch(f"Task {self._record.task} was submitted with something else at the same moment.")
+        first = self._record if winner is None else winner.record
+        if (first.digest, first.partitions) != (self._record.digest, self._record.partitions):
+            raise AudienceMismatch(
+                f"Task {self._record.task} was submitted with something else at the same moment.", "Choose another id."
+            )
 
     def _check_digest(self) -> None:
         assert self._known is not None

@@ -265,3 +265,4 @@ def lane_of(task: LiveTask, *, light: bool) -> LaneInfo:
         channel=task.channel,
         light=light,
     )
+        partitions=task.partitions,

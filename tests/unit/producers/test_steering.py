@@ -1,7 +1,7 @@
 """Many tasks at once: which a filter takes, what would change, and what is told when a server goes away."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -136,6 +136,10 @@ def test_changes_beyond_their_limits_are_refused(changes: Changes) -> None:
 def test_caps_can_be_written_in_several_ways() -> None:
     caps = (100, "100", Cap(100), "100:20", Cap(100, 20), "none", 0)
     assert [Changes(cap=cap).fields()["cap"] for cap in caps] == ["100", "100", "100", "100:20", "100:20", "0", "0"]
+class Live(NamedTuple):
+    partitions: int
+
+
 
 
 def test_filters_name_known_tiers_and_states() -> None:
@@ -148,18 +152,18 @@ class Broker:
     def __init__(self) -> None:
         self.created: list[str] = []
 
-    def create_lane(self, topic: str) -> None:
-        self.created.append(topic)
+    def create_lane(self, topic: str, partitions: int) -> None:
+        self.created.append((topic, partitions))
 
-    def live_by_id(self, tasks: Sequence[str]) -> Sequence[object]:
-        return [name for name in tasks if name == "live"]
+    def live_by_id(self, tasks: Sequence[str]) -> Sequence[Live]:
+        return [Live(int(name.removeprefix("live"))) for name in tasks if name.startswith("live")]
 
 
 def test_a_missing_lane_is_created_if_it_is_a_live_tasks_or_a_side_lane() -> None:
     broker, topics = Broker(), Topics()
     lanes = MissingLanes(broker, broker)
-    wanted = [topics.own_lane("live"), topics.side_lane("shop", "http")]
-    for lane in wanted:
+    wanted = [(topics.own_lane("live0"), 0), (topics.own_lane("live4"), 4), (topics.side_lane("shop", "http"), 0)]
+    for lane, _ in wanted:
         lanes.create(lane)
     for lane in (topics.own_lane("ended"), topics.shared_lane(1), topics.outcomes(0)):
         with pytest.raises(NotFound):

@@ -138,13 +138,13 @@ class Lanes:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def create(self, topic: str) -> None:
+    def create(self, topic: str, partitions: int) -> None:
         self._world.step("create")
         self._world.lanes.setdefault(topic, [])
 
-    def open(self, topic: str) -> LaneWriter:
+    def open(self, record: TaskRecord) -> LaneWriter:
         self._world.step("open")
-        return Writer(self._world, self._world.lanes.setdefault(topic, []))
+        return Writer(self._world, self._world.lanes.setdefault(record.lane, []))
 
 
 class Writer:

@@ -1,0 +1,39 @@
+"""Settings of submissions: values only, like those of the servers in backends.settings."""
+
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ProducerOptions(BaseModel):
+    """How submissions publish. What follows from these is in producers/tuning.py."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    memory_mib: int = Field(
+        128, ge=16, le=65_536, description="MiB that the unconfirmed messages of one submission may take"
+    )
+    when_full: Literal["wait", "fail", "spill"] = Field(
+        "wait", description="what a submission does that Pulsar cannot follow: wait, fail, or spill to a file"
+    )
+    spill_mib: int = Field(1_024, ge=1, le=1_048_576, description="MiB that the file of a submission may take")
+    spill_folder: Path = Field(
+        default_factory=lambda: Path(gettempdir()), description="directory of these files; they go with the process"
+    )
+    partition_above: int = Field(
+        1_000_000, ge=0, description="expected targets above which the lane of a task gets partitions; 0 for never"
+    )
+    partition_targets: int = Field(
+        2_500_000, ge=1, description="expected targets of a partition; a lane gets as many as are needed, at least two"
+    )
+    most_partitions: int = Field(12, ge=2, le=256, description="partitions of one lane at most")
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.memory_mib * 1024 * 1024
+
+    @property
+    def spill_bytes(self) -> int:
+        return self.spill_mib * 1024 * 1024

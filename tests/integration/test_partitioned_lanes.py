@@ -1,0 +1,201 @@
+"""Lanes whose topic has partitions: made, filled, drained, moved to, delivered from and cleared away."""
+
+from collections import Counter
+from pathlib import Path
+
+import pulsar
+import pytest
+
+from backends.lane_publisher import LanePublisher
+from backends.pulsar_admin import PulsarAdmin
+from backends.system_clock import SystemClock
+from backends.topic_reader import TopicReader
+from dispatcher.envelope import decode_envelope
+from dispatcher.lease import LaneKind
+from dispatcher.ports import LaneInfo
+from dispatcher.topics import SUBSCRIPTION, Topics, topics_of_lane
+from fairlane import PushClient, PushTask, Settings
+from producers.settings import ProducerOptions
+from tests.integration.lane_helpers import Dock, envelope, publish_envelopes
+from tests.integration.pulsar_helpers import Answers, eventually
+from tests.integration.worker_crew import audience, crew
+
+PARTITIONS = 3
+MESSAGE = {"title": "hello"}
+
+
+@pytest.fixture
+def wide(admin: PulsarAdmin, names: Topics) -> str:
+    """A lane with partitions, empty."""
+    lane = names.own_lane("a-task")
+    admin.create_lane(lane, PARTITIONS)
+    return lane
+
+
+def wide_from(settings: Settings, above: int, targets: int = 1_000) -> Settings:
+    """The same, with partitions for tasks that are large for a test."""
+    options = ProducerOptions(partition_above=above, partition_targets=targets, most_partitions=PARTITIONS)
+    return settings.model_copy(update={"producer": options})
+
+
+def held_by(client: pulsar.Client, lane: str) -> list[list[int]]:
+    """Sequences in each partition."""
+    found = []
+    for topic in topics_of_lane(lane, PARTITIONS):
+        reader, sequences = TopicReader(client, topic), list[int]()
+        while not reader.at_end():
+            sequences += [decode_envelope(record.body).sequence for record in reader.read(1_000, 1.0)]
+        reader.close()
+        found.append(sequences)
+    return found
+
+
+# ---------------------------------------------------------------- made and deleted
+def test_every_partition_has_the_subscription_and_the_lane_is_listed_once(
+    admin: PulsarAdmin, names: Topics, wide: str
+) -> None:
+    admin.create_lane(wide, PARTITIONS)
+    assert [admin.subscriptions(topic) for topic in topics_of_lane(wide, PARTITIONS)] == [[SUBSCRIPTION]] * PARTITIONS
+    listed = [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
+    assert listed == [wide]
+
+
+def test_a_lane_that_was_left_half_made_is_made_whole(admin: PulsarAdmin, names: Topics) -> None:
+    lane = names.own_lane("half")
+    admin.create_topic(lane, PARTITIONS)
+    admin.create_subscription(topics_of_lane(lane, PARTITIONS)[0], SUBSCRIPTION)
+    admin.create_lane(lane, PARTITIONS)
+    assert [admin.subscriptions(topic) for topic in topics_of_lane(lane, PARTITIONS)] == [[SUBSCRIPTION]] * PARTITIONS
+
+
+def test_a_lane_goes_with_its_partitions_once_nobody_is_attached(
+    client: pulsar.Client, admin: PulsarAdmin, names: Topics, wide: str
+) -> None:
+    consumer = client.subscribe(topics_of_lane(wide, PARTITIONS)[1], SUBSCRIPTION)
+    assert not admin.delete_topic(wide)
+    consumer.close()
+    assert admin.delete_topic(wide)
+    assert admin.delete_topic(wide)
+    assert not [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
+
+
+# ---------------------------------------------------------------- drained
+def test_all_partitions_are_drained_and_acknowledged(client: pulsar.Client, admin: PulsarAdmin, wide: str) -> None:
+    for number, topic in enumerate(topics_of_lane(wide, PARTITIONS)):
+        publish_envelopes(client, topic, range(1_000 * number, 1_000 * number + 300))
+    dock = Dock(client)
+    dock.lanes.attach(LaneInfo(wide, LaneKind.OWN, "high", 1_000, 1, "a-task", "null", partitions=PARTITIONS), 2_000)
+    eventually(lambda: dock.lanes.attached() == 1, "attached")
+    taken = dock.take(900)
+    assert Counter(delivery.envelope.sequence // 1_000 for delivery in taken) == {0: 300, 1: 300, 2: 300}
+    assert dock.lanes.held(wide) == 900
+    dock.lanes.ack(wide, taken)
+    assert dock.lanes.held(wide) == 0
+    for topic in topics_of_lane(wide, PARTITIONS):
+        eventually(lambda topic=topic: admin.backlog(topic) == 0, "the backlog is gone")  # type: ignore[misc]
+    publish_envelopes(client, topics_of_lane(wide, PARTITIONS)[2], [5_000])
+    assert [delivery.envelope.sequence for delivery in dock.take(1)] == [5_000]
+    assert dock.lanes.stop(20)
+
+
+def test_a_part_of_what_is_there_is_taken_from_all_partitions_in_turn(client: pulsar.Client, wide: str) -> None:
+    for number, topic in enumerate(topics_of_lane(wide, PARTITIONS)):
+        publish_envelopes(client, topic, range(1_000 * number, 1_000 * number + 200))
+    dock = Dock(client)
+    dock.lanes.attach(LaneInfo(wide, LaneKind.OWN, "high", 1_000, 1, "a-task", "null", partitions=PARTITIONS), 2_000)
+    seen: Counter[int] = Counter()
+    eventually(lambda: dock.lanes.attached() == 1, "attached")
+
+    def drained() -> bool:
+        some, _ = dock.lanes.drain(wide, 10)
+        seen.update(delivery.envelope.sequence // 1_000 for delivery in some)
+        return sum(seen.values()) >= 150
+
+    eventually(drained, "150 are drained")
+    assert min(seen[number] for number in range(PARTITIONS)) > 20
+    assert dock.lanes.stop(20)
+
+
+# ---------------------------------------------------------------- moved to
+def test_what_is_moved_to_a_lane_goes_to_one_of_its_partitions(
+    client: pulsar.Client, admin: PulsarAdmin, wide: str
+) -> None:
+    publisher = LanePublisher(client, SystemClock(), create=lambda topic: admin.create_lane(topic, PARTITIONS))
+    done = Answers()
+    publisher.publish(wide, [envelope(number) for number in range(5)], done)
+    assert done.wait(1) == [None]
+    assert publisher.stop(10)
+    assert sorted(map(len, held_by(client, wide))) == [0, 0, 5]
+
+
+# ---------------------------------------------------------------- submitted
+def test_a_large_task_is_spread_over_partitions_batch_by_batch(
+    fresh_settings: Settings, client: pulsar.Client, names: Topics
+) -> None:
+    task = PushTask(id="large", app="a", tier="high", message=MESSAGE, chunk=1)
+    with PushClient.connect(wide_from(fresh_settings, 5_000)) as push_client:
+        small = push_client.submit(PushTask(id="small", app="a", tier="high", message=MESSAGE), audience(5_000))
+        large = push_client.submit(task, audience(5_001))
+        assert (small.progress().partitions, large.progress().partitions) == (0, PARTITIONS)
+        again = push_client.submit(task, audience(5_001))
+        assert again.result is not None
+        assert again.result.accepted == 5_001
+    found = held_by(client, names.own_lane("large"))
+    assert sorted(sequence for sequences in found for sequence in sequences) == list(range(5_001))
+    assert min(map(len, found)) > 1_500
+
+
+def test_a_submission_that_broke_off_goes_on_into_the_same_partitions(
+    fresh_settings: Settings, client: pulsar.Client, names: Topics
+) -> None:
+    task = PushTask(id="t", app="a", tier="high", message=MESSAGE, chunk=1, expected_targets=20_000)
+    targets = audience(20_000)
+
+    def breaks_off() -> object:
+        yield from targets[:12_000]
+        raise ConnectionResetError
+
+    with PushClient.connect(wide_from(fresh_settings, 10_000)) as push_client, pytest.raises(ConnectionResetError):
+        push_client.submit(task, breaks_off())  # type: ignore[arg-type]
+    with PushClient.connect(fresh_settings) as push_client:
+        handle = push_client.submit(task, targets)
+        assert handle.progress().targets.total == 20_000
+    found = held_by(client, names.own_lane("t"))
+    assert {sequence for sequences in found for sequence in sequences} == set(range(20_000))
+
+
+def test_a_task_with_partitions_is_delivered_whole_and_its_topics_go(
+    fresh_settings: Settings, admin: PulsarAdmin, names: Topics, tmp_path: Path
+) -> None:
+    settings = wide_from(fresh_settings, 10_000)
+    with crew(settings, tmp_path, "w1", "w2") as members, PushClient.connect(settings) as push_client:
+        task = PushTask(app="shop", tier="medium", channel="log", message=MESSAGE, chunk=20)
+        handle = push_client.submit(task, audience(30_000))
+        assert handle.progress().partitions == PARTITIONS
+        view = handle.wait(60)
+        assert (view.state, view.targets.sent, view.targets.pending) == ("completed", 30_000, 0)
+        assert members.targets(handle.id) == Counter(audience(30_000))
+        eventually(
+            lambda: not [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)],
+            "its topics are deleted",
+        )
+
+
+def test_a_cancelled_task_with_partitions_ends_and_its_topics_go(
+    fresh_settings: Settings, admin: PulsarAdmin, names: Topics, tmp_path: Path
+) -> None:
+    settings = wide_from(fresh_settings, 10_000)
+    with crew(settings, tmp_path, "w1") as members, PushClient.connect(settings) as push_client:
+        push_client.set_capacity(1_000)
+        task = PushTask(app="shop", tier="medium", channel="log", message=MESSAGE, chunk=20)
+        handle = push_client.submit(task, audience(30_000))
+        eventually(lambda: handle.progress().targets.sent > 0, "it has begun")
+        handle.cancel()
+        view = handle.wait(60)
+        assert view.state == "cancelled"
+        assert view.targets.sent + view.targets.cancelled == 30_000
+        assert sum(members.targets(handle.id).values()) == view.targets.sent
+        eventually(
+            lambda: not [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)],
+            "its topics are deleted",
+        )
