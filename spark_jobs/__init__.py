@@ -2,6 +2,10 @@
 
 >>> from spark_jobs import SessionSettings, make_session
 >>> spark = make_session(SessionSettings(app_name="sale"))
+>>> table = spark.read.parquet("audience").select("target", "name").write.format("fairlane").mode("append")
+>>> table.options(task="sale", app="shop", tier="high", message="Sale!").save()
+
+`register` makes the format known to a session made elsewhere (spark-submit, a notebook).
 
 Names are imported when first used: pyspark is an extra, and nothing needs it before.
 """
@@ -12,13 +16,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spark_jobs.session import SessionSettings as SessionSettings
     from spark_jobs.session import make_session as make_session
+    from spark_jobs.source import register as register
 
 _HOMES = {
     "SessionSettings": "spark_jobs.session",
     "make_session": "spark_jobs.session",
+    "register": "spark_jobs.source",
 }
 
-__all__ = ["SessionSettings", "make_session"]
+__all__ = ["SessionSettings", "make_session", "register"]
 
 
 def __getattr__(name: str) -> object:

@@ -23,24 +23,29 @@ _BATCH_ROWS = 20_000
 class SessionSettings:
     """master: local[N], spark://HOST:PORT, yarn, k8s://…. driver_memory, executor_memory: as Spark writes them ("2g");
     in local mode the driver does all the work. log_level: of Spark itself, whose errors are those of its tasks, also of
-    ones that are tried again; what ends a job is an exception anyway. conf: more settings, which come last."""
+    ones that are tried again; what ends a job is an exception anyway. servers: as spark_jobs.servers.values_of gives
+    them; None: as `register` finds them. conf: more settings, which come last."""
 
     app_name: str = "fairlane"
     master: str = LOCAL
     driver_memory: str = "2g"
     executor_memory: str = "2g"
     log_level: str = "FATAL"
+    servers: Mapping[str, str] | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
 def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession":
-    """A session, or the one that this process has already (a process has one; its master and memory stay).
+    """A session that knows the format "fairlane"; or the one that this process has already (its master and memory
+    stay).
 
     Raises Missing if pyspark, pyarrow or Java is not there or Java is too old.
     """
     require_spark()
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
+
+    from spark_jobs.source import register
 
     _prepare_environment()
     builder = SparkSession.builder.master(settings.master).appName(settings.app_name)
@@ -54,6 +59,7 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
         cause = "Java ended before Spark had started: it is too old, or has no memory."
         raise Missing(cause, HOW_TO_GET_JAVA) from error
     spark.sparkContext.setLogLevel(settings.log_level)
+    register(spark, settings.servers)
     return spark
 
 

@@ -1,0 +1,44 @@
+"""What Spark says of a failed job, in one line and in Fairlane's words."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dispatcher import errors
+from dispatcher.errors import FairlaneError, InvalidInput
+from spark_jobs.requirements import Missing
+
+_OURS = re.compile(r"^(?:dispatcher|spark_jobs|backends|producers)\.[\w.]*?(\w+): (.+)$", re.MULTILINE)
+_STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
+_LONGEST = 400
+
+
+class JobFailed(FairlaneError):
+    """Spark gave a job up."""
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raises what a data source or a job of ours raised, wherever it ran, as it was; else InvalidInput for what is
+    wrong with a table or its columns, and JobFailed for all other failures of Spark."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise failure_of(error) from error
+
+
+def failure_of(error: Exception) -> FairlaneError:
+    """Of an exception of Spark."""
+    text = str(error)
+    found = _OURS.findall(text)
+    if found:
+        name, said = found[-1]
+        kind = getattr(errors, name, None) or {"Missing": Missing}.get(name, FairlaneError)
+        return kind(_STATE.sub("", said))  # type: ignore[no-any-return]  # one of ours
+    line = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    line = _STATE.sub("", line)
+    kind = InvalidInput if type(error).__name__ in ("AnalysisException", "ParseException") else JobFailed
+    return kind(f"Spark: {line if len(line) <= _LONGEST else line[:_LONGEST] + '...'}")

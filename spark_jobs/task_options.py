@@ -1,0 +1,151 @@
+"""The options of `df.write.format("fairlane")`: the fields of a task, and which columns are what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from dispatcher.errors import InvalidInput
+from dispatcher.task import MAX_TARGETS, PushTask
+from spark_jobs.servers import NAMES, Servers, servers_of
+
+TASK_FIELDS = (
+    "app", "tier", "channel", "message", "expected_targets", "chunk", "weight", "cap", "cap_burst", "start_at",
+    "max_attempts",
+)  # fmt: skip
+"""Options that are fields of a PushTask by the same name. Its id is the option `task`, its ttl_s `ttl`."""
+SPLIT_FIELDS = ("app", "tier", "channel")
+"""Split columns of these names give the task's field; others only tell tasks apart."""
+LANGUAGE = "language"
+"""A split column of this name chooses the message: option `message.de` for the value `de`, else `message`."""
+ON_INVALID = ("fail", "refuse")
+
+_OWN = ("task", "ttl", "target", "variables", "split", "oninvalid", "refused")
+_SPARKS = ("path", "checkpointlocation", "queryname", "outputmode", "asyncprogresstrackingenabled")
+_SAFE_LENGTH = 32
+_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What is to be written and how.
+
+    task: its id, or what the ids of all its parts begin with; empty only for a stream, which goes by its query's name.
+    fields: of a PushTask, as texts. target, variables, split: columns; variables None: all others. refuse: whether bad
+    rows are counted and left out instead of failing the job. refused: rows that were refused before the table came
+    here; they are added to the task's count.
+    """
+
+    task: str
+    fields: Mapping[str, Any]
+    messages: Mapping[str, str]
+    servers: Servers
+    target: str = "target"
+    variables: tuple[str, ...] | None = None
+    split: tuple[str, ...] = ()
+    refuse: bool = False
+    refused: int = 0
+
+    def push_task(self, base: str, values: Sequence[str] = ()) -> PushTask:
+        """The task of rows with these values in the split columns. base: the id without them. Raises InvalidInput."""
+        split = dict(zip(self.split, values, strict=True))
+        fields = {**self.fields, **{name: split[name] for name in SPLIT_FIELDS if name in split}}
+        message = self.messages.get(split.get(LANGUAGE, "").lower())
+        if message is not None:
+            fields["message"] = _message(message)
+        return PushTask.model_validate({**fields, "id": task_id(base, values), "hold_until_sealed": True})
+
+
+def parse_options(options: Mapping[str, str]) -> TaskOptions:
+    """options: names in lower case. Raises InvalidInput for one that is unknown, missing or outside its limits."""
+    _check_names(options)
+    fields: dict[str, Any] = {name: options[name] for name in TASK_FIELDS if options.get(name)}
+    if "message" in fields:
+        fields["message"] = _message(fields["message"])
+    if options.get("ttl"):
+        fields["ttl_s"] = options["ttl"]
+    split = _names(options.get("split", ""))
+    _check_split(fields, split)
+    variables = options.get("variables")
+    return TaskOptions(
+        task=options.get("task", ""),
+        fields=fields,
+        messages={name.partition(".")[2]: text for name, text in options.items() if name.startswith("message.")},
+        servers=servers_of(options),
+        target=options.get("target") or "target",
+        variables=None if variables is None else _names(variables),
+        split=split,
+        refuse=_on_invalid(options) == "refuse",
+        refused=_count(options.get("refused", "0")),
+    )
+
+
+def check_task(options: TaskOptions, base: str) -> None:
+    """That a task can be made of them, before there are rows. Raises InvalidInput."""
+    given = {*options.fields, *(name for name in options.split if name in SPLIT_FIELDS)}
+    if options.messages and LANGUAGE in options.split:
+        given.add("message")
+    for name in ("app", "tier", "message"):
+        if name not in given:
+            raise InvalidInput(f"The option {name} is missing.", f'Give it: `.option("{name}", …)`.')
+    probe = {"app": "app", "tier": "high", LANGUAGE: next(iter(options.messages), "")}
+    options.push_task(base, [probe.get(name, "value") for name in options.split])
+
+
+def task_id(base: str, values: Sequence[str] = ()) -> str:
+    """`base.value.value`. What an id may not contain is replaced, and a checksum added, so that ids stay apart."""
+    return ".".join([base, *map(_safe, values)])
+
+
+def _safe(value: str) -> str:
+    if value and len(value) <= _SAFE_LENGTH and _SAFE.issuperset(value):
+        return value
+    kept = "".join(letter if letter in _SAFE else "_" for letter in value[:_SAFE_LENGTH])
+    return f"{kept}-{blake2b(value.encode(), digest_size=4).hexdigest()}"
+
+
+def _check_names(options: Mapping[str, str]) -> None:
+    known = {*TASK_FIELDS, *_OWN, *NAMES}
+    for name in options:
+        if name not in known and name not in _SPARKS and not name.startswith("message."):
+            near = get_close_matches(name, known, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(sorted(known - set(NAMES)))}."
+            raise InvalidInput(f"There is no option {name}.", hint)
+
+
+def _check_split(fields: Mapping[str, Any], split: Sequence[str]) -> None:
+    both = [name for name in split if name in fields]
+    if both:
+        raise InvalidInput(f"{both[0]} is an option and a split column.", "Leave one of them out.")
+    if len(set(split)) < len(split):
+        raise InvalidInput("split: names a column twice.")
+
+
+def _message(text: str) -> object:
+    """A text, or a JSON object."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"message: begins like a JSON object, but is none: {error}.") from None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for part in text.split(",") if (name := part.strip()))
+
+
+def _on_invalid(options: Mapping[str, str]) -> str:
+    chosen = options.get("oninvalid", "fail").lower()
+    if chosen not in ON_INVALID:
+        raise InvalidInput(f"onInvalid: is {' or '.join(ON_INVALID)}, not {chosen!r}.")
+    return chosen
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) > MAX_TARGETS:
+        raise InvalidInput(f"refused: is a number of rows, not {text!r}.")
+    return int(text)

@@ -1,0 +1,45 @@
+"""Small tables as attempts of a Spark task get them, and what is written of them in memory."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from dispatcher.envelope import Envelope
+from producers.ports import Services
+from spark_jobs.columns import Columns
+from spark_jobs.task_options import parse_options
+from spark_jobs.writing import Target, Written, write
+from tests.unit.producers.world import World
+
+pa = pytest.importorskip("pyarrow")
+
+PLAIN = Columns("target", (), frozenset(), "", ())
+NAMED = Columns("target", ("name",), frozenset(), "", ())
+TASK = {"task": "sale", "app": "shop", "tier": "high", "message": "Sale!"}
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> Any:
+    return pa.RecordBatch.from_pylist(list(rows))
+
+
+def people(first: int, count: int) -> list[dict[str, Any]]:
+    return [{"target": f"target-{number}", "name": f"name {number}"} for number in range(first, first + count)]
+
+
+def target(columns: Columns = NAMED, **options: str) -> Target:
+    parsed = parse_options({**TASK, **options})
+    return Target(parsed, columns, parsed.task)
+
+
+def attempt(services: Services, to: Target, *batches: Sequence[Mapping[str, Any]]) -> Written:
+    return write(services, to, [table(rows) for rows in batches])
+
+
+def counting(world: World, task: str) -> list[Envelope]:
+    """The task's envelopes of the writers that its seal names."""
+    seal = next(record for record in world.records if type(record).__name__ == "Sealed" and record.task == task)  # type: ignore[union-attr]
+    lane = next(
+        record.lane for record in world.records if type(record).__name__ == "TaskRecord" and record.task == task
+    )  # type: ignore[union-attr]
+    return [envelope for envelope in world.envelopes(lane) if envelope.writer in seal.writers]  # type: ignore[union-attr]

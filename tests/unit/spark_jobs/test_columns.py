@@ -1,0 +1,58 @@
+import pytest
+
+from dispatcher.errors import InvalidInput
+from spark_jobs.columns import Columns, columns_of
+from spark_jobs.task_options import parse_options
+from tests.unit.spark_jobs.tables import TASK
+
+types = pytest.importorskip("pyspark.sql.types")
+
+
+def planned(schema: str, **options: str) -> Columns:
+    fields = [part.split(" ", 1) for part in schema.split("; ")]
+    made = types.StructType([types.StructField(name, _type(kind)) for name, kind in fields])
+    return columns_of(made, parse_options({**TASK, **options}))
+
+
+def _type(kind: str) -> object:
+    text = types.StringType()
+    known = {
+        "map": types.MapType(text, text), "bad map": types.MapType(types.LongType(), text),
+        "struct": types.StructType([types.StructField("name", text)]),
+        "bytes": types.BinaryType(), "deep": types.MapType(text, types.ArrayType(types.BinaryType())),
+        "int": types.IntegerType(), "date": types.DateType(), "string": text,
+    }  # fmt: skip
+    return known[kind]
+
+
+def test_all_other_columns_are_variables() -> None:
+    assert planned("target string; name string; since date; tier string", split="", variables="name,since") == Columns(
+        "target", ("name", "since"), frozenset({"since"}), "", ()
+    )
+    assert planned("target string; name string; day int").variables == ("name", "day")
+    assert planned("target string; name string", variables="").variables == ()
+
+
+def test_one_struct_or_map_holds_them_all() -> None:
+    assert planned("target string; variables map; more int").whole == "variables"
+    assert planned("token string; who struct", target="token", variables="who").whole == "who"
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "told"),
+    [
+        ("token string; name string", {}, "The table has no column target; it has token, name."),
+        ("target string", {"variables": "name"}, "no column name"),
+        ("target string", {"split": "language"}, "no column language"),
+        ("target int", {}, "The column target is of type int; the target has to be text"),
+        ("target string; raw bytes", {}, "The column raw is of type binary"),
+        ("target string; variables bad map", {}, "the names of variables have to be text"),
+        ("target string; variables deep", {}, "variables in a struct or map have to be"),
+        ("target string; day date", {"split": "day"}, "a split column has to be text or a whole number"),
+    ],
+)
+def test_a_missing_or_wrong_column_is_told_in_one_line(schema: str, options: dict[str, str], told: str) -> None:
+    with pytest.raises(InvalidInput) as error:
+        planned(schema, **options)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,41 @@
+import pytest
+
+from dispatcher.errors import AudienceMismatch, FairlaneError, InvalidInput
+from spark_jobs.failures import JobFailed, failure_of
+from spark_jobs.requirements import Missing
+
+WORKER = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "source.py", line 89, in write
+    return _write(self._target, iterator)
+{error}
+ SQLSTATE: 38000"""
+
+
+class AnalysisException(Exception):
+    """As pyspark's."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "told"),
+    [
+        (
+            "dispatcher.errors.AudienceMismatch: It is another. Choose one.",
+            AudienceMismatch,
+            "It is another. Choose one.",
+        ),
+        ("dispatcher.errors.InvalidInput: No column. SQLSTATE: 38000", InvalidInput, "No column."),
+        ("spark_jobs.requirements.Missing: No Java.", Missing, "No Java."),
+    ],
+)
+def test_an_error_of_ours_keeps_its_kind_and_words(error: str, kind: type[FairlaneError], told: str) -> None:
+    found = failure_of(RuntimeError(WORKER.format(error=error)))
+    assert (type(found), str(found)) == (kind, told)
+
+
+def test_any_other_error_is_the_first_line() -> None:
+    found = failure_of(RuntimeError("Job aborted due to stage failure.\n\tat org.apache.spark"))
+    assert (type(found), str(found)) == (JobFailed, "Spark: Job aborted due to stage failure.")
+    found = failure_of(AnalysisException("[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03"))
+    assert (type(found), str(found)) == (InvalidInput, "Spark: [PATH_NOT_FOUND] Path does not exist: file:/x.")
+    assert len(str(failure_of(RuntimeError("x" * 10_000)))) < 500

@@ -1,0 +1,83 @@
+import pytest
+
+from dispatcher.errors import InvalidInput
+from dispatcher.tier import Tier
+from spark_jobs.servers import given_values, servers_of, values_of
+from spark_jobs.task_options import check_task, parse_options, task_id
+from tests.unit.spark_jobs.tables import TASK
+
+
+def test_options_are_the_fields_of_a_task() -> None:
+    options = parse_options(
+        {
+            **TASK, "channel": "http", "ttl": "2h", "weight": "2.5", "cap": "1000", "chunk": "100",
+            "max_attempts": "3", "expected_targets": "5000", "start_at": "2026-12-01T08:00:00+01:00",
+        }
+    )  # fmt: skip
+    task = options.push_task("sale")
+    assert (task.id, task.app, task.tier, task.channel, task.message) == (
+        "sale", "shop", Tier.HIGH, "http", {"body": "Sale!"},
+    )  # fmt: skip
+    assert (task.ttl_s, task.weight, task.cap, task.chunk, task.max_attempts) == (7200, 2.5, 1000, 100, 3)
+    assert (task.expected_targets, task.start_ms, task.hold_until_sealed) == (5000, 1_796_108_400_000, True)
+
+
+def test_a_message_may_be_an_object() -> None:
+    assert parse_options({**TASK, "message": '{"title": "Sale"}'}).push_task("sale").message == {"title": "Sale"}
+
+
+def test_split_values_give_fields_and_the_message_of_a_language() -> None:
+    given = {"task": "sale", "message": "Sale!", "message.de": "Angebot!", "split": "app, tier,language"}
+    options = parse_options(given)
+    german = options.push_task("sale", ["shop", "low", "de"])
+    other = options.push_task("sale", ["shop", "low", "fr"])
+    assert (german.id, german.app, german.tier, german.message) == (
+        "sale.shop.low.de", "shop", Tier.LOW, {"body": "Angebot!"},
+    )  # fmt: skip
+    assert other.message == {"body": "Sale!"}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"cap_bust": "1"}, "There is no option cap_bust. Did you mean cap_burst?"),
+        ({"tier": "highest"}, "tier: "),
+        ({"cap": "many"}, "cap: "),
+        ({"message": "{not json"}, "message: begins like a JSON object"),
+        ({"oninvalid": "drop"}, "onInvalid: is fail or refuse"),
+        ({"refused": "-1"}, "refused: is a number of rows"),
+        ({"split": "app"}, "app is an option and a split column"),
+        ({"pulsar.url": "nowhere"}, "option pulsar: url"),
+        ({"app": ""}, "The option app is missing"),
+        ({"message": ""}, "The option message is missing"),
+    ],
+)
+def test_a_bad_option_is_told_in_one_line(options: dict[str, str], told: str) -> None:
+    with pytest.raises(InvalidInput) as error:
+        check_task(parse_options({**TASK, **options}), "sale")
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_split_columns_stand_for_options() -> None:
+    options = {name: text for name, text in TASK.items() if name not in ("app", "tier", "message")}
+    check_task(parse_options({**options, "split": "app,tier,language", "message.de": "Angebot!"}), "sale")
+
+
+def test_ids_of_parts_are_safe_and_stay_apart() -> None:
+    values = ["de", "a.b", "a b", "a_b", "", "x" * 100, "ü"]
+    ids = [task_id("sale", [value]) for value in values]
+    assert ids[0] == "sale.de"
+    assert len(set(ids)) == len(ids)
+    assert task_id("sale", ["a.b", "c"]) != task_id("sale", ["a", "b.c"])
+    assert all(len(name) < 100 and name.isascii() and " " not in name for name in ids)
+
+
+def test_settings_of_servers_come_from_the_session_then_the_environment() -> None:
+    env = {"FAIRLANE_PULSAR_URL": "pulsar://env:1", "FAIRLANE_REDIS_PREFIX": "env"}
+    values = given_values({"spark.fairlane.redis.prefix": "conf", "spark.fairlane.pulsar.token": "secret"}, env)
+    assert values == {"pulsar.url": "pulsar://env:1", "redis.prefix": "conf", "pulsar.token": "secret"}
+    servers = servers_of(values)
+    assert (servers.pulsar.url, servers.redis.prefix) == ("pulsar://env:1", "conf")
+    assert "secret" not in repr(servers)
+    assert values_of(servers) == {**values, "producer.memory_mib": "64"}
