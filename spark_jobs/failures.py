@@ -36,9 +36,14 @@ def failure_of(error: Exception) -> FairlaneError:
     found = _OURS.findall(text)
     if found:
         name, said = found[-1]
-        kind = getattr(errors, name, None) or {"Missing": Missing}.get(name, FairlaneError)
-        return kind(_STATE.sub("", said))  # type: ignore[no-any-return]  # one of ours
+        return _kind(name)(_STATE.sub("", said))
     line = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     line = _STATE.sub("", line)
-    kind = InvalidInput if type(error).__name__ in ("AnalysisException", "ParseException") else JobFailed
-    return kind(f"Spark: {line if len(line) <= _LONGEST else line[:_LONGEST] + '...'}")
+    of_the_table = type(error).__name__ in ("AnalysisException", "ParseException")
+    told = f"Spark: {line if len(line) <= _LONGEST else line[:_LONGEST] + '...'}"
+    return InvalidInput(told) if of_the_table else JobFailed(told)
+
+
+def _kind(name: str) -> type[FairlaneError]:
+    kind = Missing if name == Missing.__name__ else getattr(errors, name, FairlaneError)
+    return kind if issubclass(kind, FairlaneError) else FairlaneError
