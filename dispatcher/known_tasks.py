@@ -37,7 +37,7 @@ class KnownTask(msgspec.Struct, frozen=True, gc=False):
     expires_ms: int = 0
     hold: bool = False
     sealed: bool = False
-    writers: tuple[str, ...] = ()
+    writers: frozenset[str] = frozenset()
     override: bytes = b""
 
     def may_be_sent(self, writer: str, now_ms: int) -> bool:
@@ -126,7 +126,7 @@ def _known(record: TaskRecord) -> KnownTask:
 def _sealed(known: KnownTask, record: Sealed) -> KnownTask:
     if known.sealed and known.writers:
         return known
-    return msgspec.structs.replace(known, sealed=True, writers=tuple(record.writers))
+    return msgspec.structs.replace(known, sealed=True, writers=frozenset(record.writers))
 
 
 def _changed(known: KnownTask, record: ControlChange) -> KnownTask:

@@ -22,7 +22,8 @@ local function task_of(id)
   task.paused, task.cancelled = got[6] == '1', got[7] == '1'
   task.start_ms, task.expires_ms, task.hold, task.sealed = int(got[8]), int(got[9]), got[10] == '1', got[11] == '1'
   task.over = (got[13] or '') ~= '' or got[14] == '1'
-  task.writers = (task.sealed and (got[12] or '') ~= '') and got[12]
+  task.writers = (task.sealed and (got[12] or '') ~= '') and ',' .. got[12] .. ','
+  task.counts = {}
   task.bucket, task.bucket_us = got[15] and int(got[15]), int(got[16])
   task.app, task.channel, task.why_ms = got[17] or '', got[18] or '', int(got[19])
   if task.lane then want_settings(task.app, task.channel) end
@@ -66,10 +67,14 @@ local function gate_of_first(task, lane, now)
   return gate(task, lane, now)
 end
 
--- nil if envelopes of the writer count; else what becomes of them.
+-- nil if envelopes of the writer count; else what becomes of them. A seal may name thousands: each that is met is
+-- looked for once a call.
 local function writer_status(task, writer)
   if task.writers then
-    if string.find(',' .. task.writers .. ',', ',' .. writer .. ',', 1, true) then return nil end
+    if task.counts[writer] == nil then
+      task.counts[writer] = string.find(task.writers, ',' .. writer .. ',', 1, true) ~= nil
+    end
+    if task.counts[writer] then return nil end
     return DROP
   end
   if writer == MAIN_WRITER then return nil end
