@@ -86,8 +86,8 @@ class LanePublisher:
         self._lanes: OrderedDict[str, _Lane] = OrderedDict()
         self._tidied_s = clock.monotonic_s()
         self._stopped = False
-        self._makers = ThreadPoolExecutor(4, "lane-producer")
         self._turns = count()
+        self._makers = ThreadPoolExecutor(4, "lane-producer")
         self._thread = threading.Thread(target=self._run, name="lane-publisher", daemon=True)
         self._thread.start()
 

@@ -264,5 +264,5 @@ def lane_of(task: LiveTask, *, light: bool) -> LaneInfo:
         task=task.id,
         channel=task.channel,
         light=light,
-    )
         partitions=task.partitions,
+    )

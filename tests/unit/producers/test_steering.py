@@ -136,10 +136,6 @@ def test_changes_beyond_their_limits_are_refused(changes: Changes) -> None:
 def test_caps_can_be_written_in_several_ways() -> None:
     caps = (100, "100", Cap(100), "100:20", Cap(100, 20), "none", 0)
     assert [Changes(cap=cap).fields()["cap"] for cap in caps] == ["100", "100", "100", "100:20", "100:20", "0", "0"]
-class Live(NamedTuple):
-    partitions: int
-
-
 
 
 def test_filters_name_known_tiers_and_states() -> None:
@@ -148,9 +144,13 @@ def test_filters_name_known_tiers_and_states() -> None:
             TaskFilter(**wrong)
 
 
+class Live(NamedTuple):
+    partitions: int
+
+
 class Broker:
     def __init__(self) -> None:
-        self.created: list[str] = []
+        self.created: list[tuple[str, int]] = []
 
     def create_lane(self, topic: str, partitions: int) -> None:
         self.created.append((topic, partitions))
@@ -165,7 +165,8 @@ def test_a_missing_lane_is_created_if_it_is_a_live_tasks_or_a_side_lane() -> Non
     wanted = [(topics.own_lane("live0"), 0), (topics.own_lane("live4"), 4), (topics.side_lane("shop", "http"), 0)]
     for lane, _ in wanted:
         lanes.create(lane)
-    for lane in (topics.own_lane("ended"), topics.shared_lane(1), topics.outcomes(0)):
-        with pytest.raises(NotFound):
-            lanes.create(lane)
+    for provisioned in (topics.shared_lane(1), topics.outcomes(0)):
+        lanes.create(provisioned)
+    with pytest.raises(NotFound):
+        lanes.create(topics.own_lane("ended"))
     assert broker.created == wanted
