@@ -153,6 +153,11 @@ class PulsarAdmin:
             raise NotFound(f"Topic {topic} has no subscription {subscription}.")
         return int(found["msgBacklog"])
 
+    def last_entry(self, topic: str) -> tuple[int, int]:
+        """(ledger, entry) of the last thing stored; the entry is -1 where there is none. Raises NotFound."""
+        found = self._json(f"{_path(topic)}/lastMessageId")
+        return int(found["ledgerId"]), int(found["entryId"])
+
     def unload(self, topic: str) -> None:
         """The broker lets go of the topic; whoever is attached connects again."""
         self._call("PUT", f"{_path(topic)}/unload")

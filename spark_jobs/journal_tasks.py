@@ -1,0 +1,84 @@
+"""What the control topic says of tasks, as rows of the journal's table `tasks`: one for each acceptance, change of
+tier, seal and end."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from backends import pulsar_client
+from backends.settings import PulsarSettings
+from backends.topic_reader import TopicReader
+from dispatcher.control import ControlChange, ControlRecord, Finished, Sealed, TaskRecord, decode_control, original
+from dispatcher.outcome import OUTCOME_NAMES
+
+CONTROL = "control"
+"""Name of its cursor in the journal's log."""
+MAX_RECORDS = 50_000
+"""Of a batch."""
+_POLL_S = 0.2
+
+
+class TaskRows(NamedTuple):
+    """cursor: position of the last record read. more: there are further ones."""
+
+    rows: list[dict[str, Any]]
+    cursor: str
+    more: bool
+
+
+def read_tasks(client: Any, settings: PulsarSettings, after: str) -> TaskRows:
+    """What was said behind a position ("": from the beginning). Raises Unreachable, NotFound."""
+    reader = TopicReader(client, pulsar_client.topics(settings).control, after or None)
+    rows: list[dict[str, Any]] = []
+    count, cursor = 0, after
+    try:
+        while count < MAX_RECORDS and not reader.at_end():
+            for stored in reader.read(1_000, _POLL_S):
+                rows += rows_of(stored.position, stored.body)
+                count, cursor = count + 1, stored.position
+    finally:
+        reader.close()
+    return TaskRows(rows, cursor, count >= MAX_RECORDS)
+
+
+def rows_of(position: str, body: bytes) -> Iterator[dict[str, Any]]:
+    """None for what says nothing of a task that the table has, or cannot be read."""
+    try:
+        position, record = original(position, decode_control(body))
+    except msgspec.MsgspecError:
+        return
+    said = _said(record)
+    if said is not None:
+        yield {"task": record.task, "record": position, **said}  # type: ignore[union-attr]  # each of these has one
+
+
+def _said(record: ControlRecord) -> dict[str, Any] | None:
+    match record:
+        case TaskRecord():
+            return {
+                "app": record.app,
+                "tier": str(record.tier),
+                "channel": record.channel,
+                "accepted_at": _time(record.created_ms),
+                "expected": record.expected_targets if record.expected_targets >= 0 else None,
+            }
+        case Sealed():
+            return {
+                "targets": record.targets,
+                "refused": record.refused,
+                "digest": record.digest,
+                "writers": list(record.writers),
+            }
+        case ControlChange() if record.field == "tier":
+            return {"tier": record.value}
+        case Finished():
+            counts = dict(zip(OUTCOME_NAMES, record.counts, strict=False))
+            return {"state": record.state, "ended_at": _time(record.at_ms), **counts}
+        case _:
+            return None
+
+
+def _time(wall_ms: int) -> datetime:
+    return datetime.fromtimestamp(wall_ms / 1000, UTC)

@@ -1,0 +1,328 @@
+"""The journal has of each target the first final outcome, once, whatever is stored twice and whenever it is killed."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dispatcher.clock import VirtualClock
+from dispatcher.control import ControlChange, Finished, Restated, Sealed, encode_control
+from dispatcher.memory.fold import MemoryFold
+from dispatcher.memory.view import MemoryView
+from dispatcher.outcome import RETRY, CloseTask, EpochMark, Mixed, Named, Outcome, Run, encode_record
+from dispatcher.topics import Topics
+from tests.contract.fold_records import parts
+from tests.contract.ledger_worlds import task_record
+
+pytest.importorskip("pyarrow")
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+from spark_jobs.first_outcomes import FirstOutcomes, Ranges
+from spark_jobs.journal_compact import CompactOptions, compact, sweep
+from spark_jobs.journal_files import NO_APP
+from spark_jobs.journal_landing import LONGEST_CHAIN
+from spark_jobs.journal_log import Change, Conflict, JournalLog, TableFile
+from spark_jobs.journal_tables import closes, tasks
+from spark_jobs.journal_tables import outcomes as outcome_table
+from spark_jobs.journal_tasks import rows_of
+from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes, position, stored
+
+SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def rows(topic: Topic) -> list[dict[str, Any]]:
+    """Of the outcomes, in the order they were committed."""
+    import pyarrow.parquet as pq
+
+    files = topic.log.read().table("outcomes")
+    assert {file.app for file in files} <= {"shop", "bank", NO_APP}
+    return [row for file in files for row in pq.ParquetFile(topic.log.root / file.path).read().to_pylist()]
+
+
+def landed(tmp_path: Path, *records: Any, at_once: int = 100) -> Topic:
+    topic = Topic(tmp_path, records)
+    while (one := topic.land(at_once)) is not None:
+        topic.commit(one)
+    return topic
+
+
+def brief(topic: Topic) -> list[tuple[int, int, str]]:
+    return [(row["sequence"], row["position"], row["outcome"]) for row in rows(topic)]
+
+
+# ------------------------------------------------------------------ which outcomes count
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=30))
+def test_ranges_are_a_set_that_tells_what_is_new(added: list[tuple[int, int]]) -> None:
+    ranges, known = Ranges(), set[int]()
+    for start, length in added:
+        new = {number for first, end in ranges.add(start, start + length) for number in range(first, end)}
+        assert new == set(range(start, start + length)) - known
+        known |= new
+        assert {number for number in range(60) if number in ranges} == known
+    assert all(end < start for end, start in zip(ranges.ends, ranges.starts[1:], strict=False))
+
+
+@SLOW
+@given(
+    records=st.lists(st.lists(parts(), min_size=1, max_size=4), min_size=1, max_size=8),
+    doubled=st.lists(st.integers(0, 7), max_size=6),
+    killed=st.lists(st.booleans(), max_size=12),
+    at_once=st.integers(1, 5),
+)
+def test_each_target_has_its_first_outcome_once_however_often_the_journal_is_killed(
+    tmp_path_factory: pytest.TempPathFactory,
+    records: list[list[Run | Mixed]],
+    doubled: list[int],
+    killed: list[bool],
+    at_once: int,
+) -> None:
+    log = [outcomes(*some) for some in records]
+    for index in doubled:
+        log.insert(index, log[index % len(log)])
+    topic = Topic(tmp_path_factory.mktemp("tables"), log)
+    while (one := topic.land(at_once)) is not None:
+        if not killed or not killed.pop():
+            topic.commit(one)
+    fold = MemoryFold(MemoryView(VirtualClock(), Topics()))
+    fold.view.apply(task_record("t"))
+    fold.apply(0, None, "end", [encode_record(record) for record in log])
+    counts = fold.view.task("t").counts
+    found = rows(topic)
+    assert Counter(row["outcome"] for row in found) == {
+        name.lower(): counts[outcome] for name, outcome in Outcome.__members__.items() if counts[outcome]
+    }
+    assert len({(row["sequence"], row["position"]) for row in found}) == len(found)
+
+
+def test_a_retried_target_has_the_outcome_and_the_number_of_its_last_attempt(tmp_path: Path) -> None:
+    topic = landed(
+        tmp_path,
+        outcomes(Mixed("0", 0, 3, 4, None, bytes((0, RETRY, 1, RETRY)))),
+        outcomes(Mixed("0", 1, 3, 4, [1, 3], bytes((0, RETRY))), latency_ms=9),
+        outcomes(Mixed("0", 2, 3, 4, [3], bytes((2,)))),
+        at_once=1,
+    )
+    assert brief(topic) == [(3, 0, "sent"), (3, 2, "invalid"), (3, 1, "sent"), (3, 3, "failed")]
+    assert [row["attempt"] for row in rows(topic)] == [0, 0, 1, 2]
+
+
+def test_after_a_task_is_closed_its_outcomes_count_no_more(tmp_path: Path) -> None:
+    topic = landed(
+        tmp_path,
+        outcomes(Run("0", 0, 0, 1, 2, 0)),
+        CloseTask(1, "t", int(Outcome.CANCELLED), AT_MS),
+        outcomes(Run("0", 0, 1, 1, 2, 0)),
+        CloseTask(1, "t", int(Outcome.EXPIRED), AT_MS),
+        EpochMark(1, "e"),
+        at_once=1,
+    )
+    assert brief(topic) == [(0, 0, "sent"), (0, 1, "sent")]
+    assert [file.rows for file in topic.log.read().table("closes")] == [1]
+
+
+def test_writers_have_sequences_of_their_own(tmp_path: Path) -> None:
+    topic = landed(
+        tmp_path, outcomes(Run("a", 0, 0, 2, 1, 0), Run("b", 0, 1, 1, 1, 1)), outcomes(Run("a", 0, 1, 1, 1, 0))
+    )
+    assert [(row["writer"], row["sequence"]) for row in rows(topic)] == [("a", 0), ("a", 1), ("b", 1)]
+
+
+def test_an_id_that_is_used_again_after_its_tombstone_is_another_task(tmp_path: Path) -> None:
+    again = AT_MS + 9 * DAY_MS
+    topic = landed(
+        tmp_path, outcomes(Run("0", 0, 0, 1, 1, 0)), outcomes(Run("0", 0, 0, 1, 1, 1), at_ms=again), at_once=1
+    )
+    assert [row["outcome"] for row in rows(topic)] == ["sent", "invalid"]
+
+
+def test_what_is_remembered_stays_in_few_files_and_forgets_tasks_of_long_ago(tmp_path: Path) -> None:
+    many = [outcomes(Run("0", 0, number, 1, 1, 0), task="new", at_ms=AT_MS + 9 * DAY_MS) for number in range(50)]
+    topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 1, 0), task="old"), *many, at_once=1)
+    state = topic.log.read().states["0"]
+    assert len(state) <= LONGEST_CHAIN + 1
+    assert b"old" not in b"".join((topic.log.root / name).read_bytes() for name in state)
+    assert len(rows(topic)) == 51
+
+
+def test_what_cannot_be_read_is_counted_and_passed_over(tmp_path: Path) -> None:
+    topic = Topic(tmp_path, [b"no record", outcomes(Run("0", 0, 0, 1, 1, 0))])
+    one = topic.land(10)
+    assert one is not None
+    assert (one.records, one.malformed, one.outcomes) == (2, 1, 1)
+
+
+def test_a_run_of_absurd_length_is_told_in_pieces() -> None:
+    pieces = FirstOutcomes().of(outcomes(Run("0", 0, 0, 1 << 30, 500, 0)))
+    first, second = next(pieces), next(pieces)
+    assert 500 * first[3] <= 1 << 16  # type: ignore[operator]
+    assert second[2] == first[3]
+
+
+# ------------------------------------------------------------------ rows and files
+def test_a_row_tells_all_that_is_known_of_a_target(tmp_path: Path) -> None:
+    named = Named("0", 0, 5, [1], ["tok-1"], ["unregistered"])
+    (one, two) = rows(landed(tmp_path, outcomes(Mixed("0", 0, 5, 2, None, bytes((0, 1))), named, latency_ms=70)))
+    assert two == {
+        "task": "t",
+        "channel": "push",
+        "writer": "0",
+        "sequence": 5,
+        "position": 1,
+        "attempt": 0,
+        "outcome": "invalid",
+        "at": datetime.fromtimestamp(AT_MS / 1000, UTC),
+        "latency_ms": 70,
+        "target": "tok-1",
+        "reason": "unregistered",
+        "topic": 0,
+        "record": position(0),
+    }
+    assert (one["target"], one["reason"]) == (None, None)
+
+
+def test_targets_named_whole_stand_at_their_rows(tmp_path: Path) -> None:
+    names = [Named("0", 0, number, None, [f"{number}a", f"{number}b"]) for number in (1, 2, 3)]
+    found = rows(landed(tmp_path, outcomes(Run("0", 0, 1, 3, 2, 0), *names)))
+    assert [row["target"] for row in found] == ["1a", "1b", "2a", "2b", "3a", "3b"]
+
+
+def test_days_and_apps_have_files_of_their_own(tmp_path: Path) -> None:
+    topic = landed(
+        tmp_path,
+        outcomes(Run("0", 0, 0, 1, 1, 0)),
+        outcomes(Run("0", 0, 1, 1, 1, 0), app="bank"),
+        outcomes(Run("0", 0, 2, 1, 1, 0), at_ms=AT_MS + DAY_MS),
+        outcomes(Run("0", 0, 3, 1, 1, 0), app=""),
+    )
+    files = topic.log.read().table("outcomes")
+    assert {str(Path(file.path).parent) for file in files} == {
+        f"outcomes/day={DAY}/app=shop",
+        f"outcomes/day={DAY}/app=bank",
+        "outcomes/day=2023-11-15/app=shop",
+        f"outcomes/day={DAY}/app={NO_APP}",
+    }
+
+
+def test_what_was_not_committed_is_in_no_table_and_is_swept_away(tmp_path: Path) -> None:
+    topic = Topic(tmp_path, [outcomes(Run("0", 0, 0, 1, 1, 0))])
+    killed, good = topic.land(1), topic.land(1)
+    assert killed is not None
+    assert good is not None
+    topic.commit(good)
+    assert [file.path for file in topic.log.read().table("outcomes")] == [good.files[0].path]
+    clock = VirtualClock(wall_ms=4_000_000_000_000)
+    assert sweep(topic.log, 0.0, clock) == 2
+    assert not (topic.log.root / killed.files[0].path).exists()
+    assert len(rows(topic)) == 1
+
+
+# ------------------------------------------------------------------ the log
+def file(name: str) -> TableFile:
+    return TableFile("outcomes", name, 1, 10)
+
+
+def test_of_two_who_write_the_same_commit_one_is_told(tmp_path: Path) -> None:
+    log = JournalLog(tmp_path)
+    base = log.read()
+    log.append(base, Change(added=[file("a")]), AT_MS)
+    with pytest.raises(Conflict):
+        log.append(base, Change(added=[file("b")]), AT_MS)
+    assert list(log.read().files) == ["a"]
+
+
+def test_the_log_is_read_from_its_last_whole_commit(tmp_path: Path) -> None:
+    log = JournalLog(tmp_path)
+    state = log.read()
+    for number in range(120):
+        removed = [f"{number - 3}"] if number >= 3 else []
+        state = log.append(state, Change({"0": str(number)}, {}, [file(str(number))], removed), AT_MS + number)
+    assert log.read() == state
+    assert sorted(state.files) == ["117", "118", "119"]
+    sweep(log, 0.0, VirtualClock(wall_ms=AT_MS + 10_000))
+    assert min(log.numbers()) == 100
+    assert log.read() == state
+
+
+# ------------------------------------------------------------------ tasks
+def restated(record: Any) -> Restated:
+    return Restated(1, position(0), msgspec.Raw(encode_control(record)))
+
+
+def said(*records: Any) -> list[dict[str, Any]]:
+    return [row for one in stored([encode_control(record) for record in records]) for row in rows_of(*one[:2])]
+
+
+def test_the_control_topic_tells_acceptance_tier_seal_and_end_of_a_task() -> None:
+    accepted = task_record("t")
+    found = said(
+        accepted,
+        ControlChange(1, "t", "paused", "1", 0),
+        ControlChange(1, "t", "tier", "low", 0),
+        Sealed(1, "t", 7, 2, "sum:1f", ["a", "b"]),
+        Finished(1, "t", "completed", [5, 2, 0, 0, 0], AT_MS),
+        restated(accepted),
+    )
+    assert [row["record"] for row in found] == [position(index) for index in (0, 2, 3, 4, 0)]
+    assert found[0] == found[-1]
+    assert found[2]["writers"] == ["a", "b"]
+    assert (found[3]["sent"], found[3]["invalid"]) == (5, 2)
+    assert list(rows_of(position(9), b"of a later version")) == []
+
+
+# ------------------------------------------------------------------ as tables
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Topic:
+    """Of two days, in eleven files; the last record is stored twice."""
+    records = [
+        outcomes(Run("0", 0, number, 2, 1, 0), at_ms=AT_MS + number * DAY_MS // 10) for number in range(0, 20, 2)
+    ]
+    closing = CloseTask(1, "t", int(Outcome.EXPIRED), AT_MS)
+    return landed(tmp_path_factory.mktemp("tables"), *records, records[-1], closing, at_once=1)
+
+
+def test_the_tables_are_read_by_the_log(spark: "SparkSession", journal: Topic) -> None:
+    tables = journal.log.root.parent
+    found = outcome_table(spark, tables)
+    assert found.count() == 20
+    assert [row.app for row in found.select("app").distinct().collect()] == ["shop"]
+    assert outcome_table(spark, tables, since="2023-11-15", until="2023-11-15").count() == 10
+    assert outcome_table(spark, tables, apps=["bank"]).count() == 0
+    assert [(row.task, row.outcome) for row in closes(spark, tables).collect()] == [("t", "expired")]
+    assert tasks(spark, tables).count() == 0
+
+
+def test_small_files_are_put_together_while_readers_see_the_old_or_the_new(
+    spark: "SparkSession", journal: Topic
+) -> None:
+    tables = journal.log.root.parent
+    clock = VirtualClock(wall_ms=AT_MS)
+    before = outcome_table(spark, tables)
+    expected = sorted(map(tuple, before.collect()))
+    done = compact(spark, CompactOptions(tables), clock)
+    assert (done.files_before, done.files_after, done.merged, done.rows, done.deleted) == (11, 4, 9, 18, 0)
+    assert sorted(map(tuple, before.collect())) == expected  # of files that are no longer named, but still there
+    assert sorted(map(tuple, outcome_table(spark, tables).collect())) == expected
+    again = compact(spark, CompactOptions(tables, keep_s=0.0), VirtualClock(wall_ms=4_000_000_000_000))
+    assert (again.merged, again.files_after) == (0, 4)
+    assert again.deleted >= 9
+    assert sorted(map(tuple, outcome_table(spark, tables).collect())) == expected
+
+
+def test_tasks_are_one_row_each_of_what_was_said_last(spark: "SparkSession", tmp_path: Path) -> None:
+    from spark_jobs.journal_files import write_rows
+
+    log = JournalLog(tmp_path)
+    accepted, end = task_record("t"), Finished(1, "t", "completed", [5, 2, 0, 0, 0], AT_MS)
+    moved = ControlChange(1, "t", "tier", "low", 0)
+    found = said(accepted, moved, Sealed(1, "t", 7, 2, "sum:1f", ["a"]), end, restated(accepted))
+    log.append(log.read(), Change(added=write_rows(log.root, "tasks", "1", found)), AT_MS)
+    (row,) = tasks(spark, tmp_path).collect()
+    assert (row.task, row.app, row.tier, row.targets, row.refused, row.writers) == ("t", "shop", "low", 7, 2, ["a"])
+    assert (row.state, row.sent, row.invalid) == ("completed", 5, 2)
