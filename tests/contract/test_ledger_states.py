@@ -238,6 +238,17 @@ def test_writers_count_once_the_seal_names_them(world: World) -> None:
     assert word(world, ask_own("t", 2, 2)) == [(Status.DROP, 2)]
 
 
+def test_a_seal_may_name_thousands_of_writers(world: World) -> None:
+    world.apply(task_record("t"))
+    world.apply(sealed("t", 5_000, [f"writer-{number}" for number in range(5_000)]))
+    for writer in ("writer-0", "writer-4999", "writer-77"):
+        assert word(world, ask(own_lane("t"), want("t", 0, 1, writer=writer))) == [(Status.GRANTED, 1)]
+    for writer in ("writer-5000", "riter-77", "0"):
+        assert word(world, ask(own_lane("t"), want("t", 0, 1, writer=writer))) == [(Status.DROP, 1)]
+    world.apply(finished("t"))
+    assert word(world, ask(own_lane("t"), want("t", 1, 1, writer="writer-0"))) == [(Status.DROP, 1)]
+
+
 def test_a_view_that_is_not_ready_holds_everything(world: World) -> None:
     world.apply(task_record("t"))
     world.restart_epoch(world.clock.wall_ms() + SOON_MS)
