@@ -23,7 +23,7 @@ LANGUAGE = "language"
 """A split column of this name chooses the message: option `message.de` for the value `de`, else `message`."""
 ON_INVALID = ("fail", "refuse")
 
-_OWN = ("task", "ttl", "target", "variables", "split", "oninvalid", "refused")
+OWN_OPTIONS = ("task", "ttl", "target", "variables", "split", "oninvalid", "refused")
 _SPARKS = ("path", "checkpointlocation", "queryname", "outputmode", "asyncprogresstrackingenabled")
 _SAFE_LENGTH = 32
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -108,7 +108,7 @@ def _safe(value: str) -> str:
 
 
 def _check_names(options: Mapping[str, str]) -> None:
-    known = {*TASK_FIELDS, *_OWN, *NAMES}
+    known = {*TASK_FIELDS, *OWN_OPTIONS, *NAMES}
     for name in options:
         if name not in known and name not in _SPARKS and not name.startswith("message."):
             near = get_close_matches(name, known, 1)

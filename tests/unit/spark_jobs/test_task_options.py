@@ -1,9 +1,12 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from dispatcher.errors import InvalidInput
 from dispatcher.tier import Tier
 from spark_jobs.servers import given_values, servers_of, values_of
-from spark_jobs.task_options import check_task, parse_options, task_id
+from spark_jobs.task_options import OWN_OPTIONS, TASK_FIELDS, check_task, parse_options, task_id
 from tests.unit.spark_jobs.tables import TASK
 
 
@@ -81,3 +84,10 @@ def test_settings_of_servers_come_from_the_session_then_the_environment() -> Non
     assert (servers.pulsar.url, servers.redis.prefix) == ("pulsar://env:1", "conf")
     assert "secret" not in repr(servers)
     assert values_of(servers) == {**values, "producer.memory_mib": "64"}
+
+
+def test_the_document_names_every_option() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
+    table = text.partition("## Options")[2].partition("## ")[0]
+    named = {name.lower() for name in re.findall(r"`([\w.]+)`", table)}
+    assert {*TASK_FIELDS, *OWN_OPTIONS} <= named
