@@ -84,11 +84,11 @@ class Journal:
         self._clock = clock
         self._log = JournalLog(options.tables)
 
-    def run_once(self, told: Callable[[Batch], None] = lambda _: None) -> Batch:
-        """Up to what is stored by now. Raises FairlaneError."""
+    def run_once(self, stop: Stop, told: Callable[[Batch], None] = lambda _: None) -> Batch:
+        """Up to what is stored by now, unless `stop` is set before. Raises FairlaneError."""
         until = last_positions(self._options.pulsar)
         total = Batch(more=True)
-        while total.more:
+        while total.more and not stop.is_set():
             batch = self.step(until)
             total += batch
             told(batch)
