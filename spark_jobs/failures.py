@@ -10,6 +10,9 @@ from spark_jobs.requirements import Missing
 
 _OURS = re.compile(r"^(?:dispatcher|spark_jobs|backends|producers)\.[\w.]*?(\w+): (.+)$", re.MULTILINE)
 _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
+_TRACEBACK = "Traceback (most recent call last)"
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*: .+$", re.MULTILINE)
+"""The last line of a traceback."""
 _LONGEST = 400
 
 
@@ -37,8 +40,9 @@ def failure_of(error: Exception) -> FairlaneError:
     if found:
         name, said = found[-1]
         return _kind(name)(_STATE.sub("", said))
-    line = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    line = _STATE.sub("", line)
+    raised = _RAISED.findall(text.partition(_TRACEBACK)[2])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = _STATE.sub("", raised[-1] if raised else lines[0] if lines else type(error).__name__)
     of_the_table = type(error).__name__ in ("AnalysisException", "ParseException")
     told = f"Spark: {line if len(line) <= _LONGEST else line[:_LONGEST] + '...'}"
     return InvalidInput(told) if of_the_table else JobFailed(told)

@@ -38,16 +38,16 @@ def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0) -> 
     addresses: list[Any] = targets.to_pylist()
     if targets.null_count:
         addresses = [_NULL if address is None else address for address in addresses]
-    variables = _variables(batch, columns)
+    variables = variables_of(batch, columns)
     accepted, refusals = check_slab(addresses, row_of)
     if variables is None:
         return Rows(accepted.addresses, None, digest_of(accepted.addresses, None), refusals)
-    encoded = _encoded(variables)
+    encoded = encode_each(variables)
     if refusals or max(map(len, encoded), default=0) > MAX_VARIABLES_BYTES:
         pairs = [item if item is _NULL else (item, own) for item, own in zip(addresses, variables, strict=True)]
         accepted, refusals = check_each(pairs, row_of)
         variables = accepted.variables
-        encoded = _encoded(variables or [])
+        encoded = encode_each(variables or [])
     return Rows(accepted.addresses, variables, digest_of(accepted.addresses, encoded or None), refusals)
 
 
@@ -74,7 +74,7 @@ def split_batch(
         first += counted["counts"]
 
 
-def _variables(batch: "pa.RecordBatch", columns: Columns) -> list[Variables] | None:
+def variables_of(batch: "pa.RecordBatch", columns: Columns) -> list[Variables] | None:
     if columns.whole:
         found = batch.column(columns.whole).to_pylist(maps_as_pydicts="last")
         return [{name: value for name, value in own.items() if value is not None} if own else None for own in found]
@@ -101,5 +101,5 @@ def _zipped(names: Sequence[str], lists: Sequence[list[Any]], nulls: bool) -> li
     return [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
-def _encoded(variables: Sequence[Variables]) -> list[bytes]:
+def encode_each(variables: Sequence[Variables]) -> list[bytes]:
     return [_encode(own) if own else b"" for own in variables]

@@ -81,16 +81,17 @@ def cancel(services: Services, tasks: Sequence[str]) -> None:
     services.registry.apply_all(list(zip(services.control.append_many(changes), changes, strict=True)))
 
 
-def what_stands(services: Services, options: TaskOptions, base: str, attempts: Iterable[Written]) -> str:
-    """After a job that failed for good: what there is of its tasks, and how to go on."""
-    tasks = sorted({task for attempt in attempts for task in attempt.parts} | (set() if options.split else {base}))
+def what_stands(services: Services, base: str, split: bool, attempts: Iterable[Written] = ()) -> str:
+    """After a job that failed for good: what there is of its tasks, and how to go on. split: whether they are parts of
+    `base`; attempts: those that are known to have succeeded."""
+    tasks = sorted({task for attempt in attempts for task in attempt.parts} | (set() if split else {base}))
     found = {task: known for task in tasks if (known := services.registry.submission(task)) is not None}
     sealed = [task for task, known in found.items() if known.sealed]
     held = [task for task in found if task not in sealed]
     told = []
     if sealed:
         told.append(f"Complete and sent: {_listed(sealed)}.")
-    if held or options.split:
+    if held or split:
         which = _listed(held) if held else f"what it may have made under {base}"
         told.append(f"Nothing is sent of {which}: a task is held until its seal, which this job did not write.")
     elif not sealed:

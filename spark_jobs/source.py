@@ -89,7 +89,7 @@ class BatchWriter(DataSourceArrowWriter):
         return _write(self._target, iterator)
 
     def commit(self, messages: Sequence[Message | None]) -> None:
-        _commit(self._target, _written(messages), strict=True)
+        commit_write(self._target, _written(messages), strict=True)
 
     def abort(self, messages: Sequence[Message | None]) -> None:
         _tell_what_stands(self._target, _written(messages))
@@ -110,7 +110,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """A batch without a target makes no task. One that was sealed before and is another now stays as it was."""
         written = _written(messages)
         if any(part.digest.targets for attempt in written for part in attempt.parts.values()):
-            _commit(self._target._replace(base=written[0].base), written, strict=False)
+            commit_write(self._target._replace(base=written[0].base), written, strict=False)
 
     def abort(self, messages: Sequence[Message | None], batchId: int) -> None:  # noqa: N803
         written = _written(messages)
@@ -134,7 +134,8 @@ def _write(target: Target, batches: "Iterable[pa.RecordBatch]") -> Message:
         return Message(write(connection.services(), target, batches))
 
 
-def _commit(target: Target, attempts: Sequence[Written], strict: bool) -> None:
+def commit_write(target: Target, attempts: Sequence[Written], strict: bool) -> None:
+    """Seals the tasks that these attempts filled, and cancels those that only others had made. Raises as `commit`."""
     options, base = target.options, target.base
     with _connected(target) as connection:
         services = connection.services()
@@ -152,7 +153,7 @@ def _tell_what_stands(target: Target, attempts: Sequence[Written]) -> None:
     """Never fails: what ended the job is what its caller has to hear of."""
     try:
         with _connected(target) as connection:
-            told = what_stands(connection.services(), target.options, target.base, attempts)
+            told = what_stands(connection.services(), target.base, bool(target.options.split), attempts)
     except FairlaneError as error:
         told = f"Nothing is sent of a task before its seal. What stands cannot be told: {error}"
     _log.warning("The job failed. %s", told)

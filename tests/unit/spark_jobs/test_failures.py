@@ -33,6 +33,11 @@ def test_an_error_of_ours_keeps_its_kind_and_words(error: str, kind: type[Fairla
     assert (type(found), str(found)) == (kind, told)
 
 
+def test_an_error_of_a_users_function_is_named() -> None:
+    found = failure_of(RuntimeError(WORKER.format(error="ValueError: this row cannot be read")))
+    assert (type(found), str(found)) == (JobFailed, "Spark: ValueError: this row cannot be read")
+
+
 def test_any_other_error_is_the_first_line() -> None:
     found = failure_of(RuntimeError("Job aborted due to stage failure.\n\tat org.apache.spark"))
     assert (type(found), str(found)) == (JobFailed, "Spark: Job aborted due to stage failure.")

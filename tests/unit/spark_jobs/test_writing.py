@@ -209,13 +209,13 @@ def test_a_job_that_dies_at_any_step_is_completed_by_the_next(step: str) -> None
 def test_what_stands_after_a_failure_is_told() -> None:
     world, to = World(), target()
     services = world.services()
-    assert what_stands(services, to.options, "sale", []).startswith("Nothing was created of task sale.")
+    assert what_stands(services, "sale", False).startswith("Nothing was created of task sale.")
     held = attempt(services, to, people(0, 1))
-    told = what_stands(services, to.options, "sale", [])
+    told = what_stands(services, "sale", False)
     assert told.startswith("Nothing is sent of task sale: a task is held until its seal")
     assert "fairlane task cancel" in told
     committed(services, to, held)
-    assert what_stands(services, to.options, "sale", [held]).startswith("Complete and sent: task sale.")
+    assert what_stands(services, "sale", False, [held]).startswith("Complete and sent: task sale.")
 
 
 def test_a_seal_that_is_no_longer_shown_is_not_written_again() -> None:

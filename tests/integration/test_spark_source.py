@@ -1,0 +1,269 @@
+"""Tables written to the real Pulsar by a real Spark, and delivered by a real worker."""
+
+import os
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pulsar
+import pytest
+
+from dispatcher.envelope import Envelope, decode_envelope
+from dispatcher.errors import AudienceMismatch, InvalidInput
+from dispatcher.topics import Topics
+from dispatcher.view import TaskView
+from fairlane.settings import Settings
+from producers.client import PushClient
+from spark_jobs.failures import failure_of, translated
+from spark_jobs.servers import values_of
+from tests.integration.worker_crew import crew
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TASK = {"app": "shop", "tier": "high", "message": "Sale!", "channel": "log", "chunk": "10"}
+ROWS = 1_000
+FATAL_ROW = 700
+DELIVERED_S = 60.0
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def api(fresh_settings: Settings) -> Iterator[PushClient]:
+    with PushClient.connect(fresh_settings) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_batches(request: pytest.FixtureRequest) -> Iterator[None]:
+    """So that an attempt publishes in many steps."""
+    spark, name = request.getfixturevalue("spark"), "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "100")
+    yield
+    spark.conf.set(name, before)
+
+
+def people(spark: "SparkSession", count: int = ROWS) -> "DataFrame":
+    return spark.range(0, count, 1, 4).selectExpr("concat('device-', id) target", "concat('name ', id) name", "id")
+
+
+def devices(count: int = ROWS, first: int = 0) -> Counter[str]:
+    return Counter(f"device-{number}" for number in range(first, first + count))
+
+
+def save(table: "DataFrame", settings: Settings, **options: str) -> None:
+    with translated():
+        table.write.format("fairlane").mode("append").options(**values_of(settings), **{**TASK, **options}).save()
+
+
+def completed(api: PushClient, task: str) -> TaskView:
+    return api.task(task).wait(DELIVERED_S)
+
+
+def in_lane(client: pulsar.Client, names: Topics, task: str) -> list[Envelope]:
+    """All that stands in the task's lane."""
+    reader = client.create_reader(names.own_lane(task), pulsar.MessageId.earliest)
+    found = []
+    while reader.has_message_available():
+        found.append(decode_envelope(reader.read_next(5_000).data()))
+    reader.close()
+    return found
+
+
+def fragile(failed: Path, once: bool, published: Path | None = None) -> Any:
+    """A function of SQL that fails at one row. published: it waits for this file to be there first."""
+    from pyspark.sql.functions import udf
+
+    def check(number):  # type: ignore[no-untyped-def]  # hints would make it a function of pandas
+        if number == FATAL_ROW and (not once or not failed.exists()):
+            until_s = time.monotonic() + DELIVERED_S
+            while published is not None and not published.exists() and time.monotonic() < until_s:
+                time.sleep(0.05)
+            failed.touch()
+            raise ValueError("this row cannot be read")
+        return f"device-{number}"
+
+    return udf(check)
+
+
+@contextmanager
+def told_when_published(file: Path, look: Callable[[], object]) -> Iterator[None]:
+    """Makes the file once there is something to be seen."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.1):
+            if look():
+                file.touch()
+                return
+
+    with ThreadPoolExecutor(1) as pool:
+        watching = pool.submit(watch)
+        try:
+            yield
+        finally:
+            over.set()
+            watching.result()
+
+
+def test_a_table_is_delivered_to_its_last_target(
+    spark: "SparkSession", fresh_settings: Settings, api: PushClient, tmp_path: Path
+) -> None:
+    save(people(spark), fresh_settings, task="sale", variables="name", ttl="1h", weight="2")
+    with crew(fresh_settings, tmp_path / "crew", "one") as members:
+        done = completed(api, "sale")
+        assert (done.targets.sent, done.targets.total, done.weight) == (ROWS, ROWS, 2.0)
+        assert members.targets("sale") == devices()
+
+
+def test_a_table_written_again_sends_nothing(
+    spark: "SparkSession", fresh_settings: Settings, api: PushClient, client: pulsar.Client, names: Topics
+) -> None:
+    save(people(spark), fresh_settings, task="sale", variables="name")
+    before = len(in_lane(client, names, "sale"))
+    save(people(spark).repartition(3), fresh_settings, task="sale", variables="name")
+    assert len(in_lane(client, names, "sale")) == before
+    with pytest.raises(AudienceMismatch, match="1,000 targets then, 999 now"):
+        save(people(spark, ROWS - 1), fresh_settings, task="sale", variables="name")
+    with pytest.raises(AudienceMismatch, match="another message"):
+        save(people(spark), fresh_settings, task="sale", variables="name", message="Other")
+    assert api.task("sale").progress().targets.total == ROWS
+
+
+def test_an_attempt_that_fails_half_way_and_is_tried_again_leaves_no_trace(
+    spark: "SparkSession",
+    fresh_settings: Settings,
+    api: PushClient,
+    client: pulsar.Client,
+    names: Topics,
+    tmp_path: Path,
+) -> None:
+    failed, published = tmp_path / "failed", tmp_path / "published"
+    reading = fragile(failed, once=True, published=published)
+    from pyspark.sql.functions import lit, repeat
+
+    # Wide rows, so that Spark hands on those before the bad one while that is being read.
+    table = spark.range(0, ROWS, 1, 2).select(reading("id").alias("target"), repeat(lit("x"), 1_500).alias("wide"))
+
+    def look() -> bool:
+        with suppress(pulsar.PulsarException):  # no lane yet
+            return bool(in_lane(client, names, "sale"))
+        return False
+
+    with told_when_published(published, look):
+        save(table, fresh_settings, task="sale")
+    assert failed.exists()
+    stands = in_lane(client, names, "sale")
+    assert sum(len(envelope.targets) for envelope in stands) > ROWS
+    assert len({envelope.writer for envelope in stands}) == 3
+    with crew(fresh_settings, tmp_path / "crew", "one") as members:
+        assert completed(api, "sale").targets.sent == ROWS
+        assert members.targets("sale") == devices()
+
+
+def test_a_job_that_fails_sends_nothing_and_the_next_completes_it(
+    spark: "SparkSession", fresh_settings: Settings, api: PushClient, tmp_path: Path
+) -> None:
+    with crew(fresh_settings, tmp_path / "crew", "one") as members:
+        failing = people(spark).select(fragile(tmp_path / "failed", once=False)("id").alias("target"))
+        with pytest.raises(Exception, match="this row cannot be read"):
+            save(failing, fresh_settings, task="sale")
+        held = api.task("sale").progress()
+        assert (held.sealed, held.hold_until_sealed) == (False, True)
+        save(people(spark), fresh_settings, task="other")
+        completed(api, "other")  # by then the worker has met what stands in the lane of the first
+        assert (members.targets("sale"), api.task("sale").progress().targets.sent) == (Counter(), 0)
+        save(people(spark).select("target"), fresh_settings, task="sale")
+        assert completed(api, "sale").targets.sent == ROWS
+        assert members.targets("sale") == devices()
+
+
+def test_split_columns_make_tasks_of_their_own(
+    spark: "SparkSession", fresh_settings: Settings, api: PushClient, tmp_path: Path
+) -> None:
+    table = people(spark).selectExpr(
+        "target", "name", "if(id % 2 = 0, 'shop', 'bank') app", "if(id % 3 = 0, 'de', 'en') language"
+    )
+    split = {"app": "", "split": "app,language", "message.de": "Angebot!"}
+    save(table, fresh_settings, task="sale", **split)
+    with crew(fresh_settings, tmp_path / "crew", "one") as members:
+        tasks = {task.id: completed(api, task.id) for task in api.tasks(id_prefix="sale.")}
+        assert {name: (task.app, task.targets.sent) for name, task in tasks.items()} == {
+            "sale.shop.de": ("shop", 167), "sale.shop.en": ("shop", 333),
+            "sale.bank.de": ("bank", 167), "sale.bank.en": ("bank", 333),
+        }  # fmt: skip
+        assert sum((members.targets(name) for name in tasks), Counter()) == devices()
+
+
+def test_a_stream_makes_a_task_of_each_batch_and_goes_on_where_it_was(
+    spark: "SparkSession", fresh_settings: Settings, api: PushClient, tmp_path: Path
+) -> None:
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    source.mkdir()
+
+    def arrive(number: int) -> None:
+        lines = "".join(f"device-{row}\n" for row in range(number * 100, number * 100 + 100))
+        file = source / f"{number}.txt"
+        file.write_text(lines)
+        os.utime(file, (1_000_000 + number,) * 2)  # they are read in this order
+
+    def run() -> None:
+        """Until all that is there is written."""
+        arrived = spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(source))
+        query = (
+            arrived.selectExpr("value as target")
+            .writeStream.format("fairlane")
+            .queryName("alerts")
+            .options(**values_of(fresh_settings), **TASK, checkpointLocation=str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination(DELIVERED_S)
+
+    arrive(0), arrive(1)
+    run()
+    for log in ("commits/1", "commits/.1.crc"):  # as if the driver had died right after the sink's commit
+        (checkpoint / log).unlink(missing_ok=True)
+    arrive(2)
+    run()
+    with crew(fresh_settings, tmp_path / "crew", "one") as members:
+        tasks = sorted(task.id for task in api.tasks(id_prefix="alerts-"))
+        assert tasks == ["alerts-0", "alerts-1", "alerts-2"]
+        for number, task in enumerate(tasks):
+            assert completed(api, task).targets.sent == 100
+            assert members.targets(task) == devices(100, number * 100)
+    shutil.rmtree(checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"target": "token"}, "The table has no column token; it has target, name, id."),
+        ({"target": "id"}, "The column id is of type bigint; the target has to be text."),
+        ({"cap_bust": "1"}, "There is no option cap_bust. Did you mean cap_burst?"),
+        ({"tier": "top"}, "task: tier: "),
+        ({"redis.url": "redis://127.0.0.1:1/0"}, "Redis"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(
+    spark: "SparkSession", fresh_settings: Settings, options: dict[str, str], told: str
+) -> None:
+    given = {**values_of(fresh_settings), **TASK, "task": "sale", **options}
+    with pytest.raises(Exception) as error:  # noqa: PT011  # Spark's own
+        people(spark).write.format("fairlane").mode("append").options(**given).save()
+    assert told in str(failure_of(error.value))
+    assert "\n" not in str(failure_of(error.value))
+
+
+def test_a_table_without_rows_makes_no_task(spark: "SparkSession", fresh_settings: Settings, api: PushClient) -> None:
+    with pytest.raises(InvalidInput, match="The table has no rows"):
+        save(people(spark, 0), fresh_settings, task="sale")
+    assert api.tasks(id_prefix="sale") == []
