@@ -1,0 +1,84 @@
+"""The source of outcomes without servers: its options, its columns, where a span ends."""
+
+import pytest
+
+from backends.topic_reader import Record
+from dispatcher.errors import InvalidInput
+from spark_jobs import outcome_topics
+from spark_jobs.outcome_topics import Span, reached, read_span
+
+pytest.importorskip("pyspark")
+
+from backends.settings import PulsarSettings
+from spark_jobs.outcome_rows import ROWS
+from spark_jobs.outcomes_source import COLUMNS, parse_options
+
+
+def test_options_name_the_servers_and_the_place_to_begin() -> None:
+    options = parse_options({"pulsar.url": "pulsar://there:1", "maxrecordsperbatch": "7", "start": '{"2": "p"}'})
+    assert (options.pulsar.url, options.max_records) == ("pulsar://there:1", 7)
+    assert options.first_positions() == {"0": "", "1": "", "2": "p", "3": ""}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"starts": "earliest"}, "The option starts does not exist."),
+        ({"start": "yesterday"}, "The option start is 'yesterday'."),
+        ({"maxrecordsperbatch": "many"}, "maxRecordsPerBatch is 'many'."),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, str], told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        parse_options(options)
+
+
+def test_the_columns_that_spark_is_told_are_those_of_the_rows() -> None:
+    told = [(column.split()[0], not column.endswith("NOT NULL")) for column in COLUMNS.split(", ")]
+    assert told == [(field.name, field.nullable) for field in ROWS]
+
+
+# ------------------------------------------------------------------ spans
+def position(entry: int, index: int = 1) -> str:
+    return f"{5:020d}:{entry:020d}:{index:06d}"
+
+
+STORED = [position(entry, index) for entry in range(4) for index in (1, 2, 3)]
+
+
+class Reader:
+    """Of a topic with four entries of three records; more are stored once it has been read to its end."""
+
+    def __init__(self, _client: object, _topic: str, after: str | None, _ahead: int) -> None:
+        self._left = [place for place in STORED if place > (after or "")]
+
+    def read(self, max_records: int, timeout_s: float) -> list[Record]:
+        assert timeout_s > 0
+        taken, self._left = self._left[: min(2, max_records)], self._left[min(2, max_records) :]
+        return [Record(place, b"", "") for place in taken]
+
+    def at_end(self) -> bool:
+        return not self._left
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("span", "first", "count", "end"),
+    [
+        (Span(0, "", position(3, 999_999)), 0, 12, position(3, 999_999)),
+        (Span(0, "", position(1, 999_999)), 0, 6, position(1, 999_999)),
+        (Span(0, position(0, 2), position(2, 1)), 2, 5, position(2, 1)),
+        (Span(0, "", position(3, 999_999), 5), 0, 5, position(1, 2)),
+        (Span(0, position(1, 999_999), position(3, 999_999)), 6, 6, position(3, 999_999)),
+        (Span(0, position(3, 999_999), position(3, 999_999)), 0, 0, position(3, 999_999)),
+        (Span(0, position(3, 999_999), position(9, 999_999)), 0, 0, position(9, 999_999)),
+    ],
+)
+def test_a_span_is_read_from_behind_its_beginning_to_its_end(
+    span: Span, first: int, count: int, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outcome_topics, "TopicReader", Reader)
+    found = [record.position for some in read_span(None, PulsarSettings(), span) for record in some]
+    assert found == STORED[first : first + count]
+    assert reached(None, PulsarSettings(), span) == end
