@@ -48,7 +48,8 @@ def snapshot_row(look: BacklogLook, brokers: Sequence[BrokerLook], taken: Taken)
         "brokers": [{"broker": b.broker, "answered": b.lanes is not None, "failure": b.failure} for b in brokers],
         "workers": [_worker(beat, look.at_ms) for beat in look.beats],
         "tiers": _tiers(look, settings),
-        "tasks": [_task(task, look.in_flight, settings) for task in (*look.tasks, *look.ended)],
+        "tasks": [_task(task, look.in_flight, settings) for task in look.tasks],
+        "ended": [_task(task, look.in_flight, settings) for task in look.ended],
         "lanes": [_lane(broker, lane) for broker, lane in lanes_told(brokers)],
     }
 

@@ -1,5 +1,6 @@
 """`fairlane backlog snapshot | report`: how the backlog came about, what holds it back, and when it will be gone."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from fairlane.cli.output import Output, output_option, say
 if TYPE_CHECKING:
     from fairlane.backlog_snapshot.run import Snapshotter
     from fairlane.settings import Settings
+    from spark_jobs.backlog_facts import ReportOptions
+    from spark_jobs.backlog_report import Report
     from spark_jobs.snapshot_files import FileSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -105,7 +108,7 @@ def _once(settings: "Settings", files: "FileSettings", every_s: float, output: O
         {
             "at": row["at"].isoformat(timespec="milliseconds"),
             "took_ms": row["took_ms"],
-            "tasks": sum(not task["finished_ms"] for task in row["tasks"]),
+            "tasks": len(row["tasks"]),
             "queued": sum(task["queued"] for task in row["tasks"]),
             "lanes": len(row["lanes"]),
             "workers": len(row["workers"]),
@@ -129,3 +132,88 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
         series = Series(opened.take, written, SystemClock(), every_s, say)
         series.run(stop)
     say(f"{series.taken:,} snapshots")
+
+
+@backlog.command()
+@click.option("--since", "since_s", type=Duration(), default="24h", show_default=True, help="How far back to look.")
+@click.option(
+    "--recent",
+    "recent_s",
+    type=Duration(),
+    default="5m",
+    show_default=True,
+    help="Of how much of it rates of late are.",
+)
+@click.option(
+    "--capacity",
+    type=click.IntRange(1),
+    metavar="RATE",
+    help="Foresee the end for so many targets/s, instead of the capacity that is set.",
+)
+@click.option("--top", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Tasks that are shown.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
+@tables_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "html"]),
+    default="table",
+    show_default=True,
+    help="How the report is shown; html is one file to redirect, with pictures.",
+)
+@click.pass_context
+def report(
+    ctx: click.Context,
+    since_s: float,
+    recent_s: float,
+    capacity: int | None,
+    top: int,
+    master: str,
+    tables: Path | None,
+    output: str,
+) -> None:
+    """Backlog, rates, ages and time to drain by tier, app, channel and task; what holds each back, and what grew.
+
+    A Spark job over the snapshots of `fairlane backlog snapshot` and, where there is one, the outcome journal.
+    """
+    from spark_jobs.requirements import require_spark
+
+    require_spark()
+    from backends.system_clock import SystemClock
+    from spark_jobs.backlog_facts import ReportOptions
+
+    now_ms = SystemClock().wall_ms()
+    folder = tables or settings_of(ctx).tables_folder
+    options = ReportOptions(folder, now_ms - round(since_s * 1000), recent_s, capacity or 0, top)
+    _show(_made(options, master, now_ms), output)
+
+
+def _made(options: "ReportOptions", master: str, now_ms: int) -> "Report":
+    from spark_jobs.backlog import report as make_report
+    from spark_jobs.session import SessionSettings, make_session
+
+    conf = {"spark.sql.shuffle.partitions": "4"} if master.startswith("local") else {}
+    spark = make_session(SessionSettings("fairlane backlog report", master, conf=conf))
+    try:
+        return make_report(spark, options, now_ms)
+    finally:
+        spark.stop()
+
+
+def _show(report: "Report", output: str) -> None:
+    import msgspec
+
+    from spark_jobs.backlog_page import page
+    from spark_jobs.backlog_tables import sections, sentences
+
+    if output == "json":
+        click.echo(json.dumps(msgspec.to_builtins(report), indent=2))
+    elif output == "html":
+        click.echo(page(report))
+    else:
+        for line in sentences(report):
+            click.echo(line)
+        for title, rows in sections(report):
+            if rows:
+                click.echo(f"\n{title}")
+                Output().emit_rows(rows, list(rows[0]))

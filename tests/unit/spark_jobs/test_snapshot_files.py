@@ -31,7 +31,7 @@ def make(tmp_path: Path) -> Make:
 
 def snapshot(after_s: float, day: datetime = NOON, **fields: Any) -> dict[str, Any]:
     empty: dict[str, Any] = {field.name: None for field in SCHEMA}
-    lists = {name: [] for name in ("brokers", "workers", "tiers", "tasks", "lanes")}
+    lists = {name: [] for name in ("brokers", "workers", "tiers", "tasks", "ended", "lanes")}
     return {**empty, **lists, "at": day + timedelta(seconds=after_s), **fields}
 
 

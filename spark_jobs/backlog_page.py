@@ -1,0 +1,82 @@
+"""The report on the backlog as one HTML file that needs nothing else: no network, no script."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+
+from spark_jobs import backlog_pictures
+from spark_jobs.backlog_report import Report, span
+from spark_jobs.backlog_tables import moment, sections, sentences
+
+STYLE = """
+:root{color-scheme:light dark;--ground:#f4f6f9;--card:#fff;--ink:#1c2430;--soft:#5b6675;--line:#dfe4ea}
+@media(prefers-color-scheme:dark){:root{--ground:#0d1117;--card:#141a22;--ink:#eef2f7;--soft:#a5b0bf;--line:#2d3744}}
+body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
+main{max-width:1000px;margin:0 auto;padding:24px 16px 48px}
+h1{font-size:1.7rem;margin:0}h2{font-size:1.15rem;margin:28px 0 8px}p{margin:6px 0}.soft{color:var(--soft)}
+section{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px;overflow-x:auto}
+svg{max-width:100%;height:auto;display:block}
+dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:18px 0}
+dl div{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 14px}
+dt{color:var(--soft);font-size:.85rem}dd{margin:0;font-size:1.35rem;font-weight:600;font-variant-numeric:tabular-nums}
+table{border-collapse:collapse;width:100%;font-size:.86rem}
+th,td{text-align:left;padding:5px 12px 5px 0;border-bottom:1px solid var(--line);vertical-align:top}
+th{color:var(--soft);font-weight:600;white-space:nowrap}tr:last-child td{border-bottom:0}
+td{font-variant-numeric:tabular-nums}td.name{overflow-wrap:anywhere}
+"""
+
+
+def page(report: Report) -> str:
+    """The whole file."""
+    shown = [f"<h2>{escape(title)}</h2>\n<section>{svg}</section>" for title, svg in _pictures(report) if svg]
+    tables = [
+        f"<h2>{escape(title)}</h2>\n<section>{_table(rows)}</section>" for title, rows in sections(report) if rows
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Backlog, {moment(report.until_ms)}</title>\n<style>{STYLE}</style>\n"
+        f"</head>\n<body>\n<main>\n{_head(report)}\n" + "\n".join([*shown, *tables]) + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _pictures(report: Report) -> Iterator[tuple[str, str]]:
+    yield "Backlog over time", backlog_pictures.backlog(report)
+    yield "Arrived and sent", backlog_pictures.rates(report)
+    yield "What holds it back", backlog_pictures.causes(report)
+    yield "Shares wanted and got", backlog_pictures.shares(report)
+    yield "Wait by app", backlog_pictures.waits(report)
+    yield "Age of what waits", backlog_pictures.ages(report)
+
+
+def _head(report: Report) -> str:
+    told = "".join(f"<p>{escape(line)}</p>\n" for line in sentences(report))
+    figures = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in _figures(report))
+    rows = "no outcome journal" if report.journal_rows is None else f"{report.journal_rows:,} outcomes of the journal"
+    return (
+        f'<h1>Backlog</h1>\n<p class="soft">{moment(report.from_ms)} to {moment(report.until_ms)}, from '
+        f"{report.snapshots:,} snapshots and {rows}. Times are UTC.</p>\n<dl>{figures}</dl>\n{told}"
+    )
+
+
+def _figures(report: Report) -> Iterator[tuple[str, str]]:
+    total = report.total
+    yield "targets that wait", f"{total.backlog:,}"
+    yield "tasks with a backlog", f"{total.tasks:,}"
+    yield "arrive a second", f"{total.arrival_rate:,.0f}"
+    yield "sent a second", f"{total.service_rate:,.0f}"
+    if total.backlog:
+        yield "the oldest waits", span(total.oldest_s) if total.oldest_s is not None else "-"
+        yield "done at this rate in", span(total.done_s)
+    if report.service.asked_capacity and total.backlog:
+        yield f"at {report.service.asked_capacity:,}/s in", span(total.done_at_capacity_s)
+
+
+def _table(rows: Sequence[Mapping[str, str]]) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in rows[0])
+    body = "\n".join(f"<tr>{''.join(_cell(*cell) for cell in row.items())}</tr>" for row in rows)
+    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+
+def _cell(name: str, value: str) -> str:
+    kind = ' class="name"' if name in ("task", "app", "lane", "name") else ""
+    return f"<td{kind}>{escape(value)}</td>"

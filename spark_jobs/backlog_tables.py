@@ -1,0 +1,197 @@
+"""The report on the backlog in sentences and tables, for a terminal and for the page."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from spark_jobs.backlog_causes import ADVICE, MEANINGS, UNKNOWN
+from spark_jobs.backlog_report import Group, Report, TaskBacklog, Waits, span
+
+Row = Mapping[str, str]
+Section = tuple[str, Sequence[Row]]
+NOTHING = "-"
+
+
+def sentences(report: Report) -> Iterator[str]:
+    """What matters first."""
+    total = report.total
+    yield f"Backlog at {moment(report.until_ms)}: {total.backlog:,} targets of {total.tasks:,} tasks{_held(total)}."
+    if report.recent_s:
+        yield (
+            f"Of late ({span(report.recent_s)}) {total.arrival_rate:,.0f} targets/s came and {total.service_rate:,.0f} "
+            f"were sent{_capacity(report)}, by {report.service.workers:,} workers."
+        )
+    if total.backlog:
+        yield _ahead(report)
+    main = _main(total.held_back)
+    if total.backlog and main:
+        yield f"What holds it back most: {main}: {MEANINGS[main]}."
+    missing = sum(gap.until_ms - gap.from_ms for gap in report.gaps) / 1000
+    if missing:
+        yield f"For {span(missing)} of the time there are no snapshots."
+
+
+def _held(total: Group) -> str:
+    return f", {total.held:,} of them paused, scheduled or held" if total.held else ""
+
+
+def _capacity(report: Report) -> str:
+    return f" (the capacity is {report.service.capacity:,})" if report.service.capacity else ""
+
+
+def _ahead(report: Report) -> str:
+    """When it will be gone."""
+    total, asked = report.total, report.service.asked_capacity
+    if total.backlog == total.held:
+        return "None of it may be sent now."
+    parts = [f"at the present rate it is sent in {span(total.done_s)}"] if total.done_s is not None else []
+    if not parts:
+        parts = ["at the present rate it is never sent"]
+    if asked:
+        parts.append(f"at {asked:,} targets/s in {span(total.done_at_capacity_s)}")
+    growing = " More arrives than is sent: it grows." if report.growing else ""
+    text = ", ".join(parts)
+    return f"{text[0].upper()}{text[1:]}, if nothing more comes.{growing}"
+
+
+def sections(report: Report) -> list[Section]:
+    """A title and rows each."""
+    return [
+        ("Tiers", [_group(one) for one in report.tiers]),
+        ("Apps", [_group(one) for one in report.apps]),
+        ("Channels", [_group(one) for one in report.channels]),
+        ("Tasks with the largest backlog", [_task(one) for one in report.tasks]),
+        ("By age", _ages(report)),
+        ("What holds it back", _causes(report)),
+        ("What grew most", _grew(report)),
+        ("Shares wanted and got", _shares(report)),
+        ("Skewed partitions", _skewed(report)),
+    ]
+
+
+def _group(group: Group) -> Row:
+    return {
+        group.dimension: group.name,
+        "backlog": f"{group.backlog:,}",
+        "tasks": f"{group.tasks:,}",
+        "arrive/s": f"{group.arrival_rate:,.1f}",
+        "sent/s": f"{group.service_rate:,.1f}",
+        "oldest": _span(group.oldest_s),
+        "drain": span(group.drain_s),
+        "done in": span(group.done_s),
+        "at capacity": span(group.done_at_capacity_s),
+        "held back by": _held_back(group.held_back),
+        **_waits(group.waits),
+    }
+
+
+def _task(task: TaskBacklog) -> Row:
+    return {
+        "task": task.task,
+        "app": task.app,
+        "tier": task.tier,
+        "channel": task.channel,
+        "backlog": f"{task.backlog:,}",
+        "arrive/s": f"{task.arrival_rate:,.1f}",
+        "sent/s": f"{task.service_rate:,.1f}",
+        "oldest": _span(task.oldest_s),
+        "drain": span(task.drain_s),
+        "done in": span(task.done_s),
+        "at capacity": span(task.done_at_capacity_s),
+        "workers": NOTHING if task.consumers is None else f"{task.consumers:,}",
+        "held back by": task.held_by.replace("_", " ") or _held_back(task.held_back),
+        **_waits(task.waits),
+    }
+
+
+def _waits(waits: Waits | None) -> Row:
+    if waits is None:
+        return {}
+    if not waits.done:
+        return {"wait p50": NOTHING, "p95": NOTHING, "retried": NOTHING, "lost": NOTHING}
+    return {
+        "wait p50": _span(waits.p50_s),
+        "p95": _span(waits.p95_s),
+        "retried": f"{waits.retried:.1%}",
+        "lost": f"{waits.lost:.1%}",
+    }
+
+
+def _ages(report: Report) -> list[Row]:
+    return [
+        {"waiting for": band.label, "backlog": f"{band.backlog:,}", "sent in": span(band.drain_s)}
+        for band in report.ages
+        if band.backlog
+    ]
+
+
+def _causes(report: Report) -> list[Row]:
+    if not report.total.backlog:
+        return []
+    return [
+        {"cause": cause, "part": f"{part:.0%}", "meaning": MEANINGS[cause], "what helps": ADVICE[cause] or NOTHING}
+        for cause, part in report.total.held_back.items()
+        if part >= 0.005
+    ]
+
+
+def _grew(report: Report) -> list[Row]:
+    return [
+        {
+            "what": one.dimension,
+            "name": one.name,
+            "grew by": f"{one.grew:,}",
+            "to": f"{one.backlog:,}",
+            "since": moment(one.since_ms),
+        }
+        for one in report.grew
+    ]
+
+
+def _shares(report: Report) -> list[Row]:
+    return [
+        {
+            "pool": one.pool,
+            "tier": one.tier,
+            "cap/s": f"{one.cap:,}" if one.cap else "none",
+            "backlog": f"{one.backlog:,}",
+            "wanted": f"{one.wanted:.1%}",
+            "got": f"{one.got:.1%}",
+            "sent": f"{one.done:,}",
+        }
+        for one in report.shares
+        if one.backlog or one.done
+    ]
+
+
+def _skewed(report: Report) -> list[Row]:
+    return [
+        {
+            "lane": one.lane.removeprefix("persistent://"),
+            "entries": f"{one.entries:,}",
+            "partitions": f"{one.partitions:,}",
+            "fullest": f"{one.partition}",
+            "holds": f"{one.most:,}",
+            "times the mean": f"{one.times:.1f}",
+            "workers at least": f"{one.consumers:,}",
+        }
+        for one in report.skewed
+    ]
+
+
+def _held_back(parts: Mapping[str, float]) -> str:
+    """The two largest."""
+    shown = [f"{cause} {part:.0%}" for cause, part in list(parts.items())[:2] if part >= 0.05]
+    return ", ".join(shown) or NOTHING
+
+
+def _main(parts: Mapping[str, float]) -> str:
+    return next((cause for cause in parts if cause != UNKNOWN), "")
+
+
+def _span(seconds: float | None) -> str:
+    return NOTHING if seconds is None else span(seconds)
+
+
+def moment(at_ms: int) -> str:
+    """UTC, to the minute."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
