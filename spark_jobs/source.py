@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from pyspark import TaskContext
@@ -104,7 +105,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Message:
         context = TaskContext.get()
         name = self._target.base or _query(context.getLocalProperty(_DESCRIPTION) or "")
-        return _write(self._target._replace(base=f"{name}-{context.getLocalProperty(_BATCH)}"), iterator)
+        base = f"{name}-{context.getLocalProperty(_BATCH)}"
+        return _write(self._target._replace(base=base, first_stays=True), iterator)
 
     def commit(self, messages: Sequence[Message | None], batchId: int) -> None:  # noqa: N803, ARG002  # pyspark's
         """A batch without a target makes no task. One that was sealed before and is another now stays as it was."""
@@ -130,8 +132,12 @@ def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) ->
 
 
 def _write(target: Target, batches: "Iterable[pa.RecordBatch]") -> Message:
+    batches = iter(batches)
+    first = next(batches, None)
+    if first is None:  # a partition without rows needs no connection
+        return Message(Written(target.base, {}))
     with _connected(target) as connection:
-        return Message(write(connection.services(), target, batches))
+        return Message(write(connection.services(), target, chain((first,), batches)))
 
 
 def commit_write(target: Target, attempts: Sequence[Written], strict: bool) -> None:

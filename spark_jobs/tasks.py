@@ -1,20 +1,30 @@
 """Tasks that are filled from many places at once: made by whoever needs one first, complete by one seal."""
 
-from dispatcher.errors import NotReady, TaskEnded
+import logging
+
+from dispatcher.errors import AudienceMismatch, NotReady, TaskEnded
 from dispatcher.task import PushTask
 from producers.acceptance import accept, check_admitted, check_same
 from producers.ports import Services, Submission
 
+_log = logging.getLogger(__name__)
 
-def ensure(services: Services, task: PushTask) -> Submission:
+
+def ensure(services: Services, task: PushTask, first_stays: bool = False) -> Submission:
     """The task of this id, made if there is none; its lane can be written to unless it is sealed.
 
     Any number may do this at once: of several records the first in the control topic is the task. Raises
-    AudienceMismatch (the id is taken by another task), TaskEnded (it ended unsealed), LimitReached, Unreachable.
+    AudienceMismatch (the id is taken by another task; with first_stays that is told only), TaskEnded (it ended
+    unsealed), LimitReached, Unreachable.
     """
     assert task.id is not None
     known = services.registry.submission(task.id) or _make(services, task, task.id)
-    check_same(task, known.record)
+    try:
+        check_same(task, known.record)
+    except AudienceMismatch as error:
+        if not first_stays:
+            raise
+        _log.warning("%s It stays as it was.", error.cause)
     if known.stopped and not known.sealed:
         raise TaskEnded(f"Task {task.id} is {known.stopped}; it takes no more targets.", "Write under another id.")
     if not known.sealed:

@@ -59,11 +59,13 @@ def new_writer() -> str:
 
 
 class Target(NamedTuple):
-    """What is written to. base: the id of the task, or what the ids of all its parts begin with."""
+    """What is written to. base: the id of the task, or what the ids of all its parts begin with. first_stays: whether a
+    task of the same id but with other options stays as it was, and takes the rows; else that is refused."""
 
     options: TaskOptions
     columns: Columns
     base: str
+    first_stays: bool = False
 
 
 def write(services: Services, target: Target, batches: "Iterable[pa.RecordBatch]") -> Written:
@@ -120,7 +122,7 @@ class _Attempt:
         except InvalidInput as error:
             self._take([Refusal(self._rows, error.cause, str(rows.column(self._target.columns.target)[0]))])
             return None
-        known = ensure(self._services, task)
+        known = ensure(self._services, task, self._target.first_stays)
         return _Stream(known.record, self._writer, not known.sealed, self._services.clock)
 
     def _take(self, refusals: list[Refusal]) -> None:

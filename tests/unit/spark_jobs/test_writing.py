@@ -1,6 +1,7 @@
 import pytest
 
 from dispatcher.control import ControlChange, Sealed, TaskRecord
+from dispatcher.envelope import decode_message
 from dispatcher.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady, TaskEnded
 from dispatcher.view import Admission
 from producers.ports import Services
@@ -106,6 +107,16 @@ def test_a_task_of_the_same_id_but_another_message_is_refused() -> None:
     attempt(world.services(), target(), people(0, 1))
     with pytest.raises(AudienceMismatch, match="another message"):
         attempt(world.services(), target(message="Other"), people(0, 1))
+
+
+def test_in_a_stream_a_task_that_is_there_stays_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    """A query started anew with another message, whose last batch comes again."""
+    world = World()
+    attempt(world.services(), target(), people(0, 1))
+    again = target(message="Other")._replace(first_stays=True)
+    committed(world.services(), again, attempt(world.services(), again, people(0, 1)), strict=False)
+    assert "another message. It stays as it was" in caplog.text
+    assert [decode_message(envelope.message) for envelope in counting(world, "sale")] == [{"body": "Sale!"}]
 
 
 def test_a_cancelled_task_takes_no_more() -> None:
