@@ -1,6 +1,7 @@
 """The broker settings of the local stack. Each differs from Pulsar's default for the reason beside it."""
 
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 from fairlane.stack.ports import HOST
@@ -94,18 +95,27 @@ Configuration:
 """
 
 
-def write(distribution: Path, directory: Path, broker_port: int, web_port: int) -> Path:
-    """Write `standalone.conf` and `log4j2.yaml` into `directory`; returns the path of the first."""
+def write(
+    distribution: Path,
+    directory: Path,
+    broker_port: int,
+    web_port: int,
+    base: str = "standalone.conf",
+    more: Mapping[str, str] | None = None,
+) -> Path:
+    """Write `base` with our settings, and `log4j2.yaml`, into `directory`; returns the path of the first. more: other
+    settings."""
     wanted = {
         **BROKER_SETTINGS,
+        **(more or {}),
         "brokerServicePort": str(broker_port),
         "webServicePort": str(web_port),
         "bindAddress": HOST,
         "advertisedAddress": HOST,
         "listeningInterface": loopback_name(),
     }
-    shipped = (distribution / "conf" / "standalone.conf").read_text()
-    conf = directory / "standalone.conf"
+    shipped = (distribution / "conf" / base).read_text()
+    conf = directory / base
     conf.write_text(merged(shipped, wanted))
     (directory / "log4j2.yaml").write_text(LOG4J)
     return conf

@@ -1,6 +1,6 @@
 """One Pulsar standalone: how it is started and when it is ready."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,11 +58,28 @@ class PulsarPorts:
 
 
 def command(java: Java, distribution: Path, home: Home, ports: PulsarPorts) -> list[str]:
-    """The whole command line, for `home.pulsar` as the current directory.
+    """The whole command line, for `home.pulsar` as the current directory."""
+    conf = pulsar_conf.write(distribution, home.pulsar, ports.broker, ports.web)
+    arguments = standalone_arguments(conf, ports)
+    return java_command(java, distribution, home, MAIN, [*arguments, "--metadata-url=rocksdb:metadata"])
+
+
+def standalone_arguments(conf: Path, ports: PulsarPorts) -> list[str]:
+    return [
+        f"--config={conf}",
+        "--no-functions-worker",
+        "--no-stream-storage",
+        f"--advertised-address={HOST}",
+        "--bookkeeper-dir=bookkeeper",
+        f"--bookkeeper-port={ports.bookie}",
+    ]
+
+
+def java_command(java: Java, distribution: Path, home: Home, main: str, arguments: Sequence[str]) -> list[str]:
+    """A program of the distribution, for `home.pulsar` as the current directory.
 
     The distribution's own start script is not used, nor whole paths to the data: both break on spaces.
     """
-    conf = pulsar_conf.write(distribution, home.pulsar, ports.broker, ports.web)
     return [
         str(java.program),
         *HEAP,
@@ -74,14 +91,8 @@ def command(java: Java, distribution: Path, home: Home, ports: PulsarPorts) -> l
         f"-Dpulsar.log.dir={home.logs}",
         "-cp",
         f"{home.pulsar}:{distribution}/lib/*",
-        MAIN,
-        f"--config={conf}",
-        "--no-functions-worker",
-        "--no-stream-storage",
-        f"--advertised-address={HOST}",
-        "--bookkeeper-dir=bookkeeper",
-        f"--bookkeeper-port={ports.bookie}",
-        "--metadata-url=rocksdb:metadata",
+        main,
+        *arguments,
     ]
 
 
