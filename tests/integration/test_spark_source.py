@@ -1,6 +1,7 @@
 """Tables written to the real Pulsar by a real Spark, and delivered by a real worker."""
 
 import os
+import re
 import shutil
 import threading
 import time
@@ -22,7 +23,7 @@ from fairlane.settings import Settings
 from producers.client import PushClient
 from spark_jobs.failures import failure_of, translated
 from spark_jobs.servers import values_of
-from tests.integration.worker_crew import crew
+from tests.integration.worker_crew import crew, environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +32,8 @@ TASK = {"app": "shop", "tier": "high", "message": "Sale!", "channel": "log", "ch
 ROWS = 1_000
 FATAL_ROW = 700
 DELIVERED_S = 60.0
+DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
+EXAMPLE = re.compile(r"```python\n(.+?)```", re.DOTALL)
 
 pytestmark = pytest.mark.slow
 
@@ -241,6 +244,30 @@ def test_a_stream_makes_a_task_of_each_batch_and_goes_on_where_it_was(
             assert completed(api, task).targets.sent == 100
             assert members.targets(task) == devices(100, number * 100)
     shutil.rmtree(checkpoint)
+
+
+def test_the_examples_of_the_document_work(
+    spark: "SparkSession",
+    fresh_settings: Settings,
+    api: PushClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, text in environment(fresh_settings).items():
+        monkeypatch.setenv(name, text)
+    (tmp_path / "arriving").mkdir()
+    (tmp_path / "arriving" / "1.json").write_text('{"target": "token-3", "name": "Cem"}\n')
+    made: dict[str, Any] = {}
+    for example in EXAMPLE.findall(DOCUMENT.read_text(encoding="utf-8")):
+        for folder in ("arriving", "checkpoint"):  # Java's working directory is where the tests began
+            example = example.replace(f'"{folder}"', repr(str(tmp_path / folder)))
+        exec(example, made)
+    made["query"].processAllAvailable()
+    made["query"].stop()
+    assert made["spark"].sparkContext is spark.sparkContext
+    assert {task.id: (task.sealed, task.targets.total) for task in api.tasks()} == {
+        "sale": (True, 2), "alerts-0": (True, 1),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
