@@ -5,7 +5,8 @@
 >>> table = spark.read.parquet("audience").select("target", "name").write.format("fairlane").mode("append")
 >>> table.options(task="sale", app="shop", tier="high", message="Sale!").save()
 
-`register` makes the format known to a session made elsewhere (spark-submit, a notebook).
+`register` makes the formats known to a session made elsewhere (spark-submit, a notebook). The tables of the outcome
+journal are read by spark_jobs.journal_tables.
 
 Names are imported when first used: pyspark is an extra, and nothing needs it before.
 """
@@ -14,17 +15,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from spark_jobs.formats import register as register
+    from spark_jobs.journal import Journal as Journal
+    from spark_jobs.journal import JournalOptions as JournalOptions
     from spark_jobs.session import SessionSettings as SessionSettings
     from spark_jobs.session import make_session as make_session
-    from spark_jobs.source import register as register
 
 _HOMES = {
+    "Journal": "spark_jobs.journal",
+    "JournalOptions": "spark_jobs.journal",
     "SessionSettings": "spark_jobs.session",
     "make_session": "spark_jobs.session",
-    "register": "spark_jobs.source",
+    "register": "spark_jobs.formats",
 }
 
-__all__ = ["SessionSettings", "make_session", "register"]
+__all__ = [
+    "Journal",
+    "JournalOptions",
+    "SessionSettings",
+    "make_session",
+    "register",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -36,8 +36,8 @@ class SessionSettings:
 
 
 def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession":
-    """A session that knows the format "fairlane"; or the one that this process has already (its master and memory
-    stay).
+    """A session that knows the formats "fairlane" and "fairlane-outcomes"; or the one that this process has already
+    (its master and memory stay).
 
     Raises Missing if pyspark, pyarrow or Java is not there or Java is too old.
     """
@@ -45,7 +45,7 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    from spark_jobs.source import register
+    from spark_jobs.formats import register
 
     _prepare_environment()
     builder = SparkSession.builder.master(settings.master).appName(settings.app_name)

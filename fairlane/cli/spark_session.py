@@ -1,6 +1,6 @@
 """What commands that run on Spark have in common: their options, and the session."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -23,11 +23,13 @@ class SparkOptions:
     conf: tuple[tuple[str, str], ...] = ()
 
     @contextmanager
-    def session(self, name: str) -> Iterator["SparkSession"]:
-        """A session that is stopped at the end. Raises Missing where pyspark, pyarrow or Java is."""
+    def session(self, name: str, servers: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
+        """A session that is stopped at the end. servers: as spark_jobs.servers.values_of gives them. Raises Missing
+        where pyspark, pyarrow or Java is."""
         from spark_jobs.session import SessionSettings, make_session
 
-        spark = make_session(SessionSettings(name, self.master, self.memory, self.memory, conf=dict(self.conf)))
+        settings = SessionSettings(name, self.master, self.memory, self.memory, servers=servers, conf=dict(self.conf))
+        spark = make_session(settings)
         try:
             yield spark
         finally:
