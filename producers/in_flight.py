@@ -39,14 +39,29 @@ class Window:
 
 
 class Confirmed:
-    """Numbers of messages that are stored, in any order; `upto` is the first that is not."""
+    """Numbers of messages that are stored, in any order; `upto` is the first that is not. What is stored behind a gap
+    is kept as ranges, and these grow together: there are no more of them than gaps."""
 
     def __init__(self) -> None:
         self.upto = 0
-        self._beyond: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
         """Ranges behind a gap: first -> end."""
+        self._firsts: dict[int, int] = {}
+        """The same: end -> first."""
 
     def add(self, first: int, end: int) -> None:
-        self._beyond[first] = end
-        while self.upto in self._beyond:
-            self.upto = self._beyond.pop(self.upto)
+        if first in self._firsts:
+            first = self._firsts.pop(first)
+            del self._ends[first]
+        if end in self._ends:
+            end = self._ends.pop(end)
+            del self._firsts[end]
+        if first == self.upto:
+            self.upto = end
+        else:
+            self._ends[first], self._firsts[end] = end, first
+
+    @property
+    def ranges(self) -> int:
+        """Behind gaps."""
+        return len(self._ends)

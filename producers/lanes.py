@@ -50,6 +50,8 @@ class PulsarLanes:
 
 def open_producers(client: pulsar.Client, topics: Sequence[str], settings: ProducerSettings) -> list[LaneProducer]:
     """One for each topic, opened together. Raises as LaneProducer."""
+    if len(topics) == 1:
+        return [LaneProducer(client, topics[0], _lane_settings(settings))]
     with ThreadPoolExecutor(len(topics), thread_name_prefix="producers") as pool, ExitStack() as undo:
         opening = [pool.submit(LaneProducer, client, topic, _lane_settings(settings)) for topic in topics]
         opened = [undo.enter_context(closing(each.result())) for each in opening]
