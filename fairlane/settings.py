@@ -60,6 +60,11 @@ class Settings(BaseSettings):
     channels: dict[Name, dict[str, Any]] = Field(
         default_factory=dict, description="settings of the other channels, by channel name"
     )
+    token_forms: dict[Name, str] = Field(
+        default_factory=dict,
+        description="what a whole target of a channel looks like, a regular expression by channel name; "
+        "`fairlane ingest` refuses others",
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -1,4 +1,4 @@
-"""Kinds of command-line arguments: durations, sizes, times, and `field=value` pairs."""
+"""Kinds of command-line arguments: durations, sizes, times, parts, and `field=value` pairs."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -115,3 +115,19 @@ class Assignment(Parameter):
         if not sign or field not in self.fields:
             self.fail(f"{value!r}: write {' or '.join(f'{name}=VALUE' for name in self.fields)}", param, ctx)
         return field, text
+
+
+class Part(Parameter):
+    """A part of something: 5% or 0.05."""
+
+    name = "part"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value)
+        try:
+            part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            part = -1.0
+        if not 0 <= part <= 1:
+            self.fail(f"{text!r} is not a part; write for example 5% or 0.05", param, ctx)
+        return part

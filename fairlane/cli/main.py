@@ -28,6 +28,7 @@ COMMANDS = {
     "backlog": "record what lanes look like, and report on the backlog",
     "top": "watch tiers, tasks and workers live",
     "registry": "the view in Redis: show, rebuild, store a snapshot",
+    "ingest": "make a task of a table of any size",
     "journal": "land what became of every target in tables",
     "tune": "say how a producer should be set up, and why",
     "bench": "measure throughput, shares, latency and fairness",

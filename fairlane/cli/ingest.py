@@ -1,0 +1,160 @@
+"""`fairlane ingest`: a table becomes a task."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dispatcher.errors import InvalidInput
+from fairlane.cli.arguments import Part
+from fairlane.cli.backlog import tables_option
+from fairlane.cli.invocation import pass_settings
+from fairlane.cli.output import Output, output_option, say
+from fairlane.cli.spark_session import SparkOptions, spark_options
+
+if TYPE_CHECKING:
+    from fairlane.settings import Settings
+    from spark_jobs.ingest import Ingested, IngestOptions
+    from spark_jobs.stage_progress import Progress
+
+_SHOWN_REASONS = 10
+
+
+@click.command()
+@click.argument("taskfile", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--audience", metavar="PATH", required=True, help="The table: a file, folder or pattern; for jdbc its URL."
+)
+@click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(["parquet", "csv", "json", "orc", "jdbc"]),
+    help="Of the audience; by default from its name, else parquet.",
+)
+@click.option(
+    "--option", "reader", metavar="NAME=VALUE", multiple=True, help="Of Spark's reader: delimiter=;, dbtable=t."
+)
+@click.option(
+    "--map", "names", metavar="COLUMN=FIELD", multiple=True, help="Call a column target, or as a variable or split is."
+)
+@click.option(
+    "--suppress", metavar="PATH", multiple=True, help="Leave these targets out: a table with a column target."
+)
+@click.option("--invalid-targets/--no-invalid-targets", default=True, help="Leave out what providers said is dead.")
+@click.option(
+    "--max-refused", type=Part(), default="5%", show_default=True, help="With more bad rows than this nothing is sent."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be taken and left out. Needs no servers.")
+@tables_option
+@spark_options
+@output_option
+@pass_settings
+def ingest(
+    settings: "Settings", /, output: Output, spark: SparkOptions, taskfile: Path, dry_run: bool, **given: Any
+) -> None:
+    """Make the task that TASKFILE describes of a table of any size.
+
+    TASKFILE is YAML or JSON: the fields of a task (id, app, tier, channel, message, ttl_s, ...) and, where wanted,
+    `variables` (columns that go along with each target; by default all others) and `split` (columns, of whose values
+    each combination becomes a task). Every row is checked; doubles and suppressed targets are left out. What is left
+    out is written to the table rejects/, with the reason. The task is held until all is there: a run that ended early
+    has sent nothing, and the same run again completes it.
+
+    \b
+    fairlane ingest sale.yaml --audience people.parquet
+    fairlane ingest sale.yaml --audience people.csv --map token=target --suppress optout.parquet --dry-run
+
+    Below about a million rows `fairlane task submit` does the same without Spark.
+    """
+    from spark_jobs.requirements import require_spark
+
+    require_spark()
+    from spark_jobs import ingest as job
+
+    options = _options(settings, taskfile, given)
+    with spark.session("fairlane ingest") as session:
+        if dry_run:
+            found = job.dry_run(session, options)
+        else:
+            with _bar(options.task.task) as on_progress:
+                found = job.ingest(session, options, on_progress)
+    _tell(found)
+    output.emit_record({"tasks": ", ".join(found.tasks), **asdict(found.counts), "rejects": found.rejects})
+
+
+def _options(settings: "Settings", taskfile: Path, given: Mapping[str, Any]) -> "IngestOptions":
+    from spark_jobs.audience import TableSource
+    from spark_jobs.ingest import IngestOptions
+    from spark_jobs.ingest_task import read_task
+    from spark_jobs.servers import values_of
+
+    tables = str((given["tables"] or settings.tables_folder).resolve())
+    return IngestOptions(
+        task=read_task(taskfile, values_of(settings)),
+        audience=TableSource(given["audience"], given["table_format"] or "", _pairs("--option", given["reader"])),
+        tables=tables,
+        suppress=tuple(map(TableSource, given["suppress"])),
+        invalid_targets=f"{tables}/invalid_targets" if given["invalid_targets"] else "",
+        names=_pairs("--map", given["names"]),
+        forms=_forms(settings.token_forms),
+        max_refused=given["max_refused"],
+    )
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, sign, value) in zip(texts, pairs, strict=True):
+        if not (name and sign and value):
+            raise click.BadParameter(f"{text!r}: write NAME=VALUE", param_hint=option)
+    return {name: value for name, _, value in pairs}
+
+
+def _forms(forms: Mapping[str, str]) -> Mapping[str, str]:
+    for channel, form in forms.items():
+        try:
+            re.compile(form)
+        except re.error as error:
+            raise InvalidInput(f"token_forms: that of {channel} is no regular expression: {error}.") from None
+    return forms
+
+
+def _tell(found: "Ingested") -> None:
+    most = sorted(found.reasons.items(), key=lambda item: -item[1])
+    for reason, count in most[:_SHOWN_REASONS]:
+        say(f"{count:,} left out: {reason}")
+    if len(most) > _SHOWN_REASONS:
+        say(f"and {len(most) - _SHOWN_REASONS} more reasons; see the rejects")
+
+
+@contextmanager
+def _bar(task: str) -> "Iterator[Callable[[Progress], None]]":
+    """Parts done of the present stage, rows/s, and when it will be through; where there is no terminal nothing."""
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        line = bar.add_task(f"{task}: starting", told="", total=None)
+
+        def show(now: "Progress") -> None:
+            what = "reading" if now.stage <= 1 else "writing"
+            bar.update(
+                line, description=f"{task}: {what}", completed=now.parts_done, total=now.parts or None, told=told(now)
+            )
+
+        yield show
+
+
+def told(now: "Progress") -> str:
+    """Rows, rate and time left, as far as they are known."""
+    rate = f"{now.rows:,} rows, {now.rows / now.stage_seconds:,.0f}/s" if now.rows and now.stage_seconds else ""
+    if not 0 < now.parts_done < now.parts:
+        return rate
+    left_s = now.stage_seconds * (now.parts - now.parts_done) / now.parts_done
+    return ", ".join(filter(None, [rate, f"{left_s:,.0f} s left"]))

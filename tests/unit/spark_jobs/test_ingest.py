@@ -1,0 +1,99 @@
+"""The transformation of an ingestion, on ten rows, by a local Spark."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dispatcher.errors import InvalidInput
+from spark_jobs.audience import TableSource, read_table
+from spark_jobs.ingest import Counts, IngestOptions, dry_run, suppressed_targets, transform
+from spark_jobs.task_options import parse_options
+from tests.unit.spark_jobs.tables import TASK
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TEN = [
+    *((f"device-{number}", f"name {number}", number) for number in range(7)),
+    ("device-0", "again", 9),
+    (None, "x", 8),
+    ("a b", "y", 7),
+]
+
+
+def options(path: Path, task: Mapping[str, str] = {}, **given: Any) -> IngestOptions:
+    made = parse_options({**TASK, "variables": "name", **task})
+    return IngestOptions(made, TableSource(str(path)), str(path.parent / "tables"), **given)
+
+
+def stored(spark: "SparkSession", path: Path, columns: str = "target string, name string, age int") -> Path:
+    spark.createDataFrame(TEN, columns).write.parquet(str(path))
+    return path
+
+
+def test_ten_rows_in_ten_rows_out_each_with_its_reason(spark: "SparkSession", tmp_path: Path) -> None:
+    chosen = options(stored(spark, tmp_path / "people"))
+    out = transform(read_table(spark, chosen.audience), chosen)
+    assert out.columns == ["target", "name", "reason"]
+    rows = out.collect()
+    good = sorted(row.target for row in rows if row.reason is None)
+    assert good == sorted(f"device-{number}" for number in range(7))
+    assert sorted(str(row.target) for row in rows if row.reason) == ["None", "a b", "device-0"]
+
+
+def test_columns_go_by_the_names_they_are_mapped_to(spark: "SparkSession", tmp_path: Path) -> None:
+    chosen = options(
+        stored(spark, tmp_path / "people", "token string, first string, age int"),
+        names={"token": "target", "first": "name"},
+    )
+    out = transform(read_table(spark, chosen.audience), chosen)
+    assert {row.target: row.name for row in out.collect() if row.target == "device-3"} == {"device-3": "name 3"}
+
+
+def test_suppressed_targets_of_the_channel_are_left_out(spark: "SparkSession", tmp_path: Path) -> None:
+    for name, channel in (("device-1", "null"), ("device-1", None), ("device-2", "other")):
+        spark.createDataFrame([(name, channel)], "target string, channel string").write.mode("append").parquet(
+            str(tmp_path / "dead")
+        )
+    (tmp_path / "optout.csv").write_text("target\ndevice-3\ndevice-3\nunknown\n")
+    chosen = options(
+        stored(spark, tmp_path / "people"),
+        suppress=(TableSource(str(tmp_path / "optout.csv")),),
+        invalid_targets=str(tmp_path / "dead"),
+    )
+    out = transform(read_table(spark, chosen.audience), chosen, suppressed_targets(spark, chosen)).collect()
+    assert len(out) == len(TEN)
+    assert sorted(row.target for row in out if row.reason == "suppressed") == ["device-1", "device-3"]
+
+
+def test_a_dry_run_says_what_would_be_taken(spark: "SparkSession", tmp_path: Path) -> None:
+    found = dry_run(spark, options(stored(spark, tmp_path / "people"), invalid_targets=str(tmp_path / "none")))
+    assert found.counts == Counts(rows=10, accepted=7, duplicates=1, suppressed=0, refused=2)
+    assert sum(found.reasons.values()) == 3
+    assert not (tmp_path / "tables").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "given", "told"),
+    [
+        ({"variables": "first"}, {}, "no column first"),
+        ({"target": "age"}, {}, "has to be text"),
+        ({}, {"names": {"token": "target"}}, "no column token"),
+        ({}, {"names": {"name": "target"}}, "has a column target already"),
+    ],
+)
+def test_a_wrong_column_is_named(
+    spark: "SparkSession", tmp_path: Path, task: dict[str, str], given: dict[str, Any], told: str
+) -> None:
+    chosen = options(stored(spark, tmp_path / "people"), task, **given)
+    with pytest.raises(InvalidInput, match=told):
+        transform(read_table(spark, chosen.audience), chosen)
+
+
+def test_a_table_that_is_not_there(spark: "SparkSession", tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="does not exist"):
+        read_table(spark, TableSource(str(tmp_path / "none.parquet")))
+    with pytest.raises(InvalidInput, match="format: is"):
+        read_table(spark, TableSource("x", "xml"))

@@ -1,0 +1,86 @@
+from typing import Any
+
+import pytest
+
+from spark_jobs.columns import Columns
+from spark_jobs.ingest_rules import Checker, Rules
+from tests.unit.spark_jobs.tables import NAMED, PLAIN, table
+
+pytest.importorskip("pyarrow")
+
+TEN = [
+    {"target": "aaa", "name": "Ann"},
+    {"target": None, "name": "no target"},
+    {"target": "", "name": "empty"},
+    {"target": "has space", "name": "space"},
+    {"target": "x" * 1_025, "name": "too long"},
+    {"target": "tab\there", "name": "control"},
+    {"target": "größe", "name": "letters of other scripts are good"},
+    {"target": "bbb", "name": "y" * 3_000},
+    {"target": "aaa", "name": "again"},
+    {"target": "ccc", "name": None},
+]
+WHY = [
+    None,
+    "the target is null",
+    "the target is empty",
+    "the target has whitespace, a control character or one that cannot be printed",
+    "the target has 1,025 characters; at most 1,024 are possible",
+    "the target has whitespace, a control character or one that cannot be printed",
+    None,
+    "the variables are 3,009 bytes encoded; at most 2,048 are possible",
+    "duplicate",
+    None,
+]
+
+
+def reasons(rows: list[dict[str, Any]], rules: Rules) -> list[str | None]:
+    found: list[str | None] = Checker(rules).check(table(rows)).column("reason").to_pylist()
+    return found
+
+
+def test_every_row_of_ten_is_judged() -> None:
+    assert reasons(TEN, Rules(NAMED)) == WHY
+
+
+def test_a_double_is_seen_in_a_later_batch_unless_the_first_was_bad() -> None:
+    checker = Checker(Rules(PLAIN, {"push": "[a-z]+"}, "push"))
+    first = checker.check(table([{"target": "aaa"}, {"target": "AAA"}]))
+    again = checker.check(table([{"target": "aaa"}, {"target": "AAA"}]))
+    assert first.column("reason").to_pylist() == [None, "the target has not the form of its channel"]
+    assert again.column("reason").to_pylist() == ["duplicate", "the target has not the form of its channel"]
+
+
+def test_the_same_target_in_two_parts_of_a_split_is_no_double() -> None:
+    columns = Columns("target", (), frozenset(), "", ("app",))
+    rows = [{"target": "a", "app": "shop"}, {"target": "a", "app": "news"}, {"target": "a", "app": "shop"}]
+    assert reasons(rows, Rules(columns)) == [None, None, "duplicate"]
+    assert reasons([{"target": "a", "app": None}], Rules(columns)) == ["the split column app is empty"]
+
+
+def test_each_channel_of_a_split_has_its_own_form() -> None:
+    columns = Columns("target", (), frozenset(), "", ("channel",))
+    rules = Rules(columns, {"apns": "[0-9a-f]{4}"})
+    rows = [
+        {"target": "beef", "channel": "apns"},
+        {"target": "nope", "channel": "apns"},
+        {"target": "nope", "channel": "x"},
+    ]
+    assert reasons(rows, rules) == [None, "the target has not the form of its channel", None]
+
+
+def test_what_is_suppressed_is_left_out_and_the_flag_with_it() -> None:
+    checked = Checker(Rules(PLAIN)).check(
+        table([{"target": "a", "fairlane_suppressed": None}, {"target": "b", "fairlane_suppressed": True}])
+    )
+    assert checked.schema.names == ["target", "reason"]
+    assert checked.column("reason").to_pylist() == [None, "suppressed"]
+
+
+def test_variables_in_a_struct_are_measured_too() -> None:
+    columns = Columns("target", (), frozenset(), "vars", ())
+    rows = [{"target": "a", "vars": {"text": "z" * 3_000}}, {"target": "b", "vars": {"text": "short"}}]
+    found = reasons(rows, Rules(columns))
+    assert found[1] is None
+    assert found[0] is not None
+    assert "bytes encoded" in found[0]

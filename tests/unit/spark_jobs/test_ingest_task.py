@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import pytest
+
+from dispatcher.errors import InvalidInput
+from spark_jobs.ingest_task import read_task
+
+GOOD = "id: sale\napp: shop\ntier: high\nmessage: {title: Hi}\nttl_s: 1h\n"
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "sale.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_says_what_the_options_of_the_data_source_say(tmp_path: Path) -> None:
+    text = GOOD + "variables: [name]\nsplit: [language]\nmessages: {de: Hallo}\nweight: 2\n"
+    options = read_task(written(tmp_path, text), {"redis.url": "redis://there"})
+    task = options.push_task(options.task, ["de"])
+    assert (task.id, task.message, task.ttl_s, task.weight) == ("sale.de", {"body": "Hallo"}, 3_600, 2)
+    assert (options.variables, options.servers.redis.url) == (("name",), "redis://there")
+
+
+def test_a_list_of_one_task_is_one_task(tmp_path: Path) -> None:
+    text = "tasks:\n- " + GOOD.replace("\n", "\n  ")
+    assert read_task(written(tmp_path, text), {}).task == "sale"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (GOOD.replace("id: sale\n", ""), "id: is missing"),
+        (GOOD.replace("app: shop\n", ""), "app is missing"),
+        (GOOD.replace("high", "urgent"), "tier"),
+        (GOOD + "colour: red\n", "no option colour"),
+        (GOOD + "- x\n", "neither YAML nor JSON"),
+        ("tasks: [{id: a}, {id: b}]\n", "not one task"),
+        ("", "not one task"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_files_name(tmp_path: Path, text: str, told: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(InvalidInput, match=told) as caught:
+        read_task(path, {})
+    assert str(path) in caught.value.cause
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        read_task(tmp_path / "none.yaml", {})
