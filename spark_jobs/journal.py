@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Protocol
 from backends.settings import PulsarSettings
 from dispatcher.clock import Clock
 from dispatcher.errors import FairlaneError, Refused, Unreachable
+from spark_jobs.failures import translated
 from spark_jobs.journal_files import TASKS, write_rows
 from spark_jobs.journal_landing import Landed, Landing, land
-from spark_jobs.journal_log import Change, Conflict, JournalLog, JournalState, TableFile
+from spark_jobs.journal_log import Change, Conflict, JournalLog, JournalState, TableFile, cannot_write
 from spark_jobs.journal_tasks import CONTROL, TaskRows, read_tasks
 from spark_jobs.outcome_topics import Span, connected, last_positions
 
@@ -111,7 +112,13 @@ class Journal:
         return total
 
     def step(self, until: dict[int, str]) -> Batch:
-        """One batch, at most to these positions. Nothing is committed if there is nothing new."""
+        """One batch, at most to these positions. Nothing is committed if there is nothing new. Raises FairlaneError."""
+        try:
+            return self._step(until)
+        except OSError as error:
+            raise cannot_write(self._log.root, error) from None
+
+    def _step(self, until: dict[int, str]) -> Batch:
         base = self._log.read()
         spans = [
             Span(topic, base.cursors.get(str(topic), ""), position, self._options.max_records)
@@ -141,7 +148,8 @@ class Journal:
         ]
         context = self._spark.sparkContext
         context.setJobDescription(f"journal, batch {tag}")
-        answers: list[Landed | FairlaneError] = context.parallelize(landings, len(landings)).map(land).collect()
+        with translated():
+            answers: list[Landed | FairlaneError] = context.parallelize(landings, len(landings)).map(land).collect()
         landed: list[Landed] = []
         for answer in answers:
             if isinstance(answer, FairlaneError):

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 
 from dispatcher.clock import Clock
 from dispatcher.errors import Refused
+from spark_jobs.failures import translated
 from spark_jobs.journal_files import SCHEMAS, FileWriter
-from spark_jobs.journal_log import Change, Conflict, JournalLog, JournalState, TableFile
+from spark_jobs.journal_log import Change, Conflict, JournalLog, JournalState, TableFile, cannot_write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,13 +56,21 @@ class _Merge:
 def compact(spark: "SparkSession", options: CompactOptions, clock: Clock) -> Compacted:
     """Can be killed at any moment and run again; may run beside `journal run`. Raises FairlaneError."""
     log = JournalLog(options.tables)
+    try:
+        return _compact(spark, log, options, clock)
+    except OSError as error:
+        raise cannot_write(log.root, error) from None
+
+
+def _compact(spark: "SparkSession", log: JournalLog, options: CompactOptions, clock: Clock) -> Compacted:
     before = log.read()
     merges = list(_merges(log.root, before, options.target_bytes))
     after = before
     if merges:
         context = spark.sparkContext
         context.setJobDescription("journal: compact")
-        made = context.parallelize(merges, len(merges)).map(_merge).collect()
+        with translated():
+            made = context.parallelize(merges, len(merges)).map(_merge).collect()
         removed = [file.path for merge in merges for file in merge.files]
         after = _commit(log, before, Change(added=made, removed=removed), clock)
     merged = sum(len(merge.files) for merge in merges)

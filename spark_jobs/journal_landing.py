@@ -17,7 +17,7 @@ from dispatcher.errors import FairlaneError, Malformed
 from dispatcher.outcome import OUTCOME_NAMES, CloseTask, Outcomes, read_record
 from spark_jobs.first_outcomes import FirstOutcomes, StoredTask
 from spark_jobs.journal_files import CLOSES, NO_APP, OUTCOMES, FileWriter, write_rows
-from spark_jobs.journal_log import HOW_TO_MEND, TableFile, write_durably
+from spark_jobs.journal_log import HOW_TO_MEND, TableFile, cannot_write, write_durably
 from spark_jobs.outcome_rows import FULL_ROWS, RowBuilder
 from spark_jobs.outcome_topics import Span, connected, read_span
 
@@ -71,6 +71,8 @@ def land(landing: Landing) -> Landed | FairlaneError:
             return lander.finish()
     except FairlaneError as error:
         return error
+    except OSError as error:
+        return cannot_write(landing.root, error)
 
 
 class Lander:

@@ -141,6 +141,12 @@ class JournalLog:
         return self._folder / f"{number:010d}.json"
 
 
+def cannot_write(root: Path, error: OSError) -> Refused:
+    """What is told where files cannot be written."""
+    cause = f"The journal {root} cannot be written: {error.strerror or error}."
+    return Refused(cause, "See to room and rights (or name another folder with --tables), and run it again.")
+
+
 def write_durably(path: Path, body: bytes) -> None:
     """It outlives a loss of power."""
     with path.open("wb") as file:

@@ -220,6 +220,14 @@ def test_a_run_killed_at_any_moment_and_run_again_lands_each_outcome_once(
     assert sealed["fifty"] == (5_000, ["0"], "completed")
 
 
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "journal").write_text("no folder")
+    process = journal(service, tmp_path, "--once")
+    _, told = process.communicate(timeout=240)
+    assert process.returncode == 5
+    assert "cannot be written: Not a directory" in told.splitlines()[-1]
+
+
 def rows_in(log: JournalLog) -> int:
     return sum(file.rows for file in log.read().table("outcomes"))
 
