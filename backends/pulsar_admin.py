@@ -1,6 +1,7 @@
 """Pulsar's REST interface, as far as Fairlane needs it."""
 
 import json
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -14,6 +15,8 @@ from dispatcher.errors import FairlaneError, NotFound, Refused, Unreachable
 from dispatcher.topics import SUBSCRIPTION, lane_of_topic
 
 _EARLIEST = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
+_CREATED_ELSEWHERE_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Two who create a subscription at once: the broker answers one of them 412 until the other is through."""
 _RETRIED = (500, 502, 503, 504)
 """Brokers answer 500 when two calls race for the same metadata. Every call below may be made twice."""
 _WAIT = "Check that Pulsar runs and FAIRLANE_PULSAR_ADMIN_URL is right (`fairlane doctor`), then try again."
@@ -104,8 +107,15 @@ class PulsarAdmin:
         return self._create(f"{_path(topic)}/partitions", partitions) if partitions else self._create(_path(topic))
 
     def create_subscription(self, topic: str, name: str) -> bool:
-        """At the topic's beginning. False if it is there already."""
-        return self._create(f"{_path(topic)}/subscription/{quote(name)}", _EARLIEST)
+        """At the topic's beginning. False if it is there already; somebody who makes it at the same moment is waited
+        for."""
+        path = f"{_path(topic)}/subscription/{quote(name)}"
+        for wait_s in _CREATED_ELSEWHERE_S:
+            try:
+                return self._create(path, _EARLIEST)
+            except _Precondition:
+                time.sleep(wait_s)
+        return self._create(path, _EARLIEST)
 
     def delete_subscription(self, topic: str, name: str) -> None:
         """Whatever its backlog; nobody may be attached."""
@@ -150,7 +160,7 @@ class PulsarAdmin:
         """Entries (producer batches, not messages) that are not wholly acknowledged. Raises NotFound."""
         found = self._json(f"{_path(topic)}/stats?getPreciseBacklog=true")["subscriptions"].get(subscription)
         if found is None:
-            raise NotFound(f"Topic {topic} has no subscription {subscription}.")
+            raise NotFound(f"Topic {topic} has no subscription {subscription}.", "Run `fairlane provision`.")
         return int(found["msgBacklog"])
 
     def last_entry(self, topic: str) -> tuple[int, int]:
@@ -179,11 +189,6 @@ class PulsarAdmin:
         except NotFound:
             return
 
-    def _json(self, path: str) -> Any:
-        return json.loads(self._text("GET", path))
-
-    def _text(self, method: str, path: str) -> str:
-        return self._call(method, path).decode()
     def _delete(self, path: str, force: bool) -> bool:
         try:
             self._call("DELETE", path, query="?force=true" if force else "")
@@ -193,6 +198,11 @@ class PulsarAdmin:
             return False
         return True
 
+    def _json(self, path: str) -> Any:
+        return json.loads(self._text("GET", path))
+
+    def _text(self, method: str, path: str) -> str:
+        return self._call(method, path).decode()
 
     def _call(self, method: str, path: str, body: Any = None, query: str = "") -> bytes:
         headers = {"Content-Type": "application/json"} if body is not None else {}

@@ -1,6 +1,7 @@
 """`fairlane bench`: measure throughput, shares, latency, fairness, memory and idle cost on the real servers."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import click
@@ -11,6 +12,9 @@ from fairlane.cli.output import Output, output_option, say
 from fairlane.settings import Settings
 
 Run = Callable[[Settings, int], dict[str, float]]
+"""One run, given the seed of its made-up targets: the figures by name."""
+Benchmark = tuple[str, Run]
+"""What it is called in the output, and one run of it."""
 
 
 @click.group(cls=CommandGroup)
@@ -21,23 +25,31 @@ def bench() -> None:
     """
 
 
-def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+def _measured(command: Callable[..., Benchmark]) -> Callable[..., None]:
+    """Make a command of what gives a benchmark: with --runs, --seed and -o, it runs it and prints the figures."""
+
+    @wraps(command)
+    def called(ctx: click.Context, /, output: Output, runs: int, seed: int, **options: Any) -> None:
+        name, run = command(**options)
+        _repeat(name, lambda run_seed: run(settings_of(ctx), run_seed), runs, seed, output)
+
+    made: Any = called
     for option in (
         output_option,
         click.option("--seed", type=int, default=2026, show_default=True, help="Of the made-up targets."),
         click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="How often to repeat."),
         click.pass_context,
     ):
-        command = option(command)
-    return command
+        made = option(made)
+    return made  # type: ignore[no-any-return]
 
 
-def _repeat(ctx: click.Context, output: Output, name: str, runs: int, seed: int, run: Run) -> None:
+def _repeat(name: str, run: Callable[[int], dict[str, float]], runs: int, seed: int, output: Output) -> None:
     from fairlane.bench.stage import Figures, machine
 
     figures = Figures()
     for number in range(runs):
-        found = run(settings_of(ctx), seed + 1_000 * number)
+        found = run(seed + 1_000 * number)
         figures.add(found)
         say(f"{name} {number + 1}/{runs}: " + ", ".join(f"{key} {value:,.4g}" for key, value in found.items()))
     summary = figures.summary()
@@ -45,138 +57,137 @@ def _repeat(ctx: click.Context, output: Output, name: str, runs: int, seed: int,
     output.emit_document(document, [{"figure": key, **value} for key, value in summary.items()])
 
 
+def _chunk(default: int) -> Callable[..., Any]:
+    return click.option(
+        "--chunk", type=click.IntRange(1, 500), default=default, show_default=True, help="Targets per envelope."
+    )
+
+
 @bench.command()
-@click.option("--chunk", type=click.IntRange(1, 500), default=1, show_default=True, help="Targets per envelope.")
+@_chunk(1)
 @click.option(
-    "--targets", "count", type=click.IntRange(1_000), help="Targets in all (300,000 at 1, 15,000,000 at 500)."
+    "--targets", "count", type=click.IntRange(1_000), help="Targets in all (1,000,000 at 1, 15,000,000 from 15 on)."
 )
-@_options
-def throughput(ctx: click.Context, output: Output, chunk: int, count: int | None, runs: int, seed: int) -> None:
+@_measured
+def throughput(chunk: int, count: int | None) -> Benchmark:
     """Submission, two workers on a standing backlog, the client's bare loop on the same messages, CPU an
     envelope."""
     from fairlane.bench.throughput import Load, default_count, run
 
-    def once(settings: Settings, run_seed: int) -> dict[str, float]:
-        return run(settings, Load(chunk, count or default_count(chunk), run_seed), say)
-
-    _repeat(ctx, output, f"throughput chunk {chunk}", runs, seed, once)
+    targets = count or default_count(chunk)
+    return f"throughput chunk {chunk}", lambda settings, seed: run(settings, Load(chunk, targets, seed), say)
 
 
 @bench.command()
 @click.option("--low-only", is_flag=True, help="One of the two workers holds only low lanes.")
-@_options
-def shares(ctx: click.Context, output: Output, low_only: bool, runs: int, seed: int) -> None:
-    """Shares of the tiers at 2,000/s, all backlogged: the worst deviation in any 5-s window."""
+@_measured
+def shares(low_only: bool) -> Benchmark:
+    """Shares of the tiers at 2,000/s, all backlogged: the worst deviation in four windows of 5 s."""
     from fairlane.bench.shares import run
 
-    _repeat(ctx, output, "shares", runs, seed, lambda settings, run_seed: run(settings, run_seed, low_only, say))
+    return "shares", lambda settings, seed: run(settings, seed, low_only, say)
 
 
 @bench.command()
 @click.option("--workers", type=click.IntRange(1, 50), default=8, show_default=True, help="Started at once.")
-@_options
-def laws(ctx: click.Context, output: Output, workers: int, runs: int, seed: int) -> None:
+@_measured
+def laws(workers: int) -> Benchmark:
     """Every delivery at 2,000/s, all tiers backlogged: the worst of any 10,000 targets, of any 10 s, and the most in
     any second."""
     from fairlane.bench.laws import run
 
-    _repeat(ctx, output, f"laws {workers} workers", runs, seed, lambda own, run_seed: run(own, run_seed, workers, say))
+    return f"laws {workers} workers", lambda settings, seed: run(settings, seed, workers, say)
 
 
 @bench.command()
-@_options
-def latency(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
+@_measured
+def latency() -> Benchmark:
     """A new high task of 10 targets among a backlog of 250,000 at 2,000/s: from submit to delivery."""
     from fairlane.bench.latency import run
 
-    _repeat(ctx, output, "latency", runs, seed, lambda settings, run_seed: run(settings, run_seed, say))
+    return "latency", lambda settings, seed: run(settings, seed, say)
 
 
 @bench.command()
-@_options
-def controls(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
+@_measured
+def controls() -> Benchmark:
     """Weight, tier, pause, cap and tiers changed at 2,000/s, eight workers, a million targets queued: seconds until the
     shares of a second are as they should be."""
     from fairlane.bench.controls import run
 
-    _repeat(ctx, output, "controls", runs, seed, lambda settings, run_seed: run(settings, run_seed, say))
+    return "controls", lambda settings, seed: run(settings, seed, say)
 
 
 @bench.command()
-@_options
-def fairness(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
+@_measured
+def fairness() -> Benchmark:
     """One task of 100,000 and nine of 1,000 in a tier at 2,000/s: times of the small ones over their fair time."""
     from fairlane.bench.fairness import run
 
-    _repeat(ctx, output, "fairness", runs, seed, lambda settings, run_seed: run(settings, run_seed, say))
+    return "fairness", lambda settings, seed: run(settings, seed, say)
 
 
 @bench.command()
-@_options
-def idle(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
+@_measured
+def idle() -> Benchmark:
     """CPU of a worker that holds 500 live lanes with no messages."""
     from fairlane.bench.resources import idle as run
 
-    _repeat(ctx, output, "idle", runs, seed, lambda settings, _seed: run(settings, say))
+    return "idle", lambda settings, _seed: run(settings, say)
 
 
 @bench.command()
-@_options
-def memory(ctx: click.Context, output: Output, runs: int, seed: int) -> None:
-    """Most memory of submitting 10 million targets, and of a worker before a backlog of 5 million."""
+@_measured
+def memory() -> Benchmark:
+    """Most memory of submitting 10 million targets, and of a worker before a backlog of these and 5 million more."""
     from fairlane.bench.resources import memory as run
 
-    _repeat(ctx, output, "memory", runs, seed, lambda settings, _seed: run(settings, say))
+    return "memory", lambda settings, _seed: run(settings, say)
 
 
 @bench.command()
-@click.option("--chunk", type=click.IntRange(1, 500), default=1, show_default=True, help="Targets per envelope.")
+@_chunk(1)
 @click.option("--rate", type=click.IntRange(1), default=25_000, show_default=True, help="Targets/s in all.")
-@_options
-def steady(ctx: click.Context, output: Output, chunk: int, rate: int, runs: int, seed: int) -> None:
+@_measured
+def steady(chunk: int, rate: int) -> Benchmark:
     """A steady load on existing lanes, a task a tier: from published to sent, p50 and p99."""
     from fairlane.bench.steady import SteadyLoad, run
 
-    load = SteadyLoad(rate, chunk)
-    _repeat(ctx, output, f"steady chunk {chunk}", runs, seed, lambda settings, _seed: run(settings, load, say))
+    return f"steady chunk {chunk}", lambda settings, _seed: run(settings, SteadyLoad(rate, chunk), say)
 
 
 @bench.command()
 @click.option("--lanes", type=click.IntRange(1), default=100_000, show_default=True, help="Backlogged lanes.")
 @click.option("--mixed", is_flag=True, help="Random weights and sizes instead of equal ones.")
-@_options
-def picks(ctx: click.Context, output: Output, lanes: int, mixed: bool, runs: int, seed: int) -> None:
+@_measured
+def picks(lanes: int, mixed: bool) -> Benchmark:
     """The scheduler alone, on one thread, without servers: picks per second."""
     from fairlane.bench.picks import run
 
-    _repeat(ctx, output, f"picks {lanes}", runs, seed, lambda _settings, run_seed: run(lanes, run_seed, mixed))
+    return f"picks {lanes}", lambda _settings, seed: run(lanes, seed, mixed)
 
 
 @bench.command("many-lanes")
 @click.option("--lanes", type=click.IntRange(1), default=10_000, show_default=True, help="Live lanes besides the busy.")
 @click.option("--targets", "count", type=click.IntRange(1_000), default=600_000, show_default=True, help="Of the busy.")
-@click.option("--chunk", type=click.IntRange(1, 500), default=1, show_default=True, help="Targets per envelope.")
-@_options
-def many_lanes(ctx: click.Context, output: Output, lanes: int, count: int, chunk: int, runs: int, seed: int) -> None:
+@_chunk(1)
+@_measured
+def many_lanes(lanes: int, count: int, chunk: int) -> Benchmark:
     """Live lanes of which 20 are busy, against the 20 alone; idle cost; first send of new high tasks among them."""
     from fairlane.bench.many_lanes import ManyLanes, run
 
-    def once(settings: Settings, run_seed: int) -> dict[str, float]:
-        return run(settings, ManyLanes(lanes, count, chunk, run_seed), say)
-
-    _repeat(ctx, output, f"many-lanes {lanes}", runs, seed, once)
+    return f"many-lanes {lanes}", lambda settings, seed: run(settings, ManyLanes(lanes, count, chunk, seed), say)
 
 
 @bench.command("many-tasks")
 @click.option("--tasks", type=click.IntRange(1), default=10_000, show_default=True, help="Tasks in all.")
 @click.option("--targets", type=click.IntRange(1), default=100, show_default=True, help="Targets of each.")
-@_options
-def many_tasks(ctx: click.Context, output: Output, tasks: int, targets: int, runs: int, seed: int) -> None:
+@_measured
+def many_tasks(tasks: int, targets: int) -> Benchmark:
     """Small tasks with a lane each, from one process: seconds until all are delivered, what is left 2 minutes later."""
     from fairlane.bench.many_tasks import ManyTasks, run
 
-    load = ManyTasks(tasks, targets)
-    _repeat(ctx, output, f"many-tasks {tasks}", runs, seed, lambda settings, _seed: run(settings, load, say))
+    return f"many-tasks {tasks}", lambda settings, _seed: run(settings, ManyTasks(tasks, targets), say)
 
 
 @bench.command()
@@ -184,32 +195,59 @@ def many_tasks(ctx: click.Context, output: Output, tasks: int, targets: int, run
 @click.option(
     "--max-lanes", type=click.IntRange(1), default=200, show_default=True, help="That a worker is attached to."
 )
-@click.option("--chunk", type=click.IntRange(1, 500), default=20, show_default=True, help="Targets per envelope.")
+@_chunk(20)
 @click.option("--rate", type=click.IntRange(1), default=2_000, show_default=True, help="Capacity, targets/s.")
-@_options
-def rotation(
-    ctx: click.Context, output: Output, lanes: int, max_lanes: int, chunk: int, rate: int, runs: int, seed: int
-) -> None:
+@_measured
+def rotation(lanes: int, max_lanes: int, chunk: int, rate: int) -> Benchmark:
     """More backlogged lanes than the workers are attached to: Jain's index of what each was sent in a minute."""
     from fairlane.bench.rotation import Turns, run
 
-    def once(settings: Settings, run_seed: int) -> dict[str, float]:
-        return run(settings, Turns(lanes, max_lanes, rate, chunk, run_seed), say)
-
-    _repeat(ctx, output, f"rotation {lanes}", runs, seed, once)
+    return f"rotation {lanes}", lambda settings, seed: run(settings, Turns(lanes, max_lanes, rate, chunk, seed), say)
 
 
 @bench.command()
 @click.option("--targets", "count", type=click.IntRange(20_000), default=10_000_000, show_default=True, help="In all.")
-@click.option("--chunk", type=click.IntRange(1, 500), default=10, show_default=True, help="Targets per envelope.")
+@_chunk(10)
 @click.option("--snapshot/--no-snapshot", default=True, show_default=True, help="Stored before the last tenth of them.")
-@_options
-def rebuild(ctx: click.Context, output: Output, count: int, chunk: int, snapshot: bool, runs: int, seed: int) -> None:
+@_measured
+def rebuild(count: int, chunk: int, snapshot: bool) -> Benchmark:
     """Redis emptied behind a history of sent targets: seconds until grants begin again, counted from the emptying and
     from the end of the longest claim made before."""
     from fairlane.bench.rebuild import History, run
 
-    def once(settings: Settings, run_seed: int) -> dict[str, float]:
-        return run(settings, History(count, chunk, snapshot, run_seed), say)
+    name = f"rebuild {count} chunk {chunk}{'' if snapshot else ' no snapshot'}"
+    return name, lambda settings, seed: run(settings, History(count, chunk, snapshot, seed), say)
 
-    _repeat(ctx, output, f"rebuild {count} chunk {chunk}{'' if snapshot else ' no snapshot'}", runs, seed, once)
+
+@bench.command()
+@click.option("--partitions", type=click.IntRange(2, 64), default=4, show_default=True, help="Of the topic.")
+@_chunk(1)
+@click.option(
+    "--targets", "count", type=click.IntRange(1_000), help="Targets in all (200,000 at 1, 10,000,000 from 50 on)."
+)
+@click.option(
+    "--blocked", is_flag=True, help="Instead: two brokers of its own, one of which stands still for 10 s meanwhile."
+)
+@_measured
+def producer(partitions: int, chunk: int, count: int | None, blocked: bool) -> Benchmark:
+    """The client's defaults beside the tuned producer on a topic with partitions: rate, CPU of producer and broker,
+    bytes on the wire, entries, times; each of a target."""
+    from fairlane.bench.producer import ProducerLoad, run, run_blocked
+
+    targets = count or min(200_000 * chunk, 10_000_000)
+    measure = run_blocked if blocked else run
+    name = f"producer {'blocked ' if blocked else ''}chunk {chunk}, {partitions} partitions"
+    return name, lambda settings, seed: measure(settings, ProducerLoad(chunk, targets, partitions, seed), say)
+
+
+@bench.command()
+@click.option("--rows", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Of the table.")
+@click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
+@click.option("--memory", metavar="SIZE", default="1g", show_default=True, help="Of Spark's driver and executors.")
+@_measured
+def ingest(rows: int, master: str, memory: str) -> Benchmark:
+    """A Parquet table (targets of 60 characters, a variable, 1 % doubles, 0.5 % bad rows) made a task, beside the same
+    job that writes Parquet: seconds after the session's start, memory."""
+    from fairlane.bench.ingest import Table, run
+
+    return f"ingest {rows}", lambda settings, _seed: run(settings, Table(rows, master, memory), say)

@@ -1,5 +1,7 @@
 """Lanes made and deleted by REST."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pulsar
 import pytest
 
@@ -19,6 +21,13 @@ def test_a_lane_is_made_once_and_holds_what_it_is_sent_before_anybody_attaches(
     client.create_producer(lane).send(b"first")
     admin.create_lane(lane)
     assert bodies_in(client, lane, 1) == [b"first"]
+
+
+def test_many_who_make_the_same_lane_at_once_all_find_it_made(admin: PulsarAdmin, lane: str) -> None:
+    lanes = [f"{lane}-{number}" for number in range(10)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(admin.create_lane, (each for each in lanes for _ in range(8))))
+    assert [admin.subscriptions(each) for each in lanes] == [[SUBSCRIPTION]] * len(lanes)
 
 
 def test_a_subscription_made_late_gets_what_is_still_there(
