@@ -4,11 +4,16 @@ What is large is summed up in Spark (spark_jobs.backlog_facts); the report is ma
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dispatcher.errors import Malformed
 from dispatcher.forecast import Job, Shares, forecast
 from dispatcher.service_settings import pools_of
 from dispatcher.tier import MILLI, TIERS
@@ -28,9 +33,11 @@ from spark_jobs.backlog_report import (
     Waits,
     age_bands,
 )
-from spark_jobs.backlog_series import DIMENSIONS
+from spark_jobs.backlog_series import DIMENSIONS, snapshot_days
 from spark_jobs.backlog_waves import gaps_of, grown_of, heat_at, series_of
-from spark_jobs.failures import translated
+from spark_jobs.failures import JobFailed, translated
+from spark_jobs.journal_files import OUTCOMES
+from spark_jobs.journal_log import JournalLog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,9 +47,31 @@ TOTAL = "total"
 
 def report(spark: "SparkSession", options: ReportOptions, now_ms: int) -> Report:
     """Raises NotFound if there are no snapshots, and what spark_jobs.failures says of tables that cannot be read."""
-    with translated():
-        facts = collect(spark, options)
+    try:
+        with translated():
+            facts = collect(spark, options)
+    except JobFailed as error:
+        raise unreadable(options) or error from error
     return report_of(facts, options, now_ms)
+
+
+def unreadable(options: ReportOptions) -> Malformed | None:
+    """Which file of the tables is no Parquet file, if one is not: Spark's own words do not tell."""
+    for file in _files(options):
+        try:
+            pq.read_metadata(file)
+        except (OSError, pa.ArrowException) as error:
+            reason = str(error).partition(". ")[0].rstrip(".")
+            return Malformed(f"{file} cannot be read: {reason}.", "Restore it, or take it away and run it again.")
+    return None
+
+
+def _files(options: ReportOptions) -> Iterator[Path]:
+    for day in snapshot_days(options.tables, options.since_ms):
+        yield from sorted(day.glob("[!_]*.parquet"))
+    log = JournalLog(options.tables)
+    for file in log.read().table(OUTCOMES):
+        yield log.root / file.path
 
 
 def report_of(facts: Facts, options: ReportOptions, now_ms: int) -> Report:

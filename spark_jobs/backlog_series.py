@@ -38,15 +38,21 @@ class Times(NamedTuple):
     last_ms: int
 
 
-def snapshots(spark: "SparkSession", tables: Path, since_ms: int) -> "DataFrame":
-    """A row for each snapshot from then on: spark_jobs.snapshot_files.SCHEMA, and at_ms. Raises NotFound."""
-    from pyspark.sql import functions as f
-
+def snapshot_days(tables: Path, since_ms: int) -> list[Path]:
+    """Folders of the days from then on that hold snapshots. Raises NotFound if there are none."""
     folder, since = (tables / FOLDER).resolve(), datetime.fromtimestamp(since_ms / 1000, UTC)
     first = f"day={since:%Y-%m-%d}"
     days = sorted(day for day in folder.glob("day=*") if day.name >= first and any(day.glob("[!_]*.parquet")))
     if not days:
         raise NotFound(f"{folder} holds no snapshots since {since:%Y-%m-%d %H:%M} UTC.", HOW_TO_RECORD)
+    return days
+
+
+def snapshots(spark: "SparkSession", tables: Path, since_ms: int) -> "DataFrame":
+    """A row for each snapshot from then on: spark_jobs.snapshot_files.SCHEMA, and at_ms. Raises NotFound."""
+    from pyspark.sql import functions as f
+
+    days = snapshot_days(tables, since_ms)
     columns = ", ".join(f"{field.name} {_ddl(field.type)}" for field in SCHEMA)
     found = spark.read.schema(columns).parquet(*(f"file://{day}" for day in days))
     return found.where(f.col("at") >= f.timestamp_millis(f.lit(since_ms))).withColumn("at_ms", f.unix_millis("at"))

@@ -1,0 +1,140 @@
+"""`fairlane backlog`: snapshots of real servers, and the report on them."""
+
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.acceptance.conftest import CommandLine, Told
+from tests.integration.worker_crew import Crew, eventually
+from tests.unit.spark_jobs.backlog_rows import START, ms, snapshot, task, write
+
+SPARK_S = 240.0
+Report = Callable[..., Told]
+
+
+@pytest.fixture(autouse=True)
+def needs_spark() -> None:
+    from spark_jobs.requirements import Missing, require_spark
+    from tests.conftest import GIVEN
+
+    try:
+        require_spark(GIVEN)
+    except Missing as error:
+        if GIVEN.get("CI") == "true":
+            raise
+        pytest.skip(f"no Spark: {error}")
+
+
+def run(shell: CommandLine, *arguments: str) -> Told:
+    """A command that may take long, since it starts Spark."""
+    with shell.begin(*arguments) as process:
+        out, err = process.communicate(timeout=SPARK_S)
+    return Told(process.returncode, out, err)
+
+
+def since() -> str:
+    """Long enough for snapshots at START."""
+    from datetime import UTC, datetime
+
+    return f"{int((datetime.now(UTC) - START).total_seconds()) + 3_600}s"
+
+
+@pytest.mark.timeout(SPARK_S + 60)
+def test_snapshots_of_the_service_become_a_report(fairlane: CommandLine, workers: Crew) -> None:
+    assert fairlane("capacity", "set", "200").code == 0
+    targets = fairlane.file("targets.txt", "\n".join(f"target-{number}" for number in range(20_000)))
+    task_id = fairlane.data(
+        "task", "submit", "--app", "shop", "--tier", "high", "--channel", "log", "--body", "hi", "--targets", targets
+    )[0]["id"]
+    eventually(lambda: fairlane.data("task", "show", task_id)["targets"]["sent"] > 0, 60, "some is sent")
+    first = fairlane.data("backlog", "snapshot", "--once", "--tables", "tables")
+    assert (first["tasks"], first["workers"], first["brokers"]) == (1, 2, 1)
+    eventually(lambda: fairlane.data("task", "show", task_id)["targets"]["sent"] > 400, 60, "more is sent")
+    assert fairlane.data("backlog", "snapshot", "--once", "--tables", "tables")["queued"] < first["queued"]
+    told = run(fairlane, "backlog", "report", "--tables", "tables", "--capacity", "1000", "-o", "json")
+    assert told.code == 0, told
+    report = told.data
+    assert report["snapshots"] == 2
+    assert report["total"]["backlog"] == report["tiers"][0]["backlog"] > 0
+    assert report["tasks"][0]["task"] == task_id
+    assert report["tasks"][0]["service_rate"] > 0
+    assert report["tasks"][0]["held_back"]["share"] > 0.5
+    assert report["total"]["done_at_capacity_s"] == pytest.approx(report["total"]["backlog"] / 1_000)
+    assert fairlane("capacity", "set", "0").code == 0
+
+
+def test_a_series_ends_when_it_is_asked_to_and_nothing_is_lost(fairlane: CommandLine, workers: Crew) -> None:
+    files = fairlane.folder / "series" / "backlog"
+    process = fairlane.begin("backlog", "snapshot", "--every", "1s", "--tables", "series")
+    try:
+        eventually(lambda: any(spool.stat().st_size > 5_000 for spool in files.glob("_spool-*")), 60, "snapshots")
+        second = fairlane("backlog", "snapshot", "--every", "1s", "--tables", "series")
+        assert (second.code, "Another process writes snapshots" in second.err) == (5, True)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, err
+    assert not list(files.glob("_spool-*"))
+    assert len(list(files.glob("day=*/snapshots-*.parquet"))) >= 1
+
+
+@pytest.mark.timeout(SPARK_S + 60)
+def test_the_page_is_one_file(alone: CommandLine) -> None:
+    write(
+        alone.folder / "tables",
+        snapshot(0, task("a", 1_000, 0)),
+        snapshot(10, task("a", 1_000, 400, causes={"task_cap": 9_000})),
+    )
+    told = run(alone, "backlog", "report", "--tables", "tables", "--since", since(), "-o", "html")
+    assert told.code == 0, told
+    assert told.out.startswith("<!doctype html>")
+    assert "600 targets of 1 tasks" in told.out
+
+
+@pytest.mark.timeout(SPARK_S + 60)
+def test_a_file_that_cannot_be_read_is_named(alone: CommandLine) -> None:
+    folder = write(alone.folder / "tables", snapshot(0, task("a", 10, 0)))
+    bad = folder / "backlog" / "day=2026-03-04" / f"snapshots-{ms(60)}.parquet"
+    bad.write_text("no table")
+    told = run(alone, "backlog", "report", "--tables", "tables", "--since", since())
+    assert told.code == 1
+    assert f"{bad.name} cannot be read: " in told.err
+    assert "Restore it, or take it away" in told.err
+
+
+def test_without_snapshots_it_says_what_makes_them(alone: CommandLine) -> None:
+    told = alone("backlog", "report", "--tables", "tables")
+    assert told.code == 3
+    assert "holds no snapshots since" in told.err
+    assert "Run `fairlane backlog snapshot`" in told.err
+
+
+def test_without_java_it_says_how_to_get_it(alone: CommandLine) -> None:
+    told = alone("backlog", "report", env={"JAVA_HOME": "/nowhere"})
+    assert told.code == 1
+    assert told.err.startswith("fairlane: Spark needs Java, which was not found. Install Java 17")
+
+
+def test_without_the_packages_it_says_how_to_get_them(alone: CommandLine) -> None:
+    (alone.folder / "sitecustomize.py").write_text("import sys\nsys.modules['pyarrow'] = None\n")
+    for command in ("report", "snapshot"):
+        told = alone("backlog", command, env={"PYTHONPATH": str(alone.folder)})
+        assert (told.code, told.err) == (
+            1,
+            "fairlane: This needs pyarrow installed. Do: `pip install 'fairlane[spark]'`.\n",
+        )
+
+
+def test_bad_options_are_refused(alone: CommandLine) -> None:
+    assert alone("backlog", "snapshot", "--every", "10ms").code == 2
+    assert alone("backlog", "report", "--since", "yesterday").code == 2
+
+
+def test_servers_that_are_gone_are_told(alone: CommandLine) -> None:
+    gone = {"FAIRLANE_PULSAR_ADMIN_URL": "http://127.0.0.1:1", "FAIRLANE_REDIS_URL": "redis://127.0.0.1:1/0"}
+    told = alone("backlog", "snapshot", "--once", "--tables", "tables", env=gone)
+    assert told.code == 4
+    assert not (alone.folder / "tables").exists()
