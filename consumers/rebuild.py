@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from consumers.epoch_state import EpochState
 from consumers.folder import Held, OpenReader
 from dispatcher.clock import Clock
 from dispatcher.control import FORMAT as CONTROL_FORMAT
@@ -26,23 +27,6 @@ from dispatcher.ports import ControlLog
 
 _log = logging.getLogger(__name__)
 _NOT_HELD_S = 0.1
-
-
-class EpochState(Protocol):
-    """The epoch as stored. wait_ms: until the longest claim made before it has ended (0: it has)."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def ready(self) -> bool: ...
-    @property
-    def announced(self) -> bool: ...
-    @property
-    def marked(self) -> bool: ...
-    @property
-    def restoring(self) -> bool: ...
-    @property
-    def wait_ms(self) -> int: ...
 
 
 class Epochs(Protocol):

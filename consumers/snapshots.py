@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from backends.topic_reader import Record as Stored
+from consumers.epoch_state import EpochState
 from consumers.folder import Held
 from dispatcher.clock import Clock
 from dispatcher.control import FORMAT as CONTROL_FORMAT
@@ -59,15 +60,6 @@ class View(Protocol):
     def finish(self, who: str, cursors: Cursors | None) -> bool:
         """The restoring is over; the folds go on from these cursors, if there are any. False as above."""
         ...
-
-
-class EpochState(Protocol):
-    @property
-    def id(self) -> str: ...
-    @property
-    def ready(self) -> bool: ...
-    @property
-    def started_ms(self) -> int: ...
 
 
 class Writer(Protocol):

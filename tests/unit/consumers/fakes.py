@@ -113,6 +113,7 @@ class FakeEpoch:
     announced: bool = False
     marked: bool = False
     restoring: bool = False
+    started_ms: int = 0
 
 
 @dataclass

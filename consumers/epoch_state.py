@@ -1,0 +1,23 @@
+"""The epoch, as the jobs that are done for all see it."""
+
+from typing import Protocol
+
+
+class EpochState(Protocol):
+    """The epoch as stored. started_ms: Redis' time. wait_ms: until the longest claim made before it has ended (0: it
+    has)."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def started_ms(self) -> int: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def announced(self) -> bool: ...
+    @property
+    def marked(self) -> bool: ...
+    @property
+    def restoring(self) -> bool: ...
+    @property
+    def wait_ms(self) -> int: ...
