@@ -27,6 +27,11 @@ class Keys:
         return f"{self.prefix}:control"
 
     @property
+    def restated(self) -> str:
+        """When the records of long ago were last restated (wall ms)."""
+        return f"{self.prefix}:restated"
+
+    @property
     def tasks(self) -> str:
         """Sorted set of live tasks by created_ms."""
         return f"{self.prefix}:tasks"

@@ -33,6 +33,7 @@ from dispatcher.control import (
     EpochStarted,
     Finished,
     GlobalChange,
+    Restated,
     Sealed,
     TaskRecord,
     decode_control,
@@ -65,8 +66,9 @@ class Registry:
     def apply(self, position: str, record: ControlRecord) -> list[str]:
         """Applies a record of the control topic, stored there at `position`; one round trip.
 
-        Records may come in any order and any number of times: the view is the same in the end. Returns the task's id
-        if by now all its targets have an outcome and its end is not yet written (never while the view is not ready).
+        Records may come in any order and any number of times: the view is the same in the end. Of one that is restated,
+        the original is to be applied. Returns the task's id if by now all its targets have an outcome and its end is
+        not yet written (never while the view is not ready).
         """
         return self.apply_all([(position, record)])
 
@@ -308,7 +310,7 @@ Call = tuple[str, Sequence[Arg]]
 
 
 def _task_of(record: ControlRecord) -> str:
-    return "" if isinstance(record, GlobalChange | EpochStarted | EpochMark) else record.task
+    return "" if isinstance(record, GlobalChange | EpochStarted | EpochMark | Restated) else record.task
 
 
 def _call_of(position: str, record: ControlRecord) -> Call | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from backends.topic_reader import Record
 from consumers.folder import FoldSettings, Held, IdleWatch, OpenReader, run_while_held
-from dispatcher.control import ControlRecord, decode_control
+from dispatcher.control import ControlRecord, decode_control, original
 from dispatcher.outcome import EpochMark
 
 _log = logging.getLogger(__name__)
@@ -81,18 +81,18 @@ class ControlFolder:
 
     def _apply(self, records: Sequence[Record], epoch: str) -> bool:
         """Whether the epoch's mark is among them."""
-        decoded = [(record.position, known) for record in records if (known := _decode(record)) is not None]
+        decoded = [known for record in records if (known := _decode(record)) is not None]
         finished = self._view.apply_all([pair for pair in decoded if not isinstance(pair[1], EpochMark)])
         if finished:
             self._finished(list(finished))
         return any(isinstance(known, EpochMark) and known.epoch == epoch for _, known in decoded)
 
 
-def _decode(record: Record) -> ControlRecord | None:
-    """None for what this version cannot read: it is named in the log and passed over, or the fold would stand still."""
+def _decode(record: Record) -> tuple[str, ControlRecord] | None:
+    """With the place where it was said first. None for what this version cannot read: it is named in the log and passed
+    over, or the fold would stand still."""
     try:
-        decoded: ControlRecord = decode_control(record.body)
+        return original(record.position, decode_control(record.body))
     except msgspec.MsgspecError as error:
         _log.error("control record %s is not readable (%s); upgrade the workers", record.position, error)
         return None
-    return decoded

@@ -1,4 +1,5 @@
-"""What one worker does for all: ended claims, closing of cancelled and expired tasks, tombstones, lanes, pruning."""
+"""What one worker does for all: ended claims, closing of cancelled and expired tasks, tombstones, lanes, pruning, and
+restating what the control topic may soon forget."""
 
 import logging
 import threading
@@ -45,13 +46,13 @@ class Chores(Protocol):
 class HousekeepingSettings:
     """period_s: between two rounds. close_again_s: a task named in a CloseTask is not named in another before that.
     sweep_finished_s: between two looks for complete tasks without a tombstone; prune_s: between two prunings;
-    restate_s: between two announcements of the view."""
+    restate_s: between two looks whether records of long ago are to be restated."""
 
     period_s: float = 1.0
     close_again_s: float = 5.0
     sweep_finished_s: float = 5.0
     prune_s: float = 60.0
-    restate_s: float = 86_400.0
+    restate_s: float = 600.0
 
 
 class Housekeeper:

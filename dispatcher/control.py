@@ -109,6 +109,15 @@ class EpochStarted(msgspec.Struct, array_like=True, frozen=True, tag="b"):
     at_ms: int
 
 
+class Restated(msgspec.Struct, array_like=True, frozen=True, tag="r"):
+    """A record of long ago once more, before the topic forgets it. It counts as if it stood at `position`, where it
+    first did: so it changes nothing in a view that has it, and never undoes what was said after it. record: encoded."""
+
+    format: int
+    position: str
+    record: msgspec.Raw
+
+
 def encode_override(number: int, message: dict[str, Any]) -> str:
     """An edited message as the value of an `override`: "<number>:<json>". Numbers grow by one an edit; of two made at
     once the later one in the topic is in force, and takes the next number."""
@@ -127,9 +136,16 @@ def override_message(value: str | bytes) -> bytes:
     return msgspec.msgpack.encode(msgspec.json.decode(text.partition(b":")[2]))
 
 
-ControlRecord = TaskRecord | Checkpoint | Sealed | ControlChange | GlobalChange | Finished | EpochStarted | EpochMark
+ControlRecord = (
+    TaskRecord | Checkpoint | Sealed | ControlChange | GlobalChange | Finished | EpochStarted | EpochMark | Restated
+)
 
 encode_control = msgspec.msgpack.Encoder().encode
 """ControlRecord -> bytes."""
 decode_control = msgspec.msgpack.Decoder(ControlRecord).decode
 """bytes -> ControlRecord."""
+
+
+def original(position: str, record: ControlRecord) -> tuple[str, ControlRecord]:
+    """What a record found at `position` says, and where it was said first. Raises MsgspecError."""
+    return (record.position, decode_control(record.record)) if isinstance(record, Restated) else (position, record)

@@ -71,7 +71,7 @@ class Controls(Protocol):
 
 class KnownTasks:
     """The fold of the control topic into what is known. Records come in topic order; those that stand in what it was
-    filled with already may come again."""
+    filled with already may come again, and what is restated stood there before."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, KnownTask] = {}

@@ -15,6 +15,7 @@ from dispatcher.control import (
     Sealed,
     TaskRecord,
     decode_control,
+    original,
     override_number,
 )
 from dispatcher.view import ENDED_STATES, Admission
@@ -45,6 +46,8 @@ class Readiness(Protocol):
 
 
 class Stored(Protocol):
+    @property
+    def position(self) -> str: ...
     @property
     def body(self) -> bytes: ...
 
@@ -90,10 +93,14 @@ class KnownSubmissions:
 
     def _read_back(self, task: str) -> SubmissionRow | None:
         row: SubmissionRow | None = None
+        read = set[str]()
         with closing(self._control()) as reader:
             while not reader.at_end():
                 for stored in reader.read(_BATCH, _READ_S):
-                    row = _told(row, task, decode_control(stored.body))
+                    position, record = original(stored.position, decode_control(stored.body))
+                    if getattr(record, "task", None) == task and position not in read:
+                        read.add(position)
+                        row = _told(row, record)
         return row
 
 
@@ -114,11 +121,9 @@ def _submission(row: SubmissionRow) -> Submission:
     return found
 
 
-def _told(row: SubmissionRow | None, task: str, record: ControlRecord) -> SubmissionRow | None:
-    """What is known after one more record, in the topic's order: of records and seals of a task the first counts, of
-    checkpoints the furthest."""
-    if getattr(record, "task", None) != task:
-        return row
+def _told(row: SubmissionRow | None, record: ControlRecord) -> SubmissionRow | None:
+    """What is known of a task after one more record of it, in the topic's order: of records and seals the first counts,
+    of checkpoints the furthest."""
     if row is None:
         if not isinstance(record, TaskRecord):
             return None

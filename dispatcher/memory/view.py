@@ -15,6 +15,7 @@ from dispatcher.control import (
     EpochStarted,
     Finished,
     GlobalChange,
+    Restated,
     Sealed,
     TaskRecord,
 )
@@ -297,7 +298,7 @@ class MemoryView:
                 self.finish(record.task, record.state)
             case EpochMark():
                 self.mark_read("control", record.epoch)
-            case EpochStarted():
+            case EpochStarted() | Restated():  # logs in memory forget nothing
                 pass
         task = getattr(record, "task", "")
         return [task] if task and self.tasks[task].complete else []

@@ -13,6 +13,7 @@ from backends.redis_client import Observe
 from backends.redis_view import RedisView, open_view
 from backends.registry import Registry
 from backends.settings import PulsarSettings, RedisSettings
+from backends.view_records import ViewRecords
 from backends.workers import Workers
 from dispatcher.topics import Topics
 from quotas.fold import RedisFold
@@ -26,6 +27,7 @@ class RedisSide:
 
     view: RedisView
     registry: Registry
+    records: ViewRecords
     epochs: Epochs
     elections: Elections
     workers: Workers
@@ -56,6 +58,7 @@ def open_redis(settings: RedisSettings, topics: Topics, claim_max_ms: int, obser
     return RedisSide(
         view=view,
         registry=Registry(view),
+        records=ViewRecords(view),
         epochs=Epochs(view),
         elections=Elections(view),
         workers=Workers(view),

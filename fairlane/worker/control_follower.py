@@ -35,13 +35,21 @@ class Reader(Protocol):
 
 class ControlFollower:
     """Implements dispatcher.known_tasks.Controls. One thread; begins with what the registry holds and the cursor up to
-    which that is folded, and reads on from there without it."""
+    which that is folded, and reads on from there without it. It waits for a view that is complete: then nothing that is
+    restated behind the cursor is news."""
 
     def __init__(
-        self, view: View, settings: Callable[[], Mapping[str, str]], open_reader: OpenReader, clock: Clock
+        self,
+        view: View,
+        complete: Callable[[], bool],
+        settings: Callable[[], Mapping[str, str]],
+        open_reader: OpenReader,
+        clock: Clock,
     ) -> None:
-        """settings: those of the service that the view holds, by field. Raises Unreachable."""
+        """complete: whether the view is; settings: those of the service that it holds, by field. Both raise
+        Unreachable."""
         self._view = view
+        self._complete = complete
         self._settings = settings
         self._open_reader = open_reader
         self._clock = clock
@@ -70,18 +78,26 @@ class ControlFollower:
         while not stop.is_set():
             try:
                 reader = reader or self._begin()
-                self._read(reader)
+                if reader is None:
+                    stop.wait(_PAUSE_S)
+                else:
+                    self._read(reader)
             except Unreachable as error:
                 _log.debug("following the control topic waits: %s", error)
                 stop.wait(_PAUSE_S)
         if reader is not None:
             reader.close()
 
-    def _begin(self) -> Reader:
-        """The cursor first: what is folded after it was read is read again, which changes nothing."""
+    def _begin(self) -> Reader | None:
+        """The cursor first: what is folded after it was read is read again, which changes nothing. None: the view is
+        not complete, or was emptied meanwhile."""
+        if not self._complete():
+            return None
         cursor = self._view.control_cursor()
         tasks = {task.id: known_task(task) for task in self._view.live()}
         self._known.fill(tasks, self._settings())
+        if not self._complete():
+            return None
         reader: Reader = self._open_reader(cursor)  # type: ignore[assignment]  # a TopicReader, which can do more
         return reader
 

@@ -11,6 +11,7 @@ from consumers.folder import FoldSettings, OutcomeFolder
 from consumers.housekeeping import Housekeeper
 from consumers.lane_cleanup import LaneCleaner
 from consumers.rebuild import Rebuilder, RebuildSettings
+from consumers.restating import Restater
 from consumers.seats import Seats
 from consumers.side_lanes import SideLaneCleaner
 from consumers.snapshots import Restorer, SnapshotSettings, Snapshotter
@@ -113,7 +114,10 @@ class SharedJobs:
             self.finisher.take,
             cleaner,
             SideLaneCleaner(pulsar.admin, redis.registry, redis.complete, topics.shared_namespace, clock),
-            self._rebuilder.restate,
+            self._restater(redis, pulsar, clock).round,
             self._held(HOUSEKEEPING),
             clock,
         )
+
+    def _restater(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> Restater:
+        return Restater(redis.records, pulsar.control, redis.epochs.epoch, self._rebuilder.restate, clock)

@@ -95,7 +95,9 @@ class Worker:
         )
         self._leases = LeaseThread(self._redis.ledger)
         redis, control = self._redis, self._pulsar.control
-        self._controls = ControlFollower(redis.registry, redis.setting_fields, control.reader, self._clock)
+        self._controls = ControlFollower(
+            redis.registry, redis.complete, redis.setting_fields, control.reader, self._clock
+        )
         self._engine = Engine(
             EngineSettings(
                 worker=self.id,

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from msgspec import Raw
+
 from consumers.control_folder import ControlFolder
 from consumers.folder import FoldSettings
-from dispatcher.control import ControlChange, ControlRecord
+from dispatcher.control import ControlChange, ControlRecord, Restated, encode_control
 from dispatcher.outcome import EpochMark
 from tests.unit.consumers.fakes import ControlTopic, eventually, position, running
 
@@ -21,12 +23,14 @@ class View:
         self.applied = 0
         self.flush_at = -1
         self.marked = False
+        self.positions: list[str] = []
 
     def control_cursor(self) -> str | None:
         return self.cursor
 
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> Sequence[str]:
-        for _, record in records:
+        for at, record in records:
+            self.positions.append(at)
             if isinstance(record, ControlChange):
                 self.fields[record.task] = record.value
                 self.applied += 1
@@ -99,6 +103,16 @@ def test_what_cannot_be_read_is_passed_over() -> None:
     with running(folder(view, topic).run):
         eventually(lambda: view.cursor == position(2))
     assert sorted(view.fields) == ["t0", "t1"]
+
+
+def test_what_is_restated_is_applied_as_if_it_stood_where_it_first_did() -> None:
+    view, topic = View(), ControlTopic()
+    topic.append(Restated(1, "of-old", Raw(encode_control(ControlChange(1, "t0", "weight", "7", 0)))))
+    topic.append(Restated(1, "of-a-later-version", Raw(b"\x91\xa7unknown")))
+    with running(folder(view, topic).run):
+        eventually(lambda: view.cursor == position(1))
+    assert view.fields == {"t0": "7"}
+    assert view.positions == ["of-old"]
 
 
 def test_the_mark_of_another_epoch_does_not_count() -> None:

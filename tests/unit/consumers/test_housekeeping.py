@@ -293,11 +293,11 @@ def test_the_outage_of_one_part_stops_no_other_chore() -> None:
     assert len(house.records(1)) == 1
 
 
-def test_the_view_is_announced_once_a_day() -> None:
+def test_whether_records_are_to_be_restated_is_looked_at_every_ten_minutes() -> None:
     house = House()
     for _ in range(4):
         house.keeper.round()
-        house.cleanup.clock.advance(30_000)
+        house.cleanup.clock.advance(300)
     assert len(house.restated) == 2
 
 

@@ -4,9 +4,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from msgspec import Raw
+
 from backends.task_rows import SubmissionRow
 from dispatcher.clock import VirtualClock
-from dispatcher.control import ControlChange, ControlRecord, Finished, TaskRecord, decode_control, encode_control
+from dispatcher.control import (
+    ControlChange,
+    ControlRecord,
+    Finished,
+    Restated,
+    TaskRecord,
+    decode_control,
+    encode_control,
+)
 from dispatcher.envelope import Envelope, decode_envelope
 from dispatcher.errors import Unreachable
 from dispatcher.topics import Topics
@@ -25,6 +35,7 @@ class Died(Exception):
 
 @dataclass
 class Stored:
+    position: str
     body: bytes
 
 
@@ -67,8 +78,17 @@ class World:
     def cancel(self, task: str) -> None:
         self.log.append(encode_control(ControlChange(1, task, "cancelled", "1", 0)))
 
+    def restated(self) -> list[bytes]:
+        """All that the control topic has, as it is restated."""
+        return [encode_control(Restated(1, place(number), Raw(body))) for number, body in enumerate(self.log)]
+
     def finish(self, task: str, state: str = "completed") -> None:
         self.log.append(encode_control(Finished(1, task, state, [0] * 5, 0)))
+
+
+def place(number: int) -> str:
+    """Of a record in the control topic."""
+    return f"{number:020d}"
 
 
 class Control:
@@ -78,7 +98,7 @@ class Control:
     def append(self, record: ControlRecord) -> str:
         self._world.step(f"append {type(record).__name__}")
         self._world.log.append(encode_control(record))
-        return f"{len(self._world.log):020d}"
+        return place(len(self._world.log) - 1)
 
     def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
         return [self.append(record) for record in records]
@@ -121,7 +141,7 @@ class Never:
 
 class Reader:
     def __init__(self, world: World) -> None:
-        self._left = [Stored(body) for body in world.log]
+        self._left = [Stored(place(number), body) for number, body in enumerate(world.log)]
 
     def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]:
         taken, self._left = self._left[:max_records], self._left[max_records:]

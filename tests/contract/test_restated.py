@@ -1,0 +1,199 @@
+"""What is restated in the control topic changes nothing where it is known, and brings it back where it is not."""
+
+import itertools
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.redis_view import RedisView
+from backends.registry import Registry
+from backends.view_records import ViewRecords
+from dispatcher.control import (
+    FORMAT,
+    Checkpoint,
+    ControlChange,
+    ControlRecord,
+    Finished,
+    GlobalChange,
+    Restated,
+    decode_control,
+    encode_control,
+    encode_override,
+    original,
+    override_message,
+)
+from tests.contract.registry_records import change, position, sealed, task_record
+
+DAY_MS = 86_400_000
+TASKS = ["t1", "t2"]
+ACCEPTED: list[ControlRecord] = [task_record("t1", cap=40), task_record("t2", shared=True)]
+
+
+def pause(task: str, on: str, at_ms: int) -> ControlChange:
+    return ControlChange(FORMAT, task, "paused", on, at_ms)
+
+
+numbers = st.integers(1, 99)
+tasks = st.sampled_from(TASKS)
+changes: st.SearchStrategy[ControlRecord] = st.one_of(
+    st.builds(lambda to: GlobalChange(FORMAT, "capacity", str(to), 0), numbers),
+    st.builds(lambda to: GlobalChange(FORMAT, "cap:channel:null", f"{to}:5", 0), numbers),
+    st.builds(lambda on, at: GlobalChange(FORMAT, "channel_paused:null", on, at), st.sampled_from("01"), numbers),
+    st.builds(lambda task, to: change(task, "weight", str(to)), tasks, numbers),
+    st.builds(lambda task, to: change(task, "cap", f"{to}:3"), tasks, numbers),
+    st.builds(lambda task, to: change(task, "tier", to), tasks, st.sampled_from(["high", "low"])),
+    st.builds(pause, tasks, st.sampled_from("01"), numbers),
+    st.builds(lambda task: change(task, "cancelled", "1"), tasks),
+    st.builds(lambda to: change("t2", "lane", f"persistent://fairlane/tasks-01/{to}"), numbers),
+    st.builds(lambda task, to: change(task, "override", encode_override(1, {"n": to})), tasks, numbers),
+    st.builds(lambda task, at: Checkpoint(FORMAT, task, "0", at, at * 10, at, at * 11, "d"), tasks, numbers),
+    st.builds(lambda task, at: Checkpoint(FORMAT, task, "b", at, at * 10, at, at * 11, "e"), tasks, numbers),
+    st.builds(lambda task, at: sealed(task, at * 100, ("0", "b")), tasks, numbers),
+    st.builds(lambda at: Finished(FORMAT, "t2", "completed", [at, 0, 0, 0, 0], at), numbers),
+)  # fmt: skip
+logs = st.lists(changes, max_size=12)
+
+LAWS = settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+def placed(log: Sequence[ControlRecord], first: int = 0) -> list[tuple[str, ControlRecord]]:
+    return [(position(number), record) for number, record in enumerate(log, first)]
+
+
+def as_read(restated: Sequence[Restated]) -> list[tuple[str, ControlRecord]]:
+    """As the fold takes them out of the topic, where they stand behind everything."""
+    return [original(position(999), decode_control(encode_control(record))) for record in restated]
+
+
+def restated_of(view: RedisView) -> list[Restated]:
+    records = ViewRecords(view)
+    return [*records.settings(), *records.of_tasks(TASKS)]
+
+
+def contents(view: RedisView) -> dict[bytes, object]:
+    """Every key but the feed, whose entries have times; the version counts them."""
+    client = view.client
+    readers = {
+        b"hash": client.hgetall,
+        b"set": client.smembers,
+        b"string": client.get,
+        b"zset": lambda key: client.zrange(key, 0, -1, withscores=True),
+    }
+    keys = sorted(client.scan_iter(f"{view.keys.prefix}:*"))
+    return {key: readers[client.type(key)](key) for key in keys if key != view.keys.feed.encode()}
+
+
+def shown(registry: Registry) -> object:
+    """Settings, and all that is said of the tasks but how often their messages were edited."""
+    known = registry.tasks_by_id(TASKS)
+    live = [
+        task._replace(override=override_message(task.override) if task.override else b"")
+        for task in registry.live_by_id(TASKS)
+    ]
+    rows = [registry.submission(task) for task in TASKS]
+    sealed_by = [(row.state, row.seal, row.shares_lane) for row in rows if row]
+    points = [registry.checkpoint(task, writer) for task in TASKS for writer in ("0", "b")]
+    return registry.globals(), registry.channel_pauses("null")[-1:], known, live, sealed_by, points
+
+
+@LAWS
+@given(before=logs, meanwhile=logs)
+def test_restated_records_change_nothing_whatever_is_changed_meanwhile(
+    registry: Registry, view: RedisView, before: list[ControlRecord], meanwhile: list[ControlRecord]
+) -> None:
+    log = placed([*ACCEPTED, *before, *meanwhile])
+    read_at = len(ACCEPTED) + len(before)
+    view.wipe()
+    registry.apply_all(log[:read_at])
+    restated = as_read(restated_of(view))
+    registry.apply_all(restated)
+    registry.apply_all(log[read_at:])
+    wanted = contents(view)
+    registry.apply_all(restated)
+    assert contents(view) == wanted
+
+    view.wipe()
+    registry.apply_all(log)
+    assert contents(view) == wanted
+
+
+@LAWS
+@given(forgotten=logs, kept=logs, meanwhile=logs, chance=st.randoms(use_true_random=False))
+def test_a_topic_that_forgot_the_beginning_still_makes_the_view(
+    registry: Registry,
+    view: RedisView,
+    forgotten: list[ControlRecord],
+    kept: list[ControlRecord],
+    meanwhile: list[ControlRecord],
+    chance: random.Random,
+) -> None:
+    log = placed([*ACCEPTED, *forgotten, *kept, *meanwhile])
+    first_kept, read_at = len(ACCEPTED) + len(forgotten), len(ACCEPTED) + len(forgotten) + len(kept)
+    view.wipe()
+    registry.apply_all(log[:read_at])
+    restated = as_read(restated_of(view))
+    registry.apply_all(log[read_at:])
+    wanted = shown(registry)
+
+    view.wipe()
+    left = [*log[first_kept:], *restated]
+    chance.shuffle(left)
+    registry.apply_all(left)
+    assert shown(registry) == wanted
+
+
+def test_what_is_restated_late_never_undoes_what_was_restated_since(registry: Registry, view: RedisView) -> None:
+    """The change itself, which stood between the two, is forgotten."""
+    registry.apply_all(placed([*ACCEPTED, GlobalChange(FORMAT, "capacity", "100", 0)]))
+    late = as_read(restated_of(view))
+    registry.apply_all(placed([GlobalChange(FORMAT, "capacity", "200", 0), pause("t1", "1", 5)], first=7))
+    since = as_read(restated_of(view))
+    for order in itertools.permutations([late, since]):
+        view.wipe()
+        registry.apply_all(list(itertools.chain.from_iterable(order)))
+        assert registry.globals().capacity == 200
+        assert [task.state for task in registry.live_by_id(["t1"])] == ["paused"]
+
+
+def test_a_task_whose_end_is_restated_behind_it_has_ended(registry: Registry, view: RedisView) -> None:
+    """It ended while it was read and written; the topic has forgotten its end, but not that it was restated."""
+    registry.apply_all(placed(ACCEPTED))
+    first = as_read(restated_of(view))
+    registry.apply(position(5), Finished(FORMAT, "t1", "completed", [7, 0, 0, 0, 0], 77))
+    second = as_read(restated_of(view))
+    for order in itertools.permutations([first, second]):
+        view.wipe()
+        registry.apply_all(list(itertools.chain.from_iterable(order)))
+        (ended, _) = registry.tasks_by_id(TASKS)
+        assert (ended.state, ended.finished_ms, ended.targets.sent) == ("completed", 77, 7)
+        assert [task.id for task in registry.live()] == ["t2"]
+
+
+@pytest.fixture
+def old_and_new(registry: Registry, view: RedisView) -> ViewRecords:
+    """Accepted on day 0, 1 or 9; ended on day 10, on day 3, or not."""
+    lives = {"old": (0, None), "new": (9, None), "old-ended": (0, 10), "new-ended": (10, 10), "long-ended": (1, 3)}
+    for task, (accepted, ended) in lives.items():
+        registry.apply(position(1), task_record(task, created_ms=accepted * DAY_MS))
+        if ended is not None:
+            registry.apply(position(2), Finished(FORMAT, task, "completed", [0] * 5, ended * DAY_MS))
+    return ViewRecords(view)
+
+
+def test_tasks_that_live_long_are_restated_and_their_ends(old_and_new: ViewRecords) -> None:
+    found = old_and_new.tasks(accepted_before_ms=8 * DAY_MS, ended_since_ms=9 * DAY_MS, lived_ms=DAY_MS)
+    assert sorted(found) == ["old", "old-ended"]
+    assert old_and_new.of_tasks(["nobody-knows"]) == []
+
+
+def test_when_it_was_done_is_remembered_for_days(view: RedisView) -> None:
+    records = ViewRecords(view)
+    assert records.last_ms() == 0
+    records.restated(123)
+    assert records.last_ms() == 123
+    assert DAY_MS < view.client.pttl(view.keys.restated) < 14 * DAY_MS

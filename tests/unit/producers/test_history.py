@@ -1,0 +1,44 @@
+"""While the view is being made, what is known of a submission is read from the control topic."""
+
+import pytest
+
+from dispatcher.control import ControlChange, encode_control, encode_override
+from dispatcher.errors import TaskEnded
+from dispatcher.task import PushTask
+from producers.submit import Watchers, submit
+from tests.unit.producers.world import World
+
+TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
+AUDIENCE = ["a", "b", "c"]
+
+
+def submitted() -> World:
+    world = World()
+    submit(world.services(), TASK, AUDIENCE, Watchers())
+    world.steps.clear()
+    return world
+
+
+@pytest.mark.parametrize("forgets", [True, False], ids=["restated-only", "restated-too"])
+def test_what_is_restated_is_known(forgets: bool) -> None:
+    world = submitted()
+    world.log = world.restated() if forgets else [*world.log, *world.restated()]
+    assert submit(world.services(), TASK, AUDIENCE, Watchers()).accepted == 3
+    assert world.steps == []
+
+
+def test_a_cancel_is_known_where_it_is_restated() -> None:
+    world = submitted()
+    world.cancel("t")
+    world.log = world.restated()[:-2] + world.restated()[-1:]  # its seal was never stored
+    with pytest.raises(TaskEnded, match="cancelled"):
+        submit(world.services(), TASK, AUDIENCE, Watchers())
+
+
+def test_an_edit_that_is_restated_is_no_further_edit() -> None:
+    world = submitted()
+    world.log.append(encode_control(ControlChange(1, "t", "override", encode_override(1, {"body": "x"}), 0)))
+    world.log += world.restated()
+    known = world.services().registry.submission("t")
+    assert known is not None
+    assert known.edits == 1
