@@ -6,9 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dispatcher.control import Checkpoint
 from dispatcher.lease import Status
-from dispatcher.outcome import RETRY, CloseTask, Mixed, Outcome, Outcomes, Run, encode_record
+from dispatcher.outcome import RETRY, CloseTask, Outcome, Outcomes, encode_record
 from dispatcher.ports import FoldResult
+from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import (
     COUNTS,
     World,
@@ -23,18 +25,6 @@ from tests.contract.ledger_worlds import (
     statuses,
     task_record,
 )
-
-codes = st.sampled_from([0, 1, 2, RETRY])
-SIZE = 3
-
-
-@st.composite
-def parts(draw: st.DrawFn) -> Run | Mixed:
-    first, attempt = draw(st.integers(0, 11)), draw(st.integers(0, 2))
-    if draw(st.booleans()):
-        return run(first, draw(st.integers(1, 12 - first)), draw(codes), size=SIZE, attempt=attempt)
-    places = sorted(draw(st.sets(st.integers(0, SIZE - 1), min_size=1)))
-    return mixed(first, [draw(codes) for _ in places], attempt=attempt, size=SIZE, positions=places)
 
 
 def truth(records: list[Outcomes]) -> dict[str, int]:

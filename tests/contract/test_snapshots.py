@@ -12,6 +12,7 @@ from dispatcher.control import MAIN_WRITER, Checkpoint, ControlChange
 from dispatcher.outcome import RETRY, CloseTask, EpochMark, Outcome, OutcomeRecord, encode_record
 from dispatcher.snapshot import Chunk, Cursors, OpenPart, Packer, Part, TaskPart, parts_of
 from quotas.snapshots import RedisSnapshots
+from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import (
     RedisWorld,
     Worlds,
@@ -27,7 +28,6 @@ from tests.contract.ledger_worlds import (
     statuses,
     task_record,
 )
-from tests.contract.test_fold_counts import SIZE, parts
 
 PLACE = "{:020d}".format
 
