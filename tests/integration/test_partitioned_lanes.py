@@ -1,5 +1,6 @@
 """Lanes whose topic has partitions: made, filled, drained, moved to, delivered from and cleared away."""
 
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -10,12 +11,16 @@ from backends.lane_publisher import LanePublisher
 from backends.pulsar_admin import PulsarAdmin
 from backends.system_clock import SystemClock
 from backends.topic_reader import TopicReader
-from dispatcher.envelope import decode_envelope
+from dispatcher.envelope import decode_envelope, encode_envelope
 from dispatcher.lease import LaneKind
 from dispatcher.ports import LaneInfo
 from dispatcher.topics import SUBSCRIPTION, Topics, topics_of_lane
 from fairlane import PushClient, PushTask, Settings
+from producers.lanes import open_producers
+from producers.router import Router, RouterSettings
 from producers.settings import ProducerOptions
+from producers.spill import Spill
+from producers.tuning import ProducerSettings
 from tests.integration.lane_helpers import Dock, envelope, publish_envelopes
 from tests.integration.pulsar_helpers import Answers, eventually
 from tests.integration.worker_crew import audience, crew
@@ -79,6 +84,15 @@ def test_a_lane_goes_with_its_partitions_once_nobody_is_attached(
     assert not [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
 
 
+def test_what_a_crash_left_of_a_lane_is_listed_and_deleted(admin: PulsarAdmin, names: Topics, wide: str) -> None:
+    for topic in topics_of_lane(wide, PARTITIONS):
+        assert admin.delete_topic(topic)
+    listed = [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
+    assert listed == [wide]
+    assert admin.delete_topic(wide)
+    assert not [topic for namespace in names.task_namespaces() for topic in admin.list_topics(namespace)]
+
+
 # ---------------------------------------------------------------- drained
 def test_all_partitions_are_drained_and_acknowledged(client: pulsar.Client, admin: PulsarAdmin, wide: str) -> None:
     for number, topic in enumerate(topics_of_lane(wide, PARTITIONS)):
@@ -126,6 +140,26 @@ def test_what_is_moved_to_a_lane_goes_to_one_of_its_partitions(
     assert done.wait(1) == [None]
     assert publisher.stop(10)
     assert sorted(map(len, held_by(client, wide))) == [0, 0, 5]
+
+
+# ---------------------------------------------------------------- the router
+def test_what_pulsar_cannot_follow_is_spilled_and_published_later(
+    client: pulsar.Client, wide: str, tmp_path: Path
+) -> None:
+    made = ProducerSettings(PARTITIONS, 40, 40 * PARTITIONS, 40_000 * PARTITIONS, 10, 20_000, 5)
+    producers = open_producers(client, topics_of_lane(wide, PARTITIONS), made)
+    spill = Spill(tmp_path, 100_000_000)
+    router = Router(producers, made, RouterSettings("spill"), time.monotonic, spill)
+    spilled = 0
+    for start in range(0, 20_000, 500):
+        router.send_many([encode_envelope(envelope(number)) for number in range(start, start + 500)])
+        spilled = max(spilled, spill.messages)
+        assert router.in_flight.messages <= 40 * PARTITIONS
+    assert spilled > 0
+    router.flush()
+    assert router.confirmed() == 20_000
+    router.close()
+    assert sorted(sequence for held in held_by(client, wide) for sequence in held) == list(range(20_000))
 
 
 # ---------------------------------------------------------------- submitted
