@@ -22,7 +22,7 @@ class Waiting:
         """Every lane once, and lanes that wait no more: the next to be announced first."""
         self._queued: set[str] = set()
         self._new = 0
-        self._due_s = 0.0
+        self._taken_s = self._due_s = 0.0
 
     @property
     def good_for_ms(self) -> int:
@@ -36,7 +36,16 @@ class Waiting:
         new = [name for name in self._lanes if name not in self._queued]
         self._queued.update(new)
         self._queue.extendleft(reversed(new))
-        self._new += len(new)
+        self._new = min(self._new + len(new), len(self._lanes))
+        if new:
+            self._due_s = min(self._due_s, self._taken_s + SLICE_EVERY_S)
+        if len(self._queue) > 2 * len(self._lanes) + SLICE:
+            self._forget_others()
+
+    def _forget_others(self) -> None:
+        """Where capacity is plenty no slice is taken for days, and tasks come and go."""
+        self._queue = deque(name for name in self._queue if name in self._lanes)
+        self._queued = set(self._queue)
 
     def due_s(self) -> float | None:
         """When the next slice is due; None: there is nothing to announce."""
@@ -57,7 +66,7 @@ class Waiting:
             self._queue.append(name)
             asks.append(LaneAsk(lane.name, LaneKind.OWN, "", lane.targets, [], True))
         self._new = max(0, self._new - SLICE)
-        self._due_s = now_s + self._pause_s()
+        self._taken_s, self._due_s = now_s, now_s + self._pause_s()
         return asks
 
     def _pause_s(self) -> float:
