@@ -66,13 +66,13 @@ class Rotation:
 
     # ------------------------------------------------------------- what there is
     def put(self, name: str, need: Need, tier: Tier, weight: int, chunk: int) -> None:
-        """A lane that may be attached, or that has changed. One that was idle starts at its tier's present time: it
-        neither waits for the others nor is owed for the past."""
+        """A lane that may be attached, or that has changed. One that was idle, or in another tier, starts at its tier's
+        present time: it neither waits for the others nor is owed for the past."""
         lane = self._all.get(name)
         if lane is None:
             lane = self._all[name] = Candidate(name)
-        elif lane.need == need:
-            lane.tier, lane.weight, lane.chunk = tier, max(1, weight), chunk
+        elif lane.need == need and lane.tier == tier:
+            lane.weight, lane.chunk = max(1, weight), chunk
             return
         else:
             self._by_need[lane.need].pop(name, None)

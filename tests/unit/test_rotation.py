@@ -116,6 +116,22 @@ def test_a_late_lane_does_not_make_up_for_the_past() -> None:
     assert max(served.values()) - min(served.values()) <= 400
 
 
+def test_a_lane_in_another_tier_does_not_wait_for_what_it_was_sent_before() -> None:
+    turns = rotation(max_lanes=4, hold_s=0.0)
+    put(turns, named("high", 6))
+    put(turns, named("low", 6), tier=Tier.LOW)
+    turns.served("low0", 1_000_000)
+    turns.choose(0.0, rotate=True)
+    put(turns, ["low0"])
+    served = dict.fromkeys([*named("high", 6), "low0"], 0)
+    for second in range(1, 60):
+        turns.choose(float(second), rotate=True)
+        for name in served.keys() & turns.chosen.keys():
+            turns.served(name, 100)
+            served[name] += 100
+    assert max(served.values()) - min(served.values()) <= 400
+
+
 @pytest.mark.parametrize("places", [100, 250])
 def test_a_thousand_lanes_take_turns_fairly_within_a_minute(places: int) -> None:
     """2,000 targets a second, chunks of 20, drawn by the lanes that are furthest behind of those attached."""
