@@ -97,12 +97,14 @@ class WorkingSet:
             del self.lanes[lane.name]
             if lane.reopen is not None:
                 self._attach(lane.reopen)
+            self._stats.lanes = len(self.lanes)
 
     def detach_all(self) -> None:
         """At once, whatever is under way: others will be given what is not acked."""
         for name in self.lanes:
             self._port.detach(name)
         self.lanes.clear()
+        self._stats.lanes = 0
 
     def _attach(self, info: LaneInfo) -> None:
         lane = self.lanes[info.name] = LaneBuffer(info)

@@ -244,7 +244,8 @@ class Leases:
             return
         self._not_ready_s = 0.0
         use_by_s = self._first_asked_s + request.lease_ms / 1000
-        for lane, ask, answer in zip(asked, request.lanes, event.answer.lanes, strict=False):
+        held = len(asked)  # those that only wait come behind them
+        for lane, ask, answer in zip(asked, request.lanes[:held], event.answer.lanes[:held], strict=True):
             if ask.wants:
                 _Reading(lane, request.claim, use_by_s, now_s, self).apply(answer)
 

@@ -170,6 +170,7 @@ def test_a_lane_is_let_go_of_when_what_is_under_way_is_settled() -> None:
     worker.courier.answer()
     world.run(within_s=0.5)
     assert lane not in worker.lanes.attached
+    assert worker.engine.stats.lanes == len(worker.lanes.attached)
     assert len(world.provider_calls) == 50
     assert len(world.broker.open(lane)) == 450
     assert world.view.claims == {}, "what was granted and not sent is given back"
