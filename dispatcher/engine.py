@@ -85,10 +85,6 @@ class Engine:
         self._handle(event)
         return self.advance()
 
-    def tick(self) -> float:
-        """Looks at the clock and does what is due."""
-        return self.advance()
-
     # ------------------------------------------------------------- events
     def _receive(self, wait_s: float) -> None:
         inbox = self._inbox
@@ -117,8 +113,6 @@ class Engine:
                     self._sending.retune(self._working.change(event.lanes))
             case Drain():
                 self._start_drain(event)
-            case _:
-                pass
 
     # ------------------------------------------------------------- what is now possible
     def advance(self) -> float:

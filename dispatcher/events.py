@@ -54,11 +54,7 @@ class Drain(msgspec.Struct, frozen=True):
     within_s: float
 
 
-class Tick(msgspec.Struct, frozen=True):
-    """Look at the clock. The engine keeps its own timers; this only wakes it."""
-
-
-Event = LaneReady | LeaseAnswered | BatchSent | Stored | LanesChanged | Drain | Tick
+Event = LaneReady | LeaseAnswered | BatchSent | Stored | LanesChanged | Drain
 
 
 class Inbox(Protocol):

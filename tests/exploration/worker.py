@@ -305,9 +305,9 @@ class LiveWorker:
         self.ports.request = None
         self.fixed = False
         self.clock.advance(UNANSWERED_S)
-        self.engine.tick()
+        self.engine.advance()
         self.clock.advance(GRACE_S)
-        self.engine.tick()
+        self.engine.advance()
 
     def _tick(self) -> None:
-        self.engine.tick()
+        self.engine.advance()

@@ -102,7 +102,7 @@ class Worker:
         if not self.alive or self.engine.drained:
             return 1.0
         try:
-            wait_s = self.engine.tick()
+            wait_s = self.engine.advance()
             while not self.inbox.empty():
                 wait_s = self.engine.step(self.inbox.get())
         except Crash:
