@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from dispatcher.buffers import RateWindow
 from dispatcher.clock import VirtualClock
 from dispatcher.engine_grace import Grace, GrantMeter
 from dispatcher.engine_settings import EngineSettings
@@ -25,13 +26,13 @@ from dispatcher.scheduler import Flow, Scheduler
 from dispatcher.timers import Timers
 from dispatcher.topics import Topics
 
-OPAQUE = frozenset((VirtualClock, EngineSettings, EngineStats, Scheduler, Flow, Topics))
+OPAQUE = frozenset((VirtualClock, EngineSettings, EngineStats, Scheduler, Flow, RateWindow, Topics))
 """Of these only the type counts."""
 # fmt: off
 IGNORED = frozenset((
     "at_ms", "published_ms", "not_before_ms", "received_s", "leased_s", "sent_s", "since_s", "due_s", "due_ms",
-    "hold_s", "grants", "message", "demand_ms", "_number", "_asked_s", "_rhythm", "_floor", "_given_back_seen",
-    "_token", "_not_before_s", "_not_ready_s", "_repeat_s", "_loads", "_sent", "received", "stats", "_receipts",
+    "hold_s", "message", "demand_ms", "_number", "_asked_s", "_rhythm", "_floor", "_given_back_seen",
+    "_token", "_not_before_s", "_not_ready_s", "_repeat_s", "_loads", "received", "stats", "_receipts",
     "pools", "demand", "debts", "first_outcome_ms", "end_ms", "lease_end_ms", "due", "cursors", "causes",
     "counted_until_ms", "_record", "latency_ms", "_oldest_ms",
 ))
