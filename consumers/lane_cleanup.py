@@ -160,15 +160,20 @@ class LaneCleaner:
             self._waiting.setdefault(topic, _Waiting(now_s, self._settings.retry_s[0]))
 
     def _delete_due(self) -> None:
-        """As many as the pace allows; those of a slice are under way together."""
+        """As many as the pace allows, at_once together. One that fails waits its turn again and keeps no other from
+        being deleted."""
         now_s, settings = self._clock.monotonic_s(), self._settings
         due = [topic for topic, waiting in self._waiting.items() if waiting.due_s <= now_s]
         count = min(settings.fastest, max(settings.slowest, round(len(due) / settings.drain_s)))
         if not due:
             return
         with ThreadPoolExecutor(settings.at_once, thread_name_prefix="lane-cleaner") as pool:
-            for topic, gone in zip(due, pool.map(self._topics.delete_topic, due[:count]), strict=False):
-                self._note_deletion(topic, gone, now_s)
+            deletions = {topic: pool.submit(self._topics.delete_topic, topic) for topic in due[:count]}
+        errors = [error for deletion in deletions.values() if (error := deletion.exception()) is not None]
+        for topic, deletion in deletions.items():
+            self._note_deletion(topic, deletion.exception() is None and deletion.result(), now_s)
+        if errors:
+            raise errors[0]
 
     def _note_deletion(self, topic: str, gone: bool, now_s: float) -> None:
         if gone:

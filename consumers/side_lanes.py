@@ -64,9 +64,10 @@ class SideLaneCleaner:
         self._next_s = now_s + ROUND_S
         listed = [topic for topic in self._topics.list_topics(self._namespace) if side_of_lane(topic)]
         known = self._sides.side_lanes()
-        was_empty, self._empty = self._empty, {topic for topic in [*listed, *known] if self._is_empty(topic)}
+        was_empty, self._empty = self._empty, {topic for topic in known if self._is_empty(topic)}
         for topic in set(listed) - known:
-            if topic in self._empty:
+            # Looked at last thing: what is moved there after that keeps a producer on it, for some seconds.
+            if self._is_empty(topic):
                 self._delete(topic)
             else:
                 self._sides.add_side_lane(topic)
