@@ -46,7 +46,7 @@ class Identity:
 
 
 class Heartbeat:
-    """One thread. state: called at each beat. clock: put right at each beat. extra: what else `worker list` shows."""
+    """One thread. state: called at each beat. clock: put right at each beat."""
 
     def __init__(
         self,
@@ -55,7 +55,6 @@ class Heartbeat:
         stats: EngineStats,
         state: Callable[[], str],
         clock: ServiceClock,
-        extra: Callable[[], dict[str, Any]] = dict,
         period_s: float = 1.0,
     ) -> None:
         self._beats = beats
@@ -63,7 +62,6 @@ class Heartbeat:
         self._stats = stats
         self._state = state
         self._clock = clock
-        self._extra = extra
         self._period_s = period_s
         self._started_ms = clock.wall_ms()
         self._alive = 1
@@ -82,20 +80,19 @@ class Heartbeat:
     def run(self, stop: threading.Event) -> None:
         """Beats until `stop` is set; the last beat says `stopped` and is kept for an hour."""
         while not stop.is_set():
-            self._try_beat(LIVE_KEPT_S)
+            self._try_beat(self._state(), LIVE_KEPT_S)
             stop.wait(self._period_s)
-        self._try_beat(STOPPED_KEPT_S)
+        self._try_beat("stopped", STOPPED_KEPT_S)
 
-    def _try_beat(self, kept_s: float) -> None:
+    def _try_beat(self, state: str, kept_s: float) -> None:
+        beat, asked_s = self._beat(state), self._clock.monotonic_s()
         try:
-            beat, asked_s = (
-                self._beat("stopped" if kept_s == STOPPED_KEPT_S else self._state()),
-                self._clock.monotonic_s(),
-            )
             self._clock.hear(self._beats.beat(beat, kept_s), asked_s)
             self._count()
         except Unreachable as error:
             _log.debug("no heartbeat: %s", error)
+            # Others could not beat either: when Redis is back they look as if they were gone, until they do.
+            self._count_at_s = self._clock.monotonic_s()
 
     def _count(self) -> None:
         """Every few beats: seats are shared out by it, and that need not be quick."""
@@ -125,7 +122,7 @@ class Heartbeat:
             rate=stats.rate,
             tiers=self._tiers(),
             metrics_port=identity.metrics_port,
-            extra={**self._holds(), **self._extra()},
+            extra=self._holds(),
         )
 
     def _holds(self) -> dict[str, Any]:

@@ -1,0 +1,82 @@
+"""Which workers there are, as each of them sees it in the heartbeats."""
+
+import threading
+from collections.abc import Callable
+
+from dispatcher.clock import ServiceClock, VirtualClock
+from dispatcher.engine_stats import EngineStats
+from dispatcher.errors import Unreachable
+from dispatcher.view import WorkerBeat
+from fairlane.worker.heartbeat import Heartbeat, Identity
+
+LOST_S = 3.0
+
+
+class Redis:
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self.gone = False
+        self.beats: dict[str, tuple[float, WorkerBeat]] = {}
+
+    def beat(self, beat: WorkerBeat, kept_s: float) -> int:
+        if self.gone:
+            raise Unreachable("Redis is gone.")
+        self.beats[beat.id] = (self.clock.monotonic_s(), beat)
+        return self.clock.wall_ms()
+
+    def workers(self) -> list[WorkerBeat]:
+        now_s = self.clock.monotonic_s()
+        return [beat for seen_s, beat in self.beats.values() if now_s - seen_s <= LOST_S]
+
+
+class Seconds(threading.Event):
+    """Stands in for a stop signal: instead of every wait a second passes and `each` is called."""
+
+    def __init__(self, clock: VirtualClock, count: int, each: Callable[[int], None]) -> None:
+        super().__init__()
+        self._clock, self._count, self._each = clock, count, each
+        self._second = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._clock.advance(1.0)
+        self._second += 1
+        self._each(self._second)
+        if self._second == self._count:
+            self.set()
+        return self.is_set()
+
+
+def test_workers_are_not_taken_for_lost_because_redis_was() -> None:
+    """When it is back the first to beat is the only one that is seen."""
+    clock = VirtualClock()
+    redis = Redis(clock)
+    mine = Heartbeat(redis, Identity("a", "h", 1, "1"), EngineStats(), lambda: "serving", ServiceClock(clock))
+    seen: list[set[str]] = []
+
+    def second(number: int) -> None:
+        """The other worker beats after this one."""
+        if not redis.gone:
+            redis.beat(WorkerBeat("b", "h", 2, "serving", 0, 0, "1", 0, 0, 0, 0.0, {}), 60.0)
+        redis.gone = 10 <= number < 40
+        seen.append({peer.id for peer in mine.peers()})
+
+    mine.run(Seconds(clock, 60, second))
+    assert seen[0] == {"a"}
+    assert all(peers == {"a", "b"} for peers in seen[5:])
+
+
+def test_a_worker_that_is_gone_is_seen_to_be() -> None:
+    clock = VirtualClock()
+    redis = Redis(clock)
+    mine = Heartbeat(redis, Identity("a", "h", 1, "1"), EngineStats(), lambda: "serving", ServiceClock(clock))
+    seen: list[set[str]] = []
+
+    def second(number: int) -> None:
+        if number < 10:
+            redis.beat(WorkerBeat("b", "h", 2, "serving", 0, 0, "1", 0, 0, 0, 0.0, {}), 60.0)
+        seen.append({peer.id for peer in mine.peers()})
+
+    mine.run(Seconds(clock, 20, second))
+    assert seen[8] == {"a", "b"}
+    assert seen[-1] == {"a"}
+    assert mine.alive_workers() == 1
