@@ -41,6 +41,8 @@ class _Lane:
     attachment: Attachment | PartitionedAttachment
     full: bool = False
     """It yielded nothing because too much is held."""
+    wanted_targets: int | None = None
+    """The prefetch it is to be attached with once nothing of it is held."""
 
 
 class PulsarLanes:
@@ -75,13 +77,17 @@ class PulsarLanes:
     # ------------------------------------------------------------- the port
     def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
         """Attaches in the background. Said again of an attached lane it may exchange its consumer for one with a larger
-        or smaller queue (if nothing is held), and it looks again for a lane that was given up."""
+        or smaller queue (as soon as nothing is held), and it looks again for a lane that was given up."""
         known = self._lanes.get(lane.name)
-        if known is not None and not self._replaceable(known, lane, prefetch_targets):
+        if known is not None and not known.attachment.given_up:
             known.info = lane
-            if not prefetch_targets and known.attachment.queue <= self._budget.affordable_queue(lane, 0):
+            differs = self._queue_differs(known.attachment.queue, lane, prefetch_targets)
+            free = known.attachment.open and not known.attachment.held
+            known.wanted_targets = prefetch_targets if differs and not free else None
+            if not prefetch_targets and not differs:
                 self._budget.give_back(lane.name)
-            return
+            if not (differs and free):
+                return
         self.detach(lane.name)
         queue = self._budget.take(lane, prefetch_targets)
         self._lanes[lane.name] = _Lane(lane, _attachment(lane, queue, self._around))
@@ -118,7 +124,9 @@ class PulsarLanes:
         if known is None:
             return
         known.attachment.ack([delivery.handle for delivery in deliveries])
-        if known.full and known.attachment.held < 3 * self._settings.most_held // 4:
+        if known.wanted_targets is not None and not known.attachment.held:
+            self.attach(known.info, known.wanted_targets)
+        elif known.full and known.attachment.held < 3 * self._settings.most_held // 4:
             known.full = False
             self._ready(lane)
 
@@ -150,14 +158,10 @@ class PulsarLanes:
         return self._background.stop(max(0.1, until_s - self._clock.monotonic_s())) and closed
 
     # ------------------------------------------------------------- inside
-    def _replaceable(self, known: _Lane, lane: LaneInfo, prefetch_targets: int) -> bool:
-        attachment = known.attachment
-        if attachment.given_up:
-            return True
-        if attachment.held or not attachment.open:
-            return False
-        queue = self._budget.affordable_queue(lane, prefetch_targets)
-        return too_different(attachment.queue, queue) or (not prefetch_targets and attachment.queue > queue)
+    def _queue_differs(self, queue: int, lane: LaneInfo, prefetch_targets: int) -> bool:
+        """Whether a lane with this queue should have another."""
+        wanted = self._budget.affordable_queue(lane, prefetch_targets)
+        return too_different(queue, wanted) or (not prefetch_targets and queue > wanted)
 
     def _one_closed(self) -> None:
         with self._all_closed:

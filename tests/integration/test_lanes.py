@@ -296,10 +296,27 @@ def test_a_queue_is_exchanged_only_when_it_is_far_off_and_nothing_is_held(
     held = dock.take(5)
     dock.attach(lane, prefetch=1_000)
     assert dock.lanes.queue(lane) == 300
-    dock.lanes.ack(lane, held)
     dock.attach(lane, prefetch=400)
+    dock.lanes.ack(lane, held)
     assert dock.lanes.queue(lane) == 300
     dock.attach(lane, prefetch=1_000)
+    assert dock.lanes.queue(lane) == 3_000
+    publish_envelopes(client, lane, [5])
+    assert 5 in sequences(dock.take(1))
+
+
+def test_a_queue_that_is_far_off_is_exchanged_as_soon_as_nothing_is_held(
+    client: pulsar.Client, lane: str, docks: Callable[..., Dock]
+) -> None:
+    """A light lane to which much comes after all: a queue of one batch would hold it up for good."""
+    dock = docks(LaneSettings(prefetch=PrefetchSettings(producer_batch=10)))
+    publish_envelopes(client, lane, range(5))
+    dock.attach(lane, prefetch=0)
+    held = dock.take(5)
+    dock.attach(lane, prefetch=1_000)
+    dock.lanes.ack(lane, held[:4])
+    assert dock.lanes.queue(lane) == 10
+    dock.lanes.ack(lane, held[4:])
     assert dock.lanes.queue(lane) == 3_000
     publish_envelopes(client, lane, [5])
     assert 5 in sequences(dock.take(1))
