@@ -1,6 +1,7 @@
 """What became of targets: verdicts of a channel, and the outcome records that are the one commit point."""
 
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
 
@@ -45,15 +46,21 @@ class Report(msgspec.Struct, frozen=True, gc=False):
 ALL_SENT = Report()
 
 
+Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+"""Of an envelope, a place in it, or a count; a view keeps a bit for each envelope."""
+Code = Annotated[int, msgspec.Meta(ge=0, le=RETRY)]
+FinalCode = Annotated[int, msgspec.Meta(ge=0, lt=len(Outcome))]
+
+
 class Run(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """`count` envelopes of consecutive sequences, `size` targets each, all of whose targets have outcome `code`."""
 
     writer: str
-    attempt: int
-    first: int
-    count: int
-    size: int
-    code: int
+    attempt: Number
+    first: Number
+    count: Number
+    size: Number
+    code: Code
 
 
 class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -64,10 +71,10 @@ class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """
 
     writer: str
-    attempt: int
-    sequence: int
-    size: int
-    positions: list[int] | None
+    attempt: Number
+    sequence: Number
+    size: Number
+    positions: list[Number] | None
     codes: bytes
     delay_s: int = 0
 
@@ -80,9 +87,9 @@ class Named(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """
 
     writer: str
-    attempt: int
-    sequence: int
-    positions: list[int] | None
+    attempt: Number
+    sequence: Number
+    positions: list[Number] | None
     targets: list[str]
     reasons: list[str] | None = None
 
@@ -111,7 +118,7 @@ class CloseTask(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="c")
 
     format: int
     task: str
-    code: int
+    code: FinalCode
     at_ms: int
 
 
@@ -135,4 +142,20 @@ OutcomeRecord = Outcomes | CloseTask | ClaimsEnded | EpochMark
 encode_record = msgspec.msgpack.Encoder().encode
 """OutcomeRecord -> bytes. Arrays led by the tag, so that the ledger's scripts can read them as they are."""
 decode_record = msgspec.msgpack.Decoder(OutcomeRecord).decode
-"""bytes -> OutcomeRecord."""
+"""bytes -> OutcomeRecord. Raises MsgspecError, also where a number is beyond its limits."""
+
+
+def read_record(body: bytes) -> OutcomeRecord | None:
+    """None for what a fold counts as malformed and passes over: bytes that are no outcome record of this format's."""
+    try:
+        record: OutcomeRecord = decode_record(body)
+    except msgspec.MsgspecError:
+        return None
+    if isinstance(record, Outcomes) and not all(map(_is_sound, record.mixed)):
+        return None
+    return record
+
+
+def _is_sound(mixed: Mixed) -> bool:
+    """Every code is one of a target."""
+    return mixed.codes.isascii() and (mixed.positions is None or len(mixed.positions) == len(mixed.codes))

@@ -7,7 +7,7 @@ import msgspec
 
 from backends.redis_client import lua_folder
 from backends.redis_view import RedisView
-from dispatcher.outcome import Outcomes, decode_record
+from dispatcher.outcome import Outcomes, read_record
 from dispatcher.ports import FoldResult
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -39,9 +39,8 @@ class RedisFold:
 def _for_script(record: bytes) -> bytes:
     """The record as Lua can read it: its msgpack knows no byte strings, so codes become text (all are below 128).
     Without what is for the journal alone, if that is much."""
-    try:
-        decoded = decode_record(record)
-    except msgspec.MsgspecError:
+    decoded = read_record(record)
+    if decoded is None:
         return _MALFORMED
     if not isinstance(decoded, Outcomes) or not (decoded.mixed or decoded.named):
         return record

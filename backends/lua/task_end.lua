@@ -6,22 +6,15 @@
 local function is_complete(task)
   if redis.call('HGET', P .. ':epoch', 'ready') ~= '1' then return 0 end
   local got = redis.call('HMGET', task_key(task), 'lane', 'sealed', 'total', 'finals', 'ended')
-  if got[1] and got[2] == '1' and (got[5] or '') == '' and tonumber(got[3] or 0) == tonumber(got[4] or 0) then
-    return 1
-  end
-  return 0
+  -- More than all: it was closed unsealed, and the seal came after all and leaves writers out.
+  local is_over = tonumber(got[4] or 0) >= tonumber(got[3] or 0)
+  return got[1] and got[2] == '1' and (got[5] or '') == '' and is_over and 1 or 0
 end
 
 -- What an ended task needs no more.
 local function clear(task)
-  local gone = { P .. ':open:' .. task }
-  local writers = { '0' }
-  for writer in string.gmatch(redis.call('HGET', task_key(task), 'writers') or '', '[^,]+') do
-    writers[#writers + 1] = writer
+  redis.call('UNLINK', P .. ':open:' .. task)
+  for writer in string.gmatch('0,' .. (redis.call('HGET', task_key(task), 'writers') or ''), '[^,]+') do
+    redis.call('UNLINK', P .. ':final:' .. task .. ':' .. writer, P .. ':touched:' .. task .. ':' .. writer)
   end
-  for _, writer in ipairs(writers) do
-    gone[#gone + 1] = P .. ':final:' .. task .. ':' .. writer
-    gone[#gone + 1] = P .. ':touched:' .. task .. ':' .. writer
-  end
-  redis.call('UNLINK', unpack(gone))
 end

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import msgspec
-
 from dispatcher.memory import claims
 from dispatcher.memory.view import MemoryTask, MemoryView, OpenEnvelope
 from dispatcher.outcome import (
@@ -15,7 +13,7 @@ from dispatcher.outcome import (
     OutcomeRecord,
     Outcomes,
     Run,
-    decode_record,
+    read_record,
 )
 from dispatcher.ports import FoldResult
 
@@ -35,8 +33,9 @@ class MemoryFold:
             return FoldResult(False, stands or "")
         touched: dict[str, None] = {}
         for body in records:
-            record = self._read(body)
+            record = read_record(body)
             if record is None:
+                self.view.stats["malformed"] += 1
                 continue
             self._apply(partition, record)
             if isinstance(record, Outcomes | CloseTask):
@@ -44,15 +43,6 @@ class MemoryFold:
         self.view.cursors[partition] = cursor
         finished = [task for task in touched if self.view.epoch.ready and self.view.tasks[task].complete]
         return FoldResult(True, cursor, finished)
-
-    def _read(self, body: bytes) -> OutcomeRecord | None:
-        """None for bytes that are no outcome record: these are counted and passed over."""
-        try:
-            record: OutcomeRecord = decode_record(body)
-            return record
-        except msgspec.MsgspecError:
-            self.view.stats["malformed"] += 1
-            return None
 
     def _apply(self, partition: int, record: OutcomeRecord) -> None:
         match record:

@@ -59,7 +59,7 @@ class MemoryLedger:
         record = task.record
         if record is None or task.ended or task.claims:
             return None
-        if task.sealed and task.finals == task.total:
+        if task.sealed and task.finals >= task.total:
             return None
         if task.cancelled:
             return int(Outcome.CANCELLED)

@@ -80,8 +80,9 @@ class MemoryTask:
 
     @property
     def complete(self) -> bool:
-        """Every target has an outcome, and the end is not yet written."""
-        return self.record is not None and self.sealed and not self.ended and self.finals == self.total
+        """Every target has an outcome, and the end is not yet written. (More have than there are where it was closed
+        unsealed, and the seal came after all and leaves writers out.)"""
+        return self.record is not None and self.sealed and not self.ended and self.finals >= self.total
 
     def cap_bucket(self, now_us: int) -> Bucket | None:
         """The bucket of the task's cap at present; None without one."""

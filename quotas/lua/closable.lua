@@ -1,5 +1,5 @@
--- Finds tasks that are cancelled or expired, have open targets and no live claim: one CloseTask record can give all their
--- open targets an outcome, those that wait in a retry lane included. Looks at a page of the live tasks.
+-- Finds tasks that are cancelled or expired, have open targets and no live claim: one CloseTask record can give all
+-- their open targets an outcome, those that wait in a retry lane included. Looks at a page of the live tasks.
 --
 -- KEYS[1] prefix
 -- ARGV[1] first place in the list of live tasks, [2] how many to look at
@@ -17,7 +17,7 @@ local function closing(task)
   local got = redis.call('HMGET', task_key(task), 'lane', 'ended', 'claims', 'sealed', 'total', 'finals',
     'cancelled', 'expires_ms')
   if not got[1] or (got[2] or '') ~= '' or int(got[3]) > 0 then return nil end
-  if got[4] == '1' and int(got[5]) == int(got[6]) then return nil end
+  if got[4] == '1' and int(got[6]) >= int(got[5]) then return nil end
   if got[7] == '1' then return 'cancelled' end
   local expires = int(got[8])
   return (expires > 0 and expires <= now) and 'expired' or nil

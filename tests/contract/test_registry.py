@@ -168,6 +168,16 @@ def test_an_ended_task_leaves_its_tombstone_only(registry: Registry, view: Redis
     assert week_ms < view.command("PTTL", keys.task("t1")) < 2 * week_ms
 
 
+def test_a_task_of_thousands_of_writers_ends(registry: Registry, view: RedisView) -> None:
+    writers = [f"part-{number}" for number in range(5_000)]
+    registry.apply(position(1), task_record())
+    registry.apply(position(2), sealed("t1", 10, tuple(writers)))
+    view.command("SET", view.keys.final("t1", writers[-1]), "x")
+    registry.apply(position(3), Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 77))
+    assert registry.ends(["t1"]) == {"t1": True}
+    assert sorted(view.command("KEYS", "test:*:t1*")) == [view.keys.task("t1").encode()]
+
+
 def test_a_tombstone_that_expired_leaves_the_lists(registry: Registry, view: RedisView) -> None:
     registry.apply(position(1), task_record())
     registry.apply(position(2), Finished(FORMAT, "t1", "completed", [0] * 5, 77))
