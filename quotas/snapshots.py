@@ -6,6 +6,7 @@ from typing import Any
 
 from backends.redis_client import Arg, lua_folder
 from backends.redis_view import RedisView
+from dispatcher.errors import Unreachable
 from dispatcher.snapshot import BitsPart, Cursors, OpenPart, Part, SettingsPart, TaskPart
 
 TASKS_AT_ONCE = 200
@@ -44,8 +45,9 @@ class RedisSnapshots:
                 tasks = tasks[len(rows) :]
                 known = [row for row in rows if len(row) > 1]
                 yield [part for row in known for part in _parts_of(row)]
-                for name in (row[0].decode() for row in known if row[-1]):
-                    yield from self._copied(name)
+                for name, *_, copied in known:
+                    if copied:
+                        yield from self._copied(name.decode(), copied)
 
     def begin(self, epoch: str) -> str:
         """Who restores from now on, and nobody else; '' if the view is another by now, or not to be restored."""
@@ -75,20 +77,26 @@ class RedisSnapshots:
             if int(cursor) == 0:
                 return
 
-    def _copied(self, task: str) -> Iterator[list[Part]]:
-        """Open envelopes, of a task that had many."""
+    def _copied(self, task: str, count: int) -> Iterator[list[Part]]:
+        """Open envelopes, of a task that had many. Raises Unreachable if they were not all read."""
         copy = self._keys.dump(task)
         cursor: Any = 0
         while True:
             cursor, found = self._view.command("HSCAN", copy, cursor, "COUNT", _SCAN)
+            count -= len(found)
             yield [OpenPart(task, [item for pair in found.items() for item in pair])]
             if int(cursor) == 0:
                 break
         self._view.command("UNLINK", copy)
+        if count > 0:
+            raise Unreachable(
+                f"{count:,} open envelopes of task {task} went before they were read: another snapshot is being made.",
+                "The next one is made by itself; or make one again later.",
+            )
 
 
 def _parts_of(row: list[Any]) -> Iterator[Part]:
-    name, kept_ms, fields, bits, envelopes, _many = row
+    name, kept_ms, fields, bits, envelopes, _copied = row
     task = name.decode()
     yield TaskPart(task, kept_ms, fields)
     for writer, found in zip(bits[::2], bits[1::2], strict=True):

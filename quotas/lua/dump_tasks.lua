@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Reads tasks whole for a snapshot, each as it is at one moment, until some 256 kB are read. Claims and what follows from
--- time are left out. Where many envelopes are open, these are copied, to be read bit by bit.
+-- Reads tasks whole for a snapshot, each as it is at one moment, until some 256 kB are read. Claims and what follows
+-- from time are left out. Where many envelopes are open, these are copied, to be read bit by bit.
 --
 -- KEYS[1] prefix
 -- ARGV tasks
--- Returns {task...}, as many as were read, in order: {id, ms kept, {field, value...}, {writer, final bits...}, {name, open
---   envelope...}, 1 if there are many}; a task that is not known (any more) is {id}
+-- Returns {task...}, as many as were read, in order: {id, ms kept, {field, value...}, {writer, final bits...}, {name,
+--   open envelope...}, how many of these are in the copy instead}; a task that is not known (any more) is {id}
 
 -- include: writers.lua
 
@@ -49,15 +49,15 @@ local function open_of(task)
   local copy = P .. ':dump:' .. task
   redis.call('COPY', open_key(task), copy, 'REPLACE')
   redis.call('PEXPIRE', copy, COPY_KEPT_MS)
-  return {}, 1
+  return {}, count
 end
 
 local answer = {}
 for _, task in ipairs(ARGV) do
   if redis.call('HEXISTS', task_key(task), 'lane') == 1 then
     local fields, bits = fields_of(task), bits_of(task)
-    local open, many = open_of(task)
-    answer[#answer + 1] = { task, redis.call('PTTL', task_key(task)), fields, bits, open, many }
+    local open, copied = open_of(task)
+    answer[#answer + 1] = { task, redis.call('PTTL', task_key(task)), fields, bits, open, copied }
   else
     answer[#answer + 1] = { task }
   end

@@ -11,12 +11,19 @@
 
 local put = {}
 
+-- The rest of ARGV, fields and values in turn. A call takes some 8,000 words at most.
+local function put_fields(key, first)
+  for from = first, #ARGV, 1000 do
+    redis.call('HSET', key, unpack(ARGV, from, math.min(from + 999, #ARGV)))
+  end
+end
+
 -- What was known of it goes first: it may be of a newer snapshot that proved unreadable half-way.
 function put.task(task, kept_ms)
   share_of_lane(task, '', 0)
   for writer in pairs(writers_of(task)) do redis.call('UNLINK', final_key(task, writer), touched_key(task, writer)) end
   redis.call('UNLINK', task_key(task), open_key(task))
-  redis.call('HSET', task_key(task), unpack(ARGV, 5))
+  put_fields(task_key(task), 5)
   reindex(task)
   if tonumber(kept_ms) > 0 then redis.call('PEXPIRE', task_key(task), kept_ms) end
 end
@@ -38,7 +45,7 @@ end
 
 function put.settings()
   redis.call('UNLINK', P .. ':globals')
-  redis.call('HSET', P .. ':globals', unpack(ARGV, 3))
+  put_fields(P .. ':globals', 3)
 end
 
 if redis.call('HGET', P .. ':epoch', 'restoring') ~= ARGV[1] then return 0 end
