@@ -2,8 +2,8 @@
 -- include: envelopes.lua
 -- Claims: P:claims (sorted set of `<claim>|<task>` by end), P:claim:<member>: msgpack of {end_ms, lease_end_ms, runs};
 -- a run is {writer, attempt, first, count, the tier whose credit paid for it or '', targets in each envelope}. What is
--- recorded or given back is cut out, so that what is left at its end is what was not.
-local CLAIM_KEPT_MS = 7 * 24 * 3600 * 1000
+-- recorded or given back is cut out, so that what is left at its end is what was not. That is known nowhere else, so a
+-- claim is kept until it is closed, however long that takes.
 local claims_read, tallied = {}, {}
 
 local function claim_key(member)
@@ -40,19 +40,7 @@ local function save_tally()
 end
 
 local function write_claim(member, claim)
-  redis.call('SET', claim_key(member), cmsgpack.pack({ claim.end_ms, claim.lease_end_ms, claim.runs }), 'PX', CLAIM_KEPT_MS)
-end
-
-local function open_claim(member, claim)
-  write_claim(member, claim)
-  redis.call('ZADD', P .. ':claims', whole(claim.end_ms), member)
-  redis.call('HINCRBY', task_key(task_of_claim(member)), 'claims', 1)
-end
-
-local function close_claim(member)
-  redis.call('UNLINK', claim_key(member))
-  redis.call('ZREM', P .. ':claims', member)
-  redis.call('HINCRBY', task_key(task_of_claim(member)), 'claims', -1)
+  redis.call('SET', claim_key(member), cmsgpack.pack({ claim.end_ms, claim.lease_end_ms, claim.runs }))
 end
 
 -- The claim, read once a call; false if it has ended.
@@ -63,6 +51,25 @@ local function claim_of(member)
     claims_read[member] = got and { end_ms = got[1], lease_end_ms = got[2], runs = got[3] }
   end
   return claims_read[member]
+end
+
+local function open_claim(member, claim)
+  if redis.call('ZADD', P .. ':claims', whole(claim.end_ms), member) == 1 then
+    redis.call('HINCRBY', task_key(task_of_claim(member)), 'claims', 1)
+  else
+    -- The call was made before, and its answer is forgotten by now: what it claimed then it still holds.
+    local before = claim_of(member)
+    for _, run in ipairs(before and before.runs or {}) do claim.runs[#claim.runs + 1] = run end
+  end
+  write_claim(member, claim)
+end
+
+local function close_claim(member)
+  local key = task_key(task_of_claim(member))
+  redis.call('UNLINK', claim_key(member))
+  redis.call('ZREM', P .. ':claims', member)
+  -- Below 0: the tombstone has expired meanwhile, and nobody would take such a hash away.
+  if redis.call('HINCRBY', key, 'claims', -1) < 0 then redis.call('HDEL', key, 'claims') end
 end
 
 -- Takes sequences out of a claim; returns the runs it held of them. `save_claims` writes what is left.

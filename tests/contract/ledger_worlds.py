@@ -60,6 +60,7 @@ class World(Protocol):
     def held(self) -> dict[str, int]: ...
     def sides(self) -> set[str]: ...
     def why(self, task: str) -> dict[str, int]: ...
+    def forget_answer(self, worker: str) -> None: ...
     def restart_epoch(self, grants_after_ms: int) -> None: ...
     def ready(self) -> bool: ...
 
@@ -96,6 +97,9 @@ class MemoryWorld:
 
     def why(self, task: str) -> dict[str, int]:
         return dict(self.view.causes.get(task, {}))
+
+    def forget_answer(self, worker: str) -> None:
+        del self.view.calls[worker]
 
     def restart_epoch(self, grants_after_ms: int) -> None:
         self.view.begin_epoch("again", grants_after_ms)
@@ -158,6 +162,10 @@ class RedisWorld:
 
     def why(self, task: str) -> dict[str, int]:
         return self.registry.why(task)
+
+    def forget_answer(self, worker: str) -> None:
+        """As after a minute of Redis' own time."""
+        assert self.view.client.delete(self.view.keys.call(worker))
 
     def restart_epoch(self, grants_after_ms: int) -> None:
         self._set_epoch("again", "0", grants_after_ms)

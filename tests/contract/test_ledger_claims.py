@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from dispatcher.errors import Refused
 from dispatcher.lease import GivenBack, Status
 from dispatcher.outcome import RETRY, ClaimsEnded
+from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     TOPICS,
+    RedisWorld,
     World,
     Worlds,
     ask,
@@ -68,6 +70,43 @@ def test_the_same_number_gets_the_same_answer(world: World) -> None:
     world.advance(50)
     assert world.ledger.lease(request(7, ask_own("t", 0, 20))) == first
     assert world.claims("t") == 1
+
+
+def test_a_call_made_again_after_its_answer_was_forgotten_still_holds_what_it_claimed(world: World) -> None:
+    """An answer is kept for a minute; a worker that Redis was out of reach for longer asks under the same number."""
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 5)))
+    world.forget_answer("w")
+    assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 8)))) == [(HELD, 5), (GRANTED, 3)]
+    assert world.claims("t") == 1
+    assert_tallied(world)
+    world.advance(3_000)
+    end_claims(world)
+    assert world.claims("t") == 0
+    assert statuses(world.ledger.lease(request(2, ask_own("t", 0, 8)))) == [(GRANTED, 8)]
+    assert_tallied(world)
+
+
+def test_a_claim_is_kept_until_it_is_closed_however_long_the_service_stands(real_worlds: Worlds) -> None:
+    """What it holds is known nowhere else: were it to expire, its envelopes would be held for ever."""
+    world = real_worlds()
+    assert isinstance(world, RedisWorld)
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 20)))
+    fold(world, outcomes("t", run(0, 5)))
+    assert world.view.client.pttl(world.view.keys.claim("w.1", "t")) == -1
+
+
+def test_a_claim_that_is_closed_when_its_tasks_tombstone_has_expired_leaves_nothing(real_worlds: Worlds) -> None:
+    world = real_worlds()
+    assert isinstance(world, RedisWorld)
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 1)))
+    client, keys = world.view.client, world.view.keys
+    client.delete(keys.task("t"), keys.touched("t", "0"))
+    world.advance(3_000)
+    end_claims(world)
+    assert not client.exists(keys.task("t"), keys.touched("t", "0"), keys.claim("w.1", "t"), keys.claims)
 
 
 def test_a_lower_number_is_refused(world: World) -> None:
