@@ -10,7 +10,7 @@ from dispatcher.errors import NotReady
 class Epoch:
     """One view, from an empty Redis on. read: topics read up to the mark (`control` and the numbers of outcome topics).
     wait_ms: time in which nothing is granted yet, because claims made before may still be in use. restoring: a snapshot
-    is to be restored before anything is folded."""
+    is to be restored before anything is folded. claim_ms: the longest claim that was made in it so far."""
 
     id: str
     started_ms: int
@@ -21,6 +21,7 @@ class Epoch:
     partitions: int
     restoring: bool
     read: frozenset[str]
+    claim_ms: int = 0
 
     @property
     def grants(self) -> bool:
@@ -51,6 +52,7 @@ class Epochs:
             partitions=int(fields["partitions"]),
             restoring=fields.get("restoring", "0") != "0",
             read=frozenset(name.removeprefix("read:") for name in fields if name.startswith("read:")),
+            claim_ms=int(fields.get("claim_ms", "0")),
         )
 
     def ready(self) -> bool:

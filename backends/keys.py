@@ -11,8 +11,8 @@ class Keys:
 
     @property
     def epoch(self) -> str:
-        """Hash: id, started_ms, ready, grants_after_ms, partitions, announced, marked, restoring
-        (0, 1, or by whom), restorers, read:<control or partition>."""
+        """Hash: id, run_id, started_ms, ready, grants_after_ms, claim_ms (the longest claim that is made), partitions,
+        announced, marked, restoring (0, 1, or by whom), restorers, read:<control or partition>."""
         return f"{self.prefix}:epoch"
 
     @property

@@ -11,7 +11,7 @@ from backends.redis_client import Arg, Observe, Scripts, assemble, connect, lua_
 from backends.settings import RedisSettings
 
 CLAIM_MAX_MS = 13_000
-"""The longest a claim can last: a lease of 2 s, a channel's timeout of 10 s, a margin."""
+"""The longest a claim can last unless a channel's timeout is above 10 s: that, a lease of 2 s, and a margin."""
 _UPTIME_ERROR_MS = 1_000
 
 
@@ -81,13 +81,13 @@ def open_view(
 
 def restart_guard(client: redis.Redis, keys: Keys, claim_max_ms: int) -> Callable[[], None]:
     """What Scripts do when Redis has forgotten them: nothing is granted until every claim made before Redis started
-    has ended."""
+    has ended. claim_max_ms: of the longest that is made here."""
     text = assemble("restarted", [lua_folder("backends")])
 
     def guard() -> None:
         server = client.info("server")
         started_ms = redis_now_ms(client) - int(server["uptime_in_seconds"]) * 1000 + _UPTIME_ERROR_MS
-        client.eval(text, 1, keys.prefix, str(started_ms + claim_max_ms), server["run_id"])
+        client.eval(text, 1, keys.prefix, started_ms, server["run_id"], claim_max_ms)
 
     return guard
 

@@ -32,10 +32,12 @@ def rebuild(settings: Settings, wipe: bool, progress: Progress, timeout_s: float
     try:
         if full:
             delete_snapshots(pulsar)
+        known = redis.epochs.epoch()
+        claim_max_ms = max(CLAIM_MAX_MS, known.claim_ms if known else 0)
         if wipe:
             redis.view.wipe()
         owner = f"by-hand-{secrets.token_hex(3)}"
-        jobs = SharedJobs(redis, pulsar, owner, SystemClock(), lambda: 1, CLAIM_MAX_MS)
+        jobs = SharedJobs(redis, pulsar, owner, SystemClock(), lambda: 1, claim_max_ms)
         jobs.start(threads, housekeeping=False)
         return _await_ready(redis.epochs.epoch, over, progress, time.monotonic() + timeout_s)
     finally:

@@ -94,11 +94,13 @@ end
 local last = redis.call('HMGET', call_key, 'number', 'answer')
 if last[1] and tonumber(last[1]) == number then return last[2] end
 if last[1] and tonumber(last[1]) > number then return tonumber(last[1]) end
-local epoch = redis.call('HMGET', P .. ':epoch', 'ready', 'grants_after_ms')
+local epoch = redis.call('HMGET', P .. ':epoch', 'ready', 'grants_after_ms', 'claim_ms')
 if epoch[1] ~= '1' or int(epoch[2]) > now then
   read_settings()
   return packed(false, held_answer(request[7]))
 end
+-- So long nothing is granted when Redis was restarted (backends/lua/restarted.lua), whoever finds that out.
+if int(epoch[3]) < claim_ms then redis.call('HSET', P .. ':epoch', 'claim_ms', whole(claim_ms)) end
 local answer = packed(true, lease(read_lanes()))
 redis.call('HSET', call_key, 'number', whole(number), 'answer', answer)
 redis.call('PEXPIRE', call_key, CALL_KEPT_MS)

@@ -21,8 +21,10 @@ from backends.settings import RedisSettings
 from backends.workers import Workers
 from dispatcher.control import FORMAT, ControlChange, GlobalChange
 from dispatcher.errors import FairlaneError, InvalidInput, Unreachable
+from dispatcher.topics import Topics
 from dispatcher.view import Change, TierStats, WorkerBeat
-from tests.contract.ledger_worlds import task_record
+from quotas.ledger import RedisLedger
+from tests.contract.ledger_worlds import request, task_record
 from tests.redis_server import RedisServer, binaries, free_port, running
 
 BINARIES = sorted(binaries().items())
@@ -226,6 +228,25 @@ def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, o
         again = epochs.epoch()
         assert again is not None
         assert again.id == found.id
+
+
+def test_a_restart_waits_for_the_longest_claims_that_any_worker_makes(tmp_path: Path, open_at: Open) -> None:
+    """Whoever finds out first: here a client, that knows of no channel."""
+    options = ("--appendonly", "yes", "--appendfsync", "always", "--dir", str(tmp_path))
+    port = free_port()
+    view = open_at(f"redis://127.0.0.1:{port}/0")
+    epochs, ledger = Epochs(view), RedisLedger(view, Topics())
+    with running(BINARIES[0][1], *options, port=port):
+        epochs.begin_epoch("e", 0, 1)
+        view.command("HSET", view.keys.epoch, "ready", "1")
+        for number, claim_ms in enumerate((63_000, 13_000), 1):
+            assert ledger.lease(request(number, claim_ms=claim_ms)).ready
+    with running(BINARIES[0][1], *options, port=port):
+        Registry(view).apply("1", capacity(1))
+        found = epochs.epoch()
+        assert found is not None
+        assert found.claim_ms == 63_000
+        assert 60_000 < found.wait_ms <= 64_000
 
 
 # ------------------------------------------------------------------------------------------- the epoch
