@@ -53,11 +53,17 @@ class _Counting:
         if not self._is_due(task):
             return
         if lane.waiting and lane.ask.demand > 0:
-            self._count(task, lane, "no_worker", max(waiting_ms, COVERED_MS))
+            if not self._is_held(lane):
+                self._count(task, lane, "no_worker", max(waiting_ms, COVERED_MS))
         elif lane.queue:
             self._count(task, lane, self._held_back_by(lane), COVERED_MS)
         elif _grantable(lane) or (not lane.ask.wants and lane.ask.demand > 0):
             self._count(task, lane, "sending", COVERED_MS)
+
+    def _is_held(self, lane: LaneCall) -> bool:
+        """Who announces a lane need not know that another worker holds it."""
+        demand = self._view.demand.get(lane.name)
+        return demand is not None and demand.held_until_ms > self._now_ms
 
     def many(self, lane: LaneCall) -> None:
         """What is left of the tasks in a lane of many is held back with the lane."""

@@ -65,9 +65,15 @@ local function is_due(task, now)
   return now - task.why_ms >= count_every_ms
 end
 
+-- Who announces a lane need not know that another worker holds it.
+local function is_held(lane, now)
+  return lane.demand and lane.demand.held > now
+end
+
 local function count_own(lane, now, waiting_ms)
   if lane.parked or not is_due(lane.task, now) then return end
   if lane.waiting and lane.asked > 0 then
+    if is_held(lane, now) then return end
     count_cause(lane.task, lane, 'no_worker', now, math.max(waiting_ms, COVERED_MS))
   elseif lane.queue[lane.head] then
     count_cause(lane.task, lane, held_back_by(lane, now), now, COVERED_MS)

@@ -135,6 +135,19 @@ def test_a_lane_that_nobody_holds_waits_for_a_worker(world: World) -> None:
     assert world.why("t") == {"no_worker": 16_000}
 
 
+def test_a_lane_that_another_worker_holds_does_not_wait_for_one(world: World) -> None:
+    """The second worker announces it, since it is not attached to it itself."""
+    world.apply(task_record("t"))
+    world.apply(capacity(100))
+    for number in range(1, 20):
+        world.ledger.lease(request(number, ask_own("t", 500 * number, 500), worker="a", demand_ms=600))
+        world.advance(500)
+        world.ledger.lease(request(number, ask(own_lane("t"), demand=50, waiting=True), worker="b"))
+        world.advance(100)
+    assert "no_worker" not in world.why("t")
+    assert sum(world.why("t").values()) > 9_000
+
+
 def test_time_in_which_nobody_asks_is_not_counted(world: World) -> None:
     world.apply(task_record("t", cap=1))
     for number, wait_ms in enumerate((600, 600, 60_000, 600, 600), 1):
