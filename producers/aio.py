@@ -4,9 +4,13 @@ import asyncio
 import threading
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, wait
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
+
+from producers.many import Submitted
 
 T = TypeVar("T")
 
@@ -14,14 +18,15 @@ _BUFFERED = 4_096
 """Most items taken from an async audience ahead of the submission."""
 _LOOK_S = 0.1
 _PAGE = 256
+"""Most items of an iterator taken in one go of a thread: at first one, then twice as many each time."""
 
 
 class AsyncProxy(Generic[T]):
     """A stand-in for `target` whose methods are awaited: each call runs in the executor. Plain attributes stay plain.
 
     Objects of the classes in `wrapped` that come back are wrapped in turn; iterators become async iterators; async
-    iterables among the arguments are bridged. A cancelled call stops at the next target it takes; calls that take none
-    run to their end unheard.
+    iterables among the arguments are bridged (not those inside of others, as audiences in a list of submissions). A
+    cancelled call stops at the next target it takes; calls that take none run to their end unheard.
     """
 
     def __init__(self, target: T, executor: Executor, wrapped: tuple[type, ...]) -> None:
@@ -45,21 +50,55 @@ class AsyncProxy(Generic[T]):
             return _stoppable(value, given_up) if isinstance(value, Iterator) else value
 
         call = partial(method, *map(bridged, args), **{name: bridged(value) for name, value in kwargs.items()})
+        found: object = None
         try:
-            return self._back(await loop.run_in_executor(self._executor, call))
+            found = await loop.run_in_executor(self._executor, call)
         finally:
-            given_up.set()
+            if not isinstance(found, Iterator):
+                given_up.set()
+        return self._each(found, given_up) if isinstance(found, Iterator) else self._back(found)
 
     def _back(self, value: object) -> object:
         if isinstance(value, self._wrapped):
             return AsyncProxy(value, self._executor, self._wrapped)
-        return self._each(value) if isinstance(value, Iterator) else value
+        return replace(value, handle=self._back(value.handle)) if isinstance(value, Submitted) else value
 
-    async def _each(self, items: Iterator[object]) -> AsyncIterator[object]:
-        loop = asyncio.get_running_loop()
-        while page := await loop.run_in_executor(self._executor, list, islice(items, _PAGE)):
-            for item in page:
-                yield item
+    async def _each(self, items: Iterator[object], given_up: threading.Event) -> AsyncIterator[object]:
+        """A generator takes from its arguments while it is iterated, so they are given up with it only."""
+        loop, size = asyncio.get_running_loop(), 1
+        try:
+            while True:
+                page, error = await loop.run_in_executor(self._executor, _page_of, items, size)
+                for item in page:
+                    yield self._back(item)
+                if error is not None:
+                    raise error
+                if not page:
+                    return
+                size = min(2 * size, _PAGE)
+        finally:
+            given_up.set()
+            with suppress(RuntimeError):  # the executor is shut down, and nothing runs any more
+                self._executor.submit(_close, items)
+
+
+def _page_of(items: Iterator[object], size: int) -> tuple[list[object], BaseException | None]:
+    """So many items; fewer at their end, or with what was raised then."""
+    page: list[object] = []
+    try:
+        for item in islice(items, size):
+            page.append(item)  # noqa: PERF402  # what came before an error is kept
+    except BaseException as error:
+        return page, error
+    return page, None
+
+
+def _close(items: Iterator[object]) -> None:
+    """In a thread, since a generator may wait for what it has under way."""
+    close = getattr(items, "close", None)
+    if close is not None:
+        with suppress(ValueError):  # it runs in another thread; what it takes from has been given up
+            close()
 
 
 def _stoppable(items: Iterable[T], given_up: threading.Event) -> Iterator[T]:

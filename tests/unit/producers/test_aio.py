@@ -7,7 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from dispatcher.task import PushTask
+from dispatcher.tier import Tier
 from producers.aio import AsyncProxy
+from producers.many import Submitted
+
+PUSH = PushTask(app="shop", tier=Tier.LOW, channel="null", message="Sale!")
 
 
 class Part:
@@ -40,6 +45,13 @@ class Whole:
 
     def count(self, to: int) -> Iterator[int]:
         yield from range(to)
+
+    def doubled(self, numbers: Iterable[int]) -> Iterator[Submitted[Part]]:
+        try:
+            for number in numbers:
+                yield Submitted(PUSH, Part(number))
+        finally:
+            self.ended.set()
 
     def fail(self) -> None:
         raise ValueError("no")
@@ -84,6 +96,43 @@ def test_what_comes_back_is_wrapped_in_turn(proxy: AsyncProxy[Whole]) -> None:
         assert part.number == 4
         assert await part.doubled() == 8
         assert [number async for number in await proxy.count(1_000)] == list(range(1_000))
+
+    asyncio.run(use())
+
+
+def test_what_a_generator_takes_is_streamed_while_it_is_iterated(proxy: AsyncProxy[Whole]) -> None:
+    """As the submissions of `submit_many`, whose handles are awaited too."""
+
+    async def use() -> None:
+        for source in (iter(range(1_000)), numbers(1_000)):
+            doubled = [await one.handle.doubled() async for one in await proxy.doubled(source)]
+            assert doubled == list(range(0, 2_000, 2))
+
+    asyncio.run(use())
+
+
+def test_what_a_generator_gave_before_it_failed_is_not_lost(proxy: AsyncProxy[Whole]) -> None:
+    def broken() -> Iterator[int]:
+        yield from range(100)
+        raise KeyError("source")
+
+    taken: list[int] = []
+
+    async def use() -> None:
+        async for one in await proxy.doubled(broken()):
+            taken.append(one.handle.number)  # noqa: PERF401  # what came before the error is looked at
+
+    with pytest.raises(KeyError, match="source"):
+        asyncio.run(use())
+    assert taken == list(range(100))
+
+
+def test_a_generator_that_is_left_ends_and_takes_no_more(proxy: AsyncProxy[Whole], whole: Whole) -> None:
+    async def use() -> None:
+        async for one in await proxy.doubled(iter(range(100_000))):
+            assert one.handle.number == 0
+            break
+        assert await asyncio.to_thread(whole.ended.wait, 5)
 
     asyncio.run(use())
 
