@@ -60,7 +60,8 @@ class _Lane:
 
 
 CreateLane = Callable[[str], None]
-"""Creates a lane's topic and its subscription; raises NotFound if that lane should not be there."""
+"""Creates what is missing of a lane, be it the subscription only, for who made the topic may have died before that, and
+a topic without one drops what it is sent. Raises NotFound if the lane should not be there."""
 
 
 class LanePublisher:
@@ -77,7 +78,7 @@ class LanePublisher:
         settings: PublisherSettings = PublisherSettings(),
         create: CreateLane | None = None,
     ) -> None:
-        """create: called, in a thread of its own, when a lane's topic is missing."""
+        """create: called, in a thread of its own, before anything is sent to a lane."""
         self._client = client
         self._clock = clock
         self._create = create
@@ -159,7 +160,7 @@ class LanePublisher:
         """In a maker's thread."""
         try:
             producer = self._producer_of(name)
-        except FairlaneError as error:
+        except Exception as error:  # whatever it is, those who wait for the lane are told
             self._jobs.put(partial(self._not_made, name, error))
         else:
             self._jobs.put(partial(self._made, name, producer))
@@ -183,7 +184,7 @@ class LanePublisher:
         for envelopes, done in waiting:
             self._send(name, producer, envelopes, done)
 
-    def _not_made(self, name: str, error: FairlaneError) -> None:
+    def _not_made(self, name: str, error: Exception) -> None:
         for _, done in self._lanes.pop(name).waiting:
             done(error)
 

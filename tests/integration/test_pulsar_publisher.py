@@ -150,6 +150,20 @@ def test_a_missing_lane_is_created_if_somebody_says_how(
     assert publisher.stop(5)
 
 
+def test_a_lane_that_somebody_made_half_of_loses_nothing(
+    client: pulsar.Client, admin: PulsarAdmin, names: Topics
+) -> None:
+    """Its topic was created and its subscription not: such a topic drops what it is sent."""
+    lane = names.own_lane("half-made")
+    admin.create_topic(lane)
+    publisher, done = LanePublisher(client, SystemClock(), create=admin.create_lane), Answers()
+    publisher.publish(lane, envelopes(2), done)
+    assert done.wait(1) == [None]
+    admin.unload(lane)
+    assert len(bodies_in(client, lane, 2)) == 2
+    assert publisher.stop(5)
+
+
 def test_an_unused_producer_lets_its_lane_be_deleted(admin: PulsarAdmin, lane: str, publisher: LanePublisher) -> None:
     done = Answers()
     publisher.publish(lane, envelopes(1), done)
