@@ -41,7 +41,7 @@ from dispatcher.control import (
 )
 from dispatcher.errors import InvalidInput
 from dispatcher.outcome import EpochMark
-from dispatcher.service_settings import Cap, paused_of
+from dispatcher.service_settings import Cap
 from dispatcher.tier import TIERS
 from dispatcher.view import ENDED_STATES, Admission, Globals, TaskView, globals_of
 from dispatcher.why import Switch, counted_of, switches_of
@@ -136,13 +136,12 @@ class Registry:
 
     def look(self) -> Look:
         """What a worker's watch goes by, in one call."""
-        now_ms, version, sides, fields = self._view.call("look")
-        settings = {field.decode(): text.decode() for field, text in zip(fields[::2], fields[1::2], strict=True)}
-        return Look(now_ms, version, frozenset(side.decode() for side in sides), paused_of(settings))
+        now_ms, version, sides, paused = self._view.call("look")
+        return Look(now_ms, version, _names(sides), _names(paused))
 
     def side_lanes(self) -> frozenset[str]:
         """Topics of the side lanes that may hold something."""
-        return frozenset(side.decode() for side in self._view.command("SMEMBERS", self._keys.sides))
+        return _names(self._view.command("SMEMBERS", self._keys.sides))
 
     def add_side_lane(self, topic: str) -> None:
         """Workers attach to it from now on."""
@@ -222,11 +221,8 @@ class Registry:
     def in_flight(self, tasks: Sequence[str]) -> dict[str, tuple[int, int, int]]:
         """Of the known ones: targets under claims in force, how many claims these are, targets sent so far.
         All at one moment."""
-        return {task.decode(): (targets, claims, sent) for task, targets, claims, sent in self._under_way(tasks)}
-
-    def _under_way(self, tasks: Sequence[str]) -> list[tuple[bytes, int, int, int]]:
-        found: list[tuple[bytes, int, int, int]] = self._view.call("in_flight", *tasks) if tasks else []
-        return found
+        rows = self._view.call("in_flight", *tasks) if tasks else []
+        return {task.decode(): (targets, claims, sent) for task, targets, claims, sent in rows}
 
     def record(self, task: str) -> TaskRecord | None:
         """The task as accepted."""
@@ -292,6 +288,10 @@ class Registry:
         stored = self._view.command("HGET", self._keys.task(task), field)
         record = decode_control(stored) if stored else None
         return record if isinstance(record, kind) else None
+
+
+def _names(found: Iterable[bytes]) -> frozenset[str]:
+    return frozenset(name.decode() for name in found)
 
 
 def _place(cursor: str | None) -> tuple[str, str]:
