@@ -3,7 +3,6 @@
 import pulsar
 
 from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import translated
 from backends.record_producer import RecordProducer
 from backends.topic_reader import TopicReader
 from dispatcher.errors import Unreachable
@@ -40,8 +39,7 @@ class SnapshotTopics:
 
     def delete(self, number: str) -> None:
         """Also while somebody reads it."""
-        with translated(f"delete {self._topics.snapshot(number)}"):
-            self._admin.delete_topic(self._topics.snapshot(number), force=True)
+        self._admin.delete_topic(self._topics.snapshot(number), force=True)
 
 
 class SnapshotWriter:

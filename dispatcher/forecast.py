@@ -160,7 +160,7 @@ def _topped_up(
             if not _close(rates[i], flow.limit)
             and all(left[p] == inf or left[p] > _EPSILON * sizes[p] for p in (TOTAL, *flow.pools))
         ]
-        if not open_ones or rates[open_ones[0]] == inf:
+        if not open_ones:
             return rates
         pulls = {i: shares.tier_weights.get(flows[i].tier, MILLI) * flows[i].weight for i in open_ones}
         step = min(

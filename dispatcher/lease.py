@@ -107,7 +107,8 @@ class Status(IntEnum):
     PARKED = 8
     """The task is paused, scheduled, held until sealed, or closing: keep out of this lane until the view says else."""
     MOVE = 9
-    """Met in a shared or retry lane and must wait: publish it to the task's own lane (named in the piece), then ack."""
+    """Met in a lane of many and must wait, or its task has a lane of its own by now: publish it to the lane that the
+    piece names (the task's own, or a side lane), then ack."""
 
 
 class Piece(msgspec.Struct, array_like=True, frozen=True, gc=False):

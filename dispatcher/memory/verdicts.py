@@ -42,9 +42,8 @@ class Segment:
 class LaneCall:
     """One lane in one call. wants: for each want its segments. tier is empty where the lane has no part in the sharing
     (its task is unknown). parked: the lane's own task may not be sent now. app, channel: of all that is in the lane;
-    empty where it is of many. part: its weight within
-    its app. pools, bound:
-    names of the pools that bind it, and the pools. idle: it had no demand; waited: it had, and nobody held it."""
+    empty where it is of many. part: its weight within its app. pools, bound: names of the pools that bind it, and the
+    pools. queue: what is grantable and not granted yet. idle: it had no demand; waited: it had, and nobody held it."""
 
     ask: LaneAsk
     tier: str

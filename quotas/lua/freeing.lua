@@ -16,12 +16,12 @@ end
 
 -- Clears the touched bits of one run of bits that are set and not final, save those recorded with open targets.
 local function free_touched(task, writer, first, count)
-  local freed, at, states = 0, first, open_states(task, writer, first, count)
+  local freed, states = 0, open_states(task, writer, first, count)
   if next(states) == nil then
     write_bits(touched_key(task, writer), first, count, false)
     return count
   end
-  for sequence = at, first + count - 1 do
+  for sequence = first, first + count - 1 do
     if not states[sequence] then
       write_bits(touched_key(task, writer), sequence, 1, false)
       freed = freed + 1

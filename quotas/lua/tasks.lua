@@ -6,9 +6,8 @@ local GRANTABLE, GRANTED, NO_CREDIT, HELD, DROP, REPUBLISH = -1, 0, 1, 2, 3, 4
 local CANCELLED, EXPIRED, UNKNOWN, PARKED, MOVE = 5, 6, 7, 8, 9
 local MAIN_WRITER = '0'
 local TASK_FIELDS = {
-  'lane', 'shared', 'tier', 'weight', 'cap', 'paused', 'cancelled', 'start_ms', 'expires_ms', 'hold', 'sealed', 'writers',
-  'ended', 'closed', 'cap_bucket', 'cap_us', 'app', 'channel',
-  'why_ms',
+  'lane', 'shared', 'tier', 'weight', 'cap', 'paused', 'cancelled', 'start_ms', 'expires_ms', 'hold', 'sealed',
+  'writers', 'ended', 'closed', 'cap_bucket', 'cap_us', 'app', 'channel', 'why_ms',
 }
 local tasks_read = {}
 
