@@ -57,7 +57,8 @@ class PushClient:
         cls, settings: ConnectionSettings, *, threads: int = 64
     ) -> AsyncIterator["AsyncProxy[PushClient]"]:
         """The same client for async callers: every method is awaited (and runs in a thread; `threads` of them at most,
-        so that many `wait` at once). Audiences may be async iterables. Callbacks run in the method's thread."""
+        so that many `wait` at once). Audiences may be async iterables (but for those of `submit_many`). Callbacks run
+        in the method's thread."""
         loop, executor = asyncio.get_running_loop(), ThreadPoolExecutor(threads, thread_name_prefix="fairlane")
         client = await loop.run_in_executor(executor, cls.connect, settings)
         try:
@@ -105,6 +106,8 @@ class PushClient:
         >>> for submitted in client.submit_many((task, audience_of(task)) for task in tasks):
         ...     print(submitted.task.app, submitted.error or submitted.handle.id)
         """
+        if concurrency < 1:
+            raise InvalidInput(f"concurrency: is {concurrency}; it is 1 or more.")
         return submit_many(submissions, self.submit, concurrency)
 
     def task(self, id: str) -> TaskHandle:  # noqa: A002  # the public word for it
@@ -142,6 +145,8 @@ class PushClient:
         next page (None: there is none)."""
         if state is not None and state not in STATES:
             raise InvalidInput(f"state: is {state!r}; it can be {', '.join(STATES)}.")
+        if limit < 1:
+            raise InvalidInput(f"limit: is {limit}; it is 1 or more.")
         return self._connection.registry.tasks(state, app, tier, limit, cursor, channel, id_prefix)
 
     def why(self, id: str) -> Why:  # noqa: A002

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from dispatcher.errors import FairlaneError, Unreachable
+from dispatcher.errors import FairlaneError
 from dispatcher.view import TaskView
 from producers.controls import changes_of, leaves_shared_lane, store
 from producers.ports import Services
@@ -92,7 +92,8 @@ class Steering:
         return Plan(tuple(steps), why)
 
     def carry_out(self, plan: Plan, on_progress: Progress | None = None) -> Steered:
-        """Changes the tasks of a plan. Never raises for a server that is gone in the middle: it says what failed.
+        """Changes the tasks of a plan. Never raises for a server that is gone, or refuses, in the middle: it says what
+        failed.
 
         The changes come first and the lanes of tasks that leave a shared one after them, since a broker creates some
         hundred topics a second and a pause should not wait for that; a worker that meets a lane that is missing waits
@@ -103,7 +104,7 @@ class Steering:
         for batch in _batches(steps):
             try:
                 self._store(batch)
-            except Unreachable as error:
+            except FairlaneError as error:
                 failed |= {step.task.id: str(error) for step in steps[len(changed) :]}
                 break
             changed += [step.task.id for step in batch]

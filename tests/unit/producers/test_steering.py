@@ -8,7 +8,7 @@ import pytest
 
 from backends.missing_lanes import MissingLanes
 from dispatcher.control import ControlChange
-from dispatcher.errors import InvalidInput, NotFound, Unreachable
+from dispatcher.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 from dispatcher.service_settings import Cap
 from dispatcher.topics import Topics
 from dispatcher.view import TargetCounts, TaskView
@@ -96,7 +96,8 @@ def test_those_in_a_shared_lane_leave_it_first_and_their_lanes_are_created() -> 
     assert here.carry_out(here.plan(TaskFilter(app="shop"), Changes(cancelled=True))).lanes == 0
 
 
-def test_when_a_server_goes_away_in_the_middle_it_is_said_what_was_not_changed() -> None:
+@pytest.mark.parametrize("error", [Unreachable, Refused])
+def test_when_a_server_goes_away_in_the_middle_it_is_said_what_was_not_changed(error: type[FairlaneError]) -> None:
     world, tasks = World(), [task(f"t{number:04d}") for number in range(1_200)]
     here = steering(world, *tasks)
     appended: list[str] = []
@@ -104,7 +105,7 @@ def test_when_a_server_goes_away_in_the_middle_it_is_said_what_was_not_changed()
     def fault(step: str) -> None:
         appended.append(step)
         if len(appended) > 2 * 700:  # each record is appended and applied
-            raise Unreachable("Pulsar is gone.")
+            raise error("Pulsar is gone.")
 
     world.fault = fault
     told: list[tuple[int, int]] = []
