@@ -114,12 +114,52 @@ def test_closing_an_unsealed_task_counts_what_is_published(world: World) -> None
     assert world.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 5}
 
 
+def test_a_seal_that_comes_after_the_close_and_leaves_writers_out_holds_up_no_end(world: World) -> None:
+    world.apply(task_record("t"))
+    world.apply(Checkpoint(1, "t", "s1", 1, 10, 0, 10, "d"))
+    assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
+    world.apply(sealed("t", 4, ["s2"]))
+    assert world.ledger.closable() == []
+    assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
+
+
 def test_bytes_that_are_no_record_are_counted_and_passed_over(world: World) -> None:
     world.apply(task_record("t"))
     result = world.fold.apply(0, None, "a", [b"\xc1", encode_record(outcomes("t", run(0, 1))), b""])
     assert result == FoldResult(True, "a")
     assert world.counts("t")["sent"] == 1
     assert world.stats()["malformed"] == 2
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        CloseTask(1, "t", RETRY, 5),
+        CloseTask(1, "t", -1, 5),
+        outcomes("t", run(-1, 2)),
+        outcomes("t", run(1 << 32, 1)),
+        outcomes("t", run(0, 1, 200)),
+        outcomes("t", mixed(0, [0, 200])),
+        outcomes("t", mixed(-1, [0])),
+        outcomes("t", mixed(0, [0, 0], size=3, positions=[1])),
+    ],
+    ids=[
+        "retry",
+        "below-0",
+        "first-below-0",
+        "first-too-large",
+        "code-of-all",
+        "code-of-one",
+        "sequence-below-0",
+        "codes-of-none",
+    ],
+)
+def test_a_record_whose_numbers_mean_nothing_is_passed_over(world: World, record: Outcomes | CloseTask) -> None:
+    """A fold that fails for it would fail in every worker."""
+    world.apply(task_record("t"))
+    fold(world, record, outcomes("t", run(5, 1)))
+    assert world.counts("t") == {"sent": 1, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 0}
+    assert world.stats()["malformed"] == 1
 
 
 def test_large_envelopes_and_many_runs_in_one_record(world: World) -> None:
