@@ -1,5 +1,7 @@
 """`fairlane simulate`: the real scheduler, engine and ledger under a virtual clock; no server is needed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,9 +81,13 @@ def _one(name: str, seed: int, output: str, pictures: tuple[tuple[str, Path], ..
     from fairlane.simulate.pictures import draw
     from fairlane.simulate.tables import tables
 
+    for _, file in pictures:
+        _check_writable(file)
     result = run_one(name, seed)
     for kind, file in pictures:
-        _write(file, draw(kind, result))
+        with _writing(file):
+            file.write_text(draw(kind, result), encoding="utf-8")
+        say(f"wrote {file}")
     if output == "html":
         click.echo(page(result))
     elif output == "json" or not pictures:
@@ -89,12 +95,22 @@ def _one(name: str, seed: int, output: str, pictures: tuple[tuple[str, Path], ..
     return _verdict(result)
 
 
-def _write(file: Path, text: str) -> None:
+def _check_writable(file: Path) -> None:
+    """Before a run, which may take minutes; leaves nothing behind. Raises InvalidInput."""
+    was_there = file.exists()
+    with _writing(file):
+        file.open("a").close()
+        if not was_there:
+            file.unlink()
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    """Raises InvalidInput if it cannot be written."""
     try:
-        file.write_text(text, encoding="utf-8")
+        yield
     except OSError as error:
         raise InvalidInput(f"{file} cannot be written: {error.strerror}.", "Name another file.") from error
-    say(f"wrote {file}")
 
 
 def _verdict(result: "Result") -> int:

@@ -57,8 +57,23 @@ def test_pictures_and_the_page_are_written(tiny: Path, tmp_path: Path, capsys: p
     assert run(["simulate", str(tiny), "--picture", "shares", str(picture), "-o", "html"]) == 0
     assert picture.read_text().startswith("<svg")
     assert capsys.readouterr().out.startswith("<!doctype html>")
+
+
+def test_that_a_picture_cannot_be_written_is_said_before_the_run(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(name: str, seed: int) -> None:
+        raise AssertionError("it was run")
+
+    monkeypatch.setattr("fairlane.simulate.many.run_one", never)
     assert run(["simulate", str(tiny), "--picture", "tasks", str(tmp_path / "no" / "such.svg")]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_picture_of_a_run_that_is_not_made_leaves_no_file(tmp_path: Path) -> None:
+    picture = tmp_path / "shares.svg"
+    assert run(["simulate", "nowhere.yaml", "--picture", "shares", str(picture)]) == 3
+    assert not picture.exists()
 
 
 def test_the_list_names_the_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
