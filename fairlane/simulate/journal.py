@@ -4,12 +4,13 @@ A key is an envelope's identity within its task: sequence and attempt.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from dispatcher.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Status, Want
+from dispatcher.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status, Want
 from dispatcher.ports import Batch
 from fairlane.simulate.agenda import Agenda
+from fairlane.simulate.gaps import GapWatch, TierCall
 
 ATTEMPTS = 64
 """More than a task may have."""
@@ -62,13 +63,20 @@ def key_of(sequence: int, attempt: int) -> int:
 
 
 class Journal:
-    """tier_of: a task's tier at present. excused: whether a worker died or stood still since a moment.
+    """tier_of: a task's tier at present. is_capped: whether it has a cap, or shares one with others, beside the
+    capacity. excused: whether a worker died or stood still since a moment.
 
     blocked: why a task may be granted nothing. used, returned, lapsed: targets of what was granted that were
     sent, given back in time, or whose lease ran out.
     """
 
-    def __init__(self, agenda: Agenda, tier_of: Callable[[str], str], excused: Callable[[str, int], bool]) -> None:
+    def __init__(
+        self,
+        agenda: Agenda,
+        tier_of: Callable[[str], str],
+        is_capped: Callable[[str], bool],
+        excused: Callable[[str, int], bool],
+    ) -> None:
         self.granted: list[Amount] = []
         self.sent: list[Amount] = []
         self.published: list[Amount] = []
@@ -77,8 +85,10 @@ class Journal:
         self.counts: Counter[str] = Counter()
         self.repeats = 0
         self.lease_calls = 0
+        self.gaps = GapWatch()
         self._agenda = agenda
         self._tier_of = tier_of
+        self._is_capped = is_capped
         self._excused = excused
         self._numbers: dict[str, int] = {}
         self._held: defaultdict[str, dict[int, _Held]] = defaultdict(dict)
@@ -105,8 +115,10 @@ class Journal:
         claim = _Claim(
             request.claim, request.worker, now_us + request.lease_ms * 1000, now_us + request.claim_ms * 1000
         )
+        calls: defaultdict[str, TierCall] = defaultdict(TierCall)
         for ask, wants in zip(request.lanes, answer.lanes, strict=True):
             for want, pieces in zip(ask.wants, wants, strict=True):
+                self._note(calls, ask, want, pieces)
                 first = want.first
                 for piece in pieces:
                     if piece.status == Status.GRANTED:
@@ -114,6 +126,20 @@ class Journal:
                     first += piece.count
                 if first != want.first + want.count:
                     self.violate("answer", f"{ask.lane}: {first - want.first} of {want.count} envelopes answered for")
+        for wrong in self.gaps.called(now_us, calls):
+            self.violate("gap", wrong)
+
+    def _note(self, calls: defaultdict[str, TierCall], ask: LaneAsk, want: Want, pieces: Sequence[Piece]) -> None:
+        """What of a want was granted, and whether some was refused for want of its tier's credit alone."""
+        granted = sum(piece.count for piece in pieces if piece.status == Status.GRANTED)
+        refused = any(piece.status == Status.NO_CREDIT for piece in pieces)
+        waits = refused and not self._is_capped(want.task)
+        if granted or waits:
+            calls[self._paid_by(ask, want)].add(granted * want.size, want.size, waits)
+
+    def _paid_by(self, ask: LaneAsk, want: Want) -> str:
+        """The tier whose credit an envelope takes."""
+        return ask.tier if ask.kind == LaneKind.RETRY else self._tier_of(want.task)
 
     def _granted(self, ask: LaneAsk, want: Want, first: int, count: int, claim: _Claim) -> None:
         task, now_us = want.task, self._agenda.now_us
@@ -129,7 +155,7 @@ class Journal:
             held[key] = _Held(claim, want.size)
         tier = ask.tier if ask.kind == LaneKind.RETRY else self._tier_of(task)
         self.counts["granted"] += count * want.size
-        self.granted.append(Amount(now_us, task, tier, count * want.size, want.size))
+        self.granted.append(Amount(now_us, task, self._paid_by(ask, want), count * want.size, want.size))
 
     def _again(self, task: str, sequence: int, before: _Held, claim: _Claim) -> None:
         """An identity is granted that was held before."""
@@ -155,11 +181,11 @@ class Journal:
                 targets += given.size
             else:
                 self.counts["lapsed"] += given.size
+            tier = self._tier_of(given.task)
         if targets:
             self.counts["returned"] += targets
-            self.granted.append(
-                Amount(self._agenda.now_us, given.task, self._tier_of(given.task), -targets, given.size)
-            )
+            self.granted.append(Amount(self._agenda.now_us, given.task, tier, -targets, given.size))
+            self.gaps.returned(tier, targets)
 
     # ------------------------------------------------------------- the provider
     def called(self, worker: str, batch: Batch) -> None:

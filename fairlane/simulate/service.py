@@ -62,7 +62,7 @@ class Service:
         self.broker = MemoryBroker()
         self.log = MemoryOutcomeLog(self.topics)
         self.view = MemoryView(self.clock, self.topics)
-        self.journal = Journal(self.agenda, lambda task: self.view.tasks[task].tier, excused)
+        self.journal = Journal(self.agenda, lambda task: self.view.tasks[task].tier, self._is_capped, excused)
         self.ledger = WatchedLedger(make_ledger(self.view), self.journal)
         self.network = Network(self.agenda, Random(seed), scenario.faults)
         self.dead_letters = SimDeadLetters(self.network)
@@ -97,12 +97,15 @@ class Service:
 
     def set_tiers(self, weights: Mapping[Tier, float]) -> None:
         self._set("tiers", ":".join(str(round(weights[tier] * MILLI)) for tier in TIERS))
+        self.journal.gaps.set_weights({str(tier): weight for tier, weight in weights.items()})
 
     def set_cap(self, name: str, cap: Rate) -> None:
         """name: total, or that of a pool (channel/NAME, app/NAME, app_channel/APP/NAME)."""
         kind, _, what = name.partition("/")
         self._set("capacity" if name == "total" else f"cap:{kind}:{what}", cap.text)
         self._note_cap(name, cap)
+        if name == "total":
+            self.journal.gaps.set_capacity(cap.rate, cap.allowance)
 
     def pause_channel(self, name: str, paused: bool) -> None:
         self._set(f"channel_paused:{name}", str(int(paused)))
@@ -113,6 +116,11 @@ class Service:
 
     def _set(self, field: str, value: str) -> None:
         self.view.apply(GlobalChange(CONTROL_FORMAT, field, value, self.clock.wall_ms()))
+
+    def _is_capped(self, task: str) -> bool:
+        state = self.view.tasks[task]
+        record = state.record
+        return state.cap > 0 or record is None or bool(self.view.pools_of(record.app, record.channel))
 
     def _note_cap(self, name: str, cap: Rate) -> None:
         self.caps.setdefault(name, []).append((self.agenda.now_us, cap))

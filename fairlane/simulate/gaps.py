@@ -1,0 +1,122 @@
+"""Law 3 where the ledger grants: a tier that is asked for in vain waits for a bounded amount only, whoever asks when.
+
+Between two grants of a tier of weight w of W the others are granted (less what they give back) at most
+
+- (W - w) / w times the largest envelope of its last call: until its bucket is above zero again,
+- what their buckets hold, and as much again until a lane of the tier may draw that is ahead of its peers,
+- what the capacity gives in the longest time in which nobody asked for the tier (calls that are late or lost, workers
+  that stand still or die),
+- one largest envelope each, since an envelope is granted whole.
+
+Judged from the first call on in which something of the tier was wanted and refused for want of credit. Not judged:
+without a capacity, where the order of each worker's sends decides (Figures.gap looks at those); what a cap of its own,
+or of its channel or app, may hold back; and a span in which the capacity or the weights of the tiers change.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+WINDOWS = 2
+"""What the capacity's buckets hold, so many times."""
+CLOCK_US = 2_000
+"""The ledger's clock has milliseconds, at both ends of a span."""
+
+
+@dataclass(slots=True)
+class TierCall:
+    """What one call was granted of a tier, in targets; the largest envelope among what it wanted; whether something is
+    left that only the tier's credit holds back."""
+
+    granted: int = 0
+    largest: int = 0
+    waits: bool = False
+
+    def add(self, granted: int, size: int, waits: bool) -> None:
+        self.granted += granted
+        self.largest = max(self.largest, size)
+        self.waits = self.waits or waits
+
+
+@dataclass(slots=True)
+class _Span:
+    """Since the last grant of a tier, or the first refusal. owed: the largest envelope of the call with that grant.
+    others: targets granted to the others; largest: an envelope of each of them. unasked_us: the longest time between
+    two calls that asked for the tier."""
+
+    owed: int
+    asked_us: int
+    unasked_us: int = 0
+    others: int = 0
+    largest: Counter[str] = field(default_factory=Counter)
+
+    def ask(self, now_us: int) -> None:
+        self.unasked_us = max(self.unasked_us, now_us - self.asked_us)
+        self.asked_us = now_us
+
+    def grant(self, tier: str, call: TierCall) -> None:
+        self.others += call.granted
+        self.largest[tier] = max(self.largest[tier], call.largest)
+
+
+class GapWatch:
+    """Told of everything in the order of the ledger. judged: how often a span was held against its bound."""
+
+    def __init__(self) -> None:
+        self.judged = 0
+        self._rate = 0
+        self._allowance = 0.0
+        self._weights: dict[str, float] = {}
+        self._owed: defaultdict[str, int] = defaultdict(int)
+        self._spans: dict[str, _Span] = {}
+
+    def set_capacity(self, rate: int, allowance: float) -> None:
+        """In targets/s (0: none), and targets that may be granted at once."""
+        self._rate, self._allowance = rate, allowance
+        self._spans.clear()
+
+    def set_weights(self, weights: Mapping[str, float]) -> None:
+        """Of the tiers."""
+        self._weights = dict(weights)
+        self._spans.clear()
+
+    def returned(self, tier: str, targets: int) -> None:
+        """Granted before, and given back in time."""
+        for other, span in self._spans.items():
+            if other != tier:
+                span.others -= targets
+
+    def called(self, now_us: int, calls: Mapping[str, TierCall]) -> Iterator[str]:
+        """One call, by tier. Yields what is wrong, in words."""
+        if not self._rate:
+            return
+        for tier in [tier for tier in calls if tier in self._spans]:
+            self._spans[tier].ask(now_us)
+            yield from self._judge(tier)
+        for tier, call in calls.items():
+            if call.granted:
+                self._owed[tier] = call.largest
+                self._spans.pop(tier, None)
+        self._share(calls)
+        for tier, call in calls.items():
+            if call.waits and tier not in self._spans:
+                self._spans[tier] = _Span(self._owed[tier], now_us)
+
+    def _share(self, calls: Mapping[str, TierCall]) -> None:
+        """What was granted, to the spans of those that got nothing."""
+        for waiting, span in self._spans.items():
+            for tier, call in calls.items():
+                if tier != waiting and call.granted:
+                    span.grant(tier, call)
+
+    def _judge(self, tier: str) -> Iterator[str]:
+        span, weight, whole = self._spans[tier], self._weights[tier], sum(self._weights.values())
+        law = (whole - weight) / weight * span.owed + span.largest.total()
+        bound = law + WINDOWS * self._allowance + self._rate * (span.unasked_us + CLOCK_US) / 1e6
+        self.judged += 1
+        if span.others > bound:
+            del self._spans[tier]
+            yield (
+                f"{tier} was granted nothing while the others were granted {span.others} targets, {bound:.0f} is the "
+                f"bound (law 3: {law:.0f}; nobody asked for it for up to {span.unasked_us / 1e6:.3f} s)"
+            )
