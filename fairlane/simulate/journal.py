@@ -153,7 +153,6 @@ class Journal:
             if before is not None:
                 self._again(task, sequence, before, claim)
             held[key] = _Held(claim, want.size)
-        tier = ask.tier if ask.kind == LaneKind.RETRY else self._tier_of(task)
         self.counts["granted"] += count * want.size
         self.granted.append(Amount(now_us, task, self._paid_by(ask, want), count * want.size, want.size))
 
@@ -181,8 +180,8 @@ class Journal:
                 targets += given.size
             else:
                 self.counts["lapsed"] += given.size
-            tier = self._tier_of(given.task)
         if targets:
+            tier = self._tier_of(given.task)
             self.counts["returned"] += targets
             self.granted.append(Amount(self._agenda.now_us, given.task, tier, -targets, given.size))
             self.gaps.returned(tier, targets)
