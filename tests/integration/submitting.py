@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from backends.settings import PulsarSettings, RedisSettings
 from dispatcher.task import PushTask
 from producers.client import PushClient
+from producers.settings import ProducerOptions
 
 TARGETS = 60_000
 CHUNK = 10
@@ -30,7 +31,8 @@ def audience() -> Iterator[str]:
 
 def main() -> None:
     given = json.loads(sys.argv[1])
-    settings = SimpleNamespace(pulsar=PulsarSettings(**given["pulsar"]), redis=RedisSettings(**given["redis"]))
+    pulsar, redis = PulsarSettings(**given["pulsar"]), RedisSettings(**given["redis"])
+    settings = SimpleNamespace(pulsar=pulsar, redis=redis, producer=ProducerOptions())
     with PushClient.connect(settings) as client:
         client.submit(push(sys.argv[2]), _dying(client, sys.argv[2], sys.argv[3]))
 
