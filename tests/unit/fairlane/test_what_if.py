@@ -3,21 +3,16 @@
 import pytest
 
 from dispatcher.service_settings import Cap, Limits
-from dispatcher.view import Globals, TargetCounts, TaskView
+from dispatcher.view import Globals, TaskView
 from fairlane.usage import apps, channels
 from fairlane.what_if import Situation, changed, effects
+from tests.unit.tasks import task_view
 
 SETTINGS = Globals(100, {"high": 6_000, "medium": 3_000, "low": 1_000})
 
 
-def view(task: str, pending: int = 1_000, tier: str = "high", **fields: object) -> TaskView:
-    plain: dict[str, object] = {
-        "id": task, "app": "shop", "tier": tier, "channel": "null", "state": "running", "sealed": True, "weight": 1.0,
-        "cap": 0, "targets": TargetCounts(total=pending, pending=pending), "rate": 0.0, "eta_s": None, "refused": 0,
-        "lane": f"lane/{task}", "shared": False, "chunk": 10, "expected_targets": pending, "created_ms": 0,
-        "start_ms": 0, "expires_ms": 0, "first_outcome_ms": 0, "finished_ms": 0,
-    }  # fmt: skip
-    return TaskView(**{**plain, **fields})  # type: ignore[arg-type]
+def view(task: str, pending: int = 1_000, **fields: object) -> TaskView:
+    return task_view(task, pending, **fields)
 
 
 def test_a_weight_helps_one_task_and_not_its_peer() -> None:

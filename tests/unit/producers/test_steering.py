@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 
 from backends.missing_lanes import MissingLanes
@@ -11,19 +10,11 @@ from dispatcher.control import ControlChange
 from dispatcher.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 from dispatcher.service_settings import Cap
 from dispatcher.topics import Topics
-from dispatcher.view import TargetCounts, TaskView
+from dispatcher.view import TaskView
 from producers.steering import Steering
 from producers.task_changes import Changes, TaskFilter
 from tests.unit.producers.world import World
-
-
-def task(name: str, **fields: Any) -> TaskView:
-    plain = TaskView(
-        id=name, app="shop", tier="high", channel="null", state="running", sealed=True, weight=1.0, cap=0,
-        targets=TargetCounts(), rate=0.0, eta_s=None, refused=0, lane="", shared=False, chunk=1, expected_targets=1,
-        created_ms=0, start_ms=0, expires_ms=0, first_outcome_ms=0, finished_ms=0,
-    )  # fmt: skip
-    return msgspec.structs.replace(plain, **fields)
+from tests.unit.tasks import task_view as task
 
 
 class Views:

@@ -1,16 +1,18 @@
 """Metrics say what the engine counted, in few series."""
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from backends.task_rows import LiveTask
 from dispatcher.clock import VirtualClock
 from dispatcher.engine_stats import EngineStats
-from dispatcher.errors import NotReady, Unreachable
+from dispatcher.errors import FairlaneError, NotReady, Unreachable
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, Tier
 from dispatcher.view import Globals, TierStats, WorkerBeat
 from fairlane.worker.call_times import CallTimes
 from fairlane.worker.metrics import EngineCollector, ServiceCollector
 from fairlane.worker.service_view import ServiceView
+from tests.unit.tasks import live_task as live
 
 
 def exposed(*collectors: EngineCollector | ServiceCollector) -> str:
@@ -37,29 +39,24 @@ def test_targets_waits_and_calls_are_shown() -> None:
     assert 'fairlane_build_info{version="9.9"} 1.0' in text
 
 
-def live(task: str, **fields: object) -> LiveTask:
-    plain = LiveTask(
-        id=task, state="running", app="a", tier="high", weight=1000, cap=0, channel="null", lane=f"lane/{task}",
-        shared=False, chunk=100, hold=False, start_ms=0, expires_ms=0, sealed=True, published=10, total=10, finals=0,
-        claims=0, cancelled=False,
-    )  # fmt: skip
-    return plain._replace(**fields)  # type: ignore[arg-type]
-
-
 class World:
+    """A registry, its epochs and a crew of one worker, which sends `rate` targets/s of high and of low."""
+
     def __init__(self) -> None:
         self.tasks: list[LiveTask] = []
         self.rate = 0.0
-        self.gone = False
-        self.rebuilding = False
+        self.clock = VirtualClock()
+        self.view = ServiceView(self, self, self, self.clock)
+        self._trouble: FairlaneError | None = None
+
+    def fails(self, error: FairlaneError | None) -> None:
+        self._trouble = error
 
     def check_counts(self) -> None:
-        if self.rebuilding:
-            raise NotReady("The view is being rebuilt.")
+        if self._trouble is not None:
+            raise self._trouble
 
     def live(self) -> list[LiveTask]:
-        if self.gone:
-            raise Unreachable("Redis is gone.")
         return self.tasks
 
     def globals(self) -> Globals:
@@ -71,11 +68,10 @@ class World:
 
 
 def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
-    world, clock = World(), VirtualClock()
+    world = World()
     world.tasks = [live("a", total=1_000), live("b", tier="low", total=500), live("c", state="paused", total=9)]
     world.rate = 20.0
-    service = ServiceView(world, world, world, clock)
-    text = exposed(ServiceCollector(service))
+    text = exposed(ServiceCollector(world.view))
     assert 'fairlane_backlog_targets{tier="high"} 1000.0' in text
     assert 'fairlane_backlog_targets{tier="medium"} 0.0' in text
     assert 'fairlane_drain_seconds{tier="high"} 50.0' in text
@@ -84,24 +80,18 @@ def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
     assert "fairlane_workers 1.0" in text
     assert "fairlane_workers_needed 2.0" in text
     world.rate = 40.0
-    assert service.signals().of("high").drain_s == 50
-    clock.advance(2)
-    assert service.signals().of("high").drain_s == 25
+    assert world.view.signals().of("high").drain_s == 50
+    world.clock.advance(2)
+    assert world.view.signals().of("high").drain_s == 25
 
 
-def test_without_redis_the_workers_own_figures_are_still_shown() -> None:
+@pytest.mark.parametrize("trouble", [Unreachable("Redis is gone."), NotReady("The view is being rebuilt.")])
+def test_without_a_view_an_autoscaler_is_told_nothing_rather_than_too_little(trouble: FairlaneError) -> None:
     world = World()
-    world.gone = True
-    service = ServiceCollector(ServiceView(world, world, world, VirtualClock()))
-    text = exposed(service, EngineCollector(EngineStats(), CallTimes(), "1"))
-    assert "fairlane_worker_lanes 0.0" in text
+    world.tasks = [live("a", total=1_000)]
+    world.fails(trouble)
+    text = exposed(ServiceCollector(world.view), EngineCollector(EngineStats(), CallTimes(), "1"))
     assert "fairlane_backlog_targets" not in text
-
-
-def test_while_the_view_is_rebuilt_an_autoscaler_is_told_nothing_rather_than_too_little() -> None:
-    world = World()
-    world.tasks, world.rebuilding = [live("a", total=1_000)], True
-    service = ServiceCollector(ServiceView(world, world, world, VirtualClock()))
-    assert "fairlane_backlog_targets" not in exposed(service)
-    world.rebuilding = False
-    assert 'fairlane_backlog_targets{tier="high"} 1000.0' in exposed(service)
+    assert "fairlane_worker_lanes 0.0" in text, "the worker's own figures are still shown"
+    world.fails(None)
+    assert 'fairlane_backlog_targets{tier="high"} 1000.0' in exposed(ServiceCollector(world.view))

@@ -21,17 +21,9 @@ from dispatcher.topics import Topics
 from dispatcher.view import Change
 from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
 from fairlane.worker.watcher import LaneWatcher, WatchSettings, standing_lanes
+from tests.unit.tasks import live_task as live
 
 TOPICS = Topics(tenant="t", namespaces=1, shared_lanes=2, outcome_partitions=1)
-
-
-def live(task: str, **fields: object) -> LiveTask:
-    plain = LiveTask(
-        id=task, state="running", app="a", tier="high", weight=1000, cap=0, channel="null", lane=f"lane/{task}",
-        shared=False, chunk=100, hold=False, start_ms=0, expires_ms=0, sealed=True, published=10, total=10, finals=0,
-        claims=0, cancelled=False,
-    )  # fmt: skip
-    return plain._replace(**fields)
 
 
 @dataclass
