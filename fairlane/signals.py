@@ -26,16 +26,16 @@ _GROW_AT_MOST = 2.0
 
 
 class TierSignals(NamedTuple):
-    """backlog: targets that may be sent now and have no outcome. arrival_rate, service_rate: targets/s of late.
-    drain_s: until the backlog is sent, at the service rate; 0 without one, None if none of it is being sent. wanted:
-    share by weight among the tiers that have a backlog; actual: its part of what is sent. spare: targets/s it could
-    send more if it had them, None without any limit."""
+    """backlog: targets that may be sent now and have no outcome. arrival_rate, rate: targets/s that come in and that
+    are sent, of late. drain_s: until the backlog is sent, at this rate; 0 without one, None if none of it is being
+    sent. wanted: share by weight among the tiers that have a backlog; actual: its part of what is sent. spare:
+    targets/s it could send more if it had them, None without any limit."""
 
     tier: str
     weight: float
     backlog: int
     arrival_rate: float
-    service_rate: float
+    rate: float
     drain_s: float | None
     wanted: float
     actual: float
@@ -48,7 +48,7 @@ class Signals(NamedTuple):
     the present ones; 0 where demand limits the rate, since then nothing tells."""
 
     capacity: int
-    service_rate: float
+    rate: float
     workers: int
     limited_by: str
     workers_needed: int
@@ -84,6 +84,11 @@ def job_of_view(task: TaskView, now_ms: int, whole: bool = False) -> Job:
     return Job(task.id, task.app, task.channel, task.tier, weight, pending, task.cap, start_s, held)
 
 
+def sendable(job: Job, settings: Globals) -> bool:
+    """Whether some of it may be sent now, as far as pauses, its start time and its audience are concerned."""
+    return not job.held and job.start_s <= 0 and job.pending > 0 and job.channel not in settings.paused_channels
+
+
 def shares_of(settings: Globals, capacity: float | None = None) -> Shares:
     """capacity: another than the one that is set."""
     return Shares(
@@ -104,7 +109,7 @@ class SignalMeter:
 
     def take(self, look: Look) -> Signals:
         shares = shares_of(look.settings)
-        jobs = [job for job in look.jobs if _sendable(job, shares)]
+        jobs = [job for job in look.jobs if sendable(job, look.settings)]
         backlog = _by_tier(jobs, lambda job: job.pending)
         alive = [beat for beat in look.beats if beat.state in ("serving", "draining")]
         rates = {tier: sum(_rate(beat, tier) for beat in alive) for tier in backlog}
@@ -182,10 +187,6 @@ class _Load:
     def _flow(self, job: Job) -> Flow:
         pools = tuple(pool for pool in pools_of(job.app, job.channel) if pool in self.shares.caps)
         return Flow(job.tier, job.app, pools, job.weight, job.cap or math.inf)
-
-
-def _sendable(job: Job, shares: Shares) -> bool:
-    return not job.held and job.start_s <= 0 and job.pending > 0 and job.channel not in shares.paused
 
 
 def _by_tier(jobs: Sequence[Job], number: Callable[[Job], float]) -> dict[str, float]:

@@ -18,7 +18,11 @@ APART_S = 2.0
 @output_option
 @click.pass_context
 def signals(ctx: click.Context, output: Output) -> None:
-    """Backlog, rates, seconds to drain it and spare capacity of each tier (takes two seconds to measure)."""
+    """Backlog, rates, seconds to drain it and spare capacity of each tier (takes two seconds to measure).
+
+    The backlog is what may be sent now; what `fairlane channel list` and `fairlane app list` call queued is all that
+    has no outcome, of paused and scheduled tasks too.
+    """
     meter = SignalMeter()
     with client_of(ctx) as client:
         meter.take(_look(client))
@@ -27,7 +31,7 @@ def signals(ctx: click.Context, output: Output) -> None:
     rows = _rows(found)
     service = {
         "capacity": found.capacity,
-        "service_rate": round(found.service_rate, 1),
+        "rate": round(found.rate, 1),
         "workers": found.workers,
         "workers_needed": found.workers_needed,
         "limited_by": found.limited_by,

@@ -7,6 +7,7 @@ import click
 from dispatcher.why import MEANINGS, Part, Why
 from fairlane.cli.connect import client_of
 from fairlane.cli.output import Output, output_option, say
+from fairlane.screen.render import short_seconds
 
 ADVICE = {
     "paused": "fairlane task resume {id}",
@@ -38,7 +39,7 @@ def why(ctx: click.Context, output: Output, task_id: str) -> None:
     output.emit_document(fields, [_shown(row) for row in parts])
     if output.as_json:
         return
-    say(f"{found.task} is {found.state}, {_span(found.age_ms / 1000)} old.")
+    say(f"{found.task} is {found.state}, {short_seconds(found.age_ms / 1000)} old.")
     if found.now:
         say(f"{found.task} is held back now: {MEANINGS[found.now]}")
 
@@ -66,17 +67,7 @@ def _advice(cause: str, task: str) -> str:
 def _shown(row: dict[str, Any]) -> dict[str, str]:
     return {
         "part": f"{row['part']:.1%}",
-        "time": _span(row["seconds"]),
+        "time": short_seconds(row["seconds"]),
         "where it went": row["meaning"],
         "what helps": row["advice"] or "-",
     }
-
-
-def _span(seconds: float) -> str:
-    """A length of time, as a person says it."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s"
-    if whole < 3_600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3_600} h {whole % 3_600 // 60} min"

@@ -28,7 +28,7 @@ def tier() -> None:
 @click.pass_context
 def show(ctx: click.Context, output: Output) -> None:
     """Weights, shares, rates, backlogs, and the longest an envelope can wait for its turn at the present capacity
-    (takes a second to measure)."""
+    (takes two seconds to measure)."""
     from fairlane.screen.render import tiers_table
 
     with client_of(ctx) as client:
@@ -69,11 +69,9 @@ def sharing(ctx: click.Context, trial: Trial, shared_by: str) -> None:
 def waits_of(sample: Sample) -> dict[str, LongestWait]:
     """The longest waits with the lanes that have something to send now."""
     settings = sample.settings
-    sending = [task for task in sample.tasks if task.state == "running" and task.targets.pending]
     lanes: dict[str, list[TaskView]] = {}
-    for task in sending:
-        if task.channel not in settings.paused_channels:
-            lanes.setdefault(task.lane, []).append(task)
+    for task in sample.sending:
+        lanes.setdefault(task.lane, []).append(task)
     busy = [
         Lane(
             tasks[0].tier,

@@ -22,11 +22,12 @@ def seconds(value: float | None) -> str:
     """A duration as a person would say it."""
     if value is None:
         return "-"
-    if value < 60:
-        return f"{value:.0f} s"
-    if value < 3600:
-        return f"{value // 60:.0f} m {value % 60:02.0f} s"
-    return f"{value // 3600:.0f} h {value % 3600 // 60:02.0f} m"
+    whole_s, whole_m = round(value), round(value / 60)
+    if whole_s < 60:
+        return f"{whole_s} s"
+    if whole_s < 3600:
+        return f"{whole_s // 60} m {whole_s % 60:02} s"
+    return f"{whole_m // 60} h {whole_m % 60:02} m"
 
 
 def short_seconds(value: float | None) -> str:

@@ -7,6 +7,7 @@ from typing import Protocol
 from dispatcher.clock import Clock
 from dispatcher.tier import TIERS
 from dispatcher.view import Globals, TaskView, WorkerBeat
+from fairlane.signals import job_of_view, sendable
 
 WINDOW_S = 3.0
 """Rates and shares are over this much of the past."""
@@ -25,7 +26,8 @@ class Source(Protocol):
 @dataclass(frozen=True)
 class TierFigures:
     """One tier. wanted and actual: parts of 1 of what is sent, None when nothing is; rate in targets/s;
-    backlog in targets, of tasks that may be sent now; drain_s: seconds to empty it at the present rate."""
+    backlog in targets, of tasks that may be sent now; drain_s: seconds to empty it at the present rate, 0 without one,
+    None if none of it is being sent."""
 
     tier: str
     weight: int
@@ -38,12 +40,13 @@ class TierFigures:
 
 @dataclass(frozen=True)
 class Sample:
-    """The service at one moment; tasks are the live ones, oldest first."""
+    """The service at one moment. tasks: the live ones, oldest first; sending: those of them that may be sent now."""
 
     at_s: float
     settings: Globals
     tiers: list[TierFigures]
     tasks: list[TaskView]
+    sending: list[TaskView]
     workers: list[WorkerBeat]
     sent: dict[str, int]
     """Targets sent by tier, of all workers since the sampler began to watch."""
@@ -101,7 +104,9 @@ class Sampler:
         rates = {tier: sum(track.rate(tier, now_s) for track in tracks) for tier in names}
         sent = {tier: sum(track.sent(tier) for track in tracks) for tier in names}
         tasks = sorted(self.source.live_tasks(), key=lambda task: (task.created_ms, task.id))
-        return Sample(now_s, settings, tier_figures(settings, tasks, rates), tasks, workers, sent)
+        now_ms = self.clock.wall_ms()
+        sending = [task for task in tasks if sendable(job_of_view(task, now_ms), settings)]
+        return Sample(now_s, settings, tier_figures(settings, sending, rates), tasks, sending, workers, sent)
 
 
 def wanted_shares(weights: dict[str, int], backlog: dict[str, int]) -> dict[str, float | None]:
@@ -110,12 +115,9 @@ def wanted_shares(weights: dict[str, int], backlog: dict[str, int]) -> dict[str,
     return {tier: weights[tier] / total if targets else None for tier, targets in backlog.items()}
 
 
-def tier_figures(settings: Globals, tasks: list[TaskView], rates: dict[str, float]) -> list[TierFigures]:
+def tier_figures(settings: Globals, sending: list[TaskView], rates: dict[str, float]) -> list[TierFigures]:
     """Figures of every tier, highest first."""
-    backlog = {
-        tier: sum(task.targets.pending for task in tasks if task.tier == tier and task.state == "running")
-        for tier in map(str, TIERS)
-    }
+    backlog = {tier: sum(task.targets.pending for task in sending if task.tier == tier) for tier in map(str, TIERS)}
     wanted, total = wanted_shares(settings.tier_weights, backlog), sum(rates.values())
     return [
         TierFigures(
@@ -125,7 +127,7 @@ def tier_figures(settings: Globals, tasks: list[TaskView], rates: dict[str, floa
             actual=rates[tier] / total if total else None,
             rate=rates[tier],
             backlog=backlog[tier],
-            drain_s=backlog[tier] / rates[tier] if rates[tier] else None,
+            drain_s=0.0 if not backlog[tier] else backlog[tier] / rates[tier] if rates[tier] else None,
         )
         for tier in map(str, TIERS)
     ]

@@ -10,22 +10,19 @@ from rich.console import Console
 
 from dispatcher.clock import VirtualClock
 from dispatcher.view import WAIT_BUCKETS_MS, Globals, TargetCounts, TaskView, TierStats, WorkerBeat
+from fairlane.cli.tier import waits_of
 from fairlane.demo.report import Closing, ShareMeter, closing_report
 from fairlane.screen.render import line, screen, seconds
 from fairlane.screen.sample import Sample, Sampler, wanted_shares
 from fairlane.screen.waits import merged, quantile_ms
+from tests.unit.tasks import task_view
 
 WEIGHTS = {"high": 6_000, "medium": 3_000, "low": 1_000}
 
 
 def task(name: str = "t", tier: str = "high", sent: int = 0, total: int = 10, **fields: object) -> TaskView:
-    plain = TaskView(
-        id=name, app="a", tier=tier, channel="null", state="running", sealed=True, weight=1.0, cap=0,
-        targets=TargetCounts(total=total, sent=sent, pending=total - sent), rate=0.0, eta_s=None, refused=0,
-        lane="lane", shared=False, chunk=10, expected_targets=total, created_ms=1, start_ms=0, expires_ms=0,
-        first_outcome_ms=0, finished_ms=0,
-    )  # fmt: skip
-    return type(plain)(**{**{name: getattr(plain, name) for name in plain.__struct_fields__}, **fields})
+    counts = TargetCounts(total=total, sent=sent, pending=total - sent)
+    return task_view(name, tier=tier, targets=counts, **fields)
 
 
 def beat(name: str, seen_ms: int = 0, waits: list[int] | None = None, **sent: int) -> WorkerBeat:
@@ -40,9 +37,10 @@ def beat(name: str, seen_ms: int = 0, waits: list[int] | None = None, **sent: in
 class Service:
     beats: list[WorkerBeat] = field(default_factory=list)
     tasks: list[TaskView] = field(default_factory=list)
+    paused_channels: frozenset[str] = frozenset()
 
     def globals(self) -> Globals:
-        return Globals(100, WEIGHTS)
+        return Globals(100, WEIGHTS, paused_channels=self.paused_channels)
 
     def workers(self) -> list[WorkerBeat]:
         return self.beats
@@ -54,6 +52,23 @@ class Service:
 def test_only_backlogged_tiers_are_due_a_share() -> None:
     assert wanted_shares(WEIGHTS, {"high": 0, "medium": 5, "low": 7}) == {"high": None, "medium": 0.75, "low": 0.25}
     assert wanted_shares(WEIGHTS, dict.fromkeys(WEIGHTS, 0)) == dict.fromkeys(WEIGHTS)
+
+
+def test_what_may_not_be_sent_is_no_backlog_and_due_no_share() -> None:
+    """As in `fairlane signals`."""
+    tasks = [
+        task("held", hold_until_sealed=True, sealed=False),
+        task("stopped", channel="off"),
+        task("paused", state="paused"),
+        task("later", state="scheduled", start_ms=10**15),
+        task("open", "low", total=7),
+    ]
+    sample = Sampler(Service([], tasks, frozenset({"off"})), VirtualClock()).take()
+    assert [tier.backlog for tier in sample.tiers] == [0, 0, 7]
+    assert [tier.wanted for tier in sample.tiers] == [None, None, 1.0]
+    assert [tier.drain_s for tier in sample.tiers] == [0.0, 0.0, None]
+    assert [view.id for view in sample.sending] == ["open"]
+    assert waits_of(sample)["high"].sends == 1
 
 
 def test_rates_stay_right_when_a_worker_joins_and_one_leaves() -> None:
@@ -149,3 +164,9 @@ def test_the_screen_and_the_line_show_every_tier_and_task() -> None:
 
 def test_durations_are_said_as_people_say_them() -> None:
     assert [seconds(value) for value in (None, 4, 75, 7_260)] == ["-", "4 s", "1 m 15 s", "2 h 01 m"]
+    assert [seconds(value) for value in (59.6, 119.7, 3_599.6, 7_199)] == [
+        "1 m 00 s",
+        "2 m 00 s",
+        "1 h 00 m",
+        "2 h 00 m",
+    ]

@@ -27,7 +27,7 @@ def signals(*jobs: Job, beats: list[WorkerBeat], capacity: int = 1_000, **settin
 
 def test_a_service_with_nothing_to_do() -> None:
     found = signals(beats=[beat("a")])
-    assert (found.workers, found.limited_by, found.workers_needed, found.service_rate) == (1, "demand", 0, 0)
+    assert (found.workers, found.limited_by, found.workers_needed, found.rate) == (1, "demand", 0, 0)
     for tier in found.tiers:
         assert (tier.backlog, tier.drain_s, tier.wanted, tier.actual) == (0, 0.0, 0.0, 0.0)
         assert tier.spare == pytest.approx(1_000)
@@ -64,7 +64,7 @@ def test_a_backlog_that_capacity_would_send_and_workers_do_not_asks_for_workers(
     assert signals(job("high", 90_000), beats=[beat("a", 700)]).workers_needed == 2
     assert signals(job("high", 90_000), beats=[beat("a", 1.0)]).workers_needed == 2
     assert signals(job("high", 90_000), beats=[]).workers_needed == 1
-    assert signals(job("high", 90_000), beats=[beat("a", 300), beat("l", 500, state="lost")]).service_rate == 300
+    assert signals(job("high", 90_000), beats=[beat("a", 300), beat("l", 500, state="lost")]).rate == 300
 
 
 def test_a_backlog_that_a_cap_holds_back_asks_for_no_workers() -> None:
