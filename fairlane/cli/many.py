@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dispatcher.service_settings import Cap
 from dispatcher.tier import MILLI, Tier
 from fairlane.cli.connect import client_of
-from fairlane.cli.exit_codes import FAILURE, REFUSED
+from fairlane.cli.exit_codes import FAILURE, OK, REFUSED, UNREACHABLE
 from fairlane.cli.output import Output, say, table_of
 from fairlane.cli.progress import counted
 from fairlane.cli.service import effect_fields, show_effects, situation
@@ -18,8 +19,11 @@ from producers.task_changes import LIVE_STATES, Changes, TaskFilter
 
 if TYPE_CHECKING:
     from fairlane.what_if import Situation
+    from producers.client import PushClient
     from producers.steering import Plan, Steered, Step
 
+Follow = Callable[["PushClient", list[str]], dict[str, Any]]
+"""What is still to be done with tasks that are as wished: given their ids, returns what the JSON tells besides."""
 F = TypeVar("F", bound=Callable[..., Any])
 SHOWN = 5
 """Tasks of a preview."""
@@ -69,9 +73,11 @@ def asked_options(command: F) -> F:
     return made  # type: ignore[no-any-return]
 
 
-def change_many(ctx: click.Context, output: Output, asked: Asked, changes: Changes, done: str) -> "Steered | None":
-    """Plans, shows and asks where a filter was used, changes, and says what came of it; None for a dry run. Exits with
-    1 if something could not be changed, with 5 if tasks found by a filter may not be changed without being asked."""
+def change_many(
+    ctx: click.Context, output: Output, asked: Asked, changes: Changes, done: str, follow: Follow | None = None
+) -> None:
+    """Plans, shows and asks where a filter was used, changes, and says what came of it. Exits with 1 if some took no
+    change, with 4 if a server went away meanwhile, with 5 if none took it or nobody could be asked."""
     if asked.tasks.names_all:
         raise click.UsageError("Name tasks by their ids, or by a filter such as --app.")
     with client_of(ctx) as client:
@@ -79,16 +85,32 @@ def change_many(ctx: click.Context, output: Output, asked: Asked, changes: Chang
         if asked.dry_run:
             before = situation(client)
             _show_plan(output, plan, before, _after_plan(before, plan))
-            return None
+            return
         if asked.by_filter:
             _ask(ctx, plan, asked.yes)
         with counted("tasks", len(plan.changing)) as on_progress:
             steered = client.set_many(plan, on_progress=on_progress)
-    _tell(output, plan, steered, done)
-    if steered.failed:
-        refused = set(steered.failed) == set(plan.refused) and not steered.changed
-        ctx.exit(REFUSED if refused else FAILURE)
-    return steered
+        _tell(plan, steered, done)
+        as_wished = [step.task.id for step in plan.steps if step.task.id not in steered.failed]
+        told: dict[str, Any] = {}
+        try:
+            told = follow(client, as_wished) if follow is not None and as_wished else {}
+        finally:
+            _print(output, steered, told)
+    ctx.exit(_code(plan, steered))
+
+
+def _code(plan: "Plan", steered: "Steered") -> int:
+    if not steered.failed:
+        return OK
+    if _left(plan, steered):
+        return UNREACHABLE
+    return FAILURE if steered.changed else REFUSED
+
+
+def _left(plan: "Plan", steered: "Steered") -> int:
+    """Tasks that would take the change: only a server that went away, or refused, leaves any."""
+    return len(steered.failed.keys() - plan.refused.keys())
 
 
 def _after_plan(before: "Situation", plan: "Plan") -> "Situation":
@@ -102,9 +124,12 @@ def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situat
     """What would change, and whose end would move by it."""
     if output.as_json:
         changes = [_row(step) for step in plan.steps]
-        output.emit({"changes": changes, **effect_fields(before, after, SHOWN_EFFECTS)}, lambda: "")
+        effects = effect_fields(before, after, SHOWN_EFFECTS)
+        output.emit({"changes": changes, "refused": dict(plan.refused), **effects}, lambda: "")
         return
     output.emit([], lambda: _preview(plan, len(plan.steps)))
+    for reason in list(plan.refused.values())[:_NAMED]:
+        say(reason)
     show_effects(output, before, after, SHOWN_EFFECTS)
 
 
@@ -129,21 +154,24 @@ def _ask(ctx: click.Context, plan: "Plan", yes: bool) -> None:
         ctx.exit(FAILURE)
 
 
-def _tell(output: Output, plan: "Plan", steered: "Steered", done: str) -> None:
+def _tell(plan: "Plan", steered: "Steered", done: str) -> None:
     for task in steered.changed[:_NAMED]:
         say(f"{task} {done}")
     if len(steered.changed) > _NAMED:
         say(f"and {len(steered.changed) - _NAMED:,} more {done}")
     for step in [step for step in plan.steps if not step.fields][:_NAMED]:
         say(f"{step.task.id} is so already")
-    for reason in list(steered.failed.values())[:_NAMED]:
+    for reason in list(dict.fromkeys(steered.failed.values()))[:_NAMED]:
         say(reason)
-    left = len(steered.failed.keys() - plan.refused.keys())
+    left = _left(plan, steered)
     if left:
-        say(f"{_tasks(left)} not changed; the same command changes what is left")
+        say(f"{_tasks(left)} not known to be changed; the same command changes what is left")
+
+
+def _print(output: Output, steered: "Steered", told: dict[str, Any]) -> None:
     if output.as_json:
         fields = {"changed": list(steered.changed), "unchanged": steered.unchanged, "failed": dict(steered.failed)}
-        output.emit(fields, lambda: "")
+        output.emit(fields | told, lambda: "")
 
 
 def _tasks(count: int) -> str:
@@ -166,7 +194,7 @@ def _before(step: "Step", field: str) -> str:
     shown = {
         "weight": f"{task.weight:g}",
         "tier": task.tier,
-        "cap": str(task.cap or "none"),
+        "cap": Cap(task.cap, task.cap_burst).text if task.cap else "none",
         "paused": "yes" if task.state == "paused" else "no",
     }
     return shown.get(field, task.state)

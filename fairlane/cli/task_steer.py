@@ -1,10 +1,13 @@
 """`fairlane task pause | resume | cancel | set`: of tasks by id, or of all that a filter takes."""
 
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
 import click
 
 from dispatcher.errors import InvalidInput
 from fairlane.cli.arguments import Assignment
-from fairlane.cli.connect import client_of
 from fairlane.cli.many import Asked, asked_options, change_many
 from fairlane.cli.output import Output, output_option, say
 from fairlane.cli.progress import counting
@@ -47,19 +50,19 @@ def resume(ctx: click.Context, output: Output, asked: Asked) -> None:
 def cancel(ctx: click.Context, output: Output, asked: Asked, no_wait: bool) -> None:
     """Send nothing more of these tasks; what is not sent ends as cancelled. Says how many targets were in flight."""
     wait_s = 0.0 if no_wait else IN_FLIGHT_S
-    done = change_many(ctx, output, asked, Changes(cancelled=True), "cancelled")
-    if done is not None and done.changed:
-        with client_of(ctx) as client:
-            _tell_in_flight(client, done.changed, wait_s)
+    change_many(ctx, output, asked, Changes(cancelled=True), "cancelled", partial(_follow_in_flight, wait_s=wait_s))
 
 
-def _tell_in_flight(client: PushClient, tasks: tuple[str, ...], wait_s: float) -> None:
+def _follow_in_flight(client: PushClient, tasks: list[str], wait_s: float) -> dict[str, Any]:
+    """Of cancelled tasks; those that were cancelled before included, so that a second call tells what a first could
+    not."""
     with counting("targets in flight") as on_progress:
         told = client.follow_cancelled(tasks, wait_s, on_progress=on_progress)
     if told.settled:
         say(f"{told.in_flight:,} targets were in flight; {told.sent:,} of them were sent")
     else:
         say(f"{told.in_flight:,} targets are in flight and may still be sent; {told.sent:,} were so far")
+    return asdict(told)
 
 
 @click.command("set")

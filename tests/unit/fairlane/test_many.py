@@ -1,0 +1,142 @@
+"""Changes of many tasks by the command line: what is told, and with what the command exits."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from dispatcher.errors import Unreachable
+from dispatcher.view import Globals, TaskView
+from fairlane.cli import exit_codes, many
+from fairlane.cli.main import run
+from producers.controls import Cancelled
+from producers.steering import Plan, Steered, Step
+from producers.task_changes import Changes, TaskFilter
+from tests.unit.tasks import task_view
+
+GONE = "The broker cannot be reached."
+
+
+class Client:
+    """Knows some tasks. stops_after: how many are changed before the servers go away."""
+
+    def __init__(self, *tasks: TaskView, stops_after: int = 1_000) -> None:
+        self.tasks = tasks
+        self.stops_after = stops_after
+        self.followed: list[str] = []
+        self.follow: Callable[[], Cancelled] = lambda: Cancelled(7, 3, True)
+
+    def plan_many(self, wanted: TaskFilter, changes: Changes) -> Plan:
+        open_now = [task for task in self.tasks if not task.finished_ms]
+        refused = {task.id: f"Task {task.id} has ended." for task in self.tasks if task.finished_ms}
+        return Plan(tuple(Step(task, changes.needed(task)) for task in open_now), refused)
+
+    def set_many(self, plan: Plan, on_progress: Callable[[int, int], None]) -> Steered:
+        ids = [step.task.id for step in plan.changing]
+        failed = {**plan.refused, **dict.fromkeys(ids[self.stops_after :], GONE)}
+        return Steered(tuple(ids[: self.stops_after]), len(plan.steps) - len(ids), failed)
+
+    def follow_cancelled(self, tasks: Sequence[str], wait_s: float, on_progress: Any) -> Cancelled:
+        self.followed += tasks
+        return self.follow()
+
+    def live_tasks(self) -> list[TaskView]:
+        return list(self.tasks)
+
+    def workers(self) -> list[Any]:
+        return []
+
+    def globals(self) -> Globals:
+        return Globals(100, {"high": 6_000, "medium": 3_000, "low": 1_000})
+
+
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> Callable[[Client], Client]:
+    """Makes commands use a client."""
+
+    def use(client: Client) -> Client:
+        @contextmanager
+        def client_of(_: object) -> Iterator[Client]:
+            yield client
+
+        monkeypatch.setattr(many, "client_of", client_of)
+        return client
+
+    return use
+
+
+OPEN, OTHER, ENDED = task_view("a", 10), task_view("b", 10), task_view("z", finished_ms=1, state="completed")
+
+
+@pytest.mark.parametrize(
+    ("client", "code"),
+    [
+        (Client(OPEN, OTHER), exit_codes.OK),
+        (Client(OPEN, ENDED), exit_codes.FAILURE),
+        (Client(ENDED), exit_codes.REFUSED),
+        (Client(OPEN, OTHER, stops_after=0), exit_codes.UNREACHABLE),
+        (Client(OPEN, OTHER, ENDED, stops_after=1), exit_codes.UNREACHABLE),
+    ],
+)
+def test_the_exit_code_says_why_something_was_not_changed(
+    client: Client, code: int, connected: Callable[[Client], Client]
+) -> None:
+    connected(client)
+    assert run(["task", "set", "a", "b", "z", "weight=2"]) == code
+
+
+def test_a_server_that_goes_away_is_told_once(
+    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
+) -> None:
+    connected(Client(*(task_view(f"t{number}") for number in range(50)), stops_after=10))
+    assert run(["task", "pause", "--app", "shop", "--yes"]) == exit_codes.UNREACHABLE
+    said = capsys.readouterr().err
+    assert said.count(GONE) == 1
+    assert "40 tasks not known to be changed; the same command changes what is left" in said
+
+
+def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(
+    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = connected(Client(OPEN, ENDED))
+    assert run(["task", "cancel", "a", "z", "-o", "json"]) == exit_codes.FAILURE
+    told = capsys.readouterr()
+    assert json.loads(told.out) == {
+        "changed": ["a"],
+        "unchanged": 0,
+        "failed": {"z": "Task z has ended."},
+        "in_flight": 7,
+        "sent": 3,
+        "settled": True,
+    }
+    assert "7 targets were in flight; 3 of them were sent" in told.err
+    assert client.followed == ["a"]
+
+
+def test_a_cancel_whose_targets_in_flight_cannot_be_read_still_says_what_it_changed(
+    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gone() -> Cancelled:
+        raise Unreachable("Redis is gone.", "Try again.")
+
+    connected(Client(OPEN)).follow = gone
+    assert run(["task", "cancel", "a", "-o", "json"]) == exit_codes.UNREACHABLE
+    told = capsys.readouterr()
+    assert json.loads(told.out) == {"changed": ["a"], "unchanged": 0, "failed": {}}
+    assert "Redis is gone. Try again." in told.err
+
+
+def test_a_preview_shows_bursts_and_what_takes_no_change(
+    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
+) -> None:
+    connected(Client(task_view("a", cap=100, cap_burst=20), ENDED))
+    assert run(["task", "set", "a", "z", "cap=100:40", "--dry-run", "-o", "json"]) == exit_codes.OK
+    told = json.loads(capsys.readouterr().out)
+    assert told["changes"] == [{"id": "a", "changes": {"cap": ["100:20", "100:40"]}}]
+    assert told["refused"] == {"z": "Task z has ended."}
+    assert run(["task", "set", "a", "z", "cap=none", "--dry-run"]) == exit_codes.OK
+    shown = capsys.readouterr()
+    assert "100:20 -> none" in shown.out
+    assert "Task z has ended." in shown.err
