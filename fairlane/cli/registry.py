@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairlane.cli.arguments import Duration
 from fairlane.cli.groups import CommandGroup
 from fairlane.cli.invocation import pass_settings
 from fairlane.cli.output import Output, output_option, say
@@ -27,7 +28,7 @@ def status(settings: "Settings", output: Output) -> None:
     \b
     repeats           an attempt of an envelope was recorded again
     repeats_possible  a claim ended unrecorded: its worker died or stood still, and may have sent
-    granted, returned targets, by tier
+    granted, used, returned, expired: targets of leases, by tier
     """
     from backends.epochs import Epochs
     from backends.redis_view import open_view
@@ -42,7 +43,7 @@ def status(settings: "Settings", output: Output) -> None:
 @registry.command()
 @click.option("--wipe", is_flag=True, help="Empty the view first. Nothing is lost; sending pauses until it is rebuilt.")
 @click.option("--full", is_flag=True, help="Delete the snapshots first, so that everything is read.")
-@click.option("--timeout", type=float, default=600.0, show_default=True, help="Seconds to wait until it is complete.")
+@click.option("--timeout", type=Duration(), default="10m", show_default=True, help="Wait so long until it is complete.")
 @output_option
 @pass_settings
 def rebuild(settings: "Settings", wipe: bool, full: bool, timeout: float, output: Output) -> None:

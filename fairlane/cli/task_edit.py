@@ -46,7 +46,10 @@ def read_message(text: str) -> Any:
         raise InvalidInput(f"message: there is no file {text}.", "Name a JSON file, or give the message itself.")
     if not found:
         return text
-    content = path.read_text(encoding="utf-8")
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise InvalidInput(f"message: {text} cannot be read: {error}.", "Name a text or JSON file in UTF-8.") from error
     return _object(content, text) if content.lstrip().startswith("{") else content.strip()
 
 

@@ -1,6 +1,5 @@
 """`fairlane task submit`: one task from options, or many from files."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -55,23 +54,25 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
     """
     if bool(files) == bool(options["targets"]):
         raise click.UsageError("Give either task FILEs, or --app and --targets for one task.")
-    results = []
-    with client_of(ctx) as client:
-        for task, audience in _jobs(files, options):
-            results.append(_submit(client, task, audience))
-    output.emit_rows([_fields(result) for result in results], ["id", "accepted", "refused", "seconds"])
-    if any(result.refused for result in results):
+    jobs, results = _jobs(files, options), list[SubmitResult]()
+    try:
+        with client_of(ctx) as client:
+            for task, audience in jobs:
+                results.append(_submit(client, task, audience))
+    finally:
+        if results:  # also of those before one that fails
+            output.emit_rows([_fields(result) for result in results], ["id", "accepted", "refused", "seconds"])
+    if any(result.refused or result.stopped for result in results):
         ctx.exit(FAILURE)
 
 
-def _jobs(files: tuple[str, ...], options: dict[str, Any]) -> Iterator[tuple[PushTask, Audience]]:
+def _jobs(files: tuple[str, ...], options: dict[str, Any]) -> list[tuple[PushTask, Audience]]:
+    """All of them, so that what is wrong with one is said before any is submitted."""
     from producers.task_file import read_task_file
 
-    for file in files:
-        for job in read_task_file(file):
-            yield job.task, job.targets
     if not files:
-        yield _task(options), _targets(options)
+        return [(_task(options), _targets(options))]
+    return [(job.task, job.targets) for file in files for job in read_task_file(file)]
 
 
 def _targets(options: dict[str, Any]) -> Audience:
@@ -120,6 +121,8 @@ def _submit(client: PushClient, task: PushTask, audience: Audience) -> SubmitRes
     more = handle.result.refused - len(handle.result.refusals)
     if more > 0:
         say(f"{handle.id}: {more:,} more targets were refused")
+    if handle.result.stopped:
+        say(f"{handle.id} was {handle.result.stopped} meanwhile: the rest of its targets was not taken")
     return handle.result
 
 

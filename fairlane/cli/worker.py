@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairlane.cli.arguments import Duration
 from fairlane.cli.groups import CommandGroup
 from fairlane.cli.invocation import Invocation, pass_settings
 from fairlane.cli.output import Output, output_option
@@ -23,7 +24,7 @@ _COLUMNS = ("id", "state", "host", "pid", "lanes", "in_flight", "buffered", "rat
 )
 @click.option("--tiers", metavar="TIER,...", help="Hold the lanes of these tiers only; by default of all.")
 @click.option("--metrics-port", type=click.IntRange(-1, 65_535), help="Of Prometheus; 0 for any free one, -1 for none.")
-@click.option("--drain-timeout", type=float, metavar="SECONDS", help="How long a worker may take to leave.")
+@click.option("--drain-timeout", type=Duration(), help="How long a worker may take to leave: 20s, 1m.")
 @click.pass_context
 def worker(
     ctx: click.Context,

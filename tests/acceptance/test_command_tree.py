@@ -10,18 +10,22 @@ from fairlane.cli.main import cli
 from tests.acceptance.conftest import CommandLine
 
 PROMISED = {
-    *("stack up", "stack down", "stack status", "provision", "doctor", "demo", "bench throughput", "bench shares"),
-    *("bench latency", "bench fairness", "config show", "registry rebuild", "registry status", "worker", "worker list"),
-    *("registry snapshot", "bench rebuild"),
+    *("stack up", "stack down", "stack status", "provision", "doctor", "demo", "simulate", "top", "signals"),
+    *("config show", "registry rebuild", "registry status", "registry snapshot", "worker", "worker list"),
+    *("journal run", "journal compact", "tune producer", "bench producer"),
+    *(f"bench {name}" for name in ("throughput", "steady", "shares", "laws", "controls", "latency", "fairness")),
+    *(f"bench {name}" for name in ("picks", "many-lanes", "many-tasks", "rotation", "rebuild", "idle", "memory")),
     *(f"task {name}" for name in ("submit", "list", "show", "wait", "failures", "pause", "resume", "cancel", "set")),
-    *("tier show", "tier set", "tier sharing", "capacity show", "capacity set", "top", "signals", "task why"),
+    *("task edit", "task why", "tier show", "tier set", "tier sharing", "capacity show", "capacity set"),
     *(f"channel {name}" for name in ("list", "show", "cap", "pause", "resume")),
     *(f"app {name}" for name in ("list", "show", "cap", "weight", "limit")),
 }
 WITH_OUTPUT = {
     *("stack status", "doctor", "config show", "registry status", "worker list", "task submit", "task list"),
     *("task show", "task wait", "task failures", "tier show", "capacity show", "bench shares"),
+    *("task pause", "task resume", "task cancel", "task set", "task edit", "registry snapshot", "registry rebuild"),
     *("signals", "task why", "channel list", "channel show", "app list", "app show", "capacity set", "tier set"),
+    *("journal run", "journal compact", "tune producer"),
 }
 
 

@@ -1,11 +1,14 @@
 """Arguments of the command line that are more than a word or a number."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import click
 import pytest
 
+from dispatcher.errors import InvalidInput
 from fairlane.cli.arguments import Assignment, parse_duration_s, parse_time
+from fairlane.cli.task_edit import read_message
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 
@@ -22,6 +25,19 @@ def test_durations(text: str, duration_s: float) -> None:
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="for example 90s"):
         parse_duration_s(text)
+
+
+def test_a_message_is_an_object_a_file_or_a_text(tmp_path: Path) -> None:
+    file = tmp_path / "message.json"
+    file.write_text('{"body": "Hi"}')
+    assert read_message(str(file)) == read_message('{"body": "Hi"}') == {"body": "Hi"}
+    assert read_message("just a text") == "just a text"
+    for wrong, said in ((str(tmp_path / "missing.json"), "there is no file"), ("{not json", "is not JSON")):
+        with pytest.raises(InvalidInput, match=said):
+            read_message(wrong)
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        read_message(str(file))
 
 
 def test_times_are_absolute_or_from_now() -> None:
