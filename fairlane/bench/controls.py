@@ -1,15 +1,15 @@
 """Live controls with a standing backlog: seconds until a change shows in what eight workers send."""
 
-import json
 import time
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 
 from dispatcher.task import PushTask
 from dispatcher.tier import TIERS, Tier
+from fairlane.bench.deliveries import Delivery, DeliveryLog
 from fairlane.bench.stage import Stage, stage, targets, wait_for
 from fairlane.settings import Settings
 from producers.client import PushClient
@@ -59,33 +59,23 @@ class Expected:
 
 
 class Sent:
-    """What was sent, by task, from the lines of the workers' `log` channel."""
+    """What was sent, by task, from the workers' `log` channel."""
 
     def __init__(self, log: Path) -> None:
-        self._log = log
-        self._place = 0
-        self._rest = b""
-        self._lines: list[tuple[float, str, int]] = []
+        self._log = DeliveryLog(log)
+        self._found: list[Delivery] = []
 
     def read(self) -> None:
-        """Takes what was written since. Lines of several workers come nearly, not quite, in the order of time."""
-        if not self._log.exists():
-            return
-        with self._log.open("rb") as file:
-            file.seek(self._place)
-            *lines, self._rest = (self._rest + file.read()).split(b"\n")
-            self._place = file.tell()
-        for line in map(json.loads, lines):
-            at_ms = datetime.fromisoformat(line["ts"]).timestamp() * 1000
-            self._lines.append((at_ms, line["task"], len(line["targets"])))
-        self._lines.sort()
+        """Takes what was written since."""
+        self._found += self._log.new()
+        self._found.sort()
 
     def within(self, from_ms: float, till_ms: float) -> dict[str, int]:
         """Targets by task."""
         counts: dict[str, int] = {}
-        first, last = bisect_left(self._lines, (from_ms,)), bisect_left(self._lines, (till_ms,))
-        for _, task, number in self._lines[first:last]:
-            counts[task] = counts.get(task, 0) + number
+        first, last = (bisect_left(self._found, ms * 1000, key=attrgetter("at_us")) for ms in (from_ms, till_ms))
+        for delivery in self._found[first:last]:
+            counts[delivery.task] = counts.get(delivery.task, 0) + delivery.targets
         return counts
 
 

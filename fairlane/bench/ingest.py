@@ -90,7 +90,7 @@ def options_of(scene: Stage, audience: str, tables: Path) -> "IngestOptions":
 
     task = {"task": "ingested", "app": "bench", "tier": "high", "channel": "null", "message": '{"body": "Hi {name}"}'}
     made = parse_options({**values_of(scene.settings), **task, "expected_targets": "1000000", "chunk": "500"})
-    return IngestOptions(made, TableSource(audience), str(tables))
+    return IngestOptions(made, TableSource(audience), tables)
 
 
 def write_parquet(spark: "SparkSession", options: "IngestOptions", folder: Path) -> float:

@@ -1,14 +1,12 @@
 """A new high task among a large backlog: from the call of submit to the delivery of its last target."""
 
-import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 
 from dispatcher.task import PushTask
 from dispatcher.tier import Tier
+from fairlane.bench.deliveries import Delivery, DeliveryLog
 from fairlane.bench.stage import Stage, stage, targets, wait_for
 from fairlane.settings import Settings
 
@@ -23,16 +21,14 @@ def fill(scene: Stage, seed: int) -> None:
         scene.client.submit(task, targets=targets(count, seed))
 
 
-def delivered(path: Path) -> dict[str, float]:
-    """Wall time at which each task's last target was delivered, for tasks that are through; from the log channel."""
+def delivered(found: Iterable[Delivery]) -> dict[str, float]:
+    """Wall time at which each probe's last target was delivered, for those that are through."""
     left: dict[str, int] = {}
-    found: dict[str, float] = {}
-    for line in path.read_text().splitlines() if path.exists() else []:
-        entry = json.loads(line)
-        task = entry["task"]
-        left[task] = left.get(task, PROBE_TARGETS) - len(entry["targets"])
-        found[task] = max(found.get(task, 0.0), datetime.fromisoformat(entry["ts"]).timestamp())
-    return {task: at for task, at in found.items() if left[task] <= 0}
+    ends: dict[str, float] = {}
+    for delivery in found:
+        left[delivery.task] = left.get(delivery.task, PROBE_TARGETS) - delivery.targets
+        ends[delivery.task] = max(ends.get(delivery.task, 0.0), delivery.at_us / 1e6)
+    return {task: at for task, at in ends.items() if left[task] <= 0}
 
 
 def probe(scene: Stage, number: int) -> tuple[str, float]:
@@ -64,8 +60,14 @@ def waits_of_probes(scene: Stage) -> list[float]:
         task, at = probe(scene, number)
         called[task] = at
         time.sleep(PROBE_EVERY_S)
-    wait_for("the probes", lambda: called.keys() <= delivered(scene.log).keys(), 30)
-    ended = delivered(scene.log)
+    log, found = DeliveryLog(scene.log), list[Delivery]()
+
+    def through() -> bool:
+        found.extend(log.new())
+        return called.keys() <= delivered(found).keys()
+
+    wait_for("the probes", through, 30)
+    ended = delivered(found)
     return sorted((ended[task] - at) * 1000 for task, at in called.items())
 
 

@@ -1,14 +1,11 @@
 """The laws of sharing on real servers, from every single delivery: tiers by count and by time, and the cap."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-from pathlib import Path
-from typing import NamedTuple
 
 from dispatcher.tier import TIERS
+from fairlane.bench.deliveries import Delivery, DeliveryLog
 from fairlane.bench.shares import CAPACITY, WANTED, fill, sent
 from fairlane.bench.stage import stage, wait_for
 from fairlane.settings import Settings
@@ -18,24 +15,6 @@ MEASURED_S = 30.0
 WINDOW_TARGETS, WINDOW_US = 10_000, 10 * SECOND_US
 _BURST = CAPACITY / 4
 """What may be sent at once where no burst is set: a window of the capacity."""
-
-
-class Delivery(NamedTuple):
-    """One envelope, as the `log` channel wrote it."""
-
-    at_us: int
-    tier: str
-    targets: int
-
-
-def deliveries(log: Path) -> list[Delivery]:
-    """All of them, in order of time."""
-    found = []
-    for line in log.read_text().splitlines():
-        entry = json.loads(line)
-        at_us = int(datetime.fromisoformat(entry["ts"]).timestamp() * SECOND_US)
-        found.append(Delivery(at_us, entry["tier"], len(entry["targets"])))
-    return sorted(found, key=lambda delivery: delivery.at_us)
 
 
 def windows_of_targets(found: Sequence[Delivery], targets: int) -> Iterator[Counter[str]]:
@@ -95,4 +74,4 @@ def run(settings: Settings, seed: int, workers: int, say: Callable[[str], None])
             scene.crew.join(f"worker-{number}")
         wait_for("the first targets", lambda: sum(sent(handles).values()) > 0, 120)
         time.sleep(MEASURED_S)
-        return judged(deliveries(scene.log))
+        return judged(sorted(DeliveryLog(scene.log).new()))

@@ -2,15 +2,15 @@
 how soon a new high task is sent among them."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from dispatcher.task import PushTask
 from dispatcher.tier import TIERS
 from fairlane.bench.latency import PROBES, quantiles_ms, waits_of_probes
-from fairlane.bench.resources import NoTargets, cpu_s, no_targets, rate_of, resident_mib
+from fairlane.bench.resources import cpu_s, open_task, rate_of, resident_mib
 from fairlane.bench.stage import Stage, stage, targets, wait_for
 from fairlane.settings import Settings
 from producers.handle import TaskHandle
@@ -80,29 +80,15 @@ def drain(scene: Stage, handles: list[TaskHandle]) -> Drained:
     return Drained((last - first) / (last_s - first_s), (after_s - before_s) / (last - first) * 1e6)
 
 
-def idle_tasks(count: int) -> Iterator[tuple[PushTask, Iterator[str]]]:
-    for number in range(count):
-        task = PushTask(
-            app="bench", tier=TIERS[number % len(TIERS)], channel="null", message={"body": "idle"}, id=f"idle-{number}"
-        )
-        yield task, no_targets()
-
-
 def open_lanes(scene: Stage, count: int) -> None:
-    """Live tasks without targets: their submissions break off before the first."""
-
-    def one(found: tuple[PushTask, Iterator[str]]) -> None:
-        with suppress(NoTargets):
-            scene.client.submit(*found)
-
     with ThreadPoolExecutor(CONCURRENCY) as pool:
-        for number, _ in enumerate(pool.map(one, idle_tasks(count)), start=1):
+        for number, _ in enumerate(pool.map(partial(open_task, scene), range(count)), start=1):
             if number % 1_000 == 0:
                 scene.say(f"{number:,} lanes")
 
 
 def pids(scene: Stage) -> list[int]:
-    return [worker.pid for worker in scene.client.workers() if worker.state == "serving"]
+    return [worker.pid for worker in scene.serving()]
 
 
 def idle_cost(scene: Stage) -> dict[str, float]:
@@ -128,9 +114,7 @@ def first_sends(scene: Stage, prefix: str) -> dict[str, float]:
 def run(settings: Settings, load: ManyLanes, say: Callable[[str], None]) -> dict[str, float]:
     """One run: the twenty alone, then the many lanes are opened, then the same again."""
     with stage(settings, say, namespaces=16) as scene:
-        for number in range(WORKERS):
-            scene.crew.join(f"worker-{number}")
-        wait_for("both workers", lambda: len(pids(scene)) == WORKERS, 60)
+        scene.start_workers(WORKERS)
         drain(scene, backlog(scene, load, load.seed))  # what starts up, starts up here
         alone = drain(scene, backlog(scene, load, load.seed + 1))
         few = first_sends(scene, "first_send_alone")

@@ -11,7 +11,7 @@ from dispatcher.errors import FairlaneError
 from dispatcher.task import PushTask
 from dispatcher.tier import TIERS
 from dispatcher.topics import task_of_lane
-from fairlane.bench.stage import Stage, stage, wait_for
+from fairlane.bench.stage import SEE_LOGS, Stage, stage, wait_for
 from fairlane.settings import Settings
 
 AFTER_S = 120.0
@@ -112,7 +112,7 @@ def deliver_all(scene: Stage, began_s: float) -> float:
     while live := live_tasks(scene):
         now_s = time.monotonic()
         if now_s - began_s > LIMIT_S:
-            raise FairlaneError(f"{live:,} tasks have not ended after {LIMIT_S:.0f} s.", "See the workers' logs.")
+            raise FairlaneError(f"{live:,} tasks have not ended after {LIMIT_S:.0f} s.", SEE_LOGS)
         if now_s - shown_s > LOOK_EVERY_S:
             shown_s = now_s
             scene.say(f"{live:,} tasks have not ended")
@@ -147,9 +147,7 @@ def sent_by_workers(scene: Stage) -> int:
 def run(settings: Settings, load: ManyTasks, say: Callable[[str], None]) -> dict[str, float]:
     """One run with two workers."""
     with stage(settings, say, namespaces=16) as scene:
-        for number in range(2):
-            scene.crew.join(f"worker-{number}")
-        wait_for("both workers", lambda: sum(w.state == "serving" for w in scene.client.workers()) == 2, 60)
+        scene.start_workers(2)
         before = warm_up(scene, load)
         began_s = time.monotonic()
         submit_all(scene, load, began_s)

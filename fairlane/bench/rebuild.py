@@ -11,7 +11,7 @@ from backends.redis_view import RedisView, open_view
 from dispatcher.errors import FairlaneError
 from dispatcher.task import PushTask
 from dispatcher.tier import TIERS
-from fairlane.bench.stage import Stage, stage, targets, wait_for
+from fairlane.bench.stage import SEE_LOGS, Stage, stage, targets, wait_for
 from fairlane.settings import Settings
 from fairlane.worker.rebuild_by_hand import snapshot
 from producers.handle import TaskHandle
@@ -106,7 +106,9 @@ def check(handles: list[TaskHandle], size: int) -> None:
     for handle in handles:
         view = handle.progress()
         if (view.state, view.targets.sent) != ("completed", size):
-            raise FairlaneError(f"After the rebuild {handle.id} is {view.state} with {view.targets.sent:,} sent.", "")
+            raise FairlaneError(
+                f"After the rebuild {handle.id} is {view.state} with {view.targets.sent:,} sent.", SEE_LOGS
+            )
 
 
 def run(settings: Settings, load: History, say: Callable[[str], None]) -> dict[str, float]:
@@ -115,9 +117,7 @@ def run(settings: Settings, load: History, say: Callable[[str], None]) -> dict[s
     figures: dict[str, float] = {}
     with stage(settings, say) as scene:
         scene.crew.environment["FAIRLANE_WORKER_SNAPSHOT_EVERY_S"] = "0"
-        for number in range(WORKERS):
-            scene.crew.join(f"worker-{number}")
-        wait_for("both workers", lambda: sum(w.state == "serving" for w in scene.client.workers()) == WORKERS, 60)
+        scene.start_workers(WORKERS)
         handles = send(scene, load, audience, TASKS - LATE_TASKS)
         if load.snapshot:
             began_s = time.monotonic()

@@ -34,9 +34,10 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def worker_pid(scene: Stage) -> int:
-    wait_for("the worker", lambda: any(w.state == "serving" for w in scene.client.workers()), 60)
-    return next(w.pid for w in scene.client.workers() if w.state == "serving")
+def start_worker(scene: Stage) -> int:
+    """Its process id, once it serves."""
+    scene.start_workers(1)
+    return scene.serving()[0].pid
 
 
 def hex_targets(count: int) -> "map[str]":
@@ -49,8 +50,7 @@ def idle(settings: Settings, say: Callable[[str], None]) -> dict[str, float]:
     with stage(settings, say) as scene:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda number: open_task(scene, number), range(IDLE_LANES)))
-        scene.crew.join("worker-0")
-        pid = worker_pid(scene)
+        pid = start_worker(scene)
         wait_for("all lanes attached", lambda: scene.client.workers()[0].lanes >= IDLE_LANES, 60)
         wait_for("the worker to come to rest", lambda: rate_of(pid, 2.0) < 0.5, 60)
         return {"idle_percent_of_core": rate_of(pid, IDLE_WINDOW_S) * 100, "resident_mib": resident_mib(pid)}
@@ -85,7 +85,8 @@ def open_task(scene: Stage, number: int) -> None:
 
 
 def memory(settings: Settings, say: Callable[[str], None]) -> dict[str, float]:
-    """Most memory of a process that submits 10 million targets, and of a worker before a backlog of 5 million."""
+    """Most memory of a process that submits 10 million targets, and of a worker before a backlog of these and 5 million
+    more."""
     with stage(settings, say) as scene:
         command = [sys.executable, "-m", "fairlane.bench.resources"]
         submitter = subprocess.run(
@@ -94,10 +95,9 @@ def memory(settings: Settings, say: Callable[[str], None]) -> dict[str, float]:
         backlog = PushTask(app="bench", tier=Tier.LOW, channel="null", message={"body": "memory"}, chunk=10)
         scene.client.submit(backlog, targets=hex_targets(BACKLOG))
         scene.client.set_capacity(20_000)
-        scene.crew.join("worker-0")
-        pid = worker_pid(scene)
+        pid = start_worker(scene)
         time.sleep(IDLE_WINDOW_S)
-        return {"submit_10m_mib": float(submitter.stdout), "worker_5m_backlog_mib": resident_mib(pid)}
+        return {"submit_10m_mib": float(submitter.stdout), "worker_15m_backlog_mib": resident_mib(pid)}
 
 
 def submit_alone(count: int) -> None:

@@ -54,7 +54,7 @@ def sent(scene: Stage) -> dict[str, int]:
 
 
 def run(settings: Settings, load: Turns, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: Jain's index of what the lanes were sent in a minute, and how many took part in it."""
+    """One run: Jain's index of what the lanes were sent in a minute, and the least and most that one was sent."""
     with stage(settings, say, namespaces=16) as scene:
         scene.crew.environment["FAIRLANE_WORKER_MAX_LANES"] = str(load.max_lanes)
         scene.client.set_capacity(load.capacity)

@@ -14,10 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dispatcher.errors import FairlaneError
+from dispatcher.view import WorkerBeat
 from fairlane.crew import Crew
 from fairlane.isolation import environment, isolated, provisioned
 from fairlane.settings import Settings
 from producers.client import PushClient
+
+SEE_LOGS = "The workers' logs are in `logs/bench`, in the folder that `fairlane config show` names as home."
+"""The next step where something does not happen."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,16 @@ class Stage:
     log: Path
     say: Callable[[str], None]
 
+    def start_workers(self, count: int) -> None:
+        """Returns once all of them serve, so that none works alone while another starts."""
+        for number in range(count):
+            self.crew.join(f"worker-{number}")
+        wait_for("the workers to serve", lambda: len(self.serving()) == count, 60)
+
+    def serving(self) -> list[WorkerBeat]:
+        """Workers that serve: the view lets them be granted something."""
+        return [worker for worker in self.client.workers() if worker.state == "serving"]
+
 
 @contextmanager
 def stage(settings: Settings, say: Callable[[str], None], namespaces: int = 4) -> Iterator[Stage]:
@@ -40,7 +54,7 @@ def stage(settings: Settings, say: Callable[[str], None], namespaces: int = 4) -
     with TemporaryDirectory(prefix="fairlane-bench-") as folder, provisioned(own):
         log = Path(folder) / "delivered.jsonl"
         channels = {"FAIRLANE_CHANNELS": json.dumps({"log": {"path": str(log)}})}
-        crew = Crew({**environment(own), **channels}, Path(folder) / "logs")
+        crew = Crew({**environment(own), **channels}, own.home / "logs" / "bench")
         try:
             with PushClient.connect(own) as client:
                 yield Stage(own, client, crew, Path(folder), log, say)
@@ -53,9 +67,7 @@ def wait_for(what: str, done: Callable[[], bool], timeout_s: float, period_s: fl
     deadline = time.monotonic() + timeout_s
     while not done():
         if time.monotonic() > deadline:
-            raise FairlaneError(
-                f"The benchmark waited {timeout_s:.0f} s in vain for: {what}.", "See the workers' logs."
-            )
+            raise FairlaneError(f"The benchmark waited {timeout_s:.0f} s in vain for: {what}.", SEE_LOGS)
         time.sleep(period_s)
 
 

@@ -3,12 +3,14 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from dispatcher.errors import FairlaneError
 from dispatcher.task import PushTask
 from dispatcher.tier import TIERS, Tier
 from dispatcher.view import TierStats
-from fairlane.bench.stage import Stage, stage, wait_for
+from fairlane.bench.stage import SEE_LOGS, Stage, stage, wait_for
 from fairlane.screen.waits import merged, quantile_ms
 from fairlane.settings import Settings
 from producers.cutter import Slab
@@ -72,23 +74,22 @@ def measure(scene: Stage) -> dict[str, float]:
     time.sleep(MEASURED_S + _BEAT_S)
     after, sent_after = figures(scene)
     waits = [now - then for now, then in zip(after, before, strict=True)]
-    rate = (sent_after - sent_before) / (MEASURED_S + _BEAT_S)
-    return {"sent_targets_s": rate, "p50_ms": quantile_ms(waits, 0.5) or 0.0, "p99_ms": quantile_ms(waits, 0.99) or 0.0}
+    p50_ms, p99_ms = quantile_ms(waits, 0.5), quantile_ms(waits, 0.99)
+    if p50_ms is None or p99_ms is None:
+        raise FairlaneError("Nothing was sent while the benchmark measured.", SEE_LOGS)
+    return {"sent_targets_s": (sent_after - sent_before) / (MEASURED_S + _BEAT_S), "p50_ms": p50_ms, "p99_ms": p99_ms}
 
 
 def run(settings: Settings, load: SteadyLoad, say: Callable[[str], None]) -> dict[str, float]:
     """One run: a task a tier, published at a third of the rate each while two workers send."""
     stop = threading.Event()
-    with stage(settings, say) as scene:
-        for number in range(2):
-            scene.crew.join(f"worker-{number}")
-        wait_for("both workers", lambda: sum(w.state == "serving" for w in scene.client.workers()) == 2, 60)
-        threads = [threading.Thread(target=publish, args=(scene, load, tier, stop)) for tier in TIERS]
-        for thread in threads:
-            thread.start()
+    with stage(settings, say) as scene, ThreadPoolExecutor(len(TIERS)) as pool:
+        scene.start_workers(2)
+        published = [pool.submit(publish, scene, load, tier, stop) for tier in TIERS]
         try:
-            return measure(scene)
+            found = measure(scene)
         finally:
             stop.set()
-            for thread in threads:
-                thread.join(30)
+        for each in published:
+            each.result()  # a load that broke off would flatter the waits
+        return found

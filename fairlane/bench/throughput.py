@@ -49,11 +49,6 @@ def settled(handles: list[TaskHandle]) -> int:
     return sum(count.total - count.pending for count in counts)
 
 
-def serving(scene: Stage) -> int:
-    """Workers that serve, once the view lets them be granted anything."""
-    return sum(worker.state == "serving" for worker in scene.client.workers())
-
-
 def drain(scene: Stage, handles: list[TaskHandle], load: Load) -> dict[str, float]:
     """Targets/s of the workers, from the first settled targets seen to the last, and what an envelope costs.
 
@@ -61,9 +56,7 @@ def drain(scene: Stage, handles: list[TaskHandle], load: Load) -> dict[str, floa
     """
     for handle in handles:
         handle.pause()
-    for number in range(WORKERS):
-        scene.crew.join(f"worker-{number}")
-    wait_for("both workers", lambda: serving(scene) == WORKERS, 60)
+    scene.start_workers(WORKERS)
     looks: list[int] = []
     before = costs.so_far(scene)
     for handle in handles:

@@ -32,7 +32,8 @@ def test_a_change_is_seen_once_a_whole_second_is_as_expected(tmp_path: Path) -> 
     lines = []
     for at_ms in range(changed_ms - 2_000, changed_ms + 9_000, 10):
         ts = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        lines.append(json.dumps({"ts": ts, "task": "a" if at_ms < changed_ms + 500 else "b", "targets": ["t"]}))
+        task = "a" if at_ms < changed_ms + 500 else "b"
+        lines.append(json.dumps({"ts": ts, "tier": "high", "task": task, "targets": ["t"]}))
     log.write_text("\n".join(lines[:100]) + "\n" + lines[100][:20])
     sent = Sent(log)
     sent.read()

@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from fairlane.bench.laws import Delivery, deviation, judged, windows_of_targets, windows_of_time
+from fairlane.bench.deliveries import Delivery
+from fairlane.bench.laws import deviation, judged, windows_of_targets, windows_of_time
 
 TURN = ["high"] * 6 + ["medium"] * 3 + ["low"]
 
