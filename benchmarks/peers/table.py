@@ -44,14 +44,18 @@ def _cell(line: Line, runs: list[Cell] | None, best: bool) -> str:
 
 
 def _reasons(lines: list[Line], results: Results) -> list[str]:
-    found = [line for line in lines if results[line.row].get("fairlane") and len(results[line.row]) > 1]
+    found = [line for line in lines if "fairlane" in results[line.row] and len(results[line.row]) > 1]
     if not found:
         return []
     behind = [line for line in found if "fairlane" not in ahead(line, results[line.row])]
     if not behind:
         return ["Fairlane is ahead, or level with who is, in every row."]
     title = f"Fairlane is ahead, or level with who is, in {len(found) - len(behind)} of {len(found)} rows. Where not:"
-    return [title, ""] + [f"- **{line.title}**: {line.why}" for line in behind]
+    return [title, ""] + [f"- **{line.title}**: {_why(line, results[line.row])}" for line in behind]
+
+
+def _why(line: Line, cells: dict[str, list[Cell]]) -> str:
+    return line.why if cells["fairlane"] else "it could not be measured."
 
 
 def document(results: Results, about: dict[str, Any]) -> dict[str, Any]:
