@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 
 from dispatcher.outcome import OUTCOME_NAMES
 from dispatcher.tier import MILLI, TIERS
@@ -123,7 +124,7 @@ class Figures:
             for name, task in self.run.service.tasks.items()
             if str(task.spec.tier) == tier
             and not (task.shared or task.spec.cap.rate or task.spec.channel in paused or self._is_capped(name))
-            and not any(name == one or (one.endswith("*") and name.startswith(one[:-1])) for one in changed)
+            and not any(fnmatchcase(name, one) for one in changed)
         ]
 
     def _is_capped(self, name: str) -> bool:
@@ -175,7 +176,8 @@ class Figures:
         return found
 
     def _cap(self, name: str, history: Sequence[laws.Cap]) -> CapFigure | None:
-        if not any(cap.rate for cap in history):
+        last = next((cap for cap in reversed(history) if cap.rate), None)
+        if last is None:
             return None
         amounts = [amount for amount in self.journal.granted if self._belongs(amount.task, name)]
         largest: Counter[str] = Counter()
@@ -185,7 +187,6 @@ class Figures:
         if worst is None:
             return None
         over = max(0.0, round(worst[0] - worst[1], 3))
-        last = history[-1]
         return CapFigure(last.rate, last.allowance, worst[0], round(worst[1], 1), over)
 
     def _belongs(self, task: str, cap: str) -> bool:
@@ -275,10 +276,10 @@ def result_of(run: Run) -> Result:
         figures.tasks(),
         figures.outcomes(),
         journal.repeats,
-        {"joined": crew.count, "died": crew.crashes, "stood still": crew.stalls},
+        {"joined": crew.count, "died": crew.crashes, "stalled": crew.stalls},
         {
             "calls": journal.lease_calls,
-            **{name: journal.counts[name] for name in ("granted", "used", "returned", "lapsed", "held")},
+            **{name: journal.counts[name] for name in ("granted", "used", "returned", "expired", "held")},
         },
         check_expectations(figures),
         [ViolationFigure(one.rule, one.at_s, one.what) for one in journal.violations],

@@ -66,7 +66,7 @@ class Journal:
     """tier_of: a task's tier at present. is_capped: whether it has a cap, or shares one with others, beside the
     capacity. excused: whether a worker died or stood still since a moment.
 
-    blocked: why a task may be granted nothing. used, returned, lapsed: targets of what was granted that were
+    blocked: why a task may be granted nothing. used, returned, expired: targets of what was granted that were
     sent, given back in time, or whose lease ran out.
     """
 
@@ -163,7 +163,7 @@ class Journal:
                 "one claim", f"{task} {sequence}: granted to {claim.name} while {before.claim.name} still holds it"
             )
         if not before.called:
-            self.counts["lapsed"] += before.size
+            self.counts["expired"] += before.size
 
     def _given_back(self, given: GivenBack) -> None:
         held, targets = self._held[given.task], 0
@@ -179,7 +179,7 @@ class Journal:
             if self._agenda.now_us // 1000 < entry.claim.lease_ends_us // 1000:  # The ledger's clock has milliseconds.
                 targets += given.size
             else:
-                self.counts["lapsed"] += given.size
+                self.counts["expired"] += given.size
         if targets:
             tier = self._tier_of(given.task)
             self.counts["returned"] += targets
@@ -230,11 +230,11 @@ class Journal:
 
     # ------------------------------------------------------------- the end
     def check_conservation(self, ledger_counts: Mapping[str, int], ledger_holds: int) -> None:
-        """granted = used + returned + lapsed + held, by the journal and by the ledger's own counts (by kind and tier);
+        """granted = used + returned + expired + held, by the journal and by the ledger's own counts (by kind and tier);
         ledger_holds: targets under live claims."""
         counts = self.counts
         counts["held"] = sum(one.size for task in self._held.values() for one in task.values() if not one.called)
-        accounted = sum(counts[kind] for kind in ("used", "returned", "lapsed", "held"))
+        accounted = sum(counts[kind] for kind in ("used", "returned", "expired", "held"))
         if counts["granted"] != accounted:
             self.violate("conservation", f"{counts['granted']} targets granted, {accounted} accounted for")
         told: Counter[str] = Counter()

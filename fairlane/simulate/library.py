@@ -24,15 +24,18 @@ def find(name: str) -> Scenario:
     if name in names():
         text = (files("fairlane.simulate") / "scenarios" / f"{name}{SUFFIX}").read_text(encoding="utf-8")
         return parse(text, name)
-    path = Path(name)
-    if not path.is_file():
-        raise NotFound(
-            f"There is no scenario and no file named {name}.", "`fairlane simulate --list` names the scenarios."
-        )
+    return parse(_read(Path(name)), Path(name).stem)
+
+
+def _read(file: Path) -> str:
     try:
-        return parse(path.read_text(encoding="utf-8"), path.stem)
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise InvalidInput(f"{name} is not a text in UTF-8.", "Give a YAML file.") from None
+        raise InvalidInput(f"{file} is not a text in UTF-8.", "Give a YAML file.") from None
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}.", "Give a YAML file.") from error
+    raise NotFound(f"There is no scenario and no file named {file}.", "`fairlane simulate --list` names the scenarios.")
 
 
 def parse(text: str, name: str) -> Scenario:

@@ -51,7 +51,7 @@ def task_shares(result: Result) -> str:
     many = len(result.tasks) > MOST_BANDS
     rates: dict[str, list[Sequence[int]]] = {}
     for task in result.tasks:
-        rates.setdefault(task.entry if many else task.task, []).append(task.rates)
+        rates.setdefault(task.entry if many else task.task, []).append(task.sent_by_window)
     sums = {name: [sum(column) for column in zip(*parts, strict=True)] for name, parts in rates.items()}
     names = [f"{name} (all {len(rates[name])})" if len(rates[name]) > 1 else name for name in sums]
     bands = [
@@ -138,7 +138,7 @@ def timeline(result: Result) -> str:
     """A row for each task: when it arrived, how quickly it was sent when, when it ended."""
     tasks = sorted(result.tasks, key=lambda task: (list(TIER_CLASS).index(task.tier), task.arrived_s or 0))
     shown = tasks[:MOST_ROWS]
-    most = max((rate for task in tasks for rate in task.rates), default=1) or 1
+    most = max((sent for task in tasks for sent in task.sent_by_window), default=1) or 1
     body = [line for place, task in enumerate(shown) for line in _row(result, task, place, most)]
     bottom = TOP + ROW * len(shown)
     if len(tasks) > len(shown):
@@ -165,7 +165,7 @@ def _row(result: Result, task: TaskFigure, place: int, most: int) -> list[str]:
     ended_s = result.ran_s if task.ended_s is None else task.ended_s
     left = x(arrived_s)
     parts.append(f'<path class="axis" d="M{left:.1f} {middle - 6:.1f}v12m0 -6H{x(ended_s):.1f}"/>')
-    for window, sent in enumerate(task.rates):
+    for window, sent in enumerate(task.sent_by_window):
         if sent:
             left = x(max(arrived_s, window * window_s))
             wide = max(0.0, x(min(ended_s, (window + 1) * window_s)) - left)

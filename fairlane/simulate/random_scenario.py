@@ -156,7 +156,8 @@ class _Maker:
         random = self._random
         changes: list[dict[str, Any]] = []
         for _ in range(random.choice([0, 0, 1, 2, 4])):
-            task = random.choice(tasks)["name"] + random.choice(["", "*"])
+            entry, star = random.choice(tasks), random.choice(["", "*"])
+            task = entry["name"] + ("*" if entry["count"] > 1 else star)
             at_s = round(random.uniform(0, 8), 2)
             kind = random.choice(["paused", "weight", "tier", "cap", "cancelled", "tiers", "capacity", "channel"])
             if kind == "paused":

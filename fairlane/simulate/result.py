@@ -34,8 +34,8 @@ class TierFigure(msgspec.Struct, frozen=True):
 
 
 class CapFigure(msgspec.Struct, frozen=True):
-    """most_in_1s: granted, less what was given back, in the second that came nearest to its limit; overshoot: targets
-    above it."""
+    """rate, burst: as last set, also where the cap was lifted since. most_in_1s: granted, less what was given back, in
+    the second that came nearest to its limit; overshoot: targets above it."""
 
     rate: int
     burst: float
@@ -46,7 +46,7 @@ class CapFigure(msgspec.Struct, frozen=True):
 
 class TaskFigure(msgspec.Struct, frozen=True):
     """Times in seconds from the start; null where it did not happen. entry: of the scenario, which may stand for many
-    tasks. rates: targets sent in each window."""
+    tasks. sent_by_window: targets sent in each window."""
 
     task: str
     entry: str
@@ -58,7 +58,7 @@ class TaskFigure(msgspec.Struct, frozen=True):
     first_sent_s: float | None
     last_sent_s: float | None
     ended_s: float | None
-    rates: list[int]
+    sent_by_window: list[int]
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class ViolationFigure(msgspec.Struct, frozen=True):
 
 class Result(msgspec.Struct, frozen=True):
     """use: part of the capacity granted while there was demand; null without a capacity. repeats: envelopes for which a
-    provider was called again. outcomes: targets. ledger: granted = used + returned + lapsed + held, in targets; calls:
+    provider was called again. outcomes: targets. ledger: granted = used + returned + expired + held, in targets; calls:
     of all workers. violations: at most 100 of them; violation_count: all. replay: the command that runs it again."""
 
     format: int

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -75,8 +76,6 @@ class Run:
         agenda, service = self.service.agenda, self.service
         for spec in self.scenario.tasks:
             for task in tasks_of(spec, service.topics):
-                if task.name in self.expected:
-                    raise InvalidInput(f"Two tasks of the scenario are named {task.name}.", "Rename one.")
                 self.expected[task.name] = spec.targets
                 agenda.at(int(task.arrives_s * 1e6), partial(service.submit, task))
         for group in self.scenario.workers:
@@ -102,8 +101,7 @@ class Run:
             service.set_cap("total", change.capacity)
         for name, paused in (change.channel_paused or {}).items():
             service.pause_channel(name, paused)
-        prefix, star, _ = change.task.partition("*")
-        for task in [name for name in service.tasks if name == change.task or (star and name.startswith(prefix))]:
+        for task in [name for name in service.tasks if fnmatchcase(name, change.task)]:
             for name, value in _controls(change):
                 service.control(task, name, value)
 

@@ -1,5 +1,8 @@
 """What a scenario file says, checked. Times are seconds from the start of the run."""
 
+from collections import Counter
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -13,10 +16,15 @@ Part = Annotated[float, Field(ge=0, le=1)]
 Moment = Annotated[float, Field(ge=0)]
 
 
-class Rate(BaseModel):
-    """Targets a second, and the burst beside it in targets (0: a quarter of a second of the rate)."""
+class Section(BaseModel):
+    """Of a scenario file; a field that there is not is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Rate(Section):
+    """Targets a second, and the burst beside it in targets (0: a quarter of a second of the rate)."""
+
     rate: int = Field(ge=0)
     burst: int = Field(0, ge=0)
 
@@ -44,11 +52,7 @@ Limit = Annotated[Rate, BeforeValidator(_rate)]
 """`2000` or `"2000:500"`."""
 
 
-class Checked(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Tasks(Checked):
+class Tasks(Section):
     """One task, or `count` alike. targets are published at publish_rate (targets/s; 0: at once) from arrives_s on; the
     next of `count` arrives every_s later. chunk 0: as a submission would choose. lane `auto`: small low tasks share
     one, as they do in the service."""
@@ -77,14 +81,14 @@ class Tasks(Checked):
         return [self.name] if self.count == 1 else [f"{self.name}-{number}" for number in range(self.count)]
 
 
-class Stall(Checked):
+class Stall(Section):
     """The process stands still (SIGSTOP, a long pause of its machine)."""
 
     at_s: Moment
     for_s: float = Field(gt=0)
 
 
-class Workers(Checked):
+class Workers(Section):
     """`count` workers alike. leaves_s: drains; dies_s: is killed. sees: "all" lanes, those of some tiers, or a fraction
     (each lane is held by that part of these workers, at least one). clock_off_s: its wall clock is wrong by so much."""
 
@@ -102,7 +106,7 @@ class Workers(Checked):
         return [self.name] if self.count == 1 else [f"{self.name}{number}" for number in range(self.count)]
 
 
-class Channel(Checked):
+class Channel(Section):
     """A provider: a call takes call_ms and target_us for each target; so many are under way at once in a worker. Of the
     targets these parts are invalid, or are answered with "try again"."""
 
@@ -118,7 +122,7 @@ class Channel(Checked):
         return (self.call_ms + self.target_us * 50 * self.batch_limit / 1000) / 1000
 
 
-class Faults(Checked):
+class Faults(Section):
     """Parts of all calls, messages or receipts that are late (by up to late_ms: so they overtake each other), lost
     (calls and answers to the ledger, receipts), or doubled (ledger calls that arrive twice; copies: messages of a lane
     published twice). The rates are per worker and second; a worker that died is back after restart_s."""
@@ -135,8 +139,8 @@ class Faults(Checked):
     until_s: Moment | None = None
 
 
-class Change(Checked):
-    """A live control at at_s: of a task (or all tasks whose name begins so, written `name*`), or of the service."""
+class Change(Section):
+    """A live control at at_s: of a task (or of all that a pattern like `name*` takes), or of the service."""
 
     at_s: Moment
     task: str = ""
@@ -162,7 +166,7 @@ class Change(Checked):
         return self
 
 
-class Caps(Checked):
+class Caps(Section):
     """By name. app_channel: written APP/CHANNEL."""
 
     channel: dict[str, Limit] = {}
@@ -175,11 +179,10 @@ class Caps(Checked):
         return {f"{kind}/{name}": cap for kind, caps in kinds.items() for name, cap in caps.items()}
 
 
-class Expectation(Checked):
+class Expectation(Section):
     """Looked at from from_s to to_s (the end of the run if not said). shares: percent of targets sent, by tier or task,
-    each within `within` points; with window_s in every window of that length. gap: in units of law 3's bound. sent:
-    part of what was published of these tasks that is sent by to_s, at least. rate: targets/s of these tasks, within
-    `within` percent."""
+    each within `within` points; with window_s in every window of that length. rate: targets/s of these tasks, within
+    `within` percent. max_gap: in units of law 3's bound."""
 
     from_s: Moment = 0
     to_s: Moment | None = None
@@ -195,7 +198,7 @@ class Expectation(Checked):
     done_within_s: dict[str, float] | None = None
 
 
-class Scenario(Checked):
+class Scenario(Section):
     """until: `done` runs until every target has its outcome (then every target must have one), at most duration_s;
     `duration` stops then, whatever is left. window_s: of the printed shares."""
 
@@ -223,18 +226,29 @@ class Scenario(Checked):
     def _hangs_together(self) -> Self:
         if set(self.tiers) != set(TIERS) or min(self.tiers.values()) <= 0:
             raise ValueError("tiers: give high, medium and low a weight above 0")
-        _once("task", [task.name for task in self.tasks])
-        _once("workers", [workers.name for workers in self.workers])
+        _once("tasks", (name for entry in self.tasks for name in entry.names()))
+        _once("workers", (name for entry in self.workers for name in entry.names()))
+        self._check_names()
         longest_ms = max((channel.longest_s * 1000 for channel in self.channels.values()), default=5)
         if self.claim_ms < self.lease_ms + longest_ms + self.faults.late_ms:
             raise ValueError("claim_ms: must be longer than lease_ms, the longest call and late_ms together")
         return self
 
+    def _check_names(self) -> None:
+        """A name that is misspelt would change nothing, or expect nothing."""
+        tasks = [name for entry in self.tasks for name in entry.names()]
+        named = {("changes", change.task) for change in self.changes if change.task}
+        for one in self.expect:
+            named |= {("expect", name) for name in [*(one.shares or ()), *(one.rate or ()), *(one.done_within_s or ())]}
+        for where, name in sorted(named):
+            if not (where == "expect" and name in TIERS) and not any(fnmatchcase(task, name) for task in tasks):
+                raise ValueError(f"{where}: there is no task {name}")
+
     def channel(self, name: str) -> Channel:
         return self.channels.get(name, Channel())
 
 
-def _once(what: str, names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+def _once(what: str, names: Iterable[str]) -> None:
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise ValueError(f"{what}: the name {twice[0]} is given twice")

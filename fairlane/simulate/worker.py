@@ -7,7 +7,6 @@ from queue import Empty
 from dispatcher.clock import Clock
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
-from dispatcher.engine_stats import EngineStats
 from dispatcher.events import Drain, Event, LaneReady, LanesChanged
 from dispatcher.memory.lanes import MemoryLanes
 from dispatcher.ports import LaneInfo
@@ -88,10 +87,6 @@ class SimWorker:
     @property
     def name(self) -> str:
         return self.member.name
-
-    @property
-    def stats(self) -> EngineStats:
-        return self._engine.stats
 
     def wake(self) -> None:
         """As soon as it can."""

@@ -177,6 +177,21 @@ def test_a_ledger_that_hears_of_no_pause_is_caught() -> None:
     assert play(scenario(changes=pause, expect=[])).good
 
 
+def test_a_cap_that_was_lifted_is_shown_as_it_was() -> None:
+    changes = [{"at_s": 1, "task": "high", "cap": "100:20"}, {"at_s": 4, "task": "high", "cap": 0}]
+    cap = play(scenario(changes=changes, expect=[])).caps["task/high"]
+    assert (cap.rate, cap.burst, cap.overshoot) == (100, 20, 0)
+
+
+def test_a_change_is_of_the_tasks_that_its_pattern_takes() -> None:
+    tasks = [{"name": name, "targets": 9_000, "chunk": 10} for name in ("shop-mail", "news-mail", "push")]
+    changes = [{"at_s": 2, "task": "*-mail", "paused": True}]
+    result = play(scenario(tasks=tasks, changes=changes, expect=[{"from_s": 4.5, "rate": {"*-mail": 0}, "within": 0}]))
+    assert result.good
+    last_s = {task.task: task.last_sent_s for task in result.tasks}
+    assert last_s["push"] == pytest.approx(6, abs=0.5)
+
+
 def test_wrong_shares_are_caught() -> None:
     result = play(scenario(), Partial)
     assert [one.met for one in result.expectations] == [False, True]

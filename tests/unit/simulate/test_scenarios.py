@@ -1,5 +1,7 @@
 """Scenario files: what is wrong with one is said by field; what ships can be read."""
 
+from pathlib import Path
+
 import pytest
 
 from dispatcher.errors import InvalidInput, NotFound
@@ -38,6 +40,9 @@ def test_the_scenarios_that_ship_can_be_read_and_say_what_they_are() -> None:
         ("changes: [{at_s: 1, weight: 2}]", "changes.0: names a task with weight"),
         ("changes: [{at_s: 1, task: a, capacity: 2}]", "changes.0: names a task with weight"),
         ("faults: {lost: 2}", "faults.lost: Input should be less than or equal to 1"),
+        ("changes: [{at_s: 1, task: b, weight: 2}]", "changes: there is no task b"),
+        ("expect: [{rate: {hihg: 5}}]", "expect: there is no task hihg"),
+        ("expect: [{done_within_s: {'b*': 5}}]", "expect: there is no task b*"),
     ],
 )
 def test_what_is_wrong_is_named(line: str, said: str) -> None:
@@ -48,8 +53,10 @@ def test_what_is_wrong_is_named(line: str, said: str) -> None:
 
 
 def test_two_entries_of_one_name_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="the name a is given twice"):
+    with pytest.raises(InvalidInput, match="tasks: the name a is given twice"):
         parse(SMALL.replace("workers:", "  - {name: a, targets: 3}\nworkers:"), "mine")
+    with pytest.raises(InvalidInput, match="workers: the name w1 is given twice"):
+        parse(f"{SMALL}  - {{name: w1}}\n  - {{name: w2}}\n".replace("{count: 1}", "{count: 2}"), "mine")
 
 
 @pytest.mark.parametrize("text", ["- 1\n", "a: [", "just words"])
@@ -62,6 +69,14 @@ def test_an_unknown_name_points_to_the_list() -> None:
     with pytest.raises(NotFound) as error:
         find("no-such-thing")
     assert "--list" in error.value.next_step
+
+
+def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInput, match="not a text in UTF-8"):
+        find(str(tmp_path / "binary.yaml"))
+    with pytest.raises(InvalidInput, match="cannot be read: File name too long"):
+        find("x" * 5_000)
 
 
 def test_a_rate_may_carry_its_burst() -> None:
