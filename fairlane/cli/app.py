@@ -1,17 +1,15 @@
 """`fairlane app list | show | cap | weight | limit`."""
 
-from dataclasses import asdict
-
 import click
 
-from dispatcher.errors import NotFound
 from dispatcher.service_settings import Cap
 from fairlane.cli.arguments import CapText, cap_words
 from fairlane.cli.connect import client_of
 from fairlane.cli.groups import CommandGroup
 from fairlane.cli.output import Output, output_option, say
 from fairlane.cli.service import Trial, change_service, dry_run_option
-from fairlane.usage import AppUsage, apps
+from fairlane.cli.usage import list_usage, show_usage
+from fairlane.usage import apps
 
 _name = click.argument("name", metavar="NAME")
 
@@ -25,9 +23,13 @@ def app() -> None:
 @output_option
 @click.pass_context
 def list_apps(ctx: click.Context, output: Output) -> None:
-    """The apps that a live task or a setting names; * stands for every app without limits of its own."""
+    """The apps that a live task or a setting names; * stands for every app without limits of its own.
+
+    QUEUED is what the limit goes by: targets of live tasks that have no outcome, of paused and scheduled ones too, and
+    those that are expected but not published yet.
+    """
     columns = ["app", "weight", "cap", "burst", "channel_caps", "tasks", "task_limit", "queued", "target_limit", "rate"]
-    output.emit_rows([asdict(found) for found in _found(ctx)], columns)
+    list_usage(ctx, output, apps, columns)
 
 
 @app.command()
@@ -36,11 +38,7 @@ def list_apps(ctx: click.Context, output: Output) -> None:
 @click.pass_context
 def show(ctx: click.Context, output: Output, name: str) -> None:
     """One app: its settings, and what it has under way."""
-    for found in _found(ctx):
-        if found.app == name:
-            output.emit_record(asdict(found))
-            return
-    raise NotFound(f"No live task and no setting names app {name}.", "`fairlane app list` shows all.")
+    show_usage(ctx, output, apps, "app", name)
 
 
 @app.command()
@@ -80,8 +78,3 @@ def limit(ctx: click.Context, name: str, tasks: int | None, targets: int | None)
     said = {"tasks": tasks, "targets": targets}
     words = [f"{kind}={number or 'none'}" for kind, number in said.items() if number is not None]
     say(f"app {name} limits: {' '.join(words)}")
-
-
-def _found(ctx: click.Context) -> list[AppUsage]:
-    with client_of(ctx) as client:
-        return apps(client.globals(), client.live_tasks())

@@ -20,7 +20,10 @@ def capacity() -> None:
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output) -> None:
-    """The capacity, and what is used of it (takes a second to measure)."""
+    """The capacity, and what is used of it (takes two seconds to measure).
+
+    As JSON an unlimited capacity is 0, and `used` is then null.
+    """
     with client_of(ctx) as client:
         sample = settled_sample(client)
     fields = {
@@ -29,7 +32,7 @@ def show(ctx: click.Context, output: Output) -> None:
         "rate": round(sample.rate, 1),
         "used": round(sample.rate / sample.capacity, 4) if sample.capacity else None,
     }
-    output.emit_record(fields)
+    output.emit_record(fields, fields if sample.capacity else {**fields, "capacity": "unlimited"})
 
 
 @capacity.command("set")

@@ -1,17 +1,14 @@
 """`fairlane channel list | show | cap | pause | resume`."""
 
-from dataclasses import asdict
-
 import click
 
-from dispatcher.errors import NotFound
 from dispatcher.service_settings import Cap
 from fairlane.cli.arguments import CapText, cap_words
-from fairlane.cli.connect import client_of
 from fairlane.cli.groups import CommandGroup
 from fairlane.cli.output import Output, output_option
 from fairlane.cli.service import Trial, change_service, dry_run_option
-from fairlane.usage import ChannelUsage, channels
+from fairlane.cli.usage import list_usage, show_usage
+from fairlane.usage import channels
 
 _name = click.argument("name", metavar="NAME")
 
@@ -25,9 +22,12 @@ def channel() -> None:
 @output_option
 @click.pass_context
 def list_channels(ctx: click.Context, output: Output) -> None:
-    """The channels that a live task or a setting names."""
+    """The channels that a live task or a setting names.
+
+    QUEUED is all targets of live tasks that have no outcome, of paused and scheduled tasks too.
+    """
     columns = ["channel", "paused", "cap", "burst", "tasks", "queued", "rate"]
-    output.emit_rows([asdict(found) for found in _found(ctx)], columns)
+    list_usage(ctx, output, channels, columns)
 
 
 @channel.command()
@@ -36,11 +36,7 @@ def list_channels(ctx: click.Context, output: Output) -> None:
 @click.pass_context
 def show(ctx: click.Context, output: Output, name: str) -> None:
     """One channel: whether it is paused, its cap, what it has under way."""
-    for found in _found(ctx):
-        if found.channel == name:
-            output.emit_record(asdict(found))
-            return
-    raise NotFound(f"No live task and no setting names channel {name}.", "`fairlane channel list` shows all.")
+    show_usage(ctx, output, channels, "channel", name)
 
 
 @channel.command()
@@ -69,8 +65,3 @@ def pause(ctx: click.Context, trial: Trial, name: str) -> None:
 def resume(ctx: click.Context, trial: Trial, name: str) -> None:
     """Go on with a paused channel."""
     change_service(ctx, trial, lambda service: service.pause_channel(name, False), f"channel {name} resumed")
-
-
-def _found(ctx: click.Context) -> list[ChannelUsage]:
-    with client_of(ctx) as client:
-        return channels(client.globals(), client.live_tasks())
