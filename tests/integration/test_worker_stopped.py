@@ -40,6 +40,7 @@ slow = "http"
 [channels.slow]
 url = {json.dumps(there.url)}
 concurrency = 1
+timeout_s = 5
 """
         with crew(fresh_settings, tmp_path, "w1", config=config) as members:
             push = PushTask(app="slow", tier="high", channel="slow", message={"title": "Hello"}, chunk=1)

@@ -82,7 +82,7 @@ def test_a_restarted_redis_grants_again_when_old_claims_have_ended(fresh_setting
         settings = fresh_settings.model_copy(update={"redis": redis})
         port = int(server.url.rpartition(":")[2].partition("/")[0])
         with crew(settings, tmp_path / "crew", "w1") as members, PushClient.connect(settings) as client:
-            client.set_capacity(500)
+            client.set_capacity(1_000)
             handle = client.submit(push(), audience(5_000))
             eventually(lambda: handle.progress().targets.sent > 1_000, 30, "it is in full swing")
             server.kill()
