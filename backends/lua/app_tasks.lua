@@ -6,8 +6,8 @@ local function app_key(app)
   return P .. ':app:' .. app
 end
 
--- Hash: task -> `<reserved until, ms>:<targets>`; and under '' `<ms>:<sum>`, the queued targets when they were last added
--- up, with what was admitted since.
+-- Hash: task -> `<reserved until, ms>:<targets>`; and under '' `<ms>:<sum>`, the queued targets when they were last
+-- added up, with what was admitted since.
 local function admitted_key(app)
   return P .. ':admitted:' .. app
 end

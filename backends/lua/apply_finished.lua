@@ -3,7 +3,8 @@
 -- the task needs no more goes at once, the rest after eight days, longer than the longest ttl of a task.
 --
 -- KEYS[1] prefix
--- ARGV[1] task, [2] position, [3] state, [4] at_ms, [5] to [9] targets by outcome: sent, invalid, failed, expired, cancelled
+-- ARGV[1] task, [2] position, [3] state, [4] at_ms, [5] to [9] targets by outcome: sent, invalid, failed, expired,
+--         cancelled
 -- Returns 0
 
 -- include: task_index.lua
@@ -18,8 +19,8 @@ if read and read <= position then return 0 end
 
 local finals = 0
 for index = 5, 9 do finals = finals + tonumber(ARGV[index]) end
-redis.call('HSET', key, 'ended', ARGV[3], 'ended_pos', position, 'finished_ms', ARGV[4], 'sent', ARGV[5], 'invalid', ARGV[6],
-  'failed', ARGV[7], 'expired', ARGV[8], 'cancelled_n', ARGV[9], 'finals', whole(finals))
+redis.call('HSET', key, 'ended', ARGV[3], 'ended_pos', position, 'finished_ms', ARGV[4], 'sent', ARGV[5],
+  'invalid', ARGV[6], 'failed', ARGV[7], 'expired', ARGV[8], 'cancelled_n', ARGV[9], 'finals', whole(finals))
 clear(task)
 reindex(task)
 redis.call('PEXPIRE', key, TOMBSTONE_MS)

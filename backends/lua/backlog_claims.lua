@@ -3,8 +3,8 @@
 --
 -- KEYS[1] prefix
 -- ARGV[1] most claims
--- Returns {how many there are, name, packed...}: claims as quotas/lua/claims.lua packs them, named `<claim>|<task>`; none
--- of them if there are more
+-- Returns {how many there are, name, packed...}: claims as quotas/lua/claims.lua packs them, named `<claim>|<task>`;
+-- none of them if there are more
 
 -- include: keys.lua
 

@@ -2,8 +2,8 @@
 -- Begins a view in an empty Redis.
 --
 -- KEYS[1] prefix
--- ARGV[1] epoch, [2] ms in which nothing is granted, [3] number of outcome partitions, [4] run id of this Redis, [5] 1 if
---   a snapshot is to be restored first: until that is done the outcome topics are not folded
+-- ARGV[1] epoch, [2] ms in which nothing is granted, [3] number of outcome partitions, [4] run id of this Redis,
+--         [5] 1 if a snapshot is to be restored first: until that is done the outcome topics are not folded
 -- Returns 1, or 0 if there is a view already
 
 -- include: feed.lua

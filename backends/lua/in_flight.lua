@@ -2,7 +2,8 @@
 --
 -- KEYS[1] prefix
 -- ARGV[1...] tasks
--- Returns {{task, targets under claims that came with a lease, claims, targets sent so far}...}; unknown tasks are left out
+-- Returns {{task, targets under claims that came with a lease, claims, targets sent so far}...}; unknown tasks are left
+-- out
 
 -- include: keys.lua
 
@@ -12,8 +13,8 @@ for _, name in ipairs(ARGV) do
   if got[1] then found[name] = { targets = 0, claims = tonumber(got[2] or 0), sent = tonumber(got[3] or 0) } end
 end
 
--- A claim is packed as {end_ms, lease_end_ms, {run...}} (quotas/lua/claims.lua): the fifth of a run says who paid, the sixth
--- how many targets are in each of its envelopes.
+-- A claim is packed as {end_ms, lease_end_ms, {run...}} (quotas/lua/claims.lua): the fifth of a run says who paid, the
+-- sixth how many targets are in each of its envelopes.
 for _, member in ipairs(redis.call('ZRANGE', P .. ':claims', 0, -1)) do
   local task = found[string.sub(member, string.find(member, '|', 1, true) + 1)]
   local packed = task and redis.call('GET', P .. ':claim:' .. member)

@@ -2,11 +2,12 @@
 -- Lists tasks, newest first, one page.
 --
 -- KEYS[1] prefix
--- ARGV[1] tasks (live ones, by creation) | index (all, by creation) | ended (by end), [2] msgpack of a map of what to list
---      only: state, app, tier, channel, id (what it begins with); what is left out, all, [3] most rows, [4] most tasks looked at,
---      [5] and [6] the last page's score and id, or '', [7] number n of fields, then n fields. The first eight are: ended,
---      cancelled, expires_ms, paused, start_ms, lane, app, tier
--- Returns {now_ms, score, id, row...}: where the next page begins ('' for both: this was the last), rows as in read_tasks
+-- ARGV[1] tasks (live ones, by creation) | index (all, by creation) | ended (by end), [2] msgpack of a map of what to
+--         list only: state, app, tier, channel, id (what it begins with); what is left out, all, [3] most rows,
+--         [4] most tasks looked at, [5] and [6] the last page's score and id, or '', [7] number n of fields, then
+--         n fields. The first eight are: ended, cancelled, expires_ms, paused, start_ms, lane, app, tier
+-- Returns {now_ms, score, id, row...}: where the next page begins ('' for both: this was the last), rows as in
+-- read_tasks
 
 -- include: keys.lua
 -- include: clock.lua

@@ -3,7 +3,8 @@
 -- KEYS[1] prefix
 -- ARGV[1] number n of fields, then n fields, then task ids. The first seven fields are: ended, cancelled, expires_ms,
 --         paused, start_ms, lane, app
--- Returns {now_ms, row...}; a row is {id, state, {value...}}. Tasks whose record is not (or no longer) known are left out
+-- Returns {now_ms, row...}; a row is {id, state, {value...}}. Tasks whose record is not (or no longer) known are left
+-- out
 
 -- include: keys.lua
 -- include: clock.lua

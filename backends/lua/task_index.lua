@@ -22,8 +22,8 @@ local function share_of_lane(task, lane, weight)
   end
 end
 
--- A task that was given a lane of its own after it was accepted into a shared one (`moved_lane`). The two records may be
--- applied in any order, and `lane` says that the task's record is known.
+-- A task that was given a lane of its own after it was accepted into a shared one (`moved_lane`). The two records may
+-- be applied in any order, and `lane` says that the task's record is known.
 local function leave_shared_lane(task)
   local got = redis.call('HMGET', task_key(task), 'moved_lane', 'record_pos')
   if got[1] and got[2] then redis.call('HSET', task_key(task), 'lane', got[1], 'shared', '0') end

@@ -15,8 +15,8 @@ local function take_part(lane)
   end
 end
 
--- What the lane wants, cut to what its caps let through in a window: its task's, and its part of its pools'. So its tier
--- keeps no more of the capacity from the others than it can use.
+-- What the lane wants, cut to what its caps let through in a window: its task's, and its part of its pools'. So its
+-- tier keeps no more of the capacity from the others than it can use.
 local function within_caps(lane, now)
   local targets = lane.asked
   if lane.cap > 0 then targets = math.min(targets, div(depth_of(lane.cap, lane.cap_burst), UNIT)) end

@@ -1,7 +1,7 @@
 -- library
 -- include: settings.lua
--- Where apps share: P:parts (hash `<tier> <app>`): summed weights of an app's lanes that have demand. A lane's weight is
--- then its part of its app's, so that apps share by theirs, however many tasks each has.
+-- Where apps share: P:parts (hash `<tier> <app>`): summed weights of an app's lanes that have demand. A lane's weight
+-- is then its part of its app's, so that apps share by theirs, however many tasks each has.
 local APP_SCALE = 100
 local PARTS_KEPT_MS = 600000
 local parts = {}

@@ -35,7 +35,8 @@ local function count_bits(key, first, count)
   return redis.call('BITCOUNT', key, whole(first), whole(first + count - 1), 'BIT')
 end
 
--- Where the bits next differ from `bit`, from `at` on (`last` + 1 if nowhere before the end `last`, which the bitmap holds).
+-- Where the bits next differ from `bit`, from `at` on (`last` + 1 if nowhere before the end `last`, which the bitmap
+-- holds).
 local function next_change(key, bit, at, last)
   local found = redis.call('BITPOS', key, 1 - bit, whole(at), whole(last), 'BIT')
   if found < 0 or found > last then return last + 1 end

@@ -3,7 +3,8 @@
 -- include: app_parts.lua
 -- Announced demand of lanes. P:demand (sorted set): when a lane is forgotten. P:demand_of (hash), while it has demand:
 -- `<tier> <weight> <targets> <targets_until_ms> <until_ms> <held_until_ms> <part> <0 or 1: waiting> <app or ->
--- <pool,pool>`; and of a lane that went idle ahead of its tier, whose virtual times are kept a while: `debt <pool,pool>`.
+-- <pool,pool>`; and of a lane that went idle ahead of its tier, whose virtual times are kept a while:
+-- `debt <pool,pool>`.
 local DEBT_MS = 60000
 
 local lists, written, due = {}, {}, {}

@@ -2,10 +2,10 @@
 -- Folds records of one outcome topic into the view, and moves the cursor, together or not at all.
 --
 -- KEYS[1] prefix
--- ARGV[1] partition, [2] cursor expected ('' for none), [3] new cursor, then the records: msgpack arrays led by their tag
---         (dispatcher.outcome; a Mixed' codes as text)
--- Returns {1, new cursor, ids of tasks that by now have an outcome for every target}; {0, cursor} if it stood elsewhere,
--- or a snapshot is being restored
+-- ARGV[1] partition, [2] cursor expected ('' for none), [3] new cursor, then the records: msgpack arrays led by their
+--         tag (dispatcher.outcome; a Mixed' codes as text)
+-- Returns {1, new cursor, ids of tasks that by now have an outcome for every target}; {0, cursor} if it stood
+-- elsewhere, or a snapshot is being restored
 
 -- include: keys.lua
 -- include: outcomes.lua

@@ -1,8 +1,8 @@
 -- library
 -- include: envelopes.lua
--- Marks of what this call claims: touched bits, and the claim in the state of open envelopes. What may be granted, or is
--- cancelled or expired, is marked when it is judged where a call may hold copies, so that one further on is not granted
--- too; elsewhere not before it is granted.
+-- Marks of what this call claims: touched bits, and the claim in the state of open envelopes. What may be granted, or
+-- is cancelled or expired, is marked when it is judged where a call may hold copies, so that one further on is not
+-- granted too; elsewhere not before it is granted.
 local opened, ends, copies = {}, {}, {}
 
 local function writer_of(want)

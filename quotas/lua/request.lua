@@ -14,7 +14,8 @@ local function read_wants(packed)
 end
 
 local function read_lane(packed)
-  local lane = { name = packed[1], kind = packed[2], tier = packed[3], demand = packed[4], wanted = read_wants(packed[5]) }
+  local lane = { name = packed[1], kind = packed[2], tier = packed[3], demand = packed[4] }
+  lane.wanted = read_wants(packed[5])
   lane.wants, lane.queue, lane.head, lane.granted, lane.app, lane.channel = {}, {}, 1, 0, '', ''
   lane.waiting = packed[6] == true and #lane.wanted == 0
   if lane.kind == 'd' then
@@ -38,7 +39,8 @@ local function place(lane, now)
     lane.tier, lane.parked = 'low', is_stopped(lane.channel)
   elseif lane.kind == 'o' then
     local task = lane.task
-    lane.tier, lane.weight, lane.cap, lane.cap_burst = task.lane and task.tier or '', task.weight, task.cap, task.cap_burst
+    lane.tier, lane.weight = task.lane and task.tier or '', task.weight
+    lane.cap, lane.cap_burst = task.cap, task.cap_burst
     if task.lane then lane.app, lane.channel = task.app, task.channel end
     lane.parked = not task.lane or task.over or gate(task, lane.name, now) ~= GRANTABLE
   end

@@ -71,8 +71,8 @@ local function draw(lane, now)
   return true
 end
 
--- How far a lane is ahead of its tier, in the pool where it is furthest ahead. In a pool that does not bind all lag alike,
--- so it is the pool that binds a lane that gives it its place.
+-- How far a lane is ahead of its tier, in the pool where it is furthest ahead. In a pool that does not bind all lag
+-- alike, so it is the pool that binds a lane that gives it its place.
 local function ahead_of(lane, present)
   local first, ahead = lane.bound[1], 0
   if first then ahead = first.lanes[lane.name].time - present[first.name] end

@@ -1,14 +1,17 @@
 -- library
 -- include: tasks.lua
 -- include: marks.lua
--- What the ledger says of wanted envelopes before quotas. A segment is consecutive envelopes of a want with one verdict.
+-- What the ledger says of wanted envelopes before quotas. A segment is consecutive envelopes of a want with one
+-- verdict.
 local function add_segment(segments, status, want, first, count, extra)
   local last, lane = segments[#segments], extra and extra.lane or ''
-  if last and last.status == status and status ~= REPUBLISH and last.lane == lane and last.first + last.count == first then
+  local goes_on = last and last.first + last.count == first
+  if goes_on and last.status == status and status ~= REPUBLISH and last.lane == lane then
     last.count = last.count + count
     return
   end
-  local segment = { status = status, want = want, first = first, count = count, lane = lane, granted = 0, waits = NO_CREDIT }
+  local segment = { status = status, want = want, first = first, count = count, lane = lane, granted = 0 }
+  segment.waits = NO_CREDIT
   if extra then segment.attempt, segment.positions = extra.attempt, extra.positions end
   segments[#segments + 1] = segment
 end
