@@ -26,7 +26,10 @@ _log = logging.getLogger(__name__)
 
 
 class QueueFull(Unreachable):
-    """No partition takes more now, and it was chosen not to wait for that."""
+    """No partition takes more now, and it was chosen not to wait for that. taken: how many of the call's messages are
+    on their way; the others are not."""
+
+    taken = 0
 
 
 class Partition(Protocol):
@@ -85,7 +88,8 @@ class Router:
     # ------------------------------------------------------------ LaneWriter
     def send_many(self, bodies: Sequence[bytes]) -> None:
         """Sends all, or does with what finds no room as was chosen. Raises InvalidInput for a body that is too big,
-        before anything is sent; QueueFull; Unreachable if Pulsar answers nothing for stall_s; what failed before."""
+        before anything is sent; QueueFull, which says how many were taken; Unreachable if Pulsar answers nothing for
+        stall_s; what failed before."""
         if bodies and max(map(len, bodies)) > MAX_ENVELOPE_BYTES:
             raise InvalidInput(f"An envelope is larger than {MAX_ENVELOPE_BYTES} bytes.", "Choose a smaller chunk.")
         with self._sending:
@@ -93,7 +97,11 @@ class Router:
             while start < len(bodies):
                 with self._room:
                     end, size = self._rotation.cut(bodies, start, self._clock_s())
-                self._place(bodies[start:end], size)
+                try:
+                    self._place(bodies[start:end], size)
+                except QueueFull as error:
+                    error.taken = start
+                    raise
                 start = end
 
     def confirmed(self) -> int:

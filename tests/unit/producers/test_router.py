@@ -181,8 +181,10 @@ def test_a_full_queue_fails_where_that_was_chosen_and_nothing_of_it_is_sent() ->
     with pytest.raises(QueueFull, match="0: 8, 1: 8"):
         router.send_many(numbered(16, 1))
     partitions[0].answer()
-    router.send_many(numbered(16, 1))
-    assert partitions[0].bodies[8:] == numbered(16, 1)
+    with pytest.raises(QueueFull) as told:
+        router.send_many(numbered(16, 10))
+    assert told.value.taken == 4
+    assert partitions[0].bodies[8:] == numbered(16, 4)
 
 
 def test_nothing_answered_for_long_is_an_error_not_an_endless_wait() -> None:
