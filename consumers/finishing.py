@@ -57,11 +57,15 @@ class Finisher:
         self._clock = clock
         self._retry_s = retry_s
         self._inbox: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._queued: set[str] = set()
+        """What is in the inbox: a task that cannot be ended now is named again and again."""
 
     def take(self, tasks: Sequence[str]) -> None:
         """From any thread; returns at once."""
         for task in tasks:
-            self._inbox.put(task)
+            if task not in self._queued:
+                self._queued.add(task)
+                self._inbox.put(task)
 
     def run(self, stop: threading.Event) -> None:
         """Returns when `stop` is set. What is not ended by then, the next housekeeper finds."""
@@ -83,6 +87,7 @@ class Finisher:
                 found[self._inbox.get(block=False)] = None
         except queue.Empty:
             pass
+        self._queued.difference_update(found)
         return list(found)
 
     def finish(self, tasks: Sequence[str]) -> list[str]:
