@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 import msgspec
 
@@ -16,6 +16,8 @@ from dispatcher.tier import TIERS, Tier
 from dispatcher.topics import stable_hash
 
 ALL_TIERS = tuple(map(str, TIERS))
+_STALE_DUE = 1_000
+"""Entries of tasks that have ended, which may stay among those that are due."""
 
 
 class Peer(msgspec.Struct, frozen=True):
@@ -104,6 +106,9 @@ class LiveLanes:
                 self._open -= known.open
                 self.rotation.drop(task)
                 self.overrides.pop(task, None)
+        if len(self._due) > 2 * len(self._known) + _STALE_DUE:
+            self._due = [(known.due_ms, task) for task, known in self._known.items() if known.due_ms]
+            heapify(self._due)
 
     def meet(self, peers: Sequence[Peer], now_ms: int) -> bool:
         """The workers there are, this one among them. Returns whether that is news."""

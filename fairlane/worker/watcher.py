@@ -87,7 +87,8 @@ class LaneWatcher:
         self._reading = _Reading()
         self._told: LanesChanged | None = None
         self._place: bytes | None = None
-        self._version = -1
+        self._version: int | None = None
+        """The registry's, as far as we know of its changes; None: some were missed."""
         self._ahead_ms = 0
         """Redis' time less our monotonic clock's."""
         self._look_at_s = self._round_at_s = float("-inf")
@@ -102,12 +103,13 @@ class LaneWatcher:
                 self.round(changes)
             except Unreachable as error:
                 _log.debug("the watch of the registry waits: %s", error)
-                self._place = None
+                self._place = self._version = None
                 stop.wait(self._settings.look_s / 2)
 
     def round(self, changes: Sequence[Change]) -> None:
         """Takes in what changed, does what is due, tells what follows. Raises Unreachable."""
-        self._version += len(changes)
+        if self._version is not None:
+            self._version += len(changes)
         due = self._clock.monotonic_s() >= self._look_at_s
         if due or any(change.kind != "task" for change in changes):
             self._look(caught_up=not changes)
@@ -126,7 +128,7 @@ class LaneWatcher:
         look = self._tasks.look()
         self._ahead_ms = look.now_ms - round(now_s * 1000)
         self._look_at_s = now_s + self._settings.look_s
-        if look.version != self._version and (caught_up or self._version < 0):
+        if self._version is None or (caught_up and look.version != self._version):
             self._version = look.version
             self._reading.hurry()
         self._lanes.pause(look.paused, look.now_ms)

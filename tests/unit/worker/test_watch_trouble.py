@@ -1,0 +1,60 @@
+"""The watch of the registry while Redis comes and goes."""
+
+import queue
+from collections.abc import Sequence
+
+from backends.system_clock import SystemClock
+from backends.task_rows import LivePage, LiveTask, Look
+from dispatcher.errors import Unreachable
+from dispatcher.events import LanesChanged
+from dispatcher.topics import Topics
+from dispatcher.view import Change
+from fairlane.worker.live_lanes import LiveLaneSettings, Peer
+from fairlane.worker.watcher import LaneWatcher, WatchSettings
+from tests.unit.consumers.fakes import eventually, running
+from tests.unit.tasks import live_task
+
+
+class Registry:
+    """With its feed. breaks: so many tasks cannot be read when they are looked at by name."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, LiveTask] = {}
+        self.said: queue.SimpleQueue[list[Change]] = queue.SimpleQueue()
+        self.version = 1
+        self.breaks = 0
+
+    def look(self) -> Look:
+        return Look(0, self.version, frozenset(), frozenset())
+
+    def live_page(self, cursor: str | None, size: int) -> LivePage:
+        return LivePage(0, list(self.tasks.values()), None)
+
+    def live_by_id(self, tasks: Sequence[str]) -> list[LiveTask]:
+        if self.breaks:
+            self.breaks -= 1
+            raise Unreachable("Redis is gone.")
+        return [self.tasks[task] for task in tasks]
+
+    def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[Change]]:
+        try:
+            changes = self.said.get(timeout=block_ms / 1_000)
+        except queue.Empty:
+            return b"", []
+        self.version += len(changes)
+        return b"", changes
+
+
+def test_a_change_that_could_not_be_read_when_it_was_told_is_not_lost() -> None:
+    """All tasks are read only every 15 s; this one is looked at long before."""
+    registry, told = Registry(), list[LanesChanged]()
+    settings = WatchSettings(LiveLaneSettings("me"), look_s=0.02)
+    topics = Topics(tenant="t", namespaces=1)
+    watcher = LaneWatcher(registry, registry, topics, told.append, lambda: [Peer("me")], SystemClock(), settings)
+    with running(watcher.run):
+        eventually(lambda: bool(told))
+        registry.tasks["x"] = live_task("x")
+        registry.breaks = 1
+        registry.said.put([Change("task", "x")])
+        eventually(lambda: "lane/x" in {lane.name for lane in told[-1].lanes})
+    assert not registry.breaks
