@@ -28,7 +28,7 @@ def forget_all_but(settings: Settings, records: list[Restated]) -> None:
     admin.delete_topic(control, force=True)
     admin.create_topic(control)
     admin.close()
-    pulsar = open_pulsar(settings)
+    pulsar = open_pulsar(settings.pulsar)
     pulsar.control.append_many(records)
     pulsar.close(5.0)
 
