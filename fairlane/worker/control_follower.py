@@ -10,7 +10,7 @@ from backends.topic_reader import Record
 from consumers.folder import OpenReader
 from dispatcher.clock import Clock
 from dispatcher.control import decode_control, override_message
-from dispatcher.errors import Unreachable
+from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.known_tasks import KnownTask, KnownTasks
 
 _log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class ControlFollower:
     def _apply(self, record: Record) -> None:
         try:
             self._known.apply(decode_control(record.body))
-        except ValueError as error:
+        except (ValueError, FairlaneError) as error:
             _log.error("control record %s is not readable (%s); upgrade the workers", record.position, error)
 
 

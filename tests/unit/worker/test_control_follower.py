@@ -5,9 +5,10 @@ from msgspec import Raw
 from backends.task_rows import LiveTask
 from backends.topic_reader import Record
 from dispatcher.clock import VirtualClock
-from dispatcher.control import FORMAT, ControlRecord, GlobalChange, Restated, encode_control
+from dispatcher.control import FORMAT, ControlChange, ControlRecord, GlobalChange, Restated, encode_control
 from fairlane.worker.control_follower import ControlFollower
 from tests.unit.consumers.fakes import eventually, running
+from tests.unit.tasks import live_task
 
 
 class Topic:
@@ -76,3 +77,19 @@ def test_what_is_restated_is_not_taken_for_news() -> None:
     with running(follower.run):
         eventually(lambda: follower.setting("sharing") == "apps")
     assert follower.setting("capacity") == "7"
+
+
+def test_a_value_of_a_later_version_is_passed_over() -> None:
+    class OneTask(View):
+        def live(self) -> list[LiveTask]:
+            return [live_task("x")]
+
+    view = OneTask()
+    view.complete = True
+    later = ControlChange(FORMAT, "x", "cap", "100 a minute", 0)
+    follower = follower_of(view, Topic(later, GlobalChange(FORMAT, "sharing", "apps", 0)))
+    with running(follower.run):
+        eventually(lambda: follower.setting("sharing") == "apps")
+    known = follower.task("x")
+    assert known is not None
+    assert known.cap == 0
