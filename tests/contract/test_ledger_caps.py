@@ -93,6 +93,15 @@ def test_time_that_comes_twice_is_paid_for_once(world: World, field: str) -> Non
     assert 100 <= grants() <= 151
 
 
+def test_a_burst_is_granted_at_once_and_no_more(world: World) -> None:
+    """Less what the idle tiers keep of it."""
+    world.apply(task_record("t"))
+    world.apply(setting("cap:channel:null", "20:100"))
+    granted, waits = statuses(world.ledger.lease(request(1, ask_own("t", 0, 500))))
+    assert (granted[0], waits[0]) == (Status.GRANTED, Status.NO_CREDIT)
+    assert 90 <= granted[1] <= 100
+
+
 def test_without_a_capacity_everything_is_granted(world: World) -> None:
     world.apply(task_record("t"))
     assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 5_000, size=500)))) == [(Status.GRANTED, 5_000)]
