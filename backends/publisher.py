@@ -11,6 +11,7 @@ import _pulsar
 import pulsar
 
 from backends.pulsar_client import failure_of, let_go, translated
+from backends.settings import Compression
 from dispatcher.envelope import MAX_ENVELOPE_BYTES
 from dispatcher.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.ports import Done
@@ -21,6 +22,8 @@ _PIECE_BYTES = 1 << 20
 _WATCHED_BYTES = 64 * 1024
 """Messages from this size on have a receipt of their own: they are the ones Pulsar can refuse alone (too big for a
 broker set up with less than 5 MiB)."""
+
+_COMPRESSION = {"lz4": pulsar.CompressionType.LZ4, "zstd": pulsar.CompressionType.ZSTD}
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +40,7 @@ class LaneProducerSettings:
     in_flight_messages: int = 20_000
     in_flight_bytes: int = 32 * 1024 * 1024
     stall_s: float = 60.0
+    compression: Compression = "lz4"
 
 
 class LaneProducer:
@@ -214,6 +218,6 @@ def _create_producer(client: pulsar.Client, topic: str, settings: LaneProducerSe
             batching_max_messages=settings.batch_messages,
             batching_max_allowed_size_in_bytes=settings.batch_bytes,
             batching_max_publish_delay_ms=settings.batch_delay_ms,
-            compression_type=pulsar.CompressionType.LZ4,
+            compression_type=_COMPRESSION[settings.compression],
         )
     return producer._producer  # the wrapper's checks cost more than the sending

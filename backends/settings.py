@@ -5,7 +5,7 @@ They hold values only; what is read from the environment, a file or the command 
 """
 
 from pathlib import Path
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
@@ -17,6 +17,8 @@ HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
 RedisUrl = Annotated[str, StringConstraints(pattern=r"^(rediss?|unix)://[^\s]+$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 """Letters, digits, `_ . -`; at most 64 characters."""
+Compression = Literal["lz4", "zstd"]
+"""Of a producer's batches."""
 
 
 class PulsarSettings(BaseModel):

@@ -10,6 +10,7 @@ import pulsar
 
 from backends.publisher import LaneProducer, LaneProducerSettings
 from backends.pulsar_admin import PulsarAdmin
+from backends.settings import Compression
 from dispatcher.control import TaskRecord
 from dispatcher.envelope import MAX_ENVELOPE_BYTES
 from dispatcher.topics import topics_of_lane
@@ -43,23 +44,27 @@ class PulsarLanes:
         with ExitStack() as undo:
             if spill is not None:
                 undo.enter_context(closing(spill))
-            producers = open_producers(self._client, topics_of_lane(record.lane, record.partitions), settings)
+            topics = topics_of_lane(record.lane, record.partitions)
+            producers = open_producers(self._client, topics, settings, options.compression)
             undo.pop_all()
         return Router(producers, settings, RouterSettings(when_full=options.when_full), time.monotonic, spill)
 
 
-def open_producers(client: pulsar.Client, topics: Sequence[str], settings: ProducerSettings) -> list[LaneProducer]:
+def open_producers(
+    client: pulsar.Client, topics: Sequence[str], settings: ProducerSettings, compression: Compression = "lz4"
+) -> list[LaneProducer]:
     """One for each topic, opened together. Raises as LaneProducer."""
+    made = _lane_settings(settings, compression)
     if len(topics) == 1:
-        return [LaneProducer(client, topics[0], _lane_settings(settings))]
+        return [LaneProducer(client, topics[0], made)]
     with ThreadPoolExecutor(len(topics), thread_name_prefix="producers") as pool, ExitStack() as undo:
-        opening = [pool.submit(LaneProducer, client, topic, _lane_settings(settings)) for topic in topics]
+        opening = [pool.submit(LaneProducer, client, topic, made) for topic in topics]
         opened = [undo.enter_context(closing(each.result())) for each in opening]
         undo.pop_all()
     return opened
 
 
-def _lane_settings(settings: ProducerSettings) -> LaneProducerSettings:
+def _lane_settings(settings: ProducerSettings, compression: Compression) -> LaneProducerSettings:
     """Its own bounds are beyond the router's, so that it never waits."""
     return LaneProducerSettings(
         batch_messages=settings.batch_messages,
@@ -67,4 +72,5 @@ def _lane_settings(settings: ProducerSettings) -> LaneProducerSettings:
         batch_delay_ms=settings.batch_delay_ms,
         in_flight_messages=2 * settings.pending_messages,
         in_flight_bytes=2 * (settings.partition_bytes + MAX_ENVELOPE_BYTES),
+        compression=compression,
     )

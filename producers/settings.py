@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from backends.settings import Compression
+
 
 class ProducerOptions(BaseModel):
     """How submissions publish. What follows from these is in producers/tuning.py."""
@@ -14,6 +16,9 @@ class ProducerOptions(BaseModel):
 
     memory_mib: int = Field(
         128, ge=16, le=65_536, description="MiB that the unconfirmed messages of one submission may take"
+    )
+    compression: Compression = Field(
+        "lz4", description="how batches are packed: lz4, or zstd (half the bytes, four times the CPU)"
     )
     when_full: Literal["wait", "fail", "spill"] = Field(
         "wait", description="what a submission does that Pulsar cannot follow: wait, fail, or spill to a file"

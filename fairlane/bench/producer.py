@@ -15,6 +15,7 @@ import msgspec
 
 from backends import pulsar_client
 from backends.pulsar_admin import PulsarAdmin
+from backends.settings import Compression
 from dispatcher.topics import topics_of_lane
 from fairlane.bench.producer_process import Published, Spec
 from fairlane.bench.resources import cpu_s
@@ -38,12 +39,13 @@ Samples = Sequence[tuple[float, int]]
 
 @dataclass(frozen=True)
 class ProducerLoad:
-    """chunk: targets a message; count: targets in all; partitions: of the topic."""
+    """chunk: targets a message; count: targets in all; partitions: of the topic; compression: of the tuned."""
 
     chunk: int
     count: int
     partitions: int
     seed: int
+    compression: Compression = "lz4"
 
 
 def run(settings: Settings, load: ProducerLoad, say: Callable[[str], None]) -> dict[str, float]:
@@ -71,7 +73,7 @@ def _measured(own: Settings, variant: str, load: ProducerLoad) -> dict[str, floa
         admin.create_lane(topic, load.partitions)
         spec = Spec(
             own.pulsar.url, topic, load.partitions, "router" if variant == "tuned" else variant, load.chunk,
-            messages=load.count // load.chunk, seed=load.seed,
+            messages=load.count // load.chunk, seed=load.seed, compression=load.compression,
         )  # fmt: skip
         before_s = cpu_s(broker) if broker else 0.0
         fast = published(spec)

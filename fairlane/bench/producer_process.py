@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import msgspec
 
 from backends.pulsar_client import close, connect
-from backends.settings import PulsarSettings
+from backends.settings import Compression, PulsarSettings
 from dispatcher.envelope import FORMAT, Envelope, encode_envelope, encode_message
 from dispatcher.ports import Done
 from dispatcher.read_ahead import envelope_bytes, receiver_queue
@@ -43,7 +43,7 @@ ACKED, TCP_INFO_BYTES = 120, 256
 class Spec(msgspec.Struct, frozen=True):
     """What to publish. variant: `defaults` (the client's), `batched` (the same with batching on, as other languages'
     clients have it), `client` (our settings, its own routing) or `router`. messages: in all; 0: for so many seconds.
-    rate: messages/s, 0 for as fast as it goes."""
+    rate: messages/s, 0 for as fast as it goes. compression: of the router's."""
 
     url: str
     topic: str
@@ -54,6 +54,7 @@ class Spec(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     rate: float = 0.0
     memory_mib: int = 128
+    compression: Compression = "lz4"
     seed: int = 1
 
 
@@ -140,7 +141,8 @@ class TunedPublisher:
 
     def __init__(self, client: Any, spec: Spec, times: Times) -> None:
         settings = settings_of(spec)
-        producers = open_producers(client, topics_of_lane(spec.topic, spec.partitions), settings)
+        topics = topics_of_lane(spec.topic, spec.partitions)
+        producers = open_producers(client, topics, settings, spec.compression)
         self._timed = [Timed(producer, times) for producer in producers]
         self._router = Router(self._timed, settings, RouterSettings(), time.monotonic)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -226,18 +226,25 @@ def rebuild(count: int, chunk: int, snapshot: bool) -> Benchmark:
     "--targets", "count", type=click.IntRange(1_000), help="Targets in all (200,000 at 1, 10,000,000 from 50 on)."
 )
 @click.option(
+    "--compression", type=click.Choice(["lz4", "zstd"]), default="lz4", show_default=True, help="Of the tuned."
+)
+@click.option(
     "--blocked", is_flag=True, help="Instead: two brokers of its own, one of which stands still for 10 s meanwhile."
 )
 @_measured
-def producer(partitions: int, chunk: int, count: int | None, blocked: bool) -> Benchmark:
+def producer(
+    partitions: int, chunk: int, count: int | None, compression: Literal["lz4", "zstd"], blocked: bool
+) -> Benchmark:
     """The client's defaults beside the tuned producer on a topic with partitions: rate, CPU of producer and broker,
     bytes on the wire, entries, times; each of a target."""
     from fairlane.bench.producer import ProducerLoad, run, run_blocked
 
     targets = count or min(200_000 * chunk, 10_000_000)
     measure = run_blocked if blocked else run
-    name = f"producer {'blocked ' if blocked else ''}chunk {chunk}, {partitions} partitions"
-    return name, lambda settings, seed: measure(settings, ProducerLoad(chunk, targets, partitions, seed), say)
+    name = f"producer {'blocked ' if blocked else ''}chunk {chunk}, {partitions} partitions, {compression}"
+    return name, lambda settings, seed: measure(
+        settings, ProducerLoad(chunk, targets, partitions, seed, compression), say
+    )
 
 
 @bench.command()

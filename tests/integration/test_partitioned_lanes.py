@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pulsar
 import pytest
@@ -37,9 +38,9 @@ def wide(admin: PulsarAdmin, names: Topics) -> str:
     return lane
 
 
-def wide_from(settings: Settings, above: int, targets: int = 1_000) -> Settings:
+def wide_from(settings: Settings, above: int, **more: Any) -> Settings:
     """The same, with partitions for tasks that are large for a test."""
-    options = ProducerOptions(partition_above=above, partition_targets=targets, most_partitions=PARTITIONS)
+    options = ProducerOptions(partition_above=above, partition_targets=1_000, most_partitions=PARTITIONS, **more)
     return settings.model_copy(update={"producer": options})
 
 
@@ -201,7 +202,7 @@ def test_a_submission_that_broke_off_goes_on_into_the_same_partitions(
 def test_a_task_with_partitions_is_delivered_whole_and_its_topics_go(
     fresh_settings: Settings, admin: PulsarAdmin, names: Topics, tmp_path: Path
 ) -> None:
-    settings = wide_from(fresh_settings, 10_000)
+    settings = wide_from(fresh_settings, 10_000, compression="zstd")
     with crew(settings, tmp_path, "w1", "w2") as members, PushClient.connect(settings) as push_client:
         task = PushTask(app="shop", tier="medium", channel="log", message=MESSAGE, chunk=20)
         handle = push_client.submit(task, audience(30_000))
