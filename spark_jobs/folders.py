@@ -12,12 +12,6 @@ def delete_folder(spark: "SparkSession", folder: str) -> None:
     files.delete(path, True)
 
 
-def is_folder(spark: "SparkSession", folder: str) -> bool:
-    """Whether it is there."""
-    path, files = _at(spark, folder)
-    return bool(files.exists(path))
-
-
 def _at(spark: "SparkSession", folder: str) -> tuple[Any, Any]:
     """A path and its file system, of Hadoop's Java API."""
     path = spark._jvm.org.apache.hadoop.fs.Path(folder)  # there is no public way

@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dispatcher.errors import FairlaneError, InvalidInput, Refused
@@ -19,8 +20,9 @@ from producers.connection import Connection
 from spark_jobs.audience import TableSource, read_table, renamed
 from spark_jobs.columns import columns_of
 from spark_jobs.failures import translated
-from spark_jobs.folders import delete_folder, is_folder
+from spark_jobs.folders import delete_folder
 from spark_jobs.ingest_rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
+from spark_jobs.journal_tables import invalid_targets
 from spark_jobs.source import commit_write
 from spark_jobs.stage_progress import Progress, watched
 from spark_jobs.task_options import TaskOptions
@@ -39,15 +41,15 @@ _GOOD = "accepted"
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
     """names: column of the table -> what Fairlane is to call it. suppress: tables with a column target (and a column
-    channel, where they are of certain channels only). invalid_targets: folder of one more such table, which may not be
-    there yet; empty: none. forms: by channel, as in Rules. tables: the folder of tables.
+    channel, where they are of certain channels only). invalid_targets: whether those that the journal knows to be dead
+    are left out as well. forms: by channel, as in Rules. tables: their folder, which driver and executors share.
     max_refused: part of the rows; with more that are not good, nothing is sent."""
 
     task: TaskOptions
     audience: TableSource
-    tables: str
+    tables: Path
     suppress: tuple[TableSource, ...] = ()
-    invalid_targets: str = ""
+    invalid_targets: bool = True
     names: Mapping[str, str] = field(default_factory=dict)
     forms: Mapping[str, str] = field(default_factory=dict)
     max_refused: float = MAX_REFUSED
@@ -55,7 +57,7 @@ class IngestOptions:
     @property
     def rejects(self) -> str:
         """Folder of what was left out, with the reason."""
-        return f"{self.tables}/rejects/task={self.task.task}"
+        return f"{self.tables.resolve()}/rejects/task={self.task.task}"
 
     @property
     def channel(self) -> str:
@@ -142,12 +144,12 @@ def suppressed_targets(spark: "SparkSession", options: IngestOptions) -> "DataFr
     from pyspark.sql import functions as f
 
     found: DataFrame | None = None
-    feed = options.invalid_targets
-    feeds = [TableSource(feed)] if feed and is_folder(spark, feed) else []
-    for source in (*options.suppress, *feeds):
-        table = read_table(spark, source)
+    given = [(source.path, read_table(spark, source)) for source in options.suppress]
+    if options.invalid_targets:
+        given.append(("the journal", invalid_targets(spark, options.tables)))
+    for path, table in given:
         if options.task.target not in table.columns and "target" not in table.columns:
-            raise InvalidInput(f"{source.path} has no column target; it has {', '.join(table.columns)}.")
+            raise InvalidInput(f"{path} has no column target; it has {', '.join(table.columns)}.")
         name = "target" if "target" in table.columns else options.task.target
         if "channel" in table.columns and options.channel:
             table = table.where(f.col("channel").isNull() | (f.col("channel") == options.channel))

@@ -17,6 +17,7 @@ from spark_jobs.outcome_rows import ROWS
 OUTCOMES = "outcomes"
 CLOSES = "closes"
 TASKS = "tasks"
+INVALID_TARGETS = "invalid_targets"
 NO_APP = "__HIVE_DEFAULT_PARTITION__"
 """Of records that do not tell the app: those of before it was in them. Read as null."""
 TIME = pa.timestamp("us", tz="UTC")
@@ -51,7 +52,15 @@ TASK_FILE = pa.schema(
 )
 """What one record of the control topic says of a task; null for what it says nothing of. record: its position.
 targets, refused, digest, writers: of the seal. state, ended_at and the counts: of the end."""
-SCHEMAS: Mapping[str, pa.Schema] = {OUTCOMES: OUTCOME_FILE, CLOSES: CLOSE_FILE, TASKS: TASK_FILE}
+INVALID_FILE = pa.schema([ROWS.field(name) for name in ("target", "channel", "app", "at", "reason", "task")])
+"""A target that a provider said is dead, as often as it said so. They are rows of outcomes as well; here they are all
+together, since each ingestion leaves them out."""
+SCHEMAS: Mapping[str, pa.Schema] = {
+    OUTCOMES: OUTCOME_FILE,
+    CLOSES: CLOSE_FILE,
+    TASKS: TASK_FILE,
+    INVALID_TARGETS: INVALID_FILE,
+}
 _COMPRESSION = "zstd"
 
 

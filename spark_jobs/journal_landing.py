@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.compute as pc
 
 from backends.settings import PulsarSettings
 from backends.topic_reader import Record
 from dispatcher.errors import FairlaneError, Malformed
 from dispatcher.outcome import OUTCOME_NAMES, CloseTask, Outcomes, read_record
 from spark_jobs.first_outcomes import FirstOutcomes, StoredTask
-from spark_jobs.journal_files import CLOSES, NO_APP, OUTCOMES, FileWriter, write_rows
+from spark_jobs.journal_files import CLOSES, INVALID_TARGETS, NO_APP, OUTCOMES, FileWriter, write_rows
 from spark_jobs.journal_log import HOW_TO_MEND, TableFile, cannot_write, write_durably
 from spark_jobs.outcome_rows import FULL_ROWS, RowBuilder
 from spark_jobs.outcome_topics import Span, connected, read_span
@@ -133,7 +134,7 @@ class Lander:
         landing, landed = self._landing, self._landed
         for part in self._parts.values():
             landed.files += part.close()
-        landed.outcomes = sum(file.rows for file in landed.files)
+        landed.outcomes = sum(file.rows for file in landed.files if file.table == OUTCOMES)
         landed.files += write_rows(landing.root, CLOSES, f"{landing.tag}-{landed.topic}", self._closes)
         landed.state = self._store() if landed.records else list(landing.state)
 
@@ -157,6 +158,7 @@ class _Part:
         self._key = (day, app)
         self._builder = RowBuilder(landing.span.topic)
         self._writer: FileWriter | None = None
+        self._invalid: FileWriter | None = None
 
     def add(self, record: Outcomes, position: str, first: FirstOutcomes) -> None:
         builder = self._builder
@@ -169,13 +171,20 @@ class _Part:
     def close(self) -> Sequence[TableFile]:
         if self._builder.rows:
             self._write()
-        return [self._writer.close()] if self._writer else []
+        return [writer.close() for writer in (self._writer, self._invalid) if writer is not None]
 
     def _write(self) -> None:
-        if self._writer is None:
-            tag = f"{self._landing.tag}-{self._landing.span.topic}"
-            self._writer = FileWriter(self._landing.root, OUTCOMES, tag, *self._key)
-        self._writer.write(self._builder.take())
+        rows = self._builder.take()
+        self._writer = self._writer or self._open(OUTCOMES)
+        self._writer.write(rows)
+        invalid = rows.filter(pc.and_(pc.equal(rows["outcome"], "invalid"), pc.is_valid(rows["target"])))
+        if invalid.num_rows:
+            self._invalid = self._invalid or self._open(INVALID_TARGETS)
+            self._invalid.write(invalid)
+
+    def _open(self, table: str) -> FileWriter:
+        tag = f"{self._landing.tag}-{self._landing.span.topic}"
+        return FileWriter(self._landing.root, table, tag, *(self._key if table == OUTCOMES else ()))
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.journal_files import CLOSES, OUTCOMES, TASKS
+from spark_jobs.journal_files import CLOSES, INVALID_TARGETS, OUTCOMES, TASKS
 from spark_jobs.journal_log import JournalLog, TableFile
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ OUTCOME_COLUMNS = (
     "at timestamp, latency_ms bigint, target string, reason string, topic int, record string, day date, app string"
 )
 CLOSE_COLUMNS = "task string, outcome string, at timestamp, topic int, record string"
+INVALID_COLUMNS = "target string, channel string, app string, at timestamp, reason string, task string"
 _COUNTS = ("sent", "invalid", "failed", "expired", "cancelled")
 TASK_COLUMNS = (
     "task string, record string, app string, tier string, channel string, accepted_at timestamp, expected bigint, "
@@ -56,6 +57,13 @@ def tasks(spark: "SparkSession", tables: Path) -> "DataFrame":
     known = [name for name in said.columns if name not in ("task", "record")]
     last = [f.max_by(name, f.when(f.col(name).isNotNull(), f.col("record"))).alias(name) for name in known]
     return said.groupBy("task").agg(*last)
+
+
+def invalid_targets(spark: "SparkSession", tables: Path) -> "DataFrame":
+    """Targets that a provider said are dead, as often as it said so; `fairlane ingest` leaves them out. They are known
+    where the setting journal.targets has them named, as it does by default."""
+    files = JournalLog(tables).read().table(INVALID_TARGETS)
+    return _frame(spark, tables, INVALID_TARGETS, files, INVALID_COLUMNS)
 
 
 def _frame(spark: "SparkSession", tables: Path, table: str, files: Sequence[TableFile], columns: str) -> "DataFrame":

@@ -62,7 +62,7 @@ def commit(
         _compare(whole, _known(services, task), strict)
     refused = sum(whole.refused for whole in tasks.values()) + sum(attempt.unassigned for attempt in attempts)
     committed = Committed(tuple(tasks), sum(whole.digest.targets for whole in tasks.values()), refused)
-    _log.info("%s: %s targets in %s tasks, %s rows refused", base, committed.targets, len(tasks), refused)
+    _log.info("%s is sealed: targets %s, tasks %s, rows refused %s", base, committed.targets, len(tasks), refused)
     return committed
 
 

@@ -35,9 +35,9 @@ TASK = pa.struct(
         ("causes", pa.map_(_TEXTS, _COUNT)),
     ]
 )
-"""A task. held: what held it at that moment (dispatcher.why), empty for nothing. published: targets known to be in its lane. queued: published,
-without an outcome, and not in flight; in_flight: under claims, null if there were too many to look into. retrying:
-envelopes of which something is to be tried again. causes: ms by cause so far."""
+"""A task. held: what held it at that moment (dispatcher.why), empty for nothing. published: targets known to be in its
+lane. queued: published, without an outcome, and not in flight; in_flight: under claims, null if there were too many to
+look into. retrying: envelopes of which something is to be tried again. causes: ms by cause so far."""
 TIER = pa.struct(
     [
         *((name, _TEXTS) for name in ("pool", "tier")),
@@ -90,8 +90,8 @@ SCHEMA = pa.schema(
         ("lanes", pa.list_(LANE)),
     ]
 )
-"""at: Redis' time. every_s: how far apart snapshots are meant to be. measured_every_s: how old what the brokers told can
-be. caps: targets/s by pool. tasks: live ones. ended: those that ended since the snapshot before."""
+"""at: Redis' time. every_s: how far apart snapshots are meant to be. measured_every_s: how old what the brokers told
+can be. caps: targets/s by pool. tasks: live ones. ended: those that ended since the snapshot before."""
 
 _SPOOL, _LANDED, _TEMPORARY = "_spool-", "snapshots-", "_landing-"
 _ROWS_AT_ONCE = 100_000

@@ -15,6 +15,7 @@ from fairlane.cli.backlog import tables_option
 from fairlane.cli.invocation import pass_settings
 from fairlane.cli.output import Output, output_option, say
 from fairlane.cli.spark_session import SparkOptions, spark_options
+from fairlane.cli.table_source import names_of, source_of, source_options
 
 if TYPE_CHECKING:
     from fairlane.settings import Settings
@@ -29,18 +30,7 @@ _SHOWN_REASONS = 10
 @click.option(
     "--audience", metavar="PATH", required=True, help="The table: a file, folder or pattern; for jdbc its URL."
 )
-@click.option(
-    "--format",
-    "table_format",
-    type=click.Choice(["parquet", "csv", "json", "orc", "jdbc"]),
-    help="Of the audience; by default from its name, else parquet.",
-)
-@click.option(
-    "--option", "reader", metavar="NAME=VALUE", multiple=True, help="Of Spark's reader: delimiter=;, dbtable=t."
-)
-@click.option(
-    "--map", "names", metavar="COLUMN=FIELD", multiple=True, help="Call a column target, or as a variable or split is."
-)
+@source_options
 @click.option(
     "--suppress", metavar="PATH", multiple=True, help="Leave these targets out: a table with a column target."
 )
@@ -92,25 +82,16 @@ def _options(settings: "Settings", taskfile: Path, given: Mapping[str, Any]) -> 
     from spark_jobs.ingest_task import read_task
     from spark_jobs.servers import values_of
 
-    tables = str((given["tables"] or settings.tables_folder).resolve())
     return IngestOptions(
         task=read_task(taskfile, values_of(settings)),
-        audience=TableSource(given["audience"], given["table_format"] or "", _pairs("--option", given["reader"])),
-        tables=tables,
+        audience=source_of(given["audience"], given),
+        tables=given["tables"] or settings.tables_folder,
         suppress=tuple(map(TableSource, given["suppress"])),
-        invalid_targets=f"{tables}/invalid_targets" if given["invalid_targets"] else "",
-        names=_pairs("--map", given["names"]),
+        invalid_targets=given["invalid_targets"],
+        names=names_of(given),
         forms=_forms(settings.token_forms),
         max_refused=given["max_refused"],
     )
-
-
-def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    for text, (name, sign, value) in zip(texts, pairs, strict=True):
-        if not (name and sign and value):
-            raise click.BadParameter(f"{text!r}: write NAME=VALUE", param_hint=option)
-    return {name: value for name, _, value in pairs}
 
 
 def _forms(forms: Mapping[str, str]) -> Mapping[str, str]:

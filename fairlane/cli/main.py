@@ -30,6 +30,7 @@ COMMANDS = {
     "registry": "the view in Redis: show, rebuild, store a snapshot",
     "ingest": "make a task of a table of any size",
     "journal": "land what became of every target in tables",
+    "reconcile": "check that what was recorded adds up to what was asked for",
     "tune": "say how a producer should be set up, and why",
     "bench": "measure throughput, shares, latency and fairness",
     "simulate": "run a scenario under a virtual clock: shares, gaps, caps, outcomes",

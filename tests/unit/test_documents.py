@@ -22,7 +22,14 @@ from fairlane.worker.call_times import CallTimes
 from fairlane.worker.metrics import EngineCollector, ServiceCollector
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/operations.md", "docs/fairness.md", "docs/spark.md")
+DOCUMENTS = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "docs/operations.md",
+    "docs/fairness.md",
+    "docs/spark.md",
+)
 FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|lua|md|toml|yaml|csv|sh|lock)|(?:[\w.-]+/)+)`")
 MADE_LATER = ("fairlane.toml", "./fairlane.toml", "my_push.py", "ca.pem", "tasks.yaml", "mine.yaml")
 """Files that the reader makes."""

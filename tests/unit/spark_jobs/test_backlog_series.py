@@ -130,8 +130,9 @@ def test_targets_that_wait_are_the_last_that_were_published(read: Any) -> None:
         (ms(10), 40, 15.0),
         (ms(30), 30, 20.0),
     ]
-    assert rows(backlog_series.oldest(waiting.where(f"at_ms = {ms(30)}")), "task", "oldest_s") == [("a", 20.0)]
-    assert rows(backlog_series.banded(waiting), "at_ms", "band", "targets") == [
+    bands = backlog_series.banded(waiting)
+    assert rows(backlog_series.oldest(bands, ms(30)), "task", "oldest_s") == [("a", 20.0)]
+    assert rows(backlog_series.heat(bands), "at_ms", "band", "targets") == [
         (ms(0), 0, 100),
         (ms(10), 0, 40),
         (ms(10), 1, 40),

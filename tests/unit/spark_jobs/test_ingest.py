@@ -25,7 +25,7 @@ TEN = [
 
 def options(path: Path, task: Mapping[str, str] = {}, **given: Any) -> IngestOptions:
     made = parse_options({**TASK, "variables": "name", **task})
-    return IngestOptions(made, TableSource(str(path)), str(path.parent / "tables"), **given)
+    return IngestOptions(made, TableSource(str(path)), path.parent / "tables", **given)
 
 
 def stored(spark: "SparkSession", path: Path, columns: str = "target string, name string, age int") -> Path:
@@ -53,23 +53,20 @@ def test_columns_go_by_the_names_they_are_mapped_to(spark: "SparkSession", tmp_p
 
 
 def test_suppressed_targets_of_the_channel_are_left_out(spark: "SparkSession", tmp_path: Path) -> None:
-    for name, channel in (("device-1", "null"), ("device-1", None), ("device-2", "other")):
-        spark.createDataFrame([(name, channel)], "target string, channel string").write.mode("append").parquet(
-            str(tmp_path / "dead")
-        )
+    dead = [("device-1", "null"), ("device-1", "null"), ("device-2", "other"), ("device-4", None)]
+    spark.createDataFrame(dead, "target string, channel string").write.parquet(str(tmp_path / "dead"))
     (tmp_path / "optout.csv").write_text("target\ndevice-3\ndevice-3\nunknown\n")
     chosen = options(
         stored(spark, tmp_path / "people"),
-        suppress=(TableSource(str(tmp_path / "optout.csv")),),
-        invalid_targets=str(tmp_path / "dead"),
+        suppress=(TableSource(str(tmp_path / "optout.csv")), TableSource(str(tmp_path / "dead"))),
     )
     out = transform(read_table(spark, chosen.audience), chosen, suppressed_targets(spark, chosen)).collect()
     assert len(out) == len(TEN)
-    assert sorted(row.target for row in out if row.reason == "suppressed") == ["device-1", "device-3"]
+    assert sorted(row.target for row in out if row.reason == "suppressed") == ["device-1", "device-3", "device-4"]
 
 
 def test_a_dry_run_says_what_would_be_taken(spark: "SparkSession", tmp_path: Path) -> None:
-    found = dry_run(spark, options(stored(spark, tmp_path / "people"), invalid_targets=str(tmp_path / "none")))
+    found = dry_run(spark, options(stored(spark, tmp_path / "people")))
     assert found.counts == Counts(rows=10, accepted=7, duplicates=1, suppressed=0, refused=2)
     assert sum(found.reasons.values()) == 3
     assert not (tmp_path / "tables").exists()

@@ -29,7 +29,7 @@ from spark_jobs.journal_compact import CompactOptions, compact, sweep
 from spark_jobs.journal_files import NO_APP
 from spark_jobs.journal_landing import LONGEST_CHAIN
 from spark_jobs.journal_log import Change, Conflict, JournalLog, TableFile
-from spark_jobs.journal_tables import closes, tasks
+from spark_jobs.journal_tables import closes, invalid_targets, tasks
 from spark_jobs.journal_tables import outcomes as outcome_table
 from spark_jobs.journal_tasks import rows_of
 from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes, position, stored
@@ -296,6 +296,22 @@ def test_the_tables_are_read_by_the_log(spark: "SparkSession", journal: Topic) -
     assert outcome_table(spark, tables, apps=["bank"]).count() == 0
     assert [(row.task, row.outcome) for row in closes(spark, tables).collect()] == [("t", "expired")]
     assert tasks(spark, tables).count() == 0
+
+
+def test_what_a_provider_said_is_dead_stands_in_a_table_of_its_own(spark: "SparkSession", tmp_path: Path) -> None:
+    codes = bytes((Outcome.SENT, Outcome.INVALID, Outcome.FAILED, Outcome.INVALID))
+    named = Named("0", 0, 5, [1, 2], ["tok-1", "tok-2"], ["unregistered", "no answer"])
+    landed(tmp_path, outcomes(Mixed("0", 0, 5, 4, None, codes), named), outcomes(Run("0", 0, 6, 1, 4, 0)))
+    (dead,) = invalid_targets(spark, tmp_path).collect()
+    assert (dead.target, dead.channel, dead.app, dead.reason, dead.task) == (
+        "tok-1",
+        "push",
+        "shop",
+        "unregistered",
+        "t",
+    )
+    assert outcome_table(spark, tmp_path).where("outcome = 'invalid'").count() == 2  # one of them without a name
+    assert invalid_targets(spark, tmp_path / "none").count() == 0
 
 
 def test_small_files_are_put_together_while_readers_see_the_old_or_the_new(

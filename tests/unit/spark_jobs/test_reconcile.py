@@ -1,0 +1,129 @@
+"""Sums and differences of small journals, by a local Spark."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dispatcher.control import Finished, Sealed
+from dispatcher.errors import NotFound
+from dispatcher.outcome import CloseTask, Mixed, Named, Outcome, Run
+from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes, position
+
+pytest.importorskip("pyarrow")
+from spark_jobs.journal_files import write_rows
+from spark_jobs.journal_log import Change
+from spark_jobs.journal_tasks import rows_of
+from spark_jobs.reconcile import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, What, given_audience, reconcile
+from tests.unit.spark_jobs.test_journal import landed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs.reconcile import Reconciled
+
+from dispatcher.control import encode_control
+from tests.contract.registry_records import task_record
+
+
+def say(topic: Topic, *records: Any) -> None:
+    """What the control topic tells of tasks."""
+    rows = [row for number, record in enumerate(records) for row in rows_of(position(number), encode_control(record))]
+    log = topic.log
+    log.append(log.read(), Change(added=write_rows(log.root, "tasks", "1", rows)), AT_MS)
+
+
+def named(first: int, targets: list[str]) -> list[Any]:
+    return [Run("0", 0, first, 1, len(targets), 0), Named("0", 0, first, None, targets)]
+
+
+def people(spark: "SparkSession", *targets: str) -> "DataFrame":
+    return spark.createDataFrame([(target,) for target in targets], "target string")
+
+
+def sums(found: "Reconciled") -> dict[str, int]:
+    (one,) = found.sums
+    return {"audience": one.audience or 0, **one.totals}
+
+
+def test_a_task_under_way_adds_up_with_what_is_pending(spark: "SparkSession", tmp_path: Path) -> None:
+    codes = bytes((Outcome.SENT, Outcome.INVALID, Outcome.FAILED))
+    topic = landed(tmp_path, outcomes(Run("0", 0, 0, 2, 3, 0), Mixed("0", 0, 2, 3, None, codes)))
+    say(topic, task_record("t"), Sealed(1, "t", 12, 0, "", ["0"]))
+    found = reconcile(spark, What(tmp_path, "t"))
+    assert sums(found) == {
+        "audience": 12, "sent": 7, "invalid": 1, "failed": 1, "expired": 0, "cancelled": 0, "pending": 3,
+    }  # fmt: skip
+    assert found.sums[0].adds_up
+    assert (found.count, found.folder) == (0, "")
+
+
+def test_a_task_that_ended_with_targets_pending_does_not_add_up(spark: "SparkSession", tmp_path: Path) -> None:
+    topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 3, 0)))
+    say(topic, task_record("t"), Sealed(1, "t", 4, 0, "", ["0"]), Finished(1, "t", "completed", [4, 0, 0, 0, 0], AT_MS))
+    assert not reconcile(spark, What(tmp_path, "t")).sums[0].adds_up
+
+
+def test_a_task_closed_as_a_whole_has_that_outcome_for_the_rest(spark: "SparkSession", tmp_path: Path) -> None:
+    topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 3, 0)), CloseTask(1, "t", int(Outcome.CANCELLED), AT_MS))
+    say(
+        topic, task_record("t"), Sealed(1, "t", 10, 0, "", ["0"]), Finished(1, "t", "cancelled", [3, 0, 0, 0, 7], AT_MS)
+    )
+    (one,) = reconcile(spark, What(tmp_path, "t")).sums
+    assert (one.totals["sent"], one.totals["cancelled"], one.totals["pending"], one.adds_up) == (3, 7, 0, True)
+
+
+def test_differences_are_told_target_by_target(spark: "SparkSession", tmp_path: Path) -> None:
+    topic = landed(tmp_path, outcomes(*named(0, ["a", "b"]), *named(1, ["c", "a"])))
+    say(topic, task_record("t"), Sealed(1, "t", 4, 0, "", ["0"]), Finished(1, "t", "completed", [4, 0, 0, 0, 0], AT_MS))
+    found = reconcile(spark, What(tmp_path, "t"), people(spark, "a", "b", "d"))
+    told = {(row["target"], row["difference"]) for row in found.differences}
+    assert told == {("a", SENT_TWICE), ("c", NOT_IN_AUDIENCE), ("d", NO_OUTCOME)}
+    assert found.count == 3
+    assert spark.read.parquet(found.folder).count() == 3
+
+
+def test_a_target_without_an_outcome_is_no_difference_while_its_task_is_under_way(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    topic = landed(tmp_path, outcomes(*named(0, ["a", "b"])))
+    say(topic, task_record("t"), Sealed(1, "t", 3, 0, "", ["0"]))
+    assert reconcile(spark, What(tmp_path, "t"), people(spark, "a", "b", "d")).count == 0
+
+
+def test_without_names_it_says_that_targets_cannot_be_compared(spark: "SparkSession", tmp_path: Path) -> None:
+    topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 3, 0)))
+    say(topic, task_record("t"), Sealed(1, "t", 3, 0, "", ["0"]))
+    found = reconcile(spark, What(tmp_path, "t"), people(spark, "a"))
+    assert "journal.targets = all" in found.note
+    assert found.count == 0
+
+
+def test_what_an_ingestion_left_out_is_not_of_the_audience(spark: "SparkSession", tmp_path: Path) -> None:
+    table = people(spark, "a", "a", "b", "b", "c")
+    assert {row.target for row in given_audience(spark, table, tmp_path, "t").collect()} == {"a", "b", "c"}
+    rejects = [("a", "duplicate"), ("b", "the variables are too large"), ("c", "suppressed")]
+    spark.createDataFrame(rejects, "target string, reason string").write.parquet(str(tmp_path / "rejects" / "task=t"))
+    assert {row.target for row in given_audience(spark, table, tmp_path, "t").collect()} == {"a", "b"}
+
+
+def test_a_day_has_the_tasks_that_were_sent_on_it(spark: "SparkSession", tmp_path: Path) -> None:
+    topic = landed(
+        tmp_path,
+        outcomes(Run("0", 0, 0, 1, 3, 0), task="one"),
+        outcomes(Run("0", 0, 0, 1, 2, 0), task="two"),
+        outcomes(Run("0", 0, 0, 1, 2, 0), task="later", at_ms=AT_MS + 2 * DAY_MS),
+    )
+    records = [
+        record
+        for name, accepted_ms in (("one", AT_MS), ("two", AT_MS - DAY_MS), ("later", AT_MS + 2 * DAY_MS))
+        for record in (task_record(name, created_ms=accepted_ms), Sealed(1, name, 3, 0, "", ["0"]))
+    ]
+    say(topic, *records)
+    found = reconcile(spark, What(tmp_path, day=DAY))
+    assert [(one.task, one.totals["pending"]) for one in found.sums] == [("one", 0), ("two", 1)]
+
+
+def test_a_task_that_the_journal_does_not_know(spark: "SparkSession", tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="tells nothing of task t"):
+        reconcile(spark, What(tmp_path, "t"))
