@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dispatcher.outcome import OUTCOME_NAMES, Named, Outcomes
@@ -115,7 +116,7 @@ class RowBuilder:
     def _batch(self) -> pa.RecordBatch:
         heads, writers, *numbers = zip(*self._pieces, strict=True) if self._pieces else [()] * 7
         attempts, firsts, sizes, rows, codes = (np.array(column, dtype=np.int64) for column in numbers)
-        piece = np.repeat(np.arange(len(rows)), rows)
+        piece: npt.NDArray[np.int64] = np.repeat(np.arange(len(rows)), rows)
         within = np.arange(self.rows) - (np.cumsum(rows) - rows)[piece]
         size = np.maximum(sizes, 1)[piece]
         places, code = within % size, codes[piece]
@@ -147,7 +148,7 @@ class RowBuilder:
         if not self._names:
             return pa.nulls(self.rows, pa.string()), pa.nulls(self.rows, pa.string())
         rows, targets, reasons = zip(*self._names, strict=True)
-        index = np.full(self.rows, -1, dtype=np.int64)
+        index: npt.NDArray[np.int64] = np.full(self.rows, -1, dtype=np.int64)
         index[list(rows)] = np.arange(len(rows))
         where = pa.array(index, mask=index < 0)
         return pa.array(targets, pa.string()).take(where), pa.array(reasons, pa.string()).take(where)
@@ -156,7 +157,7 @@ class RowBuilder:
 class _Columns:
     """Values of heads, repeated for their rows."""
 
-    def __init__(self, heads: list[_Head], of_row: np.ndarray) -> None:
+    def __init__(self, heads: list[_Head], of_row: npt.NDArray[np.int64]) -> None:
         self._heads = heads
         self._of_row = of_row
         self._where = pa.array(of_row)
@@ -164,8 +165,10 @@ class _Columns:
     def texts(self, name: str) -> pa.Array:
         return pa.array([getattr(head, name) for head in self._heads], pa.string()).take(self._where)
 
-    def numbers(self, name: str) -> np.ndarray:
-        return np.array([getattr(head, name) for head in self._heads], dtype=np.int64)[self._of_row]
+    def numbers(self, name: str) -> npt.NDArray[np.int64]:
+        found: npt.NDArray[np.int64] = np.array([getattr(head, name) for head in self._heads], dtype=np.int64)
+        taken: npt.NDArray[np.int64] = found[self._of_row]
+        return taken
 
 
 def rows_of(topic: int, records: Iterator[tuple[Outcomes, str, Iterator[Piece]]]) -> Iterator[pa.RecordBatch]:

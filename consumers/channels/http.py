@@ -38,11 +38,13 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A target that the provider did not take. retry: whether it is worth trying again."""
+    """A target that the provider did not take. retry: whether it is worth trying again; invalid: there is no such
+    target (any more), so it never is."""
 
     target: str
     reason: str = ""
     retry: bool = False
+    invalid: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -135,14 +137,17 @@ class HttpChannel:
 
 def _exceptions(targets: Sequence[str], failed: Sequence[Failure]) -> Report:
     """A target that stands in the envelope twice failed twice; one that does not stand there is ignored."""
-    verdicts = {
-        failure.target: Verdict(RETRY if failure.retry else int(Outcome.FAILED), failure.reason[:REASON_LIMIT])
-        for failure in failed
-    }
+    verdicts = {failure.target: Verdict(_code(failure), failure.reason[:REASON_LIMIT]) for failure in failed}
     exceptions = {index: verdicts[target] for index, target in enumerate(targets) if target in verdicts}
     if len(exceptions) < len(verdicts):
         _log.warning("An answer names failed targets that were not in the request")
     return Report(exceptions=exceptions) if exceptions else ALL_SENT
+
+
+def _code(failure: Failure) -> int:
+    if failure.invalid:
+        return int(Outcome.INVALID)
+    return RETRY if failure.retry else int(Outcome.FAILED)
 
 
 def retry_after_s(headers: Mapping[str, str], wall_s: float) -> float | None:

@@ -197,6 +197,11 @@ def test_an_answer_fails_single_targets() -> None:
     assert report.exceptions == {1: Verdict(FAILED, "gone"), 2: Verdict(RETRY, "busy")}
 
 
+def test_a_target_that_is_no_longer_there_is_invalid_and_never_tried_again() -> None:
+    (report,) = post(failing({"target": "b", "reason": "unregistered", "invalid": True, "retry": True}))
+    assert report.exceptions == {1: Verdict(int(Outcome.INVALID), "unregistered")}
+
+
 def test_a_failed_target_fails_wherever_it_stands_and_a_stranger_nowhere() -> None:
     (report,) = post(failing({"target": "a"}, {"target": "z"}), envelope(0, ["a", "b", "a"]))
     assert report.exceptions == {0: Verdict(FAILED), 2: Verdict(FAILED)}
