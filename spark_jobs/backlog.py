@@ -38,11 +38,25 @@ from spark_jobs.backlog_waves import gaps_of, grown_of, heat_at, series_of
 from spark_jobs.failures import JobFailed, translated
 from spark_jobs.journal_files import OUTCOMES
 from spark_jobs.journal_log import JournalLog
+from spark_jobs.session import SessionSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TOTAL = "total"
+QUICKLY_COMPILED_ROWS = 50_000_000
+_NAME = "fairlane backlog report"
+
+
+def session_settings(master: str, tables: Path) -> SessionSettings:
+    """For a report on these tables. On this machine, unless there are very many outcomes, the JVM compiles as quickly
+    as it can and not as well: of 10 million outcomes half of its time went into the latter."""
+    if not master.startswith("local"):
+        return SessionSettings(_NAME, master)
+    conf = {"spark.sql.shuffle.partitions": "4"}
+    if sum(file.rows for file in JournalLog(tables).read().table(OUTCOMES)) <= QUICKLY_COMPILED_ROWS:
+        conf["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
+    return SessionSettings(_NAME, master, conf=conf)
 
 
 def report(spark: "SparkSession", options: ReportOptions, now_ms: int) -> Report:

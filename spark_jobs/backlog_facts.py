@@ -67,43 +67,41 @@ def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
     """Raises NotFound if there are no snapshots."""
     found = backlog_series.snapshots(spark, options.tables, options.since_ms)
     times = _times(found, options)
-    with _kept(backlog_series.states(found, times.chosen).drop("causes", "lane", "state", "held")) as states_at:
-        return _collect(spark, options, found, times, states_at)
-
-
-def _collect(
-    spark: "SparkSession", options: ReportOptions, found: "DataFrame", times: Times, states_at: "DataFrame"
-) -> Facts:
-    from pyspark.sql import functions as f
-
-    on_grid = states_at.where(f.col("at_ms").isin(times.grid))
-    heat_times = backlog_series.thinned(times.grid, HEAT_BINS)
-    cohorts = backlog_series.cohorts(states_at)
-    waits = backlog_series.waiting(cohorts, states_at.where(f.col("at_ms").isin(heat_times)))
-    with _kept(backlog_series.changes(_both_ends(found, times), times.recent_ms, times.last_ms)) as changes:
-        live = _live(found, times, changes, states_at, on_grid)
-        tasks = [row["task"] for row in live[: options.top]]
+    chosen = None if times.chosen == times.all else times.chosen
+    states_at = backlog_series.states(found, chosen, backlog_series.TIMELINE_FIELDS)
+    changes = backlog_series.changes(_both_ends(found, times), times.recent_ms, times.last_ms)
+    with _kept(states_at) as states_at, _kept(changes) as changes, _kept(_bands(states_at, times)) as bands:
+        on_grid = states_at.where(backlog_series.is_among(times.grid))
+        live = _rows(_live(found, times, changes, bands, on_grid))
+        tiers = on_grid.select("task", "tier").union(changes.select("task", "tier"))
         return Facts(
             times,
             sorted(_rows(_service(found, times)), key=lambda row: row["at_ms"]),
             _rows(_groups(changes)),
             live,
             _rows(backlog_series.by_dimension(on_grid)),
-            _rows(backlog_series.banded(waits)),
+            _rows(backlog_series.heat(bands)),
             _rows(backlog_series.skewed(_lanes(found, times), SKEW_TIMES, SKEW_ENTRIES)),
-            _journal(spark, options, times, on_grid.unionByName(changes, allowMissingColumns=True), tasks),
+            _journal(spark, options, times, tiers, [row["task"] for row in live[: options.top]]),
         )
+
+
+def _bands(states_at: "DataFrame", times: Times) -> "DataFrame":
+    heat_times = backlog_series.thinned(times.grid, HEAT_BINS)
+    now = states_at.where(backlog_series.is_among(heat_times))
+    return backlog_series.banded(backlog_series.waiting(backlog_series.cohorts(states_at), now))
 
 
 def _times(found: "DataFrame", options: ReportOptions) -> Times:
     from pyspark.sql import functions as f
 
-    rows = found.select("at_ms", f.size("tasks").alias("live")).collect()
-    if not rows:
+    times = [row["at_ms"] for row in found.select("at_ms").collect()]
+    if not times:
         since = datetime.fromtimestamp(options.since_ms / 1000, UTC)
         raise NotFound(f"There are no snapshots of the backlog since {since:%Y-%m-%d %H:%M} UTC.", HOW_TO_RECORD)
-    most = max(BINS, STATES_AT_MOST // max(1, *(row["live"] for row in rows)))
-    return backlog_series.choose([row["at_ms"] for row in rows], most, BINS, options.recent_s)
+    last = found.where(backlog_series.is_at([max(times)])).select(f.size("tasks").alias("live")).first()
+    most = max(BINS, STATES_AT_MOST // max(1, last["live"] if last else 1))
+    return backlog_series.choose(times, most, BINS, options.recent_s)
 
 
 def _both_ends(found: "DataFrame", times: Times) -> "DataFrame":
@@ -136,20 +134,19 @@ def _groups(changes: "DataFrame") -> "DataFrame":
 
 
 def _live(
-    found: "DataFrame", times: Times, changes: "DataFrame", states_at: "DataFrame", on_grid: "DataFrame"
-) -> list[Fields]:
+    found: "DataFrame", times: Times, changes: "DataFrame", bands: "DataFrame", on_grid: "DataFrame"
+) -> "DataFrame":
     """Tasks with a backlog, the largest first: changes, oldest_s, grew, since_ms, and consumers and entries of its
     lane."""
     from pyspark.sql import functions as f
 
     here = changes.where(f.col("live") & (f.col("pending") > 0)).orderBy(f.desc("pending")).limit(TASKS_AT_MOST)
-    now = states_at.where(f.col("at_ms") == times.last_ms)
-    ages = backlog_series.oldest(backlog_series.waiting(backlog_series.cohorts(states_at), now))
+    ages = backlog_series.oldest(bands, times.last_ms)
     grown = backlog_series.growth(on_grid, times.all[0], times.last_ms).drop("backlog")
     lanes = _lanes(found, times).groupBy("lane")
     attached = lanes.agg(f.sum("consumers").alias("consumers"), f.sum("backlog").alias("entries"))
     joined = here.join(ages, "task", "left").join(grown, "task", "left").join(attached, "lane", "left")
-    return _rows(joined.orderBy(f.desc("pending"), "task"))
+    return joined.orderBy(f.desc("pending"), "task")
 
 
 def _lanes(found: "DataFrame", times: Times) -> "DataFrame":

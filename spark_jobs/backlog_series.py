@@ -24,6 +24,9 @@ STATE_FIELDS = (
     "task", *DIMENSIONS, "state", "held", "created_ms", "start_ms", "weight", "cap", "published", "sent", "in_flight",
     "retrying", "lane", "causes",
 )  # fmt: skip
+TIMELINE_FIELDS = ("task", *DIMENSIONS, "created_ms", "start_ms", "published")
+"""What is needed of tasks over time: few, since there are many rows."""
+_COUNTS = ("published", "sent", "invalid", "failed", "expired", "cancelled")
 HOW_TO_RECORD = "Run `fairlane backlog snapshot` beside the workers for a while."
 
 
@@ -92,38 +95,48 @@ def thinned(times: Sequence[int], most: int) -> list[int]:
 
 
 def is_at(times: Sequence[int]) -> "Column":
-    """Whether a snapshot is of one of these times; told to the files, which skip the others."""
+    """Whether a snapshot is of one of these times. Files tell which rows may be between the first and the last."""
     from pyspark.sql import functions as f
 
-    return f.col("at").isin([f.timestamp_millis(f.lit(at_ms)) for at_ms in times])
+    first, last = (f"timestamp_millis({at_ms})" for at_ms in (min(times), max(times)))
+    listed = ", ".join(f"{at_ms}L" for at_ms in times)
+    return f.expr(f"at between {first} and {last} and unix_millis(at) in ({listed})")
+
+
+def is_among(times: Sequence[int]) -> "Column":
+    """Of rows that have at_ms."""
+    from pyspark.sql import functions as f
+
+    return f.expr(f"at_ms in ({', '.join(f'{at_ms}L' for at_ms in times)})")
 
 
 # ----------------------------------------------------------------- tasks over time
 
 
-def states(found: "DataFrame", times: Sequence[int]) -> "DataFrame":
-    """A row for each live task at each of these times: at_ms, STATE_FIELDS, and targets: worked (sent, invalid or
-    failed), settled (these, and expired or cancelled), pending."""
-    from pyspark.sql import functions as f
-
-    return _tasks(found.where(is_at(times)).select("at_ms", f.explode("tasks").alias("t")))
+def states(found: "DataFrame", times: Sequence[int] | None, fields: Sequence[str] = STATE_FIELDS) -> "DataFrame":
+    """A row for each live task at each of these times (None: of all snapshots): at_ms, the fields, and targets: worked
+    (sent, invalid or failed), settled (these, and expired or cancelled), pending."""
+    return _tasks(found if times is None else found.where(is_at(times)), "tasks", fields)
 
 
 def ends(found: "DataFrame", after_ms: int) -> "DataFrame":
     """A row for each task that ended after a time, as in states."""
     from pyspark.sql import functions as f
 
-    later = found.where(f.col("at") > f.timestamp_millis(f.lit(after_ms)))
-    return _tasks(later.select("at_ms", f.explode("ended").alias("t")))
+    return _tasks(found.where(f.col("at") > f.timestamp_millis(f.lit(after_ms))), "ended", STATE_FIELDS)
 
 
-def _tasks(rows: "DataFrame") -> "DataFrame":
+def _tasks(found: "DataFrame", column: str, fields: Sequence[str]) -> "DataFrame":
+    """Of the structs in a list only those fields are read from the files that are used, if they are named one by one.
+    (Of what `explode` makes, Spark reads all.)"""
     from pyspark.sql import functions as f
 
+    read = ", ".join(f"{column}.{name}" for name in dict.fromkeys((*fields, *_COUNTS)))
+    rows = found.select("at_ms", f.explode(f.expr(f"arrays_zip({read})")).alias("t"))
     worked, settled = f.expr("t.sent + t.invalid + t.failed"), f.expr("t.expired + t.cancelled")
     return rows.select(
         "at_ms",
-        *(f"t.{name}" for name in STATE_FIELDS),
+        *(f"t.{name}" for name in fields),
         worked.alias("worked"),
         (settled + worked).alias("settled"),
         (f.col("t.published") - settled - worked).alias("pending"),
@@ -223,31 +236,40 @@ def cohorts(states_at: "DataFrame") -> "DataFrame":
 
 
 def waiting(cohorts_of: "DataFrame", states_at: "DataFrame") -> "DataFrame":
-    """What waits of each cohort at the time of each state: DIMENSIONS, task, at_ms, targets, age_s (0 of what is
-    scheduled for later)."""
+    """What waits of each cohort at the time of each state: task, at_ms, targets, age_s (0 of what is scheduled for
+    later)."""
     from pyspark.sql import functions as f
 
     made = cohorts_of.withColumnRenamed("at_ms", "begun_ms")
-    now = states_at.where("pending > 0").select("task", *DIMENSIONS, "at_ms", "settled", "published")
+    now = states_at.where("pending > 0").select("task", "at_ms", "settled", "published")
     met = now.join(made, "task").where("high > settled and low < published")
     targets = f.least("high", "published") - f.greatest("low", "settled")
     age_s = f.greatest(f.col("at_ms") - f.col("begun_ms"), f.lit(0)) / 1000
-    return met.select(*DIMENSIONS, "task", "at_ms", targets.alias("targets"), age_s.alias("age_s"))
+    return met.select("task", "at_ms", targets.alias("targets"), age_s.alias("age_s"))
 
 
 def banded(waits: "DataFrame") -> "DataFrame":
-    """at_ms, band (place in AGE_BANDS_S, or behind it), targets."""
+    """at_ms, task, band (place in AGE_BANDS_S, or behind it), targets, oldest_s."""
     from pyspark.sql import functions as f
 
     band = sum((f.when(f.col("age_s") >= bound, 1).otherwise(0) for bound in AGE_BANDS_S), f.lit(0))
-    return waits.groupBy("at_ms", band.alias("band")).agg(f.sum("targets").alias("targets"))
+    return waits.groupBy("at_ms", "task", band.alias("band")).agg(
+        f.sum("targets").alias("targets"), f.max("age_s").alias("oldest_s")
+    )
 
 
-def oldest(waits: "DataFrame") -> "DataFrame":
-    """task, oldest_s."""
+def heat(bands: "DataFrame") -> "DataFrame":
+    """at_ms, band, targets."""
     from pyspark.sql import functions as f
 
-    return waits.groupBy("task").agg(f.max("age_s").alias("oldest_s"))
+    return bands.groupBy("at_ms", "band").agg(f.sum("targets").alias("targets"))
+
+
+def oldest(bands: "DataFrame", at_ms: int) -> "DataFrame":
+    """task, oldest_s at a time."""
+    from pyspark.sql import functions as f
+
+    return bands.where(f.col("at_ms") == at_ms).groupBy("task").agg(f.max("oldest_s").alias("oldest_s"))
 
 
 # ----------------------------------------------------------------- lanes

@@ -190,12 +190,12 @@ def report(
 
 def _made(options: "ReportOptions", master: str, now_ms: int) -> "Report":
     from spark_jobs.backlog import report as make_report
+    from spark_jobs.backlog import session_settings
     from spark_jobs.backlog_series import snapshot_days
-    from spark_jobs.session import SessionSettings, make_session
+    from spark_jobs.session import make_session
 
     snapshot_days(options.tables, options.since_ms)
-    conf = {"spark.sql.shuffle.partitions": "4"} if master.startswith("local") else {}
-    spark = make_session(SessionSettings("fairlane backlog report", master, conf=conf))
+    spark = make_session(session_settings(master, options.tables))
     try:
         return make_report(spark, options, now_ms)
     finally:
