@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dispatcher.errors import NotFound
 from spark_jobs import backlog_journal, backlog_series
-from spark_jobs.backlog_series import DIMENSIONS, HOW_TO_RECORD, Times
+from spark_jobs.backlog_series import DIMENSIONS, HOW_TO_RECORD, Detail, Times
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-STATES_AT_MOST = 3_000_000
-"""Rows of tasks at times that are looked at for ages; with more, fewer snapshots are."""
+TIMES_AT_MOST, STATES_AT_MOST = 1_500, 2_000_000
+"""Snapshots that are looked at for ages (one a minute of a day, and all of the last hour), and rows of tasks in them,
+about: of more tasks fewer snapshots are."""
 BINS, HEAT_BINS = 120, 60
 TASKS_AT_MOST = 20_000
 """Tasks with a backlog of which each is told and foreseen by itself, the largest ones."""
@@ -87,8 +88,7 @@ def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
 
 
 def _bands(states_at: "DataFrame", times: Times) -> "DataFrame":
-    heat_times = backlog_series.thinned(times.grid, HEAT_BINS)
-    now = states_at.where(backlog_series.is_among(heat_times))
+    now = states_at.where(backlog_series.is_among(times.heat))
     return backlog_series.banded(backlog_series.waiting(backlog_series.cohorts(states_at), now))
 
 
@@ -100,8 +100,8 @@ def _times(found: "DataFrame", options: ReportOptions) -> Times:
         since = datetime.fromtimestamp(options.since_ms / 1000, UTC)
         raise NotFound(f"There are no snapshots of the backlog since {since:%Y-%m-%d %H:%M} UTC.", HOW_TO_RECORD)
     last = found.where(backlog_series.is_at([max(times)])).select(f.size("tasks").alias("live")).first()
-    most = max(BINS, STATES_AT_MOST // max(1, last["live"] if last else 1))
-    return backlog_series.choose(times, most, BINS, options.recent_s)
+    most = min(TIMES_AT_MOST, max(BINS, STATES_AT_MOST // max(1, last["live"] if last else 1)))
+    return backlog_series.choose(times, Detail(most, BINS, HEAT_BINS, options.recent_s))
 
 
 def _both_ends(found: "DataFrame", times: Times) -> "DataFrame":

@@ -5,6 +5,7 @@ in the order in which they were published, so those that wait are the last ones:
 settled now tells how old the oldest of them is.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,19 +27,31 @@ STATE_FIELDS = (
 )  # fmt: skip
 TIMELINE_FIELDS = ("task", *DIMENSIONS, "created_ms", "start_ms", "published")
 """What is needed of tasks over time: few, since there are many rows."""
+_LAST_HOUR_MS, _LAST_MINUTE_MS = 3_600_000, 60_000
 _COUNTS = ("published", "sent", "invalid", "failed", "expired", "cancelled")
 HOW_TO_RECORD = "Run `fairlane backlog snapshot` beside the workers for a while."
 
 
 class Times(NamedTuple):
     """Which snapshots are looked at. all: every one, in order; chosen: those from which ages are told; grid: those of
-    pictures; recent_ms: the one from which rates of late are counted; last_ms: the newest."""
+    pictures, and heat: fewer of them; recent_ms: the one from which rates of late are counted; last_ms: the newest."""
 
     all: list[int]
     chosen: list[int]
     grid: list[int]
+    heat: list[int]
     recent_ms: int
     last_ms: int
+
+
+class Detail(NamedTuple):
+    """most: how many snapshots may be looked at for ages, about; bins, heat_bins: of pictures; recent_s: of how much of
+    the past rates of late are."""
+
+    most: int
+    bins: int
+    heat_bins: int
+    recent_s: float
 
 
 def snapshot_days(tables: Path, since_ms: int) -> list[Path]:
@@ -76,13 +89,25 @@ def _ddl(kind: "pa.DataType") -> str:
     return {"int64": "bigint", "int32": "int", "bool": "boolean"}.get(str(kind), str(kind))
 
 
-def choose(times: Sequence[int], most: int, bins: int, recent_s: float) -> Times:
-    """most: how many snapshots may be looked at for ages; bins: for pictures. recent_s: of how much of the past rates
-    of late are; all there is, if that is less."""
+def choose(times: Sequence[int], detail: Detail) -> Times:
+    """Ages are told to the nearest snapshot of the last hour and of the minute before each time of the heat map, and of
+    others where there are not too many. Rates of late are of all there is, if that is less than recent_s."""
     times = sorted(times)
     last_ms = times[-1]
-    before = [at_ms for at_ms in times if last_ms - at_ms >= recent_s * 1000]
-    return Times(times, thinned(times, most), thinned(times, bins), before[-1] if before else times[0], last_ms)
+    before = [at_ms for at_ms in times if last_ms - at_ms >= detail.recent_s * 1000]
+    grid = thinned(times, detail.bins)
+    heat = thinned(grid, detail.heat_bins)
+    if len(times) <= detail.most:
+        chosen = list(times)
+    else:
+        near = [at_ms for at_ms in times if last_ms - at_ms <= _LAST_HOUR_MS or _just_before(heat, at_ms)]
+        chosen = sorted({*thinned(times, detail.most), *near[-detail.most :], *grid})
+    return Times(times, chosen, grid, heat, before[-1] if before else times[0], last_ms)
+
+
+def _just_before(times: Sequence[int], at_ms: int) -> bool:
+    place = bisect_left(times, at_ms)
+    return place < len(times) and times[place] - at_ms <= _LAST_MINUTE_MS
 
 
 def thinned(times: Sequence[int], most: int) -> list[int]:

@@ -49,7 +49,7 @@ def service(seconds: float, high: int, low: int, **fields: Any) -> dict[str, Any
 
 
 FACTS = Facts(
-    times=Times(GRID, GRID, GRID, ms(0), ms(20)),
+    times=Times(GRID, GRID, GRID, GRID, ms(0), ms(20)),
     service=[service(0, 0, 0), service(10, 600, 200), service(20, 1_200, 400)],
     groups=[
         group("high", "shop", "push", tasks=1, backlog=1_200, arrived=2_000, done=1_200),

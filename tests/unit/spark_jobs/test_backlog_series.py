@@ -1,5 +1,6 @@
 """What the report on the backlog makes of snapshots, on a few rows each."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from dispatcher.errors import NotFound
 from spark_jobs import backlog_series
+from spark_jobs.backlog_series import Detail
 from tests.unit.spark_jobs.backlog_rows import START_MS, lane, ms, snapshot, task, write
 
 pytest.importorskip("pyarrow")
@@ -44,9 +46,22 @@ def test_times_are_thinned_to_the_last_of_each_stretch() -> None:
 
 def test_rates_of_late_begin_at_the_last_snapshot_that_is_old_enough() -> None:
     times = [0, 10_000, 20_000, 30_000]
-    assert backlog_series.choose(times, 9, 9, 15).recent_ms == 10_000
-    assert backlog_series.choose(times, 9, 9, 3_600).recent_ms == 0
-    assert backlog_series.choose([5], 9, 9, 60)[-2:] == (5, 5)
+    assert backlog_series.choose(times, Detail(9, 9, 9, 15)).recent_ms == 10_000
+    assert backlog_series.choose(times, Detail(9, 9, 9, 3_600)).recent_ms == 0
+    assert backlog_series.choose([5], Detail(9, 9, 9, 60))[-2:] == (5, 5)
+
+
+def test_of_many_snapshots_those_that_tell_ages_best_are_looked_at() -> None:
+    minute, hour = 60_000, 3_600_000
+    every = list(range(0, 6 * hour + 1, 10_000))
+    times = backlog_series.choose(every, Detail(600, 13, 7, 300))
+    assert times.heat == [0, *range(hour, 6 * hour + 1, hour)]
+    assert {*times.grid, *times.heat} <= set(times.chosen)
+    assert set(range(5 * hour, 6 * hour + 1, 10_000)) <= set(times.chosen)
+    assert set(range(2 * hour - minute, 2 * hour + 1, 10_000)) <= set(times.chosen)
+    gaps = {later - one for one, later in pairwise(times.chosen)}
+    assert max(gaps) <= minute
+    assert len(times.chosen) < 1_200 < len(every)
 
 
 def test_states_are_read_at_the_times_asked_for(read: Any) -> None:
