@@ -258,3 +258,15 @@ def ingest(rows: int, master: str, memory: str) -> Benchmark:
     from fairlane.bench.ingest import Table, run
 
     return f"ingest {rows}", lambda settings, _seed: run(settings, Table(rows, master, memory), say)
+
+
+@bench.command()
+@click.option("--outcomes", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Of the journal.")
+@click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
+@_measured
+def report(outcomes: int, master: str) -> Benchmark:
+    """The report on the backlog over a made-up day: 8,640 snapshots and the journal; seconds after the session's
+    start, memory. Needs no servers."""
+    from fairlane.bench.report import run
+
+    return f"report {outcomes}", lambda _settings, seed: run(outcomes, master, seed, say)

@@ -1,0 +1,30 @@
+"""The made-up tables that the report on the backlog is measured with."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import pyarrow.dataset
+
+from spark_jobs.made_up_backlog import MadeUp, make_tables
+from spark_jobs.snapshot_files import SCHEMA
+from tests.unit.spark_jobs.backlog_rows import START
+
+SIZE = MadeUp(outcomes=2_000, tasks=12, snapshots=30, every_s=60)
+
+
+def test_they_add_up_and_are_the_same_for_the_same_seed(tmp_path: Path) -> None:
+    told = []
+    for name in ("one", "two"):
+        make_tables(tmp_path / name, SIZE, START)
+        snapshots = pyarrow.dataset.dataset(tmp_path / name / "backlog", schema=SCHEMA).sort_by("at").to_table()
+        outcomes = pyarrow.dataset.dataset(tmp_path / name / "journal" / "outcomes", partitioning="hive").to_table()
+        assert (snapshots.num_rows, outcomes.num_rows) == (30, 2_000)
+        told.append((snapshots.column("tasks").to_pylist(), sorted(outcomes.column("task").to_pylist())))
+    assert told[0] == told[1]
+    tasks = [task for row in told[0][0] for task in row]
+    assert all(0 <= task["sent"] <= task["published"] for task in tasks)
+    ended = {task["task"] for row in snapshots.column("ended").to_pylist() for task in row}
+    assert not ended & {task["task"] for task in told[0][0][-1]}
