@@ -34,6 +34,7 @@ from spark_jobs.journal_tables import outcomes as outcome_table
 from spark_jobs.journal_tasks import rows_of
 from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes, position, stored
 
+pytestmark = pytest.mark.timeout(300)  # some run on Spark, whose first job takes long on a busy machine
 SLOW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
