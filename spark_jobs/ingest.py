@@ -30,7 +30,7 @@ from spark_jobs.writing import Target, Written, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
 ATTEMPT = "fairlane_attempt"
 """Column of the load's result: what an attempt tells the commit, in one row of its own."""
@@ -128,7 +128,7 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
         attempts = [pickle.loads(row[ATTEMPT]) for row in done.where(f.col(ATTEMPT).isNotNull()).collect()]
         by_reason = sum((attempt.by_reason for attempt in attempts), Counter[str]())
         counts = Counts.of(by_reason)
-        _check_sum(counts, read.get["rows"])
+        _check_sum(counts, _rows_read(read))
         rejects = _keep_rejects(spark, done, counts, options)
     _check_part(counts, options, rejects)
     task = _with_refused(options.task, counts)
@@ -240,6 +240,17 @@ def _with_text(schema: Any, name: str) -> Any:
     from pyspark.sql.types import StringType, StructType
 
     return StructType(list(schema.fields)).add(name, StringType())
+
+
+def _rows_read(read: "Observation") -> int:
+    """Of a table that Spark found out to be empty, and so did not read, it has nothing to say."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        rows: int = read.get["rows"]
+    except Py4JJavaError:
+        return 0
+    return rows
 
 
 def _check_sum(counts: Counts, read: int) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -175,13 +176,14 @@ def test_counts_add_up_at_all_times_while_answers_are_mixed(service: Provider, p
         return web.json_response({"failed": failed})
 
     service.answers["moody"] = moody
-    push_client.set_capacity(2_000)
+    push_client.set_capacity(1_000)
     handles = [
         push_client.submit(push("moody", tier=tier, max_attempts=2), audience(2_000, f"moody-{tier}"))
         for tier in ("high", "medium", "low")
     ]
-    for handle in handles:
-        view, looks = watched(handle, 60)
+    with ThreadPoolExecutor(len(handles)) as pool:
+        seen = list(pool.map(lambda handle: watched(handle, 60), handles))
+    for handle, (view, looks) in zip(handles, seen, strict=True):
         assert (view.targets.sent, view.targets.failed, view.targets.total) == (1_600, 400, 2_000)
         assert len({look.targets.sent for look in looks}) > 1
         assert len(list(handle.failures())) == 400
