@@ -209,8 +209,8 @@ def _heat_row(frame: Frame, counts: Sequence[int], y: float, most: int) -> Itera
         left = frame.x(times[place - 1]) if place else frame.x(times[0])
         right = frame.x(times[place]) if place else frame.x(times[0]) + 2
         yield (
-            f'<rect class="heat" x="{left:.1f}" y="{y + 1:.1f}" width="{max(1.0, right - left):.1f}" '
-            f'height="{_BAR - 2}" shape-rendering="crispEdges" opacity="{_heat(count, most):.2f}">'
+            f'<rect class="heat" x="{left:.1f}" y="{y + 1:.1f}" width="{max(1.0, right - left + 0.4):.1f}" '
+            f'height="{_BAR - 2}" opacity="{_heat(count, most):.2f}">'
             f"<title>{count:,} targets</title></rect>"
         )
 

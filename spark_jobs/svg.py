@@ -86,8 +86,10 @@ class Frame:
         y = self.top + self.height
         yield f'<path class="axis" d="M{self.left} {y:.1f}H{WIDTH - RIGHT}"/>'
         for at_ms, label in time_ticks(self.times_ms[0], self.times_ms[-1]):
-            yield f'<path class="axis" d="M{self.x(at_ms):.1f} {y:.1f}v4"/>'
-            yield text(self.x(at_ms), y + 18, label, "soft small", "middle")
+            x = self.x(at_ms)
+            yield f'<path class="axis" d="M{x:.1f} {y:.1f}v4"/>'
+            close = x > WIDTH - RIGHT - 4 * len(label)
+            yield text(WIDTH - RIGHT if close else x, y + 18, label, "soft small", "end" if close else "middle")
 
 
 def legend(names: Sequence[tuple[str, int]], unit: str) -> Iterator[str]:
