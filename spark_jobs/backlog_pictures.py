@@ -206,11 +206,11 @@ def _heat_row(frame: Frame, counts: Sequence[int], y: float, most: int) -> Itera
     for place, count in enumerate(counts):
         if not count:
             continue
-        left = frame.x(times[place - 1]) if place else frame.x(times[0])
-        right = frame.x(times[place]) if place else frame.x(times[0]) + 2
+        left = round(frame.x(times[max(0, place - 1)]))
+        right = round(frame.x(times[place])) if place else left + 2
         yield (
-            f'<rect class="heat" x="{left:.1f}" y="{y + 1:.1f}" width="{max(1.0, right - left + 0.4):.1f}" '
-            f'height="{_BAR - 2}" opacity="{_heat(count, most):.2f}">'
+            f'<rect class="heat" x="{left}" y="{y + 1:.0f}" width="{max(1, right - left)}" '
+            f'height="{_BAR - 2}" shape-rendering="crispEdges" opacity="{_heat(count, most):.2f}">'
             f"<title>{count:,} targets</title></rect>"
         )
 
