@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
@@ -161,7 +162,7 @@ def _make_journal(folder: Path, size: MadeUp, first: datetime, sent: Sequence[Se
         places.setdefault((day, task.app), []).append(place)
     for (day, app), found in places.items():
         writer = FileWriter(log.root, OUTCOMES, "made-up", day, app)
-        of_rows = np.repeat(found, rows[found])
+        of_rows: npt.NDArray[np.int64] = np.repeat(found, rows[found])
         for begin in range(0, len(of_rows), _ROWS_AT_ONCE):
             writer.write(_outcomes(of_rows[begin : begin + _ROWS_AT_ONCE], size, first, sent, chance))
         added.append(writer.close())
