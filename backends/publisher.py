@@ -71,29 +71,28 @@ class LaneProducer:
         Raises (and then never calls `done`): InvalidInput for a body that is too big, before anything is sent;
         Unreachable if Pulsar confirms nothing for stall_s; or what failed before.
         """
-        if not bodies:
-            done(None)
-            return
-        if max(map(len, bodies)) > MAX_ENVELOPE_BYTES:
-            raise InvalidInput(f"An envelope is larger than {MAX_ENVELOPE_BYTES} bytes.", "Choose a smaller chunk.")
-        group = _Group(done)
-        try:
-            for start, end, size in _pieces(bodies):
-                self._wait_for_room(end - start, size)
-                self._send_piece(
-                    bodies, start, end, partial(self._answered, group, end == len(bodies), end - start, size)
-                )
-        except BaseException:
-            if group.take() is None:
-                return  # a receipt was quicker: `done` has been told
-            raise
+        _check_sizes(bodies)
+        self._send_pieces(bodies, done, self._wait_for_room)
+
+    def offer(self, bodies: Sequence[bytes], done: Done) -> bool:
+        """As `send`, but never waits: False, and nothing is sent, while too much is unconfirmed. The receipt of what
+        was accepted before, whose `done` is called, is the time to offer again. Of more bodies than in_flight_messages
+        the client makes its caller wait."""
+        _check_sizes(bodies)
+        with self._room:
+            self._raise_failure()
+            count, size = len(bodies), sum(map(len, bodies))
+            if not self._has_room(count, size):
+                return False
+            self._count(count, size)
+        self._send_pieces(bodies, done, lambda _count, _size: None)
+        return True
 
     def flush(self, timeout_s: float) -> None:
         """Returns when all that was sent is stored. Raises what failed, or Unreachable after timeout_s."""
         with self._room:
             self._room.wait_for(lambda: self._error is not None or not self._messages, timeout_s)
-            if self._error is not None:
-                raise self._error
+            self._raise_failure()
             if self._messages:
                 raise self._stalled(timeout_s)
 
@@ -114,17 +113,38 @@ class LaneProducer:
         let_go(self._producer)
 
     # ------------------------------------------------------------ sending
+    def _send_pieces(self, bodies: Sequence[bytes], done: Done, make_room: Callable[[int, int], None]) -> None:
+        if not bodies:
+            done(None)
+            return
+        group = _Group(done)
+        try:
+            for start, end, size in _pieces(bodies):
+                make_room(end - start, size)
+                answered = partial(self._answered, group, end == len(bodies), end - start, size)
+                self._send_piece(bodies, start, end, answered)
+        except BaseException:
+            if group.take() is None:
+                return  # a receipt was quicker: `done` has been told
+            raise
+
     def _wait_for_room(self, count: int, size: int) -> None:
         with self._room:
             while self._error is None and not self._has_room(count, size):
                 self._wait_for_receipt(self._receipts)
-            if self._error is not None:
-                raise self._error
-            self._messages += count
-            self._bytes += size
+            self._raise_failure()
+            self._count(count, size)
+
+    def _raise_failure(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _count(self, count: int, size: int) -> None:
+        self._messages += count
+        self._bytes += size
 
     def _has_room(self, count: int, size: int) -> bool:
-        """A piece larger than the limit passes when nothing else is in flight."""
+        """What is larger than the limit passes when nothing else is in flight."""
         limits = self._settings
         fits = self._messages + count <= limits.in_flight_messages and self._bytes + size <= limits.in_flight_bytes
         return fits or not self._messages
@@ -162,8 +182,7 @@ class LaneProducer:
             if result != pulsar.Result.Ok:
                 self._fail(result)
             with self._room:
-                self._messages -= count
-                self._bytes -= size
+                self._count(-count, -size)
                 self._receipts += 1
                 error = self._error
                 self._room.notify_all()
@@ -194,6 +213,11 @@ class _Group:
         done = self.take()
         if done is not None:
             done(error)
+
+
+def _check_sizes(bodies: Sequence[bytes]) -> None:
+    if max(map(len, bodies), default=0) > MAX_ENVELOPE_BYTES:
+        raise InvalidInput(f"An envelope is larger than {MAX_ENVELOPE_BYTES} bytes.", "Choose a smaller chunk.")
 
 
 def _pieces(bodies: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:

@@ -183,6 +183,7 @@ class Worker:
         threads.start("heartbeat", self._heartbeat.run)
         self._jobs.start(threads)
         threads.start("lease", self._leases.run)
+        threads.start("lane-publisher", self._publisher.run)
         if self._settings.worker.grace_s:
             threads.start("follow-control", self._controls.run)
         threads.start("engine", self._run_engine)

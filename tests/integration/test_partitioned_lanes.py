@@ -22,6 +22,7 @@ from producers.router import Router, RouterSettings
 from producers.settings import ProducerOptions
 from producers.spill import Spill
 from producers.tuning import ProducerSettings
+from tests.actors import running
 from tests.integration.lane_helpers import Dock, envelope, publish_envelopes
 from tests.integration.pulsar_helpers import Answers, eventually
 from tests.integration.worker_crew import audience, crew
@@ -137,9 +138,10 @@ def test_what_is_moved_to_a_lane_goes_to_one_of_its_partitions(
 ) -> None:
     publisher = LanePublisher(client, SystemClock(), create=lambda topic: admin.create_lane(topic, PARTITIONS))
     done = Answers()
-    publisher.publish(wide, [envelope(number) for number in range(5)], done)
-    assert done.wait(1) == [None]
-    assert publisher.stop(10)
+    with running(publisher.run):
+        publisher.publish(wide, [envelope(number) for number in range(5)], done)
+        assert done.wait(1) == [None]
+        assert publisher.stop(10)
     assert sorted(map(len, held_by(client, wide))) == [0, 0, 5]
 
 

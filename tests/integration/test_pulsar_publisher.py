@@ -15,6 +15,7 @@ from dispatcher.envelope import MAX_ENVELOPE_BYTES, Envelope, decode_envelope, e
 from dispatcher.errors import FairlaneError, InvalidInput, NotFound, Unreachable
 from dispatcher.tier import Tier
 from dispatcher.topics import Topics
+from tests.actors import running
 from tests.integration.pulsar_helpers import Answers, bodies_in, eventually, is_empty
 
 
@@ -112,9 +113,11 @@ def envelopes(count: int, task: str = "a-task") -> list[Envelope]:
 
 @pytest.fixture
 def publisher(client: pulsar.Client) -> Iterator[LanePublisher]:
-    publisher = LanePublisher(client, SystemClock(), PublisherSettings(max_lanes=3, idle_s=0.5, stuck_s=2.0))
-    yield publisher
-    publisher.stop(10)
+    settings = PublisherSettings(max_lanes=3, idle_s=0.5, stuck_s=2.0)
+    publisher = LanePublisher(client, SystemClock(), settings)
+    with running(publisher.run):
+        yield publisher
+        publisher.stop(10)
 
 
 def test_a_publisher_serves_more_lanes_than_it_keeps_producers(
@@ -142,12 +145,13 @@ def test_a_missing_lane_is_created_if_somebody_says_how(
         admin.create_lane(topic)
 
     publisher, done = LanePublisher(client, SystemClock(), create=create), Answers()
-    publisher.publish(wanted, envelopes(2), done)
-    assert done.wait(1) == [None]
-    assert len(bodies_in(client, wanted, 2)) == 2
-    publisher.publish(ended, envelopes(1), done)
-    assert isinstance(done.wait(2)[1], NotFound)
-    assert publisher.stop(5)
+    with running(publisher.run):
+        publisher.publish(wanted, envelopes(2), done)
+        assert done.wait(1) == [None]
+        assert len(bodies_in(client, wanted, 2)) == 2
+        publisher.publish(ended, envelopes(1), done)
+        assert isinstance(done.wait(2)[1], NotFound)
+        assert publisher.stop(5)
 
 
 def test_a_lane_that_somebody_made_half_of_loses_nothing(
@@ -157,11 +161,12 @@ def test_a_lane_that_somebody_made_half_of_loses_nothing(
     lane = names.own_lane("half-made")
     admin.create_topic(lane)
     publisher, done = LanePublisher(client, SystemClock(), create=admin.create_lane), Answers()
-    publisher.publish(lane, envelopes(2), done)
-    assert done.wait(1) == [None]
-    admin.unload(lane)
-    assert len(bodies_in(client, lane, 2)) == 2
-    assert publisher.stop(5)
+    with running(publisher.run):
+        publisher.publish(lane, envelopes(2), done)
+        assert done.wait(1) == [None]
+        admin.unload(lane)
+        assert len(bodies_in(client, lane, 2)) == 2
+        assert publisher.stop(5)
 
 
 def test_an_unused_producer_lets_its_lane_be_deleted(admin: PulsarAdmin, lane: str, publisher: LanePublisher) -> None:

@@ -1,18 +1,174 @@
-"""Before a lane is sent to it is made sure that it is whole; whatever goes wrong, those who publish are told."""
+"""Retries and moves: before a lane is sent to it is made sure that it is whole; one that stands still holds up no
+other; whatever goes wrong, those who publish are told."""
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
+import pulsar
 import pytest
 
-from backends import lane_publisher
-from backends.lane_publisher import LanePublisher
+from backends import lane_publisher, publisher
+from backends.lane_publisher import LanePublisher, PublisherSettings
+from backends.publisher import LaneProducerSettings
 from backends.system_clock import SystemClock
-from dispatcher.errors import NotFound
+from dispatcher.envelope import Envelope, decode_envelope, encode_message
+from dispatcher.errors import NotFound, Unreachable
+from tests.actors import running
 
 LANE = "persistent://t/tasks-01/moved"
+OTHER = "persistent://t/tasks-02/moved"
+TELL_S = 10
 
 
+class Answers:
+    """A `done` that says what it was called with."""
+
+    def __init__(self) -> None:
+        self._told: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+
+    def __call__(self, error: Exception | None) -> None:
+        self._told.put(error)
+
+    def next(self) -> Exception | None:
+        return self._told.get(timeout=TELL_S)
+
+    def none_yet(self) -> bool:
+        return self._told.empty()
+
+
+class Broker:
+    """Lanes whose receipts come at once, but for those that stand still: these give theirs when told to go on."""
+
+    def __init__(self, still: set[str]) -> None:
+        self.still = still
+        self.stored: dict[str, list[int]] = {}
+        self._owed: dict[str, list[Callable[[], None]]] = {}
+
+    def producer(self, _client: object, topic: str, _settings: object) -> Any:
+        return RawProducer(self, topic)
+
+    def take(self, topic: str, body: bytes, receipt: Callable[[Any, Any], None] | None) -> None:
+        def store() -> None:
+            self.stored.setdefault(topic, []).append(decode_envelope(body).sequence)
+            if receipt is not None:
+                receipt(pulsar.Result.Ok, None)
+
+        if topic in self.still:
+            self._owed.setdefault(topic, []).append(store)
+        else:
+            store()
+
+    def go_on(self, topic: str) -> None:
+        self.still.discard(topic)
+        for store in self._owed.pop(topic, []):
+            store()
+
+
+class RawProducer:
+    def __init__(self, broker: Broker, topic: str) -> None:
+        self._broker = broker
+        self._topic = topic
+        self._receipts: list[Callable[[Any, Any], None]] = []
+
+    def send_async(self, message: Any, receipt: Callable[[Any, Any], None] | None) -> None:
+        if receipt is not None:
+            self._receipts.append(receipt)
+        self._broker.take(self._topic, message.data(), receipt)
+
+    def close_async(self, _closed: object) -> None:
+        """As the client does: what has no receipt fails."""
+        for receipt in self._receipts:
+            receipt(pulsar.Result.AlreadyClosed, None)
+
+
+def envelopes(*sequences: int) -> list[Envelope]:
+    message = encode_message({"title": "hello"})
+    return [
+        Envelope(1, "moved", "0", sequence, 1, "app", "null", 0, 0, 0, 1, 5, message, ["a"]) for sequence in sequences
+    ]
+
+
+@contextmanager
+def working(settings: PublisherSettings, create: Callable[[str], None] | None = None) -> Iterator[LanePublisher]:
+    made = LanePublisher(None, SystemClock(), settings, create)  # type: ignore[arg-type]
+    with running(made.run):
+        yield made
+        assert made.stop(TELL_S)
+
+
+@pytest.fixture(autouse=True)
+def plain_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane_publisher, "partitions_of", lambda _client, lane: [lane])
+
+
+def broker_of(monkeypatch: pytest.MonkeyPatch, *still: str) -> Broker:
+    broker = Broker(set(still))
+    monkeypatch.setattr(publisher, "_create_producer", broker.producer)
+    return broker
+
+
+def narrow(stuck_s: float = 30.0) -> PublisherSettings:
+    """Two envelopes under way at most, and then it waits for a receipt."""
+    return PublisherSettings(stuck_s=stuck_s, producer=LaneProducerSettings(in_flight_messages=2))
+
+
+# ---------------------------------------------------------------- a lane that stands still
+def test_a_lane_that_stands_still_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, still, good = broker_of(monkeypatch, LANE), Answers(), Answers()
+    with working(narrow()) as lanes:
+        for first in range(0, 10, 2):
+            lanes.publish(LANE, envelopes(first, first + 1), still)
+        lanes.publish(OTHER, envelopes(0, 1, 2), good)
+        assert good.next() is None
+        assert still.none_yet()
+        broker.go_on(LANE)
+        assert [still.next() for _ in range(5)] == [None] * 5
+    assert broker.stored == {OTHER: [0, 1, 2], LANE: list(range(10))}
+
+
+def test_who_waits_for_a_lane_without_receipts_is_told_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, still = broker_of(monkeypatch, LANE), Answers()
+    with working(narrow(stuck_s=0.05)) as lanes:
+        for first in range(0, 6, 2):
+            lanes.publish(LANE, envelopes(first, first + 1), still)
+        assert all(isinstance(still.next(), Unreachable) for _ in range(3))
+        broker.go_on(LANE)
+        lanes.publish(LANE, envelopes(7), still)
+        assert still.next() is None
+
+
+def test_a_call_larger_than_what_may_be_under_way_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, done = broker_of(monkeypatch), Answers()
+    with working(narrow()) as lanes:
+        lanes.publish(LANE, envelopes(*range(9)), done)
+        assert done.next() is None
+    assert broker.stored == {LANE: list(range(9))}
+
+
+def test_what_is_published_after_the_stop_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker_of(monkeypatch)
+    done = Answers()
+    with working(narrow()) as lanes:
+        pass
+    lanes.publish(LANE, envelopes(1), done)
+    assert isinstance(done.next(), Unreachable)
+
+
+def test_a_lane_that_cannot_be_flushed_is_given_up_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker_of(monkeypatch, LANE)
+    done, sent = Answers(), Answers()
+    lanes = LanePublisher(None, SystemClock(), narrow())  # type: ignore[arg-type]
+    with running(lanes.run):
+        lanes.publish(LANE, envelopes(1), done)
+        lanes.publish(OTHER, envelopes(1), sent)
+        assert sent.next() is None
+        assert not lanes.stop(0.2)
+    assert isinstance(done.next(), Unreachable)
+
+
+# ---------------------------------------------------------------- a lane that is not whole
 def answer_of(monkeypatch: pytest.MonkeyPatch, create: Callable[[str], None], steps: list[str]) -> str:
     """What those are told that publish to a lane whose producer cannot be made, for a reason that nobody thought of."""
 
@@ -21,13 +177,10 @@ def answer_of(monkeypatch: pytest.MonkeyPatch, create: Callable[[str], None], st
         raise RuntimeError("who knows why")
 
     monkeypatch.setattr(lane_publisher, "LaneProducer", make_producer)
-    monkeypatch.setattr(lane_publisher, "partitions_of", lambda _client, lane: [lane])
-    publisher = LanePublisher(None, SystemClock(), create=create)  # type: ignore[arg-type]
-    told: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
-    publisher.publish(LANE, [], told.put)
-    answer = str(told.get(timeout=10))
-    assert publisher.stop(5)
-    return answer
+    told = Answers()
+    with working(PublisherSettings(), create) as lanes:
+        lanes.publish(LANE, [], told)
+        return str(told.next())
 
 
 def test_what_is_missing_of_a_lane_is_created_before_its_producer(monkeypatch: pytest.MonkeyPatch) -> None:

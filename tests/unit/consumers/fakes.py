@@ -1,9 +1,7 @@
 """Topics and a view in memory, for the fold's tests. Positions are numbers as text."""
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from backends.topic_reader import Record
@@ -144,20 +142,6 @@ def outcome_records(topic: Topic) -> list[OutcomeRecord]:
 
 def control_records(topic: Topic) -> list[ControlRecord]:
     return [decode_control(record.body) for record in topic.records]
-
-
-@contextmanager
-def running(run: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Runs an actor in a thread of its own while the block runs; it must end when told to."""
-    stop = threading.Event()
-    thread = threading.Thread(target=run, args=(stop,), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(5)
-        assert not thread.is_alive()
 
 
 def eventually(condition: Callable[[], bool], within_s: float = 5.0) -> None:

@@ -8,7 +8,8 @@ from consumers.control_folder import ControlFolder
 from consumers.folder import FoldSettings
 from dispatcher.control import ControlChange, ControlRecord, Restated, encode_control
 from dispatcher.outcome import EpochMark
-from tests.unit.consumers.fakes import ControlTopic, eventually, position, running
+from tests.actors import running
+from tests.unit.consumers.fakes import ControlTopic, eventually, position
 
 QUICK = FoldSettings(batch=3, poll_s=0.001, idle_check_s=0.002, pause_s=0.01)
 

@@ -6,7 +6,8 @@ from consumers.finishing import Finisher
 from dispatcher.clock import VirtualClock
 from dispatcher.control import ControlRecord
 from dispatcher.view import TargetCounts, TaskView
-from tests.unit.consumers.fakes import ControlTopic, eventually, running
+from tests.actors import running
+from tests.unit.consumers.fakes import ControlTopic, eventually
 from tests.unit.tasks import task_view
 
 

@@ -3,7 +3,8 @@
 import threading
 
 from consumers.folder import FoldSettings, OutcomeFolder
-from tests.unit.consumers.fakes import FakeFold, Topic, eventually, position, running
+from tests.actors import running
+from tests.unit.consumers.fakes import FakeFold, Topic, eventually, position
 
 QUICK = FoldSettings(batch=3, poll_s=0.001, idle_check_s=0.002, pause_s=0.01)
 

@@ -16,13 +16,13 @@ from dispatcher.control import ControlRecord, Finished
 from dispatcher.errors import NotFound, Unreachable
 from dispatcher.outcome import ClaimsEnded, CloseTask, Outcome
 from dispatcher.view import TargetCounts, TaskView
+from tests.actors import running
 from tests.unit.consumers.fakes import (
     ControlTopic,
     OutcomeTopics,
     control_records,
     eventually,
     outcome_records,
-    running,
 )
 
 

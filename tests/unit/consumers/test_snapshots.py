@@ -13,7 +13,8 @@ from dispatcher.clock import VirtualClock
 from dispatcher.control import ControlRecord, EpochStarted
 from dispatcher.errors import FairlaneError, NotFound, Refused, Unreachable
 from dispatcher.snapshot import Cursors, Part, Record, SettingsPart, TaskPart, encode
-from tests.unit.consumers.fakes import ControlTopic, control_records, eventually, running
+from tests.actors import running
+from tests.unit.consumers.fakes import ControlTopic, control_records, eventually
 
 SETTINGS = SnapshotSettings(partitions=1, every_s=600.0, chunk_bytes=1, pause_s=0.0, keep=2)
 

@@ -7,7 +7,8 @@ from backends.topic_reader import Record
 from dispatcher.clock import VirtualClock
 from dispatcher.control import FORMAT, ControlChange, ControlRecord, GlobalChange, Restated, encode_control
 from fairlane.worker.control_follower import ControlFollower
-from tests.unit.consumers.fakes import eventually, running
+from tests.actors import running
+from tests.unit.consumers.fakes import eventually
 from tests.unit.tasks import live_task
 
 

@@ -11,7 +11,8 @@ from dispatcher.topics import Topics
 from dispatcher.view import Change
 from fairlane.worker.live_lanes import LiveLaneSettings, Peer
 from fairlane.worker.watcher import LaneWatcher, WatchSettings
-from tests.unit.consumers.fakes import eventually, running
+from tests.actors import running
+from tests.unit.consumers.fakes import eventually
 from tests.unit.tasks import live_task
 
 
