@@ -1,14 +1,15 @@
-"""The jobs that one worker does for all, wired: seats, folds, rebuilder, finisher, housekeeper."""
+"""The jobs that one worker does for all, wired: seats, folds, rebuilder, finisher, housekeepers."""
 
 import secrets
 from collections.abc import Callable
 from functools import partial
 
 from backends.snapshot_topics import SnapshotTopics
+from consumers.closing import Closing
 from consumers.control_folder import ControlFolder
 from consumers.finishing import Finisher
 from consumers.folder import FoldSettings, OutcomeFolder
-from consumers.housekeeping import Housekeeper
+from consumers.housekeeping import Chore, Housekeeper
 from consumers.lane_cleanup import LaneCleaner
 from consumers.rebuild import Rebuilder, RebuildSettings
 from consumers.restating import Restater
@@ -20,6 +21,9 @@ from fairlane.worker.connections import PulsarSide, RedisSide
 from fairlane.worker.threads import Threads
 
 CONTROL, REBUILD, HOUSEKEEPING, SNAPSHOT = "control", "rebuild", "housekeeping", "snapshot"
+FINISHED_EVERY_S, PRUNE_EVERY_S, RESTATE_EVERY_S = 5.0, 60.0, 600.0
+"""Between two looks for complete tasks without a tombstone; two prunings; two looks whether records of long ago are to
+be restated."""
 
 
 def outcome_seat(partition: int) -> str:
@@ -35,6 +39,11 @@ def snapshotter(
 
 def shelf_of(pulsar: PulsarSide) -> SnapshotTopics:
     return SnapshotTopics(pulsar.client, pulsar.admin, pulsar.topics)
+
+
+def closing_chores(redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> tuple[Chore, ...]:
+    closing = Closing(redis.ledger, pulsar.outcomes, pulsar.topics.partition_of, clock)
+    return Chore(closing.end_claims), Chore(closing.close_tasks)
 
 
 class SharedJobs:
@@ -76,7 +85,9 @@ class SharedJobs:
             RebuildSettings(topics.outcome_partitions, claim_max_ms),
             Restorer(redis.snapshots, shelf_of(pulsar), topics.outcome_partitions).restore,
         )
-        self._housekeeper = self._make_housekeeper(redis, pulsar, clock)
+        held = self._held(HOUSEKEEPING)
+        self._closing = Housekeeper(closing_chores(redis, pulsar, clock), held, clock)
+        self._housekeeper = Housekeeper(self._clearing_chores(redis, pulsar, clock), held, clock)
 
     def start(self, threads: Threads, housekeeping: bool = True) -> None:
         """Each in a thread of its own."""
@@ -87,6 +98,7 @@ class SharedJobs:
             threads.start(f"fold-{partition}", folder.run)
         if housekeeping:
             threads.start("finisher", self.finisher.run)
+            threads.start("closing", self._closing.run)
             threads.start("housekeeping", self._housekeeper.run)
             threads.start("snapshots", self._snapshotter.run)
 
@@ -103,21 +115,22 @@ class SharedJobs:
             FoldSettings(),
         )
 
-    def _make_housekeeper(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> Housekeeper:
-        topics = pulsar.topics
-        cleaner = LaneCleaner(pulsar.admin, redis.registry, redis.complete, topics.task_namespaces(), clock)
-        return Housekeeper(
-            redis.ledger,
-            redis.registry,
-            pulsar.outcomes,
-            topics.partition_of,
-            self.finisher.take,
-            cleaner,
-            SideLaneCleaner(pulsar.admin, redis.registry, redis.complete, topics.shared_namespace, clock),
-            self._restater(redis, pulsar, clock).round,
-            self._held(HOUSEKEEPING),
-            clock,
+    def _clearing_chores(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> tuple[Chore, ...]:
+        """With requests to Pulsar's administration, of which some are slow."""
+        topics, registry = pulsar.topics, redis.registry
+        lanes = LaneCleaner(pulsar.admin, registry, redis.complete, topics.task_namespaces(), clock)
+        sides = SideLaneCleaner(pulsar.admin, registry, redis.complete, topics.shared_namespace, clock)
+        return (
+            Chore(lanes.round, begin=lanes.begin),
+            Chore(sides.round, begin=sides.begin),
+            Chore(self._end_tasks(redis), FINISHED_EVERY_S),
+            Chore(registry.prune, PRUNE_EVERY_S),
+            Chore(self._restater(redis, pulsar, clock).round, RESTATE_EVERY_S),
         )
+
+    def _end_tasks(self, redis: RedisSide) -> Callable[[], None]:
+        """Those whose end was seen by a worker that died before it wrote the tombstone."""
+        return lambda: self.finisher.take(list(redis.registry.complete()))
 
     def _restater(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> Restater:
         return Restater(redis.records, pulsar.control, redis.epochs.epoch, self._rebuilder.restate, clock)

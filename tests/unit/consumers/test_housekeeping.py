@@ -1,19 +1,22 @@
 """Every chore reaches its end by another round, and the outage of one server stops no other chore."""
 
+import threading
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
 import pytest
 
+from consumers.closing import Closing
 from consumers.finishing import Finisher, end_state
-from consumers.housekeeping import Housekeeper
+from consumers.housekeeping import Chore, Housekeeper
 from consumers.lane_cleanup import CleanupSettings, LaneCleaner
 from consumers.side_lanes import SideLaneCleaner
 from dispatcher.clock import VirtualClock
 from dispatcher.control import ControlRecord, Finished
-from dispatcher.errors import NotFound, Unreachable
+from dispatcher.errors import FairlaneError, NotFound, Refused, Unreachable
 from dispatcher.outcome import ClaimsEnded, CloseTask, Outcome
 from dispatcher.view import TargetCounts, TaskView
 from tests.actors import running
@@ -156,27 +159,12 @@ class Claims:
     def __init__(self) -> None:
         self.due: dict[int, list[str]] = {}
         self.close: list[tuple[str, int]] = []
-        self.gone = False
 
     def due_claims(self) -> dict[int, list[str]]:
-        if self.gone:
-            raise Unreachable("Redis is gone.")
         return self.due
 
     def closable(self) -> list[tuple[str, int]]:
         return self.close
-
-
-class Chores:
-    def __init__(self) -> None:
-        self.finished: list[str] = []
-        self.pruned = 0
-
-    def complete(self) -> list[str]:
-        return self.finished
-
-    def prune(self) -> None:
-        self.pruned += 1
 
 
 def side(app: str) -> str:
@@ -214,93 +202,106 @@ class Sides:
         self.known.discard(topic)
 
 
+class SideCleanup:
+    def __init__(self) -> None:
+        self.sides, self.clock = Sides(), VirtualClock()
+        self.cleaner = SideLaneCleaner(self.sides, self.sides, lambda: True, "t/shared", self.clock)
+
+
 def test_a_side_lane_goes_once_it_stood_empty_and_nobody_is_attached() -> None:
-    house = House()
-    sides = house.sides
+    cleanup = SideCleanup()
+    sides = cleanup.sides
     sides.backlogs |= {side("shop"): 5, side("bank"): 0}
     sides.known = {side("shop"), side("bank"), side("never-created")}
     sides.attached = {side("shop"), side("bank")}
     for _ in range(3):
-        house.keeper.round()
-        house.cleanup.clock.advance(10)
+        cleanup.cleaner.round()
+        cleanup.clock.advance(10)
     assert sides.known == {side("shop")}
     assert side("bank") in sides.backlogs
     sides.attached = {side("shop")}
-    house.keeper.round()
+    cleanup.cleaner.round()
     assert sides.backlogs == {"persistent://t/shared/low-0": 0, side("shop"): 5}
 
 
 def test_a_side_lane_that_an_empty_redis_forgot_is_known_again() -> None:
-    house = House()
-    house.sides.backlogs[side("shop")] = 5
-    house.keeper.round()
-    assert house.sides.known == {side("shop")}
+    cleanup = SideCleanup()
+    cleanup.sides.backlogs[side("shop")] = 5
+    cleanup.cleaner.round()
+    assert cleanup.sides.known == {side("shop")}
 
 
-class House:
+class Ending:
     def __init__(self) -> None:
-        self.claims, self.chores, self.outcomes = Claims(), Chores(), OutcomeTopics()
-        self.cleanup = Cleanup()
-        self.sides = Sides()
-        self.told: list[str] = []
-        self.restated: list[int] = []
-        self.keeper = Housekeeper(
-            self.claims,
-            self.chores,
-            self.outcomes,
-            lambda task: 1,
-            self.told.extend,
-            self.cleanup.cleaner,
-            SideLaneCleaner(self.sides, self.sides, lambda: True, "t/shared", self.cleanup.clock),
-            lambda: self.restated.append(self.cleanup.clock.wall_ms()),
-            lambda: True,
-            self.cleanup.clock,
-        )
+        self.claims, self.outcomes, self.clock = Claims(), OutcomeTopics(), VirtualClock()
+        self.closing = Closing(self.claims, self.outcomes, lambda task: 1, self.clock)
 
     def records(self, partition: int) -> list[object]:
         return list(outcome_records(self.outcomes.topics[partition])) if partition in self.outcomes.topics else []
 
 
 def test_ended_claims_go_into_their_partition() -> None:
-    house = House()
-    house.claims.due = {0: ["w.1|a"], 1: ["w.2|b", "w.3|c"], 2: []}
-    house.keeper.round()
-    assert house.records(0) == [ClaimsEnded(1, ["w.1|a"])]
-    assert house.records(1) == [ClaimsEnded(1, ["w.2|b", "w.3|c"])]
-    assert house.records(2) == []
+    ending = Ending()
+    ending.claims.due = {0: ["w.1|a"], 1: ["w.2|b", "w.3|c"], 2: []}
+    ending.closing.end_claims()
+    assert ending.records(0) == [ClaimsEnded(1, ["w.1|a"])]
+    assert ending.records(1) == [ClaimsEnded(1, ["w.2|b", "w.3|c"])]
+    assert ending.records(2) == []
 
 
 def test_a_closable_task_is_closed_and_not_at_every_round() -> None:
-    house = House()
-    house.claims.close = [("a", int(Outcome.CANCELLED))]
+    ending = Ending()
+    ending.claims.close = [("a", int(Outcome.CANCELLED))]
     for _ in range(4):
-        house.keeper.round()
-        house.cleanup.clock.advance(1)
-    assert [type(record) for record in house.records(1)] == [CloseTask]
-    house.cleanup.clock.advance(10)
-    house.keeper.round()
-    assert len(house.records(1)) == 2
+        ending.closing.close_tasks()
+        ending.clock.advance(1)
+    assert [type(record) for record in ending.records(1)] == [CloseTask]
+    ending.clock.advance(10)
+    ending.closing.close_tasks()
+    assert len(ending.records(1)) == 2
 
 
-def test_the_outage_of_one_part_stops_no_other_chore() -> None:
-    house = House()
-    house.claims.gone = True
-    house.chores.finished = ["a"]
-    house.claims.close = [("b", int(Outcome.EXPIRED))]
-    house.keeper.round()
-    assert house.told == ["a"]
-    assert house.chores.pruned == 1
-    assert len(house.records(1)) == 1
+# ---------------------------------------------------------------- chores
+def refuse(error: FairlaneError) -> None:
+    raise error
 
 
-def test_whether_records_are_to_be_restated_is_looked_at_every_ten_minutes() -> None:
-    house = House()
+@pytest.mark.parametrize("error", [Unreachable("Redis is gone."), Refused("No rights.", "Give them.")])
+def test_a_chore_that_cannot_be_done_keeps_no_other_from_being_done(error: FairlaneError) -> None:
+    done: list[str] = []
+    chores = [Chore(partial(refuse, error)), Chore(partial(done.append, "other"))]
+    Housekeeper(chores, lambda: True, VirtualClock()).round()
+    assert done == ["other"]
+
+
+def test_a_chore_is_done_as_often_as_it_says() -> None:
+    clock, often, rarely = VirtualClock(), list[int](), list[int]()
+    keeper = Housekeeper(
+        [Chore(partial(often.append, 1)), Chore(partial(rarely.append, 1), every_s=600)], lambda: True, clock
+    )
     for _ in range(4):
-        house.keeper.round()
-        house.cleanup.clock.advance(300)
-    assert len(house.restated) == 2
+        keeper.round()
+        clock.advance(300)
+    assert (len(often), len(rarely)) == (4, 2)
 
 
+def test_a_term_begins_anew_and_nothing_is_done_without_the_seat() -> None:
+    steps: list[str] = []
+    seat, over = iter([False, True, True, False, False, True]), threading.Event()
+
+    def held() -> bool:
+        answer = next(seat, None)
+        if answer is None:
+            over.set()
+        return bool(answer)
+
+    chore = Chore(partial(steps.append, "done"), begin=partial(steps.append, "begun"))
+    with running(Housekeeper([chore], held, VirtualClock(), period_s=0.001).run):
+        assert over.wait(10)
+    assert steps == ["begun", "done", "done", "begun", "done"]
+
+
+# ---------------------------------------------------------------- ends of tasks
 def view(task: str = "a", sealed: bool = True, finished_ms: int = 0, **counts: int) -> TaskView:
     targets = TargetCounts(total=sum(counts.values()), **counts)
     return TaskView(

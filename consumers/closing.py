@@ -1,0 +1,61 @@
+"""Says in the outcome topics what has ended without an outcome: claims past their end, and tasks that were cancelled or
+have expired."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from consumers.rebuild import OutcomeTopics
+from dispatcher.clock import Clock
+from dispatcher.outcome import FORMAT, ClaimsEnded, CloseTask
+
+_log = logging.getLogger(__name__)
+
+
+class ClaimTable(Protocol):
+    """The ledger's side. All raise Unreachable."""
+
+    def due_claims(self) -> Mapping[int, Sequence[str]]:
+        """By partition: claims past their end that no ClaimsEnded of the last few seconds names."""
+        ...
+
+    def closable(self) -> Sequence[tuple[str, int]]:
+        """(task, outcome code) of cancelled and expired tasks that are not ended and have no live claim."""
+        ...
+
+
+class Closing:
+    """Two chores. What waits for the end of a claim is not sent until it is said here, so they share a thread with
+    nothing slow."""
+
+    def __init__(
+        self,
+        claims: ClaimTable,
+        outcomes: OutcomeTopics,
+        partition_of: Callable[[str], int],
+        clock: Clock,
+        close_again_s: float = 5.0,
+    ) -> None:
+        """close_again_s: a task named in a CloseTask is not named in another before that."""
+        self._claims = claims
+        self._outcomes = outcomes
+        self._partition_of = partition_of
+        self._clock = clock
+        self._close_again_s = close_again_s
+        self._closed_s: dict[str, float] = {}
+
+    def end_claims(self) -> None:
+        """Raises Unreachable."""
+        for partition, claims in self._claims.due_claims().items():
+            if claims:
+                self._outcomes.append(partition, ClaimsEnded(FORMAT, list(claims)))
+                _log.info("%d claims ended without a record (outcomes-%d)", len(claims), partition)
+
+    def close_tasks(self) -> None:
+        """Raises Unreachable."""
+        now_s = self._clock.monotonic_s()
+        self._closed_s = {task: at_s for task, at_s in self._closed_s.items() if now_s - at_s < self._close_again_s}
+        for task, code in self._claims.closable():
+            if task not in self._closed_s:
+                self._outcomes.append(self._partition_of(task), CloseTask(FORMAT, task, code, self._clock.wall_ms()))
+                self._closed_s[task] = now_s
