@@ -103,10 +103,10 @@ class Pool:
     lanes: dict[str, LaneTime] = field(default_factory=dict)
 
     def refill(self, now_us: int, capacity: int, burst: int, weights: Mapping[str, int]) -> None:
-        """Brings the buckets to the present. weights: of the tiers."""
+        """Brings the buckets to the present; from now on, where the clock stepped back. weights: of the tiers."""
         self.capacity, self.burst = capacity, burst
         elapsed_us = min(max(now_us - self.refilled_us, 0), LARGEST // capacity)
-        self.refilled_us = max(now_us, self.refilled_us)
+        self.refilled_us = now_us
         depths = self._depths(weights)
         levels: dict[str, int] = {tier: self.tiers[tier].bucket for tier in TIERS}
         pour(elapsed_us * capacity, levels, depths, weights)
@@ -214,4 +214,4 @@ class Bucket:
     def refill(self, now_us: int, cap: int, burst: int) -> None:
         elapsed_us = min(max(now_us - self.refilled_us, 0), LARGEST // cap)
         self.level = min(self.level + elapsed_us * cap, depth_of(cap, burst))
-        self.refilled_us = max(now_us, self.refilled_us)
+        self.refilled_us = now_us

@@ -99,11 +99,12 @@ local function depths_of(pool, weights)
   return depths
 end
 
--- Brings the buckets to the present. Virtual times begin at 0 again before they grow too large to be exact.
+-- Brings the buckets to the present; from now on, where the clock stepped back. Virtual times begin at 0 again before
+-- they grow too large to be exact.
 local function refill_pool(pool, now_us)
   local capacity, weights = settings.caps[pool.name][1], settings.weights
   local elapsed = math.min(math.max(now_us - pool.refilled_us, 0), div(LARGEST, capacity))
-  pool.refilled_us = math.max(now_us, pool.refilled_us)
+  pool.refilled_us = now_us
   local depths, levels, rebase = depths_of(pool, weights), {}, false
   for _, tier in ipairs(TIERS) do levels[tier] = pool.tiers[tier].bucket end
   pour(elapsed * capacity, levels, depths, weights)

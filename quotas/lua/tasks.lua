@@ -87,7 +87,7 @@ local function cap_level(task, now)
   if not task.bucket then task.bucket, task.bucket_us = depth, now * 1000 end
   local elapsed = math.min(math.max(now * 1000 - task.bucket_us, 0), div(LARGEST, task.cap))
   task.bucket = math.min(task.bucket + elapsed * task.cap, depth)
-  task.bucket_us = math.max(now * 1000, task.bucket_us)
+  task.bucket_us = now * 1000
   task.bucket_changed = true
   return task.bucket
 end
