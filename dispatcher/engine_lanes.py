@@ -185,13 +185,14 @@ class WorkingSet:
         limit = min(limit, buffered + max(left, settings.lane_floor_targets))
         if lane.held_envelopes:
             limit = min(limit, (settings.held_envelopes - lane.held_envelopes) * max(1, lane.info.chunk))
-        # Half empty before it is filled again: a drain costs more than what it brings otherwise.
-        return limit - buffered if lane.filling or buffered <= limit // 2 else 0
+        # Room for some more before it is filled again: a drain costs more than what it brings otherwise. Not for half of
+        # it: half is what a slow ledger is being asked about.
+        worth = max(limit // 8, min(limit // 2, _quantum(lane)))
+        return limit - buffered if lane.filling or limit - buffered >= worth else 0
 
     def _drain(self, lane: LaneBuffer, room: int) -> int:
         """Takes a little from the lane. Returns the number of envelopes."""
-        quantum = max(DRAIN_TARGETS, min(DRAIN_ENVELOPES * lane.info.chunk, MOST_DRAIN_TARGETS))
-        deliveries, empty = self._port.drain(lane.name, min(room, quantum))
+        deliveries, empty = self._port.drain(lane.name, min(room, _quantum(lane)))
         if deliveries:
             self._drains.charge(lane.drain, self._take(lane, deliveries))
             self.note(lane)
@@ -330,3 +331,8 @@ class WorkingSet:
         self._stats.acked += len(deliveries)
         self.thirst(lane)
         self.detach_if_done(lane)
+
+
+def _quantum(lane: LaneBuffer) -> int:
+    """Targets drained of one lane before it is the next one's turn."""
+    return max(DRAIN_TARGETS, min(DRAIN_ENVELOPES * lane.info.chunk, MOST_DRAIN_TARGETS))

@@ -40,7 +40,7 @@ class WorkerSettings(Group):
         ge=1_000,
         le=10_000_000,
         description="targets one worker holds at most, over all its lanes (half of them of one lane); "
-        "with a slow Redis the rate is at most this for each of its answers",
+        "with a slow Redis at most half of what is held is sent for each of its answers",
     )
     grace_s: float = Field(
         30.0,

@@ -9,6 +9,15 @@ from backends.pulsar_admin import PulsarAdmin
 from backends.pulsar_client import close, connect, topics
 from dispatcher.topics import Topics
 from fairlane.settings import Settings
+from fairlane.stack.addresses import StackAddresses
+from tests.conftest import fresh_names
+
+
+@pytest.fixture
+def two_settings(stack: StackAddresses) -> Iterator[tuple[Settings, Settings]]:
+    """As fresh_settings, twice."""
+    with fresh_names(stack) as one, fresh_names(stack) as other:
+        yield one, other
 
 
 @pytest.fixture

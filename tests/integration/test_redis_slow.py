@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 
 from fairlane import PushClient, PushTask, Settings
-from fairlane.stack.addresses import StackAddresses
 from tests import redis_server
-from tests.conftest import fresh_names
 from tests.delaying_proxy import delaying_proxy
 from tests.integration.worker_crew import Crew, crew, delivered_at_s
 
 DELAY_S = 0.1
-KEPT = 0.8
-PAIRS = 3
 
 
 def middle_rate(members: Crew, task: str) -> float:
@@ -44,24 +40,12 @@ def rate(settings: Settings, folder: Path, capacity: int, chunk: int, targets: i
                 return middle_rate(members, handle.id)
 
 
-def pair(stack: StackAddresses, folder: Path, capacity: int, chunk: int, targets: int) -> tuple[float, float]:
-    """The rate as it is and with a slow Redis, one after the other."""
-    with fresh_names(stack) as first, fresh_names(stack) as second:
-        clean = rate(first, folder / "clean", capacity, chunk, targets, 0.0)
-        return clean, rate(second, folder / "slow", capacity, chunk, targets, DELAY_S)
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("capacity", "chunk", "targets"), [(0, 1, 400_000), (400_000, 100, 4_000_000), (2_000, 10, 20_000)]
-)
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(("capacity", "chunk", "targets"), [(0, 1, 400_000), (0, 100, 6_000_000), (2_000, 10, 20_000)])
 def test_a_slow_redis_costs_a_fifth_of_the_rate_at_most(
-    capacity: int, chunk: int, targets: int, stack: StackAddresses, tmp_path: Path
+    capacity: int, chunk: int, targets: int, two_settings: tuple[Settings, Settings], tmp_path: Path
 ) -> None:
-    """Of a few pairs the best: what else the machine does may fall on one of the two, but not on the same each time."""
-    ratios: list[float] = []
-    while len(ratios) < PAIRS and max(ratios, default=0.0) < KEPT:
-        clean, slow = pair(stack, tmp_path / f"pair-{len(ratios)}", capacity, chunk, targets)
-        print(f"clean {clean:.0f} slow {slow:.0f} {slow / clean:.3f}")
-        ratios.append(slow / clean)
-    assert max(ratios) >= KEPT
+    clean = rate(two_settings[0], tmp_path / "clean", capacity, chunk, targets, 0.0)
+    slow = rate(two_settings[1], tmp_path / "slow", capacity, chunk, targets, DELAY_S)
+    print(f"clean {clean:.0f} slow {slow:.0f} {slow / clean:.3f}")
+    assert slow >= 0.8 * clean

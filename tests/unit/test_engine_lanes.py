@@ -51,6 +51,20 @@ def test_a_slow_lane_holds_few_and_a_fast_one_many() -> None:
         assert 1_000 <= held_of(worker.lanes, world, fast) <= 6_000
 
 
+def test_a_lane_is_filled_up_while_the_ledger_takes_its_time_even_if_the_lane_yields_little_at_once() -> None:
+    world = World()
+    lane = world.add_task("t", 1_200, publish=False)
+    worker = world.worker(lane_roomy_targets=1_000)
+    worker.leases.fail = 1_000_000
+    for first in range(0, 1_200, 30):
+        world.publish("t", lane, 30, first=first)
+        world.run(within_s=0.01)
+    assert 850 <= held_of(worker.lanes, world, lane) <= 1_000
+    worker.leases.fail = 0
+    run(world, "t")
+    assert len(world.provider_calls) == 1_200
+
+
 def test_every_lane_gets_its_turn_when_the_budget_is_spent() -> None:
     world = World(capacity=1_000)
     for i in range(50):
