@@ -185,8 +185,8 @@ class WorkingSet:
         limit = min(limit, buffered + max(left, settings.lane_floor_targets))
         if lane.held_envelopes:
             limit = min(limit, (settings.held_envelopes - lane.held_envelopes) * max(1, lane.info.chunk))
-        # Room for some more before it is filled again: a drain costs more than what it brings otherwise. Not for half of
-        # it: half is what a slow ledger is being asked about.
+        # Room for some more before it is filled again: a drain costs more than what it brings otherwise. Half of it
+        # would be too much: that much is what a slow ledger is being asked about.
         worth = max(limit // 8, min(limit // 2, _quantum(lane)))
         return limit - buffered if lane.filling or limit - buffered >= worth else 0
 
