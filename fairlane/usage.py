@@ -10,13 +10,13 @@ from dispatcher.view import Globals, TaskView
 
 @dataclass(frozen=True)
 class ChannelUsage:
-    """cap, burst: targets/s and targets, 0 for none. tasks: live ones; queued: their targets without an outcome, as far
-    as they are published; rate: targets/s of late."""
+    """cap, cap_burst: targets/s and targets, 0 for none. tasks: live ones; queued: their targets without an outcome, as
+    far as they are published; rate: targets/s of late."""
 
     channel: str
     paused: bool
     cap: int
-    burst: int
+    cap_burst: int
     tasks: int
     queued: int
     rate: float
@@ -31,7 +31,7 @@ class AppUsage:
     app: str
     weight: float
     cap: int
-    burst: int
+    cap_burst: int
     channel_caps: dict[str, int]
     task_limit: int
     target_limit: int

@@ -144,7 +144,7 @@ def _row(
         **lists,
         "at": first + timedelta(seconds=now_s),
         "capacity": capacity,
-        "burst": 0,
+        "capacity_burst": 0,
         "tiers": tiers,
         "tasks": [row for row in rows if row["task"] not in ended],
         "ended": [row for row in rows if row["task"] in ended],

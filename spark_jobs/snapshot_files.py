@@ -41,7 +41,7 @@ look into. retrying: envelopes of which something is to be tried again. causes: 
 TIER = pa.struct(
     [
         *((name, _TEXTS) for name in ("pool", "tier")),
-        *((name, _COUNT) for name in ("cap", "burst")),
+        *((name, _COUNT) for name in ("cap", "cap_burst")),
         *((name, _RATE) for name in ("weight", "busy", "waiting", "bucket", "depth")),
         *((name, _COUNT) for name in ("announced", "backlog", "granted")),
         *((name, _RATE) for name in ("rate", "wanted", "got")),
@@ -76,7 +76,7 @@ SCHEMA = pa.schema(
         ("took_ms", _COUNT),
         ("epoch", _TEXTS),
         ("capacity", _COUNT),
-        ("burst", _COUNT),
+        ("capacity_burst", _COUNT),
         ("sharing", _TEXTS),
         ("caps", pa.map_(_TEXTS, _COUNT)),
         ("app_weights", pa.map_(_TEXTS, _RATE)),

@@ -28,7 +28,18 @@ def list_apps(ctx: click.Context, output: Output) -> None:
     QUEUED is what the limit goes by: targets of live tasks that have no outcome, of paused and scheduled ones too, and
     those that are expected but not published yet.
     """
-    columns = ["app", "weight", "cap", "burst", "channel_caps", "tasks", "task_limit", "queued", "target_limit", "rate"]
+    columns = [
+        "app",
+        "weight",
+        "cap",
+        "cap_burst",
+        "channel_caps",
+        "tasks",
+        "task_limit",
+        "queued",
+        "target_limit",
+        "rate",
+    ]
     list_usage(ctx, output, apps, columns)
 
 

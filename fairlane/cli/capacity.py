@@ -28,7 +28,7 @@ def show(ctx: click.Context, output: Output) -> None:
         sample = settled_sample(client)
     fields = {
         "capacity": sample.capacity,
-        "burst": sample.settings.burst,
+        "capacity_burst": sample.settings.burst,
         "rate": round(sample.rate, 1),
         "used": round(sample.rate / sample.capacity, 4) if sample.capacity else None,
     }

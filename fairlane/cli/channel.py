@@ -26,7 +26,7 @@ def list_channels(ctx: click.Context, output: Output) -> None:
 
     QUEUED is all targets of live tasks that have no outcome, of paused and scheduled tasks too.
     """
-    columns = ["channel", "paused", "cap", "burst", "tasks", "queued", "rate"]
+    columns = ["channel", "paused", "cap", "cap_burst", "tasks", "queued", "rate"]
     list_usage(ctx, output, channels, columns)
 
 

@@ -34,8 +34,12 @@ def show(ctx: click.Context, output: Output) -> None:
     with client_of(ctx) as client:
         sample = settled_sample(client)
     waits = waits_of(sample)
-    rows = [{**asdict(tier), "weight": tier.weight / MILLI, **_wait_fields(waits[tier.tier])} for tier in sample.tiers]
-    output.emit(rows, lambda: tiers_table(sample.tiers, {tier: wait.seconds for tier, wait in waits.items()}))
+    tiers = {
+        tier.tier: {**asdict(tier), "weight": tier.weight / MILLI, **_wait_fields(waits[tier.tier])}
+        for tier in sample.tiers
+    }
+    document = {"sharing": sample.settings.sharing, "tiers": tiers}
+    output.emit(document, lambda: tiers_table(sample.tiers, {tier: wait.seconds for tier, wait in waits.items()}))
     if not output.as_json and sample.settings.sharing != SHARED_BY[0]:
         say("within a tier apps share, and then their tasks")
 

@@ -67,10 +67,10 @@ def test_caps_weights_and_pauses_are_set_and_shown(fairlane: CommandLine) -> Non
         assert (told.code, told.out) == (0, "")
         assert said in told.err
     channel = fairlane.data("channel", "show", "null")
-    assert (channel["cap"], channel["burst"], channel["paused"]) == (500, 20, True)
+    assert (channel["cap"], channel["cap_burst"], channel["paused"]) == (500, 20, True)
     app = fairlane.data("app", "show", "shop")
     assert (app["cap"], app["channel_caps"], app["weight"], app["task_limit"]) == (300, {"null": 40}, 2.5, 7)
-    assert (fairlane.data("capacity", "show")["burst"], fairlane.data("channel", "list")) == (30, [channel])
+    assert (fairlane.data("capacity", "show")["capacity_burst"], fairlane.data("channel", "list")) == (30, [channel])
     assert "shop" in fairlane("app", "list").out
     assert fairlane("app", "cap", "shop", "none", "--channel", "null").code == 0
     assert fairlane.data("app", "show", "shop")["channel_caps"] == {}
@@ -214,7 +214,7 @@ def test_tier_show_states_the_longest_wait(fairlane: CommandLine) -> None:
     assert fairlane("capacity", "set", "200").code == 0
     assert submit(fairlane, "slow-up", 9_000, "--tier", "high").code == 0
     assert submit(fairlane, "slow-down", 9_000, "--tier", "low").code == 0
-    tiers = {tier["tier"]: tier for tier in fairlane.data("tier", "show")}
+    tiers = fairlane.data("tier", "show")["tiers"]
     assert tiers["high"]["longest_wait_s"] == pytest.approx(0.25 + (5 * 7 / 6 + 5) / 200, abs=0.001)
     assert tiers["low"]["longest_wait_s"] == pytest.approx(0.25 + (5 * 7 + 5) / 200, abs=0.001)
     assert (tiers["low"]["turns"], tiers["low"]["largest_chunk"]) == (1, 5)

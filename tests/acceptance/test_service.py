@@ -94,7 +94,7 @@ def test_tiers_and_capacity_are_set_and_shown_with_what_is_used_of_them(fairlane
         shown = fairlane.data("capacity", "show")
         assert shown["capacity"] == 400
         assert shown["used"] == pytest.approx(shown["rate"] / 400, abs=0.001)
-        tiers = {tier["tier"]: tier for tier in fairlane.data("tier", "show")}
+        tiers = fairlane.data("tier", "show")["tiers"]
         assert {name: tier["weight"] for name, tier in tiers.items()} == {"high": 5, "medium": 3, "low": 0.5}
         assert tiers["high"]["wanted"] == pytest.approx(10 / 11)
         assert (tiers["medium"]["wanted"], tiers["medium"]["backlog"]) == (None, 0)

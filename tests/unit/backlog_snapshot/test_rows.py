@@ -54,7 +54,7 @@ def test_a_task_is_split_into_what_is_queued_and_what_is_in_flight() -> None:
     assert (told["published"], told["sent"], told["queued"], told["in_flight"]) == (35, 5, 20, 10)
     assert (told["retrying"], told["causes"], told["held"]) == (2, [("cap_total", 7)], "")
     assert row["at"] == datetime.fromtimestamp(NOW_MS / 1000, UTC)
-    assert (row["capacity"], row["burst"], row["caps"], row["app_weights"]) == (
+    assert (row["capacity"], row["capacity_burst"], row["caps"], row["app_weights"]) == (
         100, 50, [("channel/push", 40)], [("news", 2.5)],
     )  # fmt: skip
 

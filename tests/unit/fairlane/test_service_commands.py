@@ -1,17 +1,18 @@
-"""`fairlane channel`, `app` and `capacity` as they show what there is, with a client in memory."""
+"""`fairlane channel`, `app`, `tier` and `capacity` as they show what there is, with a client in memory."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dispatcher.service_settings import Cap
 from dispatcher.view import Globals, TaskView
-from fairlane.cli import capacity, usage
+from fairlane.cli import capacity, tier, usage
 from fairlane.cli.main import run
+from fairlane.screen.sample import Sample, tier_figures
+from fairlane.signals import TierSignals
 
 SETTINGS = Globals(0, {"high": 6_000, "medium": 3_000, "low": 1_000}, caps={"channel/push": Cap(500, 20)})
 
@@ -31,10 +32,12 @@ def client_of(ctx: Any) -> Iterator[Client]:
 
 @pytest.fixture(autouse=True)
 def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = SimpleNamespace(capacity=SETTINGS.capacity, settings=SETTINGS, rate=7.0)
+    figures = tier_figures(SETTINGS, [], {"high": 7.0, "medium": 0.0, "low": 0.0})
+    sample = Sample(0.0, SETTINGS, figures, [], [], [], {})
     monkeypatch.setattr(usage, "client_of", client_of)
-    monkeypatch.setattr(capacity, "client_of", client_of)
-    monkeypatch.setattr(capacity, "settled_sample", lambda client: sample)
+    for command in (capacity, tier):
+        monkeypatch.setattr(command, "client_of", client_of)
+        monkeypatch.setattr(command, "settled_sample", lambda client: sample)
 
 
 def test_one_is_shown_as_it_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +45,7 @@ def test_one_is_shown_as_it_is_listed(capsys: pytest.CaptureFixture[str]) -> Non
     listed = json.loads(capsys.readouterr().out)
     assert run(["channel", "show", "push", "-o", "json"]) == 0
     assert listed == [json.loads(capsys.readouterr().out)]
-    assert (listed[0]["channel"], listed[0]["cap"], listed[0]["burst"]) == ("push", 500, 20)
+    assert (listed[0]["channel"], listed[0]["cap"], listed[0]["cap_burst"]) == ("push", 500, 20)
 
 
 @pytest.mark.parametrize("kind", ["channel", "app"])
@@ -55,4 +58,13 @@ def test_a_capacity_that_is_not_set_is_unlimited_in_the_table_and_0_as_json(caps
     assert run(["capacity", "show"]) == 0
     assert "unlimited" in capsys.readouterr().out
     assert run(["capacity", "show", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"capacity": 0, "burst": 0, "rate": 7.0, "used": None}
+    assert json.loads(capsys.readouterr().out) == {"capacity": 0, "capacity_burst": 0, "rate": 7.0, "used": None}
+
+
+def test_a_tier_is_shown_with_the_names_of_its_signals(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tier", "show", "-o", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["sharing"] == "tasks"
+    assert list(shown["tiers"]) == ["high", "medium", "low"]
+    assert set(TierSignals._fields) - {"arrival_rate", "spare"} <= shown["tiers"]["high"].keys()
+    assert (shown["tiers"]["high"]["weight"], shown["tiers"]["high"]["longest_wait_s"]) == (6.0, None)

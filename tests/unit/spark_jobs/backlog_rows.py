@@ -44,8 +44,8 @@ def tiers(
     weights = sum(WEIGHTS[tier] for tier in backlog if backlog[tier])
     return [
         {
-            "pool": pool, "tier": tier, "cap": cap, "burst": 0, "weight": WEIGHTS[tier], "busy": 0.0, "waiting": 0.0,
-            "bucket": 0.0, "depth": 0.0, "announced": 0, "backlog": backlog.get(tier, 0),
+            "pool": pool, "tier": tier, "cap": cap, "cap_burst": 0, "weight": WEIGHTS[tier],
+            "busy": 0.0, "waiting": 0.0, "bucket": 0.0, "depth": 0.0, "announced": 0, "backlog": backlog.get(tier, 0),
             "granted": granted.get(tier, 0) if pool == "total" else None, "rate": None,
             "wanted": WEIGHTS[tier] / weights if backlog.get(tier) else 0.0, "got": None,
         }
@@ -56,8 +56,9 @@ def tiers(
 def snapshot(seconds: float, *tasks: dict[str, Any], **fields: Any) -> dict[str, Any]:
     given: dict[str, Any] = {
         "at": START + timedelta(seconds=seconds), "every_s": 10.0, "took_ms": 5, "epoch": "e", "capacity": 0,
-        "burst": 0, "sharing": "tasks", "caps": [], "app_weights": [], "paused_channels": [], "measured_every_s": 10,
-        "brokers": [], "workers": [], "tiers": tiers({}, {}), "tasks": list(tasks), "ended": [], "lanes": [],
+        "capacity_burst": 0, "sharing": "tasks", "caps": [], "app_weights": [], "paused_channels": [],
+        "measured_every_s": 10, "brokers": [], "workers": [], "tiers": tiers({}, {}),
+        "tasks": list(tasks), "ended": [], "lanes": [],
     }  # fmt: skip
     return given | fields
 
