@@ -17,14 +17,20 @@ LOCAL = "local[*]"
 _LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 _BATCH_ROWS = 20_000
 """Rows a Python worker is handed at once: some MB of targets and variables."""
+_MOST_FAILURES = 10
+"""Of one task, or in a row of one stage, before Spark gives the job up. By itself it does after four: a task that has
+the bad luck to be on each executor that dies, or a stage whose input died with them, would end a job of an hour."""
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
+"""Variable by which spark-submit tells a Python driver where its JVM is."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
     """master: local[N], spark://HOST:PORT, yarn, k8s://…. driver_memory, executor_memory: as Spark writes them ("2g");
-    in local mode the driver does all the work. log_level: of Spark itself, whose errors are those of its tasks, also of
-    ones that are tried again; what ends a job is an exception anyway. servers: as spark_jobs.servers.values_of gives
-    them; None: as `register` finds them. conf: more settings, which come last."""
+    in local mode the driver does all the work. Where spark-submit started this process, what that was told of these
+    three counts. log_level: of Spark itself, whose errors are those of its tasks, also of ones that are tried again;
+    what ends a job is an exception anyway. servers: as spark_jobs.servers.values_of gives them; None: as `register`
+    finds them. conf: more settings, which come last."""
 
     app_name: str = "fairlane"
     master: str = LOCAL
@@ -42,14 +48,16 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
     Raises Missing if pyspark, pyarrow or Java is not there or Java is too old.
     """
     require_spark()
+    submitted = _GATEWAY in os.environ
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     from spark_jobs.formats import register
+    from spark_jobs.package import ship
 
     _prepare_environment()
-    builder = SparkSession.builder.master(settings.master).appName(settings.app_name)
-    for name, value in _conf(settings).items():
+    builder = SparkSession.builder.appName(settings.app_name)
+    for name, value in {**({} if submitted else _place(settings)), **_conf(settings)}.items():
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
@@ -60,16 +68,26 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
         raise Missing(cause, HOW_TO_GET_JAVA) from error
     spark.sparkContext.setLogLevel(settings.log_level)
     register(spark, settings.servers)
+    ship(spark)
     return spark
 
 
-def _conf(settings: SessionSettings) -> dict[str, str]:
+def _place(settings: SessionSettings) -> dict[str, str]:
+    """Where it runs, and with how much."""
     here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {
         **(here if settings.master.startswith("local") else {}),
+        "spark.master": settings.master,
         "spark.driver.memory": settings.driver_memory,
         "spark.executor.memory": settings.executor_memory,
         "spark.ui.enabled": "false",
+    }
+
+
+def _conf(settings: SessionSettings) -> dict[str, str]:
+    return {
+        "spark.task.maxFailures": str(_MOST_FAILURES),
+        "spark.stage.maxConsecutiveAttempts": str(_MOST_FAILURES),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.pythonUDF.arrow.enabled": "false",  # would need pandas
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
