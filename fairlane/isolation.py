@@ -18,8 +18,9 @@ def isolated(settings: Settings, name: str, namespaces: int = 4) -> Settings:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """For child processes: what makes them use these settings' servers, tenant and prefix."""
+    """For child processes: what makes them use these settings' file, servers, tenant and prefix."""
     pulsar, redis = settings.pulsar, settings.redis
+    file = {} if settings.config is None else {"FAIRLANE_CONFIG": str(settings.config.absolute())}
     chosen = {
         "FAIRLANE_HOME": str(settings.home),
         "FAIRLANE_PULSAR_URL": pulsar.url,
@@ -29,7 +30,7 @@ def environment(settings: Settings) -> dict[str, str]:
         "FAIRLANE_REDIS_URL": redis.url,
         "FAIRLANE_REDIS_PREFIX": redis.prefix,
     }
-    return {**os.environ, **chosen}
+    return {**os.environ, **file, **chosen}
 
 
 @contextmanager

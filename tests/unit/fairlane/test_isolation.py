@@ -1,0 +1,36 @@
+"""What child processes of benches and of the demo are given."""
+
+from pathlib import Path
+
+import pytest
+
+from fairlane.isolation import environment, isolated
+from fairlane.settings import Settings
+from fairlane.settings_sources import load_settings
+
+FILE = """
+[pulsar]
+url = "pulsar://elsewhere:6650"
+token = "secret"
+[worker]
+buffer_targets = 4321
+"""
+
+
+def test_children_go_by_the_file_that_was_named_and_by_names_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.toml").write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    given = isolated(load_settings({"config": "mine.toml"}), "apart", namespaces=2)
+    for name, value in environment(given).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    child = Settings()
+    assert (child.pulsar, child.redis, child.worker) == (given.pulsar, given.redis, given.worker)
+    assert (child.worker.buffer_targets, child.redis.prefix) == (4321, "apart")
+
+
+def test_without_a_file_children_are_given_none() -> None:
+    assert "FAIRLANE_CONFIG" not in environment(isolated(load_settings({}), "apart"))
