@@ -31,7 +31,10 @@ DOCUMENTS = (
     "docs/spark.md",
 )
 FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|lua|md|toml|yaml|csv|sh|lock)|(?:[\w.-]+/)+)`")
-MADE_LATER = ("fairlane.toml", "./fairlane.toml", "my_push.py", "ca.pem", "tasks.yaml", "mine.yaml")
+MADE_LATER = (
+    "fairlane.toml", "./fairlane.toml", "my_push.py", "ca.pem", "tasks.yaml", "mine.yaml", "people.py", "sale.yaml",
+    "provider.py", "fairlane_job.py",
+)  # fmt: skip
 """Files that the reader makes."""
 
 
