@@ -45,6 +45,11 @@ class Cap(NamedTuple):
         """As it is stored."""
         return f"{self.rate}:{self.burst}" if self.burst else str(self.rate)
 
+    @property
+    def allowance(self) -> float:
+        """Targets that may be sent at once beside the rate."""
+        return self.burst or max(self.rate / 4, 1)
+
     def checked(self, name: str = "cap") -> Self:
         """Itself. Raises InvalidInput, naming what is capped, if a part is beyond its limits."""
         for part, unit in ((self.rate, "targets/s"), (self.burst, "targets of burst")):

@@ -4,17 +4,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from dispatcher.service_settings import Cap
 from dispatcher.tier import TIERS
 from fairlane.bench.deliveries import Delivery, DeliveryLog
 from fairlane.bench.shares import CAPACITY, WANTED, fill, sent
 from fairlane.bench.stage import stage, wait_for
 from fairlane.settings import Settings
-from fairlane.simulate.laws import SECOND_US, Cap, Dose, overshoot
+from fairlane.simulate.laws import SECOND_US, CapSince, Dose, overshoot
 
 MEASURED_S = 30.0
 WINDOW_TARGETS, WINDOW_US = 10_000, 10 * SECOND_US
-_BURST = CAPACITY / 4
-"""What may be sent at once where no burst is set: a window of the capacity."""
 
 
 def windows_of_targets(found: Sequence[Delivery], targets: int) -> Iterator[Counter[str]]:
@@ -56,7 +55,7 @@ def judged(found: Sequence[Delivery]) -> dict[str, float]:
     that capacity, burst and an envelope of each tier allow."""
     doses: list[Dose] = [(delivery.at_us, delivery.targets) for delivery in found]
     envelopes = sum(max(d.targets for d in found if d.tier == tier) for tier in TIERS)
-    most, limit = overshoot(doses, [Cap(0, CAPACITY, _BURST)], envelopes) or (0, 0.0)
+    most, limit = overshoot(doses, [CapSince(0, Cap(CAPACITY))], envelopes) or (0, 0.0)
     return {
         "worst_of_10000_points": max(map(deviation, windows_of_targets(found, WINDOW_TARGETS))),
         "worst_of_10_s_points": max(map(deviation, windows_of_time(found, WINDOW_US))),

@@ -170,13 +170,13 @@ class Figures:
         """Of every cap under which something was granted."""
         found: dict[str, CapFigure] = {}
         for name, history in self.run.service.caps.items():
-            figure = self._cap(name, [laws.Cap(at_us, cap.rate, cap.allowance) for at_us, cap in history])
+            figure = self._cap(name, history)
             if figure is not None:
                 found[name] = figure
         return found
 
-    def _cap(self, name: str, history: Sequence[laws.Cap]) -> CapFigure | None:
-        last = next((cap for cap in reversed(history) if cap.rate), None)
+    def _cap(self, name: str, history: Sequence[laws.CapSince]) -> CapFigure | None:
+        last = next((since.cap for since in reversed(history) if since.cap.rate), None)
         if last is None:
             return None
         amounts = [amount for amount in self.journal.granted if self._belongs(amount.task, name)]

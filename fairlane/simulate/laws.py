@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from dispatcher.service_settings import Cap
+
 Dose = tuple[int, int]
 """(moment, targets)."""
 SECOND_US = 1_000_000
@@ -98,15 +100,14 @@ class _Backlog:
             self._next += 1
 
 
-class Cap(NamedTuple):
-    """A cap from a moment on: targets/s (0: none) and what may be granted at once beside it."""
+class CapSince(NamedTuple):
+    """A cap from a moment on."""
 
     from_us: int
-    rate: int
-    allowance: float
+    cap: Cap
 
 
-def overshoot(doses: Sequence[Dose], caps: Sequence[Cap], envelopes: int) -> tuple[int, float] | None:
+def overshoot(doses: Sequence[Dose], caps: Sequence[CapSince], envelopes: int) -> tuple[int, float] | None:
     """Of the second that comes nearest to its limit: what was granted, and the limit: cap x 1 s, the allowance, and one
     largest envelope a tier (`envelopes` in all). A cap that changed within the second counts by its parts. None if
     nothing was granted under a cap."""
@@ -125,13 +126,13 @@ def overshoot(doses: Sequence[Dose], caps: Sequence[Cap], envelopes: int) -> tup
     return worst
 
 
-def _limit(caps: Sequence[Cap], from_us: int, to_us: int) -> float | None:
+def _limit(caps: Sequence[CapSince], from_us: int, to_us: int) -> float | None:
     """What a cap allows in [from, to], the envelopes left out; None where it was off for a part of it."""
     limit, allowance = 0.0, 0.0
-    for place, cap in enumerate(caps):
+    for place, (since_us, cap) in enumerate(caps):
         ends_us = caps[place + 1].from_us if place + 1 < len(caps) else to_us
-        begins_us = from_us if place == 0 else max(cap.from_us, from_us)
-        if min(ends_us, to_us) < begins_us or (place and cap.from_us > to_us):
+        begins_us = from_us if place == 0 else max(since_us, from_us)
+        if min(ends_us, to_us) < begins_us or (place and since_us > to_us):
             continue
         if not cap.rate:
             return None

@@ -5,9 +5,11 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
 from dispatcher.envelope import MAX_CHUNK
+from dispatcher.errors import InvalidInput
+from dispatcher.service_settings import NO_CAP, Cap
 from dispatcher.task import choose_chunk
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS, Tier
 
@@ -22,33 +24,16 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Rate(Section):
-    """Targets a second, and the burst beside it in targets (0: a quarter of a second of the rate)."""
-
-    rate: int = Field(ge=0)
-    burst: int = Field(0, ge=0)
-
-    @property
-    def text(self) -> str:
-        """As the control topic carries it."""
-        return f"{self.rate}:{self.burst}" if self.burst else str(self.rate)
-
-    @property
-    def allowance(self) -> float:
-        """Targets beside the rate that may be granted at once."""
-        return self.burst or max(self.rate / 4, 1)
+def _cap(value: Any) -> Cap:
+    if isinstance(value, Cap):
+        return value
+    try:
+        return Cap.parse(str(value))
+    except InvalidInput as error:
+        raise ValueError(error.cause.removeprefix("cap: ")) from error
 
 
-def _rate(value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return {"rate": value}
-    if isinstance(value, str):
-        rate, _, burst = value.partition(":")
-        return {"rate": rate, "burst": burst or 0}
-    return value
-
-
-Limit = Annotated[Rate, BeforeValidator(_rate)]
+Limit = Annotated[Cap, PlainValidator(_cap)]
 """`2000` or `"2000:500"`."""
 
 
@@ -62,7 +47,7 @@ class Tasks(Section):
     targets: int = Field(ge=1)
     chunk: int = Field(0, ge=0, le=MAX_CHUNK)
     weight: float = Field(1.0, gt=0, le=1000)
-    cap: Limit = Rate(rate=0)
+    cap: Limit = NO_CAP
     app: str = Field("app", pattern=NAME)
     channel: str = Field("push", pattern=NAME)
     lane: Literal["auto", "own", "shared"] = "auto"
@@ -173,7 +158,7 @@ class Caps(Section):
     app: dict[str, Limit] = {}
     app_channel: dict[str, Limit] = {}
 
-    def named(self) -> dict[str, Rate]:
+    def named(self) -> dict[str, Cap]:
         """Cap by name, as in the ledger: channel/NAME, app/NAME, app_channel/APP/NAME."""
         kinds = {"channel": self.channel, "app": self.app, "app_channel": self.app_channel}
         return {f"{kind}/{name}": cap for kind, caps in kinds.items() for name, cap in caps.items()}
@@ -207,7 +192,7 @@ class Scenario(Section):
     duration_s: float = Field(gt=0, le=86_400)
     until: Literal["done", "duration"] = "duration"
     window_s: float = Field(1.0, gt=0)
-    capacity: Limit = Rate(rate=0)
+    capacity: Limit = NO_CAP
     tiers: dict[Tier, float] = {tier: weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()}
     sharing: Literal["tasks", "apps"] = "tasks"
     app_weights: dict[str, float] = {}

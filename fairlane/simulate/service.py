@@ -15,15 +15,17 @@ from dispatcher.memory.view import MemoryView
 from dispatcher.outcome import FORMAT as RECORD_FORMAT
 from dispatcher.outcome import ClaimsEnded, CloseTask
 from dispatcher.ports import Ledger
+from dispatcher.service_settings import Cap
 from dispatcher.tier import MILLI, TIERS, Tier
 from dispatcher.topics import Topics
 from fairlane.simulate.agenda import Agenda, SimClock
 from fairlane.simulate.audience import SimTask
 from fairlane.simulate.journal import Journal
+from fairlane.simulate.laws import CapSince
 from fairlane.simulate.network import Network
 from fairlane.simulate.ports import SimDeadLetters
 from fairlane.simulate.registry import LaneBook
-from fairlane.simulate.scenario import Rate, Scenario
+from fairlane.simulate.scenario import Scenario
 
 HOUSEKEEPING_S = 1.0
 PUBLISH_S = 0.1
@@ -70,7 +72,7 @@ class Service:
         self.tasks: dict[str, SimTask] = {}
         self.accepted: dict[str, int] = {}
         self.ended: dict[str, int] = {}
-        self.caps: dict[str, list[tuple[int, Rate]]] = {}
+        self.caps: dict[str, list[CapSince]] = {}
         self._scenario = scenario
         self._lanes_changed = lanes_changed
         self._fold = MemoryFold(self.view)
@@ -99,7 +101,7 @@ class Service:
         self._set("tiers", ":".join(str(round(weights[tier] * MILLI)) for tier in TIERS))
         self.journal.gaps.set_weights({str(tier): weight for tier, weight in weights.items()})
 
-    def set_cap(self, name: str, cap: Rate) -> None:
+    def set_cap(self, name: str, cap: Cap) -> None:
         """name: total, or that of a pool (channel/NAME, app/NAME, app_channel/APP/NAME)."""
         kind, _, what = name.partition("/")
         self._set("capacity" if name == "total" else f"cap:{kind}:{what}", cap.text)
@@ -122,8 +124,8 @@ class Service:
         record = state.record
         return state.cap > 0 or record is None or bool(self.view.pools_of(record.app, record.channel))
 
-    def _note_cap(self, name: str, cap: Rate) -> None:
-        self.caps.setdefault(name, []).append((self.agenda.now_us, cap))
+    def _note_cap(self, name: str, cap: Cap) -> None:
+        self.caps.setdefault(name, []).append(CapSince(self.agenda.now_us, cap))
 
     # ------------------------------------------------------------- tasks
     def submit(self, task: SimTask) -> None:
@@ -180,8 +182,7 @@ class Service:
         if field in ("paused", "cancelled"):
             self._block(name, field, blocked=value == "1")
         if field == "cap":
-            rate, _, burst = value.partition(":")
-            self._note_cap(f"task/{name}", Rate(rate=int(rate), burst=int(burst or 0)))
+            self._note_cap(f"task/{name}", Cap.parse(value))
         self.lanes.changed()
         self._lanes_changed()
 

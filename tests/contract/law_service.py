@@ -17,9 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from dispatcher.control import ControlRecord
 from dispatcher.lease import GivenBack, LaneAsk, LaneKind, Piece, Status, Want
 from dispatcher.outcome import RETRY
+from dispatcher.service_settings import NO_CAP, Cap
 from dispatcher.tier import MILLI, TIERS
 from dispatcher.topics import side_of_lane
-from fairlane.simulate.laws import Cap, overshoot
+from fairlane.simulate.laws import CapSince, overshoot
 from tests.contract.ledger_worlds import (
     SHARED_LANE,
     World,
@@ -94,7 +95,7 @@ class LawService:
         self.works: dict[str, Work] = {}
         self.holds: dict[str, list[str]] = {}
         self.doses: list[Dose] = []
-        self.caps: dict[str, list[Cap]] = {}
+        self.caps: dict[str, list[CapSince]] = {}
         self.largest: dict[str, Counter[str]] = {}
         self.ask_targets = ask_targets
         self.held: list[Held] = []
@@ -116,7 +117,7 @@ class LawService:
         if record.channel in self._stopped_channels:
             work.stopped.add("channel")
         self.works[name] = work
-        self._note(f"task/{name}", record.cap, record.cap_burst)
+        self._note(f"task/{name}", Cap(record.cap, record.cap_burst))
         return work
 
     def join(self, worker: str, period_ms: int, tasks: Iterable[str]) -> None:
@@ -136,7 +137,7 @@ class LawService:
         """name: total, channel/NAME, app/NAME, app_channel/APP/NAME. A rate of 0 takes the cap off."""
         kind, _, what = name.partition("/")
         self.world.apply(setting(f"{SETTINGS[kind]}{what}", f"{rate}:{burst}"))
-        self._note(name, rate, burst)
+        self._note(name, Cap(rate, burst))
 
     def set_task(self, name: str, field: str, value: str) -> None:
         """A control of a task; one in a shared lane gets a lane of its own first, as from every client."""
@@ -152,8 +153,7 @@ class LawService:
         if field == "tier":
             work.tier = value
         if field == "cap":
-            rate, _, burst = value.partition(":")
-            self._note(f"task/{name}", int(rate), int(burst or 0))
+            self._note(f"task/{name}", Cap.parse(value))
 
     def stop_channel(self, channel: str, stopped: bool) -> None:
         self.apply(setting(f"channel_paused:{channel}", str(int(stopped))))
@@ -165,11 +165,10 @@ class LawService:
     def apply(self, record: ControlRecord) -> None:
         self.world.apply(record)
 
-    def _note(self, name: str, rate: int, burst: int) -> None:
+    def _note(self, name: str, cap: Cap) -> None:
         """A cap that is set later than its task or the service came was none before."""
-        none = [Cap(0, 0, 1)] if self.now_ms and name not in self.caps and not name.startswith("task/") else []
-        allowance = burst or max(rate / 4, 1)
-        self.caps.setdefault(name, none).append(Cap(self.now_ms * 1_000, rate, allowance))
+        none = [CapSince(0, NO_CAP)] if self.now_ms and name not in self.caps and not name.startswith("task/") else []
+        self.caps.setdefault(name, none).append(CapSince(self.now_ms * 1_000, cap))
 
     # ------------------------------------------------------------- time
     def run(self, ms: int) -> None:

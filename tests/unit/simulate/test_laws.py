@@ -2,8 +2,9 @@
 
 import pytest
 
+from dispatcher.service_settings import NO_CAP, Cap
 from fairlane.simulate.laws import (
-    Cap,
+    CapSince,
     Gap,
     Turn,
     capacity_used,
@@ -60,27 +61,27 @@ def test_a_gap_in_units_of_its_bound() -> None:
 
 
 def test_overshoot_finds_the_second_nearest_to_its_limit() -> None:
-    caps = [Cap(0, 100, 25)]
+    caps = [CapSince(0, Cap(100))]
     assert overshoot([(0, 25), (500_000, 50), (999_999, 60)], caps, 10) == (135, pytest.approx(135, abs=0.01))
     assert overshoot([(0, 25), (500_000, 50), (999_999, 80)], caps, 10) == (155, pytest.approx(135, abs=0.01))
     assert overshoot([(0, 25), (SECOND, 110)], caps, 10) == (110, pytest.approx(135, abs=0.01))
 
 
 def test_what_is_given_back_makes_room_from_then_on() -> None:
-    caps = [Cap(0, 10, 1)]
+    caps = [CapSince(0, Cap(10, 1))]
     assert overshoot([(0, 10), (100, -4), (200, 4)], caps, 0) == (10, pytest.approx(11, abs=0.01))
     assert overshoot([(0, 10), (200, 4), (300, -4)], caps, 0) == (14, pytest.approx(11, abs=0.01))
 
 
 def test_a_cap_that_changes_counts_by_its_parts() -> None:
-    caps = [Cap(0, 100, 25), Cap(10 * SECOND, 1_000, 250)]
+    caps = [CapSince(0, Cap(100)), CapSince(10 * SECOND, Cap(1_000))]
     assert overshoot([(10_400_000, 700)], caps, 0) == (700, pytest.approx(60 + 400 + 250))
     assert overshoot([(9_900_000, 120)], caps, 0) == (120, 125)
 
 
 def test_without_a_cap_there_is_no_limit() -> None:
-    assert overshoot([(0, 10**9)], [Cap(0, 0, 1)], 0) is None
-    late = [Cap(0, 0, 1), Cap(10 * SECOND, 10, 1)]
+    assert overshoot([(0, 10**9)], [CapSince(0, NO_CAP)], 0) is None
+    late = [CapSince(0, NO_CAP), CapSince(10 * SECOND, Cap(10, 1))]
     assert overshoot([(10_500_000, 10**9)], late, 0) is None
     assert overshoot([(11_500_000, 50)], late, 0) == (50, 11)
 

@@ -33,8 +33,8 @@ def test_the_scenarios_that_ship_can_be_read_and_say_what_they_are() -> None:
     ("line", "said"),
     [
         ("capcity: 5", "capcity: Extra inputs"),
-        ("capacity: -1", "capacity.rate: Input should be greater than or equal to 0"),
-        ("capacity: many", "capacity.rate: Input should be a valid integer"),
+        ("capacity: -1", "capacity: is '-1'; write RATE or RATE:BURST"),
+        ("capacity: many", "capacity: is 'many'; write RATE or RATE:BURST"),
         ("tiers: {high: 1}", "give high, medium and low a weight"),
         ("claim_ms: 1000", "claim_ms: must be longer than"),
         ("changes: [{at_s: 1, weight: 2}]", "changes.0: names a task with weight"),
