@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
 from dataclasses import replace
@@ -10,6 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+from dispatcher.task import PushTask
 from producers.many import Submitted
 
 T = TypeVar("T")
@@ -25,8 +26,8 @@ class AsyncProxy(Generic[T]):
     """A stand-in for `target` whose methods are awaited: each call runs in the executor. Plain attributes stay plain.
 
     Objects of the classes in `wrapped` that come back are wrapped in turn; iterators become async iterators; async
-    iterables among the arguments are bridged (not those inside of others, as audiences in a list of submissions). A
-    cancelled call stops at the next target it takes; calls that take none run to their end unheard.
+    iterables among the arguments are bridged, and those that stand beside a task in submissions. A cancelled call stops
+    at the next target it takes; calls that take none run to their end unheard.
     """
 
     def __init__(self, target: T, executor: Executor, wrapped: tuple[type, ...]) -> None:
@@ -43,12 +44,7 @@ class AsyncProxy(Generic[T]):
 
     async def _call(self, method: Callable[..., object], *args: object, **kwargs: object) -> Any:
         loop, given_up = asyncio.get_running_loop(), threading.Event()
-
-        def bridged(value: object) -> object:
-            if isinstance(value, AsyncIterable):
-                return _bridge(value, loop, given_up)
-            return _stoppable(value, given_up) if isinstance(value, Iterator) else value
-
+        bridged = _Bridges(loop, given_up).argument
         call = partial(method, *map(bridged, args), **{name: bridged(value) for name, value in kwargs.items()})
         found: object = None
         try:
@@ -101,24 +97,50 @@ def _close(items: Iterator[object]) -> None:
             close()
 
 
-def _stoppable(items: Iterable[T], given_up: threading.Event) -> Iterator[T]:
-    """Ends with CancelledError once the caller no longer waits."""
-    for item in items:
-        if given_up.is_set():
-            raise asyncio.CancelledError
-        yield item
+class _Bridges:
+    """Makes what a thread can take of what an async caller gives."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, given_up: threading.Event) -> None:
+        self._loop = loop
+        self._given_up = given_up
+
+    def argument(self, value: object) -> object:
+        if isinstance(value, AsyncIterable):
+            return self._bridge(value)
+        if isinstance(value, Iterator):
+            return self._stoppable(value)
+        if isinstance(value, list | tuple) and any(isinstance(part, PushTask) for part in _parts(value[:1])):
+            return [self._item(item) for item in value]
+        return value
+
+    def _item(self, item: object) -> object:
+        """A submission with an async audience; anything else as it is."""
+        if isinstance(item, tuple) and any(isinstance(part, AsyncIterable) for part in item):
+            return tuple(self.argument(part) for part in item)
+        return item
+
+    def _stoppable(self, items: Iterator[object]) -> Iterator[object]:
+        """Ends with CancelledError once the caller no longer waits."""
+        for item in items:
+            if self._given_up.is_set():
+                raise asyncio.CancelledError
+            yield self._item(item)
+
+    def _bridge(self, items: AsyncIterable[object]) -> Iterator[object]:
+        """An async iterable for a thread: read ahead by the loop into a bounded buffer, taken from it in bulk."""
+        pump = _Pump(items)
+        running = asyncio.run_coroutine_threadsafe(pump.run(), self._loop)
+        try:
+            while batch := _await(asyncio.run_coroutine_threadsafe(pump.take(), self._loop), self._given_up):
+                yield from map(self._item, batch)
+            running.result()
+        finally:
+            running.cancel()
 
 
-def _bridge(items: AsyncIterable[T], loop: asyncio.AbstractEventLoop, given_up: threading.Event) -> Iterator[T]:
-    """An async iterable for a thread: read ahead by the loop into a bounded buffer, taken from it in bulk."""
-    pump = _Pump(items)
-    running = asyncio.run_coroutine_threadsafe(pump.run(), loop)
-    try:
-        while batch := _await(asyncio.run_coroutine_threadsafe(pump.take(), loop), given_up):
-            yield from batch
-        running.result()
-    finally:
-        running.cancel()
+def _parts(first: Sequence[object]) -> Sequence[object]:
+    """Of the first item of a sequence, if it has parts."""
+    return first[0] if first and isinstance(first[0], tuple) else ()
 
 
 def _await(taken: Future[list[T]], given_up: threading.Event) -> list[T]:

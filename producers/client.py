@@ -57,8 +57,8 @@ class PushClient:
         cls, settings: ConnectionSettings, *, threads: int = 64
     ) -> AsyncIterator["AsyncProxy[PushClient]"]:
         """The same client for async callers: every method is awaited (and runs in a thread; `threads` of them at most,
-        so that many `wait` at once). Audiences may be async iterables (but for those of `submit_many`). Callbacks run
-        in the method's thread."""
+        so that many `wait` at once). Audiences may be async iterables, those of `submit_many` too. Callbacks run in the
+        method's thread."""
         loop, executor = asyncio.get_running_loop(), ThreadPoolExecutor(threads, thread_name_prefix="fairlane")
         client = await loop.run_in_executor(executor, cls.connect, settings)
         try:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from dispatcher.task import PushTask
 from dispatcher.tier import Tier
 from producers.aio import AsyncProxy
-from producers.many import Submitted
+from producers.many import Submitted, submit_many
 
 PUSH = PushTask(app="shop", tier=Tier.LOW, channel="null", message="Sale!")
 
@@ -52,6 +52,12 @@ class Whole:
                 yield Submitted(PUSH, Part(number))
         finally:
             self.ended.set()
+
+    def sums(self, submissions: Iterable[tuple[PushTask, Iterable[int]]]) -> Iterator[Submitted[Part]]:
+        """In threads of its own, as `submit_many`."""
+        for submitted in submit_many(submissions, lambda _task, audience: Part(sum(audience)), 3):
+            assert submitted.error is None
+            yield submitted
 
     def fail(self) -> None:
         raise ValueError("no")
@@ -107,6 +113,38 @@ def test_what_a_generator_takes_is_streamed_while_it_is_iterated(proxy: AsyncPro
         for source in (iter(range(1_000)), numbers(1_000)):
             doubled = [await one.handle.doubled() async for one in await proxy.doubled(source)]
             assert doubled == list(range(0, 2_000, 2))
+
+    asyncio.run(use())
+
+
+def with_async_audiences(count: int) -> Iterator[tuple[PushTask, AsyncIterator[int]]]:
+    for number in range(count):
+        yield PUSH, numbers(1_500 + number)
+
+
+async def from_a_source(count: int) -> AsyncIterator[tuple[PushTask, AsyncIterator[int]]]:
+    for submission in with_async_audiences(count):
+        yield submission
+
+
+@pytest.mark.parametrize("made", [with_async_audiences, from_a_source, lambda count: list(with_async_audiences(count))])
+def test_audiences_in_submissions_may_be_async(proxy: AsyncProxy[Whole], made: Callable[[int], object]) -> None:
+    """However the submissions themselves come; `submit_many` takes them in threads of its own."""
+
+    async def use() -> None:
+        sums = [one.handle.number async for one in await proxy.sums(made(20))]
+        assert sums == [sum(range(1_500 + number)) for number in range(20)]
+
+    asyncio.run(use())
+
+
+def test_a_list_of_targets_is_passed_on_as_it_is(proxy: AsyncProxy[Whole]) -> None:
+    """Its length tells how many are expected."""
+    given = [("token-1", {"name": "Ann"}), ("token-2", {})]
+
+    async def use() -> None:
+        proxy._target.same = lambda items: items is given  # type: ignore[attr-defined]
+        assert await proxy.same(given)
 
     asyncio.run(use())
 
