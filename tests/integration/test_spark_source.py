@@ -1,7 +1,6 @@
 """Tables written to the real Pulsar by a real Spark, and delivered by a real worker."""
 
 import os
-import re
 import shutil
 import threading
 import time
@@ -24,6 +23,7 @@ from producers.client import PushClient
 from spark_jobs.failures import failure_of, translated
 from spark_jobs.servers import values_of
 from tests.integration.worker_crew import crew, environment
+from tests.spark_document import examples
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,8 +32,6 @@ TASK = {"app": "shop", "tier": "high", "message": "Sale!", "channel": "log", "ch
 ROWS = 1_000
 FATAL_ROW = 700
 DELIVERED_S = 60.0
-DOCUMENT = Path(__file__).parents[2] / "docs" / "spark.md"
-EXAMPLE = re.compile(r"```python\n(.+?)```", re.DOTALL)
 
 pytestmark = pytest.mark.slow
 
@@ -258,7 +256,7 @@ def test_the_examples_of_the_document_work(
     (tmp_path / "arriving").mkdir()
     (tmp_path / "arriving" / "1.json").write_text('{"target": "token-3", "name": "Cem"}\n')
     made: dict[str, Any] = {}
-    for example in EXAMPLE.findall(DOCUMENT.read_text(encoding="utf-8")):
+    for example in examples():
         for folder in ("arriving", "checkpoint"):  # Java's working directory is where the tests began
             example = example.replace(f'"{folder}"', repr(str(tmp_path / folder)))
         exec(example, made)

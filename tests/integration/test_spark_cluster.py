@@ -1,0 +1,155 @@
+"""On a cluster of Spark's own, with executors in processes that can be lost: they find the package, and no target is
+lost or sent twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import venv
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backends.pulsar_admin import PulsarAdmin
+from dispatcher.errors import NotFound
+from dispatcher.topics import Topics
+from fairlane.bench.ingest import processes
+from fairlane.bench.spark_cluster import SparkCluster, parent_of, spark_cluster
+from fairlane.settings import Settings
+from producers.client import PushClient
+from tests.integration.worker_crew import crew, environment, eventually
+from tests.spark_document import begin, blocks_of, path_with_commands
+
+pytest.importorskip("pyspark")
+
+ROWS, FEW, CHUNK = 20_000, 200, 5
+SMALL = "--driver-memory 512m --executor-memory 512m --conf spark.cores.max=1 --conf spark.ui.enabled=false"
+QUICK_START = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"}
+"""Of every JVM here: there are many, and each lives for seconds."""
+DELIVERED_S = 120.0
+STARTED_S = 300.0
+OWN_SCRIPT = """
+from pyspark.sql import SparkSession
+import spark_jobs
+
+spark = SparkSession.builder.getOrCreate()
+spark_jobs.register(spark)
+table = spark.range(0, 200, 1, 2).selectExpr("concat('device-', id) target")
+options = {"task": "installed", "app": "shop", "tier": "high", "channel": "log", "message": "Hi"}
+table.write.format("fairlane").mode("append").options(**options).save()
+"""
+FEW_PARTS = " --conf spark.sql.shuffle.partitions=2 --conf spark.sql.adaptive.enabled=false"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with spark_cluster(tmp_path_factory.mktemp("cluster"), env={**os.environ, **QUICK_START}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python that has all that Fairlane needs, and not Fairlane."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder)
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    (folder / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/all.pth").write_text(packages)
+    python = str(folder / "bin" / "python")
+    subprocess.run([python, "-c", "import pulsar, pyarrow"], check=True, cwd=folder)
+    assert subprocess.run([python, "-c", "import spark_jobs"], check=False, cwd=folder, capture_output=True).returncode
+    return python
+
+
+def small(settings: Settings, python: str, folder: Path) -> dict[str, str]:
+    """The environment of a driver beside which the executors have little."""
+    given = {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1", "PATH": path_with_commands(folder / "bin")}
+    return {**environment(settings), **QUICK_START, **given}
+
+
+def devices(count: int) -> Counter[str]:
+    return Counter(f"device-{number}" for number in range(count))
+
+
+def documented(cluster: SparkCluster, folder: Path, count: int) -> list[str]:
+    """What docs/spark.md says is typed for this cluster. All that it needs is in the folder; the audience has `count`
+    rows."""
+    (folder / "people.csv").write_text("target\n" + "".join(f"device-{number}\n" for number in range(count)))
+    (folder / "sale.yaml").write_text(f"{{id: sale, app: shop, tier: high, channel: log, message: Hi, chunk: {CHUNK}}}")
+    blocks = blocks_of("On a cluster")
+    for block in blocks:
+        if block.file:
+            (folder / block.file).write_text(block.text)
+    here = {"spark://MASTER:7077": cluster.url, "/shared": str(folder)}
+    commands = [block.text.strip() for block in blocks if block.kind == "sh"]
+    for there, instead in here.items():
+        commands = [command.replace(there, instead) for command in commands]
+    return commands
+
+
+def lane(admin: PulsarAdmin, names: Topics) -> tuple[int, int]:
+    """(attempts that write to the task's lane now, envelopes that came into it)."""
+    try:
+        found = admin.stats(names.own_lane("sale"))
+    except NotFound:
+        return 0, 0
+    return len(found["publishers"]), int(found["msgInCounter"])
+
+
+def limit(admin: PulsarAdmin, names: Topics, rate: int) -> None:
+    """Envelopes/s that the lane's namespace takes; -1 for all that come."""
+    namespace = names.own_lane("sale").removeprefix("persistent://").rpartition("/")[0]
+    admin.set_policy(namespace, "publishRate", {"publishThrottlingRateInMsg": rate, "publishThrottlingRateInByte": -1})
+
+
+def python_writer(executor: int) -> int:
+    """The process id of what runs an executor's present attempt."""
+    daemons = {pid for pid, command in processes() if "pyspark.daemon" in command}
+    return next(pid for pid in daemons if parent_of(pid) in daemons and parent_of(parent_of(pid)) == executor)
+
+
+def test_executors_that_are_killed_cost_no_target(
+    cluster: SparkCluster,
+    bare_python: str,
+    fresh_settings: Settings,
+    admin: PulsarAdmin,
+    names: Topics,
+    tmp_path: Path,
+) -> None:
+    command, _ = documented(cluster, tmp_path, ROWS)
+    env = small(fresh_settings, bare_python, tmp_path)
+    limit(admin, names, ROWS // CHUNK // 40)  # an attempt would take half a minute
+    with begin(command.replace("--memory 1g", "--memory 512m -o json") + FEW_PARTS, tmp_path, env) as ingest:
+        eventually(lambda: lane(admin, names)[0] == 2 or ingest.poll() is not None, STARTED_S, "both executors write")
+        one, other = cluster.executors()
+        os.kill(one, signal.SIGKILL)
+        os.kill(python_writer(other), signal.SIGKILL)
+        limit(admin, names, -1)
+        out, err = ingest.communicate(timeout=STARTED_S)
+    assert ingest.returncode == 0, err
+    assert json.loads(out)["accepted"] == ROWS
+    assert lane(admin, names)[1] > ROWS // CHUNK
+    with PushClient.connect(fresh_settings) as api, crew(fresh_settings, tmp_path / "crew", "one", "two") as members:
+        assert api.task("sale").wait(DELIVERED_S).targets.sent == ROWS
+        assert members.targets("sale") == devices(ROWS)
+
+
+def test_executors_have_the_package_by_py_files_or_installed(
+    cluster: SparkCluster, bare_python: str, fresh_settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(OWN_SCRIPT)
+    _, submit = documented(cluster, tmp_path, FEW)
+    shipped = submit.replace("--py-files", f"{SMALL} --py-files")
+    installed = f"PYSPARK_PYTHON='{sys.executable}' spark-submit --master {cluster.url} {SMALL} own.py"
+    both = f"{installed} &\n{shipped}\nwait $!\n"
+    with begin(both, tmp_path, small(fresh_settings, bare_python, tmp_path)) as running:
+        _, err = running.communicate(timeout=STARTED_S)
+    assert running.returncode == 0, err
+    with PushClient.connect(fresh_settings) as api, crew(fresh_settings, tmp_path / "crew", "one") as members:
+        for name in ("installed", "sale"):
+            assert api.task(name).wait(DELIVERED_S).targets.sent == FEW
+            assert members.targets(name) == devices(FEW)
