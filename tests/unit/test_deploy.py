@@ -9,6 +9,7 @@ import yaml
 DEPLOY = Path(__file__).parents[2] / "deploy"
 README = DEPLOY.parent / "README.md"
 FILES = sorted(DEPLOY.rglob("*.yaml"))
+assert FILES
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
