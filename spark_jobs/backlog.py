@@ -4,7 +4,7 @@ What is large is summed up in Spark (spark_jobs.backlog_facts); the report is ma
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,8 @@ from spark_jobs.backlog_report import (
     Waits,
     age_bands,
 )
-from spark_jobs.backlog_series import DIMENSIONS, snapshot_days
+from spark_jobs.backlog_series import DIMENSIONS
+from spark_jobs.backlog_snapshots import unreadable
 from spark_jobs.backlog_waves import gaps_of, grown_of, heat_at, series_of
 from spark_jobs.failures import JobFailed, translated
 from spark_jobs.journal_files import OUTCOMES
@@ -53,7 +54,7 @@ def session_settings(master: str, tables: Path) -> SessionSettings:
     as it can and not as well: of 10 million outcomes half of its time went into the latter."""
     if not master.startswith("local"):
         return SessionSettings(_NAME, master)
-    conf = {"spark.sql.shuffle.partitions": "4"}
+    conf = {"spark.sql.shuffle.partitions": "4", "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000"}
     if sum(file.rows for file in JournalLog(tables).read().table(OUTCOMES)) <= QUICKLY_COMPILED_ROWS:
         conf["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
     return SessionSettings(_NAME, master, conf=conf)
@@ -65,27 +66,19 @@ def report(spark: "SparkSession", options: ReportOptions, now_ms: int) -> Report
         with translated():
             facts = collect(spark, options)
     except JobFailed as error:
-        raise unreadable(options) or error from error
+        raise _unreadable_file(options) or error from error
     return report_of(facts, options, now_ms)
 
 
-def unreadable(options: ReportOptions) -> Malformed | None:
-    """Which file of the tables is no Parquet file, if one is not: Spark's own words do not tell."""
-    for file in _files(options):
-        try:
-            pq.read_metadata(file)
-        except (OSError, pa.ArrowException) as error:
-            reason = str(error).partition(". ")[0].rstrip(".")
-            return Malformed(f"{file} cannot be read: {reason}.", "Restore it, or take it away and run it again.")
-    return None
-
-
-def _files(options: ReportOptions) -> Iterator[Path]:
-    for day in snapshot_days(options.tables, options.since_ms):
-        yield from sorted(day.glob("[!_]*.parquet"))
+def _unreadable_file(options: ReportOptions) -> Malformed | None:
+    """Which file of the journal is no Parquet file, if one is not: what failed in a Spark job does not tell."""
     log = JournalLog(options.tables)
     for file in log.read().table(OUTCOMES):
-        yield log.root / file.path
+        try:
+            pq.read_metadata(log.root / file.path)
+        except (OSError, pa.ArrowException) as error:
+            return unreadable(log.root / file.path, error)
+    return None
 
 
 def report_of(facts: Facts, options: ReportOptions, now_ms: int) -> Report:

@@ -1,5 +1,6 @@
 """What is collected for the report on the backlog: small results of the Spark jobs, as plain values."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -7,9 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dispatcher.errors import NotFound
-from spark_jobs import backlog_journal, backlog_series
-from spark_jobs.backlog_series import DIMENSIONS, HOW_TO_RECORD, Detail, Times
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs import backlog_journal, backlog_series, backlog_snapshots
+from spark_jobs.backlog_journal import Asked
+from spark_jobs.backlog_series import DIMENSIONS, Detail, Times
+from spark_jobs.backlog_snapshots import Snapshots
+from spark_jobs.journal_files import OUTCOMES
+from spark_jobs.journal_log import JournalLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +29,11 @@ TASKS_AT_MOST = 20_000
 """Tasks with a backlog of which each is told and foreseen by itself, the largest ones."""
 WAITS_OF_APPS = 8
 SKEW_TIMES, SKEW_ENTRIES = 2.0, 100
+SERVICE_FIELDS = (
+    "every_s", "epoch", "capacity", "sharing", "caps", "app_weights", "paused_channels", "measured_every_s", "tiers",
+    "workers",
+)  # fmt: skip
+SERVING = ("serving", "draining")
 
 Fields = Mapping[str, Any]
 
@@ -65,25 +77,24 @@ class Facts(NamedTuple):
 
 
 def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
-    """Raises NotFound if there are no snapshots."""
-    found = backlog_series.snapshots(spark, options.tables, options.since_ms)
+    """Raises NotFound if there are no snapshots, and Malformed for a file that cannot be read."""
+    found = backlog_snapshots.find(options.tables, options.since_ms)
     times = _times(found, options)
-    chosen = None if times.chosen == times.all else times.chosen
-    states_at = backlog_series.states(found, chosen, backlog_series.TIMELINE_FIELDS)
-    changes = backlog_series.changes(_both_ends(found, times), times.recent_ms, times.last_ms)
+    states_at = backlog_series.states(found.frame(spark, times.chosen), backlog_series.TIMELINE_FIELDS)
+    changes = backlog_series.changes(_both_ends(spark, found, times), times.recent_ms, times.last_ms)
     with _kept(states_at) as states_at, _kept(changes) as changes, _kept(_bands(states_at, times)) as bands:
         on_grid = states_at.where(backlog_series.is_among(times.grid))
-        live = _rows(_live(found, times, changes, bands, on_grid))
-        tiers = on_grid.select("task", "tier").union(changes.select("task", "tier"))
+        lanes = _lanes(spark, found, times)
+        live = _rows(_live(times, changes, bands, on_grid, lanes))
         return Facts(
             times,
-            sorted(_rows(_service(found, times)), key=lambda row: row["at_ms"]),
+            _service(found, times),
             _rows(_groups(changes)),
             live,
             _rows(backlog_series.by_dimension(on_grid)),
             _rows(backlog_series.heat(bands)),
-            _rows(backlog_series.skewed(_lanes(found, times), SKEW_TIMES, SKEW_ENTRIES)),
-            _journal(spark, options, times, tiers, [row["task"] for row in live[: options.top]]),
+            _rows(backlog_series.skewed(lanes, SKEW_TIMES, SKEW_ENTRIES)),
+            _journal(spark, options, times, _tiers(on_grid, changes), [row["task"] for row in live[: options.top]]),
         )
 
 
@@ -92,33 +103,21 @@ def _bands(states_at: "DataFrame", times: Times) -> "DataFrame":
     return backlog_series.banded(backlog_series.waiting(backlog_series.cohorts(states_at), now))
 
 
-def _times(found: "DataFrame", options: ReportOptions) -> Times:
-    from pyspark.sql import functions as f
-
-    times = [row["at_ms"] for row in found.select("at_ms").collect()]
-    if not times:
-        since = datetime.fromtimestamp(options.since_ms / 1000, UTC)
-        raise NotFound(f"There are no snapshots of the backlog since {since:%Y-%m-%d %H:%M} UTC.", HOW_TO_RECORD)
-    last = found.where(backlog_series.is_at([max(times)])).select(f.size("tasks").alias("live")).first()
-    most = min(TIMES_AT_MOST, max(BINS, STATES_AT_MOST // max(1, last["live"] if last else 1)))
-    return backlog_series.choose(times, Detail(most, BINS, HEAT_BINS, options.recent_s))
+def _times(found: Snapshots, options: ReportOptions) -> Times:
+    (last,) = found.rows(found.times[-1:], ["tasks"])
+    most = min(TIMES_AT_MOST, max(BINS, STATES_AT_MOST // max(1, len(last["tasks"]))))
+    return backlog_series.choose(found.times, Detail(most, BINS, HEAT_BINS, options.recent_s))
 
 
-def _both_ends(found: "DataFrame", times: Times) -> "DataFrame":
-    ends = backlog_series.ends(found, times.recent_ms)
-    return backlog_series.states(found, sorted({times.recent_ms, times.last_ms})).unionByName(ends)
+def _both_ends(spark: "SparkSession", found: Snapshots, times: Times) -> "DataFrame":
+    states = backlog_series.states(found.frame(spark, sorted({times.recent_ms, times.last_ms})))
+    after = [at_ms for at_ms in times.all if at_ms > times.recent_ms]
+    return states.unionByName(backlog_series.ends(found.frame(spark, after))) if after else states
 
 
-def _service(found: "DataFrame", times: Times) -> "DataFrame":
-    from pyspark.sql import functions as f
-
-    on_grid = found.where(backlog_series.is_at(times.grid))
-    serving = f.size(f.filter("workers", lambda worker: worker["state"].isin("serving", "draining")))
-    names = (
-        "at_ms", "every_s", "epoch", "capacity", "sharing", "caps", "app_weights", "paused_channels",
-        "measured_every_s", "tiers",
-    )  # fmt: skip
-    return on_grid.select(*names, serving.alias("workers"))
+def _service(found: Snapshots, times: Times) -> list[Fields]:
+    rows = found.rows(times.grid, SERVICE_FIELDS)
+    return [{**row, "workers": sum(one["state"] in SERVING for one in row["workers"])} for row in rows]
 
 
 def _groups(changes: "DataFrame") -> "DataFrame":
@@ -134,7 +133,7 @@ def _groups(changes: "DataFrame") -> "DataFrame":
 
 
 def _live(
-    found: "DataFrame", times: Times, changes: "DataFrame", bands: "DataFrame", on_grid: "DataFrame"
+    times: Times, changes: "DataFrame", bands: "DataFrame", on_grid: "DataFrame", lanes: "DataFrame"
 ) -> "DataFrame":
     """Tasks with a backlog, the largest first: changes, oldest_s, grew, since_ms, and consumers and entries of its
     lane."""
@@ -143,42 +142,45 @@ def _live(
     here = changes.where(f.col("live") & (f.col("pending") > 0)).orderBy(f.desc("pending")).limit(TASKS_AT_MOST)
     ages = backlog_series.oldest(bands, times.last_ms)
     grown = backlog_series.growth(on_grid, times.all[0], times.last_ms).drop("backlog")
-    lanes = _lanes(found, times).groupBy("lane")
-    attached = lanes.agg(f.sum("consumers").alias("consumers"), f.sum("backlog").alias("entries"))
+    attached = lanes.groupBy("lane").agg(f.sum("consumers").alias("consumers"), f.sum("backlog").alias("entries"))
     joined = here.join(ages, "task", "left").join(grown, "task", "left").join(attached, "lane", "left")
     return joined.orderBy(f.desc("pending"), "task")
 
 
-def _lanes(found: "DataFrame", times: Times) -> "DataFrame":
+def _lanes(spark: "SparkSession", found: Snapshots, times: Times) -> "DataFrame":
     from pyspark.sql import functions as f
 
-    now = found.where(backlog_series.is_at([times.last_ms])).select(f.explode("lanes").alias("l"))
+    now = found.frame(spark, [times.last_ms]).select(f.explode("lanes").alias("l"))
     return now.select("l.lane", "l.partition", "l.backlog", "l.consumers")
 
 
-def _journal(
-    spark: "SparkSession", options: ReportOptions, times: Times, tiers: "DataFrame", tasks: Sequence[str]
-) -> JournalFacts | None:
+def _tiers(on_grid: "DataFrame", changes: "DataFrame") -> dict[str, str]:
+    """The last of each task that is known."""
     from pyspark.sql import functions as f
 
-    from spark_jobs import journal_tables
+    known = on_grid.select("task", "tier", "at_ms").union(changes.select("task", "tier", f.lit(None)))
+    last = known.groupBy("task").agg(f.max_by("tier", f.coalesce("at_ms", f.lit(1 << 62))).alias("tier"))
+    return {row["task"]: row["tier"] for row in last.collect()}
 
-    day = datetime.fromtimestamp(times.all[0] / 1000, UTC)
-    outcomes = journal_tables.outcomes(spark, options.tables, since=f"{day:%Y-%m-%d}")
-    if not outcomes.inputFiles():
+
+def _journal(
+    spark: "SparkSession", options: ReportOptions, times: Times, tiers: Mapping[str, str], tasks: Sequence[str]
+) -> JournalFacts | None:
+    log, first_ms = JournalLog(options.tables), times.all[0]
+    day = f"{datetime.fromtimestamp(first_ms / 1000, UTC):%Y-%m-%d}"
+    files = [file for file in log.read().table(OUTCOMES) if file.day >= day]
+    if not files:
         return None
-    first_ms = times.all[0]
     step_ms = max(1_000, -(-(times.last_ms - first_ms + 1) // BINS))
-    with _kept(backlog_journal.done(outcomes, first_ms, step_ms)) as done:
-        names = _rows(backlog_journal.by_dimension(backlog_journal.of_tiers(done, tiers), DIMENSIONS))
-        of_apps: dict[str, int] = {}
-        for row in names:
-            if row["dimension"] == "app":
-                of_apps[row["name"]] = of_apps.get(row["name"], 0) + row["done"]
-        apps = sorted(of_apps, key=lambda app: -of_apps[app])[:WAITS_OF_APPS]
-        by_time = backlog_journal.by_time(done.where(f.col("app").isin(apps)))
-        of_tasks = backlog_journal.of_tasks(done, tasks)
-        return JournalFacts(first_ms, step_ms, sum(of_apps.values()), names, _rows(of_tasks), _rows(by_time))
+    sums = backlog_journal.read(spark, log.root, files, Asked(first_ms, step_ms, tiers, tasks))
+    names = sums.names.to_pylist()
+    of_apps = Counter[str]()
+    for row in names:
+        if row["dimension"] == "app":
+            of_apps[row["name"]] += row["done"]
+    apps = sorted(of_apps, key=lambda app: -of_apps[app])[:WAITS_OF_APPS]
+    by_time = sums.by_time.filter(pc.is_in(sums.by_time["app"], value_set=pa.array(apps, pa.string())))
+    return JournalFacts(first_ms, step_ms, of_apps.total(), names, sums.tasks.to_pylist(), by_time.to_pylist())
 
 
 @contextmanager

@@ -1,22 +1,16 @@
 """The series of snapshots as DataFrames: what was published and settled of which task when, and how old what waits is.
 
-All but `snapshots` take DataFrames and give DataFrames. Times are ms of Redis' clock. Targets of a task are sent about
+All take DataFrames and give DataFrames. Times are ms of Redis' clock. Targets of a task are sent about
 in the order in which they were published, so those that wait are the last ones: when so many were published as are
 settled now tells how old the oldest of them is.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from dispatcher.errors import NotFound
-from spark_jobs.snapshot_files import FOLDER, SCHEMA
-
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 AGE_BANDS_S = (10, 60, 300, 900, 3_600, 14_400, 86_400)
 """Upper bounds of all age bands but the last."""
@@ -29,7 +23,6 @@ TIMELINE_FIELDS = ("task", *DIMENSIONS, "created_ms", "start_ms", "published")
 """What is needed of tasks over time: few, since there are many rows."""
 _LAST_HOUR_MS, _LAST_MINUTE_MS = 3_600_000, 60_000
 _COUNTS = ("published", "sent", "invalid", "failed", "expired", "cancelled")
-HOW_TO_RECORD = "Run `fairlane backlog snapshot` beside the workers for a while."
 
 
 class Times(NamedTuple):
@@ -52,41 +45,6 @@ class Detail(NamedTuple):
     bins: int
     heat_bins: int
     recent_s: float
-
-
-def snapshot_days(tables: Path, since_ms: int) -> list[Path]:
-    """Folders of the days from then on that hold snapshots. Raises NotFound if there are none."""
-    folder, since = (tables / FOLDER).resolve(), datetime.fromtimestamp(since_ms / 1000, UTC)
-    first = f"day={since:%Y-%m-%d}"
-    days = sorted(day for day in folder.glob("day=*") if day.name >= first and any(day.glob("[!_]*.parquet")))
-    if not days:
-        raise NotFound(f"{folder} holds no snapshots since {since:%Y-%m-%d %H:%M} UTC.", HOW_TO_RECORD)
-    return days
-
-
-def snapshots(spark: "SparkSession", tables: Path, since_ms: int) -> "DataFrame":
-    """A row for each snapshot from then on: spark_jobs.snapshot_files.SCHEMA, and at_ms. Raises NotFound."""
-    from pyspark.sql import functions as f
-
-    days = snapshot_days(tables, since_ms)
-    columns = ", ".join(f"{field.name} {_ddl(field.type)}" for field in SCHEMA)
-    found = spark.read.schema(columns).parquet(*(f"file://{day}" for day in days))
-    return found.where(f.col("at") >= f.timestamp_millis(f.lit(since_ms))).withColumn("at_ms", f.unix_millis("at"))
-
-
-def _ddl(kind: "pa.DataType") -> str:
-    """Spark's name of a type."""
-    import pyarrow as pa
-
-    if pa.types.is_struct(kind):
-        return f"struct<{', '.join(f'{field.name}: {_ddl(field.type)}' for field in kind)}>"
-    if pa.types.is_map(kind):
-        return f"map<{_ddl(kind.key_type)}, {_ddl(kind.item_type)}>"
-    if pa.types.is_list(kind):
-        return f"array<{_ddl(kind.value_type)}>"
-    if pa.types.is_timestamp(kind):
-        return "timestamp"
-    return {"int64": "bigint", "int32": "int", "bool": "boolean"}.get(str(kind), str(kind))
 
 
 def choose(times: Sequence[int], detail: Detail) -> Times:
@@ -119,15 +77,6 @@ def thinned(times: Sequence[int], most: int) -> list[int]:
     return list(kept.values())
 
 
-def is_at(times: Sequence[int]) -> "Column":
-    """Whether a snapshot is of one of these times. Files tell which rows may be between the first and the last."""
-    from pyspark.sql import functions as f
-
-    first, last = (f"timestamp_millis({at_ms})" for at_ms in (min(times), max(times)))
-    listed = ", ".join(f"{at_ms}L" for at_ms in times)
-    return f.expr(f"at between {first} and {last} and unix_millis(at) in ({listed})")
-
-
 def is_among(times: Sequence[int]) -> "Column":
     """Of rows that have at_ms."""
     from pyspark.sql import functions as f
@@ -138,17 +87,15 @@ def is_among(times: Sequence[int]) -> "Column":
 # ----------------------------------------------------------------- tasks over time
 
 
-def states(found: "DataFrame", times: Sequence[int] | None, fields: Sequence[str] = STATE_FIELDS) -> "DataFrame":
-    """A row for each live task at each of these times (None: of all snapshots): at_ms, the fields, and targets: worked
-    (sent, invalid or failed), settled (these, and expired or cancelled), pending."""
-    return _tasks(found if times is None else found.where(is_at(times)), "tasks", fields)
+def states(found: "DataFrame", fields: Sequence[str] = STATE_FIELDS) -> "DataFrame":
+    """A row for each live task of each of these snapshots: at_ms, the fields, and targets: worked (sent, invalid or
+    failed), settled (these, and expired or cancelled), pending."""
+    return _tasks(found, "tasks", fields)
 
 
-def ends(found: "DataFrame", after_ms: int) -> "DataFrame":
-    """A row for each task that ended after a time, as in states."""
-    from pyspark.sql import functions as f
-
-    return _tasks(found.where(f.col("at") > f.timestamp_millis(f.lit(after_ms))), "ended", STATE_FIELDS)
+def ends(found: "DataFrame") -> "DataFrame":
+    """A row for each task that these snapshots say has ended, as in states."""
+    return _tasks(found, "ended", STATE_FIELDS)
 
 
 def _tasks(found: "DataFrame", column: str, fields: Sequence[str]) -> "DataFrame":

@@ -191,7 +191,7 @@ def report(
 def _made(options: "ReportOptions", master: str, now_ms: int) -> "Report":
     from spark_jobs.backlog import report as make_report
     from spark_jobs.backlog import session_settings
-    from spark_jobs.backlog_series import snapshot_days
+    from spark_jobs.backlog_snapshots import snapshot_days
     from spark_jobs.session import make_session
 
     snapshot_days(options.tables, options.since_ms)

@@ -73,11 +73,9 @@ def write(folder: Path, *rows: dict[str, Any]) -> Path:
     return folder
 
 
-OUTCOME_SCHEMA = "task string, app string, channel string, attempt int, outcome string, at timestamp, latency_ms bigint"
-
-
-def outcome(name: str, seconds: float, latency_ms: int, result: str = "sent", **fields: Any) -> tuple[Any, ...]:
-    """A row of OUTCOME_SCHEMA."""
+def outcome(name: str, seconds: float, latency_ms: int, result: str = "sent", **fields: Any) -> dict[str, Any]:
+    """A row of a file of outcomes."""
     at = START + timedelta(seconds=seconds)
-    given = {"app": "shop", "channel": "push", "attempt": 0} | fields
-    return (name, given["app"], given["channel"], given["attempt"], result, at, latency_ms)
+    place = {"writer": "0", "sequence": 0, "position": 0, "topic": 0, "record": "0"}
+    said = {"task": name, "outcome": result, "at": at, "latency_ms": latency_ms}
+    return {"channel": "push", "attempt": 0, **place, **said} | fields

@@ -1,39 +1,52 @@
 """What the report on the backlog makes of the journal."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+
+from dispatcher.errors import FairlaneError
 from spark_jobs import backlog_journal
-from spark_jobs.backlog_journal import NOT_TOLD, quantile_s
-from tests.unit.spark_jobs.backlog_rows import OUTCOME_SCHEMA, ms, outcome
+from spark_jobs.backlog_journal import NOT_TOLD, Asked, quantile_s
+from spark_jobs.journal_files import NO_APP, OUTCOME_FILE, OUTCOMES, FileWriter
+from spark_jobs.journal_log import TableFile
+from tests.unit.spark_jobs.backlog_rows import ms, outcome
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+ASKED = Asked(ms(0), 10_000, {"a": "high", "b": "low"}, ["b"])
+"""Stretches of 10 s from the start on."""
+SHOP = [
+    outcome("a", -1, 5),
+    *(outcome("a", second, 0) for second in (0, 3, 9.999)),
+    outcome("a", 10, 1_000, attempt=1),
+    outcome("a", 12, 1_000, "invalid"),
+]
+NEWS = [outcome("b", 11, 1_000, "failed", attempt=2), outcome("b", 11, 1_000, "expired")]
+UNKNOWN = [outcome("c", 25, 60_000, channel="mail")]
+
+
+def rows(table: pa.Table, *fields: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.select(list(fields)).to_pylist())
+
+
+def done(outcomes: Sequence[dict[str, Any]], app: str) -> pa.Table:
+    return backlog_journal.done(pa.Table.from_pylist(list(outcomes), schema=OUTCOME_FILE), app, ASKED)
 
 
 @pytest.fixture
-def done(spark: "SparkSession") -> "DataFrame":
-    """Stretches of 10 s from the start on."""
-    table = [
-        outcome("a", -1, 5),
-        *(outcome("a", second, 0) for second in (0, 3, 9.999)),
-        outcome("a", 10, 1_000, attempt=1),
-        outcome("a", 12, 1_000, "invalid"),
-        outcome("b", 11, 1_000, "failed", app="news", attempt=2),
-        outcome("b", 11, 1_000, "expired", app="news"),
-        outcome("c", 25, 60_000, app=None, channel="mail"),
-    ]
-    frame = spark.createDataFrame(table, OUTCOME_SCHEMA)
-    return backlog_journal.done(frame, ms(0), 10_000)
+def all_done() -> pa.Table:
+    return pa.concat_tables([done(SHOP, "shop"), done(NEWS, "news"), done(UNKNOWN, NO_APP)])
 
 
-def rows(frame: "DataFrame", *fields: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in frame.select(*fields).collect())
-
-
-def test_outcomes_are_counted_by_task_stretch_and_wait(done: "DataFrame") -> None:
-    assert rows(done, "task", "app", "bin", "bucket", "done", "sent", "lost", "retried") == [
+def test_outcomes_are_counted_by_task_stretch_and_wait(all_done: pa.Table) -> None:
+    assert rows(all_done, "task", "app", "bin", "bucket", "done", "sent", "lost", "retried") == [
         ("a", "shop", 0, 0, 3, 3, 0, 0),
         ("a", "shop", 1, 39, 2, 1, 1, 1),
         ("b", "news", 1, 39, 2, 0, 1, 1),
@@ -41,27 +54,45 @@ def test_outcomes_are_counted_by_task_stretch_and_wait(done: "DataFrame") -> Non
     ]
 
 
-def test_they_are_summed_up_by_dimension(spark: "SparkSession", done: "DataFrame") -> None:
-    tiers = spark.createDataFrame([("a", "high"), ("a", "high"), ("b", "low")], "task string, tier string")
-    found = backlog_journal.by_dimension(backlog_journal.of_tiers(done, tiers), ("tier", "channel"))
-    assert rows(found, "dimension", "name", "bucket", "done") == [
+def test_they_are_summed_up_by_dimension_over_time_and_of_some_tasks(all_done: pa.Table) -> None:
+    found = backlog_journal.summed(all_done, ASKED)
+    assert [row for row in rows(found.names, "dimension", "name", "bucket", "done") if row[0] != "app"] == [
         ("channel", "mail", 63, 1), ("channel", "push", 0, 3), ("channel", "push", 39, 4),
         ("tier", NOT_TOLD, 63, 1), ("tier", "high", 0, 3), ("tier", "high", 39, 2), ("tier", "low", 39, 2),
     ]  # fmt: skip
+    assert rows(found.by_time, "bin", "app", "bucket", "done") == [
+        (0, "shop", 0, 3), (1, "news", 39, 2), (1, "shop", 39, 2), (2, NOT_TOLD, 63, 1),
+    ]  # fmt: skip
+    assert rows(found.tasks, "task", "bucket", "done", "sent", "lost", "retried") == [("b", 39, 2, 0, 1, 1)]
 
 
-def test_they_are_summed_up_over_time_and_of_some_tasks(done: "DataFrame") -> None:
-    assert rows(backlog_journal.by_time(done), "bin", "app", "bucket", "done")[:2] == [
-        (0, "shop", 0, 3),
-        (1, "news", 39, 2),
+def written(root: Path, app: str, *row_groups: Sequence[dict[str, Any]]) -> TableFile:
+    writer = FileWriter(root, OUTCOMES, "made", "2026-03-04", app)
+    for group in row_groups:
+        writer.write(pa.Table.from_pylist(list(group), schema=OUTCOME_FILE))
+    return writer.close()
+
+
+def test_files_read_by_several_tasks_of_spark_are_summed_up_as_one_table(
+    spark: "SparkSession", tmp_path: Path, all_done: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog_journal, "_ROWS_OF_A_PIECE", 2)  # the file of the shop is read in three pieces
+    files = [
+        written(tmp_path, "shop", SHOP[:1], SHOP[1:4], SHOP[4:]),
+        written(tmp_path, "news", NEWS),
+        written(tmp_path, NO_APP, UNKNOWN),
     ]
-    assert rows(backlog_journal.of_tasks(done, ["b"]), "task", "bucket", "done", "lost") == [("b", 39, 2, 1)]
+    found, alone = backlog_journal.read(spark, tmp_path, files, ASKED), backlog_journal.summed(all_done, ASKED)
+    for one, other in zip(found, alone, strict=True):
+        assert rows(one, *other.column_names) == rows(other, *other.column_names)
+    (tmp_path / files[1].path).write_text("no table")
+    with pytest.raises(FairlaneError, match="Parquet"):
+        backlog_journal.read(spark, tmp_path, files, ASKED)
 
 
-@pytest.mark.parametrize("wait_ms", [0, 1, 40, 999, 60_000, 86_400_000])
-def test_a_quantile_is_at_most_a_fifth_too_long(spark: "SparkSession", wait_ms: int) -> None:
-    frame = spark.createDataFrame([outcome("a", 1, wait_ms)], OUTCOME_SCHEMA)
-    (row,) = backlog_journal.done(frame, ms(0), 10_000).collect()
+@pytest.mark.parametrize("wait_ms", [0, 1, 7, 40, 999, 60_000, 86_400_000])
+def test_a_quantile_is_at_most_a_fifth_too_long(wait_ms: int) -> None:
+    (row,) = done([outcome("a", 1, wait_ms)], "shop").to_pylist()
     told_s = quantile_s({row["bucket"]: 1}, 0.5)
     assert told_s is not None
     assert wait_ms <= told_s * 1000 <= 1.2 * wait_ms + 0.2

@@ -1,13 +1,13 @@
 """What the report on the backlog makes of snapshots, on a few rows each."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dispatcher.errors import NotFound
-from spark_jobs import backlog_series
+from spark_jobs import backlog_series, backlog_snapshots
 from spark_jobs.backlog_series import Detail
 from tests.unit.spark_jobs.backlog_rows import START_MS, lane, ms, snapshot, task, write
 
@@ -21,10 +21,11 @@ DAY_MS = 86_400_000
 
 @pytest.fixture
 def read(spark: "SparkSession", tmp_path: Path) -> Any:
-    """Writes snapshots and reads them back."""
+    """Writes snapshots; what it gives reads those at some times back."""
 
-    def read(*rows: dict[str, Any]) -> "DataFrame":
-        return backlog_series.snapshots(spark, write(tmp_path, *rows), START_MS - DAY_MS)
+    def read(*rows: dict[str, Any]) -> "Callable[..., DataFrame]":
+        found = backlog_snapshots.find(write(tmp_path, *rows), START_MS - DAY_MS)
+        return lambda *seconds: found.frame(spark, at(*seconds))
 
     return read
 
@@ -68,15 +69,8 @@ def test_states_are_read_at_the_times_asked_for(read: Any) -> None:
     found = read(
         snapshot(0, task("a", 100, 10, invalid=2, cancelled=5)), snapshot(10, task("a", 100, 50)), snapshot(20)
     )
-    states = backlog_series.states(found, at(0, 20))
+    states = backlog_series.states(found(0, 20))
     assert rows(states, "at_ms", "task", "worked", "settled", "pending") == [(ms(0), "a", 12, 17, 83)]
-
-
-def test_snapshots_before_are_not_read_and_without_any_it_is_said(spark: "SparkSession", tmp_path: Path) -> None:
-    write(tmp_path, snapshot(0), snapshot(30))
-    assert backlog_series.snapshots(spark, tmp_path, ms(20)).count() == 1
-    with pytest.raises(NotFound, match="holds no snapshots since 2026-03-05"):
-        backlog_series.snapshots(spark, tmp_path, START_MS + DAY_MS)
 
 
 def test_a_task_changed_by_what_came_and_what_was_worked_off_between_two_snapshots(read: Any) -> None:
@@ -89,7 +83,7 @@ def test_a_task_changed_by_what_came_and_what_was_worked_off_between_two_snapsho
             task("new", 50, 5, created_ms=ms(15)),
         ),
     )
-    both = backlog_series.states(found, at(0, 20)).unionByName(backlog_series.ends(found, ms(0)))
+    both = backlog_series.states(found(0, 20)).unionByName(backlog_series.ends(found(10, 20)))
     changes = backlog_series.changes(both, ms(0), ms(20))
     assert rows(changes, "task", "arrived", "done", "pending", "live") == [
         ("gone", 30, 30, 0, False),
@@ -105,7 +99,7 @@ def test_backlog_over_time_by_tier_app_and_channel(read: Any) -> None:
         snapshot(0, task("a", 100, 40), task("b", 10, 0, app="news")),
         snapshot(10, task("b", 10, 4, app="news", tier="low")),
     )
-    series = backlog_series.by_dimension(backlog_series.states(found, at(0, 10)))
+    series = backlog_series.by_dimension(backlog_series.states(found(0, 10)))
     assert rows(series, "dimension", "name", "at_ms", "backlog") == [
         ("app", "news", ms(0), 10), ("app", "news", ms(10), 6), ("app", "shop", ms(0), 60),
         ("channel", "push", ms(0), 70), ("channel", "push", ms(10), 6),
@@ -121,7 +115,7 @@ def test_what_grew_of_a_task_and_since_when(read: Any) -> None:
         snapshot(20, task("old", 130, 110, **old)),
         snapshot(30, task("old", 200, 120, **old), task("new", 50, 10, created_ms=ms(25))),
     )
-    grew = backlog_series.growth(backlog_series.states(found, at(0, 10, 20, 30)), ms(0), ms(30))
+    grew = backlog_series.growth(backlog_series.states(found(0, 10, 20, 30)), ms(0), ms(30))
     assert rows(grew, "task", "backlog", "grew", "since_ms") == [
         ("new", 40, 40, ms(25)),
         ("old", 80, 60, ms(20)),  # 20 waited at 10 s and at 20 s: it grew since the later
@@ -135,7 +129,7 @@ def test_targets_that_wait_are_the_last_that_were_published(read: Any) -> None:
         snapshot(10, task("a", 140, 60, created_ms=ms(-5))),
         snapshot(30, task("a", 140, 110, created_ms=ms(-5))),
     )
-    states = backlog_series.states(found, at(0, 10, 30))
+    states = backlog_series.states(found(0, 10, 30))
     cohorts = backlog_series.cohorts(states)
     assert rows(cohorts, "low", "high", "at_ms") == [(0, 100, ms(-5)), (100, 140, ms(10))]
     waiting = backlog_series.waiting(cohorts, states)
@@ -157,7 +151,7 @@ def test_targets_that_wait_are_the_last_that_were_published(read: Any) -> None:
 
 def test_what_is_scheduled_has_waited_since_its_start(read: Any) -> None:
     found = read(snapshot(0, task("a", 10, 0, start_ms=ms(20))), snapshot(30, task("a", 10, 0, start_ms=ms(20))))
-    states = backlog_series.states(found, at(0, 30))
+    states = backlog_series.states(found(0, 30))
     assert rows(backlog_series.waiting(backlog_series.cohorts(states), states), "at_ms", "age_s") == [
         (ms(0), 0.0),
         (ms(30), 10.0),
@@ -170,6 +164,6 @@ def test_a_lane_is_skewed_if_one_partition_holds_far_more_than_its_part(read: An
     lanes += [lane("skewed", count, place, consumers=place) for place, count in enumerate(skewed)]
     lanes += [lane("small", count, place) for place, count in enumerate([0, 0, 90])] + [lane("plain", 5_000)]
     found = read(snapshot(0, lanes=lanes))
-    told = backlog_series.skewed(found.selectExpr("inline(lanes)"), times=2.0, least=100)
+    told = backlog_series.skewed(found(0).selectExpr("inline(lanes)"), times=2.0, least=100)
     name = "persistent://fairlane/tasks-00/skewed"
     assert rows(told, "lane", "partitions", "entries", "most", "partition", "consumers") == [(name, 4, 660, 600, 3, 0)]
