@@ -82,7 +82,7 @@ def open_view(
 def restart_guard(client: redis.Redis, keys: Keys, claim_max_ms: int) -> Callable[[], None]:
     """What Scripts do when Redis has forgotten them: nothing is granted until every claim made before Redis started
     has ended. claim_max_ms: of the longest that is made here."""
-    text = assemble("restarted", [lua_folder("backends")])
+    text = assemble("note_restart", [lua_folder("backends")])
 
     def guard() -> None:
         server = client.info("server")

@@ -49,15 +49,15 @@ class View(Protocol):
         """Everything, a page at a time."""
         ...
 
-    def begin(self, epoch: str) -> str:
+    def begin_restore(self, epoch: str) -> str:
         """Who restores from now on, and nobody else; '' if the view is another by now."""
         ...
 
-    def restore(self, who: str, parts: Sequence[Part]) -> bool:
+    def restore_parts(self, who: str, parts: Sequence[Part]) -> bool:
         """False: the view is another by now, or somebody else restores it."""
         ...
 
-    def finish(self, who: str, cursors: Cursors | None) -> bool:
+    def end_restore(self, who: str, cursors: Cursors | None) -> bool:
         """The restoring is over; the folds go on from these cursors, if there are any. False as above."""
         ...
 
@@ -236,12 +236,12 @@ class Restorer:
     def restore(self, epoch: str) -> None:
         """Puts it into the view of an epoch that waits for it. Raises Unreachable: it may then be done again."""
         numbers = self._numbers()
-        who = self._view.begin(epoch)
+        who = self._view.begin_restore(epoch)
         if who and not any(self._restored(number, who) for number in numbers if self._failures[number] < _TRIES):
             if numbers:
                 words = "none of %d snapshots can be used: control and outcome topics are read from their beginnings"
                 _log.warning(words, len(numbers))
-            self._view.finish(who, None)
+            self._view.end_restore(who, None)
         self._failures.clear()
 
     def _numbers(self) -> list[str]:
@@ -266,7 +266,7 @@ class Restorer:
         except FairlaneError as error:
             _log.warning("snapshot %s is passed over: %s", number, error)
             return False
-        if tasks is not None and self._view.finish(who, begun.cursors):
+        if tasks is not None and self._view.end_restore(who, begun.cursors):
             _log.info("the view begins with snapshot %s (%d tasks)", number, tasks)
         return True
 
@@ -277,7 +277,7 @@ class Restorer:
             if isinstance(record, Chunk):
                 parts = parts_of(record)
                 tasks += sum(isinstance(part, TaskPart) for part in parts)
-                if not self._view.restore(who, parts):
+                if not self._view.restore_parts(who, parts):
                     return None
         return tasks
 

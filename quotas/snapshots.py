@@ -49,20 +49,20 @@ class RedisSnapshots:
                     if copied:
                         yield from self._copied(name.decode(), copied)
 
-    def begin(self, epoch: str) -> str:
+    def begin_restore(self, epoch: str) -> str:
         """Who restores from now on, and nobody else; '' if the view is another by now, or not to be restored."""
-        who: bytes = self._scripts.call("restoring", [self._keys.prefix], [epoch])
+        who: bytes = self._scripts.call("begin_restore", [self._keys.prefix], [epoch])
         return who.decode()
 
-    def restore(self, who: str, parts: Sequence[Part]) -> bool:
+    def restore_parts(self, who: str, parts: Sequence[Part]) -> bool:
         """In this order, in one round trip. False: the view is another by now, or somebody else restores it."""
         calls = [(name, [self._keys.prefix], [who, *args]) for part in parts for name, args in _calls(part)]
         return all(self._scripts.call_many(calls)) if calls else True
 
-    def finish(self, who: str, cursors: Cursors | None) -> bool:
+    def end_restore(self, who: str, cursors: Cursors | None) -> bool:
         """The folds may go on: from these cursors, or (None) from where they are."""
         args = [] if cursors is None else [cursors.control, *cursors.outcomes]
-        return bool(self._scripts.call("restored", [self._keys.prefix], [who, *args]))
+        return bool(self._scripts.call("end_restore", [self._keys.prefix], [who, *args]))
 
     def _tasks(self) -> Iterator[list[str]]:
         """Every task that is listed all the while, at least once."""
@@ -109,10 +109,10 @@ def _parts_of(row: list[Any]) -> Iterator[Part]:
 def _calls(part: Part) -> list[Call]:
     match part:
         case TaskPart():
-            return [("restore", ["task", part.task, part.kept_ms, *part.fields])]
+            return [("restore_part", ["task", part.task, part.kept_ms, *part.fields])]
         case BitsPart():
-            return [("restore", ["bits", part.task, part.writer, part.offset, part.bits])]
+            return [("restore_part", ["bits", part.task, part.writer, part.offset, part.bits])]
         case OpenPart():
-            return [("restore", ["open", part.task, *part.envelopes])]
+            return [("restore_part", ["open", part.task, *part.envelopes])]
         case SettingsPart():
-            return [("restore", ["settings", *part.fields])]
+            return [("restore_part", ["settings", *part.fields])]

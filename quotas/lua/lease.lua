@@ -99,7 +99,7 @@ if epoch[1] ~= '1' or int(epoch[2]) > now then
   read_settings()
   return packed(false, held_answer(request[7]))
 end
--- So long nothing is granted when Redis was restarted (backends/lua/restarted.lua), whoever finds that out.
+-- So long nothing is granted when Redis was restarted (backends/lua/note_restart.lua), whoever finds that out.
 if int(epoch[3]) < claim_ms then redis.call('HSET', P .. ':epoch', 'claim_ms', whole(claim_ms)) end
 local answer = packed(true, lease(read_lanes()))
 redis.call('HSET', call_key, 'number', whole(number), 'answer', answer)

@@ -44,7 +44,7 @@ def empty(world: RedisWorld) -> str:
     world.view.wipe()
     world.advance(0)
     assert Epochs(world.view).begin_epoch("new", 0, 2, restoring=True)
-    return RedisSnapshots(world.view).begin("new")
+    return RedisSnapshots(world.view).begin_restore("new")
 
 
 def fold_from(world: RedisWorld, start: int, log: list[OutcomeRecord]) -> None:
@@ -93,8 +93,8 @@ def test_records_that_are_in_the_snapshot_already_change_nothing(
     dump = snapshot_of(restored)
     who = empty(restored)
     snapshots = RedisSnapshots(restored.view)
-    assert snapshots.restore(who, dump)
-    assert snapshots.finish(who, Cursors("", [PLACE(cursor_at - 1) if cursor_at else "", ""]))
+    assert snapshots.restore_parts(who, dump)
+    assert snapshots.end_restore(who, Cursors("", [PLACE(cursor_at - 1) if cursor_at else "", ""]))
     fold_from(restored, cursor_at, log)
     assert [state_of(restored, task) for task in ("t", "u")] == wanted
 
@@ -123,8 +123,8 @@ def test_tasks_controls_and_settings_come_back_as_they_were(world: RedisWorld) -
     dump = snapshot_of(world)
     who = empty(world)
     for _ in range(2):  # a worker that died in the middle is followed by another
-        assert RedisSnapshots(world.view).restore(who, dump)
-    assert RedisSnapshots(world.view).finish(who, Cursors("c", ["p", ""]))
+        assert RedisSnapshots(world.view).restore_parts(who, dump)
+    assert RedisSnapshots(world.view).end_restore(who, Cursors("c", ["p", ""]))
     assert world.registry.control_cursor() == "c"
     assert [world.fold.cursor(partition) for partition in (0, 1)] == ["p", None]
     after = world.registry.tasks_by_id(["own", "shared", "done"])
@@ -149,9 +149,9 @@ def test_claims_are_not_in_a_snapshot(world: RedisWorld) -> None:
     assert world.claims("t") > 0
     dump = snapshot_of(world)
     who = empty(world)
-    assert RedisSnapshots(world.view).restore(who, dump)
+    assert RedisSnapshots(world.view).restore_parts(who, dump)
     assert world.claims("t") == 0
-    assert RedisSnapshots(world.view).finish(who, None)
+    assert RedisSnapshots(world.view).end_restore(who, None)
     complete(world)
     assert [count for _, count in statuses(world.ledger.lease(request(1, ask_own("t", 1, 5))))] == [5]
 
@@ -167,7 +167,7 @@ def test_many_open_envelopes_are_read_in_pages(world: RedisWorld) -> None:
     before = world.view.client.hgetall(world.view.keys.open("t"))
     touched = world.view.client.bitcount(world.view.keys.touched("t", MAIN_WRITER))
     who = empty(world)
-    assert RedisSnapshots(world.view).restore(who, dump)
+    assert RedisSnapshots(world.view).restore_parts(who, dump)
     assert world.view.client.hgetall(world.view.keys.open("t")) == before
     assert world.view.client.bitcount(world.view.keys.touched("t", MAIN_WRITER)) == touched == 7_000
 
@@ -192,7 +192,7 @@ def test_thousands_of_settings_and_of_writers_come_back(world: RedisWorld) -> No
     client.hset(keys.task("t"), mapping={f"ckpt_pos:w{number}": "0" for number in range(5_000)})
     before = [client.hgetall(key) for key in (keys.globals, keys.task("t"))]
     dump = snapshot_of(world)
-    assert RedisSnapshots(world.view).restore(empty(world), dump)
+    assert RedisSnapshots(world.view).restore_parts(empty(world), dump)
     assert [client.hgetall(key) for key in (keys.globals, keys.task("t"))] == before
 
 
@@ -203,24 +203,24 @@ def test_nothing_is_folded_while_a_snapshot_is_restored(world: RedisWorld) -> No
         TaskPart("t", -1, [b"lane", b"x", b"created_ms", b"1", b"app", b"a"]),
     )
     assert not world.fold.apply(0, None, "a", [body]).applied
-    assert snapshots.finish(who, None)
-    assert not snapshots.restore(who, [part])
-    assert snapshots.begin("new") == ""
+    assert snapshots.end_restore(who, None)
+    assert not snapshots.restore_parts(who, [part])
+    assert snapshots.begin_restore("new") == ""
     assert world.fold.apply(0, None, "a", [body]).applied
 
 
 def test_one_at_a_time_restores_a_view_and_no_other_view(world: RedisWorld) -> None:
     first, snapshots = empty(world), RedisSnapshots(world.view)
     part = TaskPart("t", -1, [b"lane", b"x", b"created_ms", b"1", b"app", b"a"])
-    assert snapshots.restore(first, [part])
-    second = snapshots.begin("new")
-    assert not snapshots.restore(first, [part])
-    assert not snapshots.finish(first, None)
-    assert snapshots.restore(second, [part])
-    assert snapshots.begin("another") == ""
+    assert snapshots.restore_parts(first, [part])
+    second = snapshots.begin_restore("new")
+    assert not snapshots.restore_parts(first, [part])
+    assert not snapshots.end_restore(first, None)
+    assert snapshots.restore_parts(second, [part])
+    assert snapshots.begin_restore("another") == ""
     world.view.wipe()
     assert Epochs(world.view).begin_epoch("newer", 0, 2, restoring=True)
-    assert not snapshots.finish(second, None)
+    assert not snapshots.end_restore(second, None)
 
 
 def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(world: RedisWorld) -> None:
@@ -236,9 +236,9 @@ def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(w
     newer, wanted = snapshot_of(world), world.counts("t")
     who = empty(world)
     snapshots = RedisSnapshots(world.view)
-    assert snapshots.restore(who, newer)
-    assert snapshots.restore(who, older)
-    assert snapshots.finish(who, Cursors("", [PLACE(0), ""]))
+    assert snapshots.restore_parts(who, newer)
+    assert snapshots.restore_parts(who, older)
+    assert snapshots.end_restore(who, Cursors("", [PLACE(0), ""]))
     fold_from(world, 1, log)
     assert world.counts("t") == wanted
     assert wanted["sent"] == 8 * SIZE

@@ -49,15 +49,15 @@ class FakeView:
             raise self.breaks
         yield [TaskPart(task, -1, [b"lane", b"x"]) for task in self.tasks]
 
-    def begin(self, epoch: str) -> str:
+    def begin_restore(self, epoch: str) -> str:
         self.who = epoch if self.epoch is not None and self.epoch.id == epoch else ""
         return self.who
 
-    def restore(self, who: str, parts: Sequence[Part]) -> bool:
+    def restore_parts(self, who: str, parts: Sequence[Part]) -> bool:
         self.restored += parts
         return who == self.who and not self.taken_over
 
-    def finish(self, who: str, cursors: Cursors | None) -> bool:
+    def end_restore(self, who: str, cursors: Cursors | None) -> bool:
         self.finished.append((who, cursors))
         return True
 

@@ -2,7 +2,7 @@
 -- Puts one part of a snapshot (dispatcher.snapshot) into a view that is being rebuilt. Done again it changes nothing.
 --
 -- KEYS[1] prefix
--- ARGV[1] who restores, as restoring.lua said, [2] kind, then: task: id, ms kept, field, value...; bits: id, writer,
+-- ARGV[1] who restores, as begin_restore.lua said, [2] kind, then: task: id, ms kept, field, value...; bits: id, writer,
 --   offset, bits; open: id, name, state...; settings: field, value...
 -- Returns 1, or 0 if the view is another by now, is restored, or somebody else restores it
 

@@ -2,7 +2,7 @@
 -- Ends the restoring of a view: the folds go on, from the cursors of the snapshot if one was restored.
 --
 -- KEYS[1] prefix
--- ARGV[1] who restored, as restoring.lua said, then, of a snapshot: the cursor of the control topic, those of the
+-- ARGV[1] who restored, as begin_restore.lua said, then, of a snapshot: the cursor of the control topic, those of the
 --   outcome topics by partition ('' for the beginning)
 -- Returns 1, or 0 if the view is another by now, is restored, or somebody else restores it
 
