@@ -6,6 +6,13 @@ import msgspec
 
 FORMAT = 1
 
+DUE_AGAIN_MS = 3_000
+"""A claim past its end that was looked at is looked at again after this, should it not have been ended by then."""
+ALIVE_MS = 5_000
+"""A worker counts as alive for so long after a heartbeat."""
+SPARED_MS = 60_000
+"""What claims of a worker that is alive are given beyond their end, should Pulsar be gone and its records be late."""
+
 
 class LaneKind(StrEnum):
     """own: one task's lane; its tier and weight are the task's. shared: low tasks by hash. retry: by tier and delay.
@@ -141,6 +148,11 @@ class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 def claim_name(worker: str, number: int) -> str:
     return f"{worker}.{number}"
+
+
+def worker_of(claim: str) -> str:
+    """claim: with or without `|<task>` behind it."""
+    return claim.partition("|")[0].rpartition(".")[0]
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -8,12 +8,10 @@ import msgspec
 from backends.redis_client import lua_folder
 from backends.redis_view import RedisView
 from dispatcher.errors import FairlaneError, Refused
-from dispatcher.lease import LeaseAnswer, LeaseRequest, decode_answer, encode
+from dispatcher.lease import ALIVE_MS, DUE_AGAIN_MS, SPARED_MS, LeaseAnswer, LeaseRequest, decode_answer, encode
 from dispatcher.outcome import Outcome
 from dispatcher.topics import Topics
 
-DUE_AGAIN_MS = 3_000
-"""A claim that was said to be due is said so again after this, should its ClaimsEnded record not have been folded."""
 PAGE = 1_000
 """Live tasks looked at in one call for closable ones."""
 
@@ -42,9 +40,9 @@ class RedisLedger:
 
     def due_claims(self, limit: int = PAGE) -> dict[int, list[str]]:
         """Claims past their end by outcome partition, for a ClaimsEnded record; each is named again only after a few
-        seconds."""
+        seconds, and those of a worker that is alive at first not at all."""
         due: dict[int, list[str]] = {}
-        for name in self._call("due_claims", limit, DUE_AGAIN_MS):
+        for name in self._call("due_claims", limit, DUE_AGAIN_MS, ALIVE_MS, SPARED_MS):
             member = name.decode()
             due.setdefault(self._topics.partition_of(member.partition("|")[2]), []).append(member)
         return due

@@ -1,15 +1,12 @@
 """The ledger in memory: the reference for the one in Redis, and the one unit tests use."""
 
 from dispatcher.errors import Refused
-from dispatcher.lease import LeaseAnswer, LeaseRequest, Piece, Status
+from dispatcher.lease import ALIVE_MS, DUE_AGAIN_MS, SPARED_MS, LeaseAnswer, LeaseRequest, Piece, Status, worker_of
 from dispatcher.memory import claims
 from dispatcher.memory.lease_call import LeaseCall
 from dispatcher.memory.view import MemoryTask, MemoryView
 from dispatcher.outcome import Outcome
 from dispatcher.tier import TIERS
-
-DUE_AGAIN_MS = 3_000
-"""A claim that was said to be due is said so again after this, should its ClaimsEnded record not have been folded."""
 
 
 class MemoryLedger:
@@ -41,14 +38,21 @@ class MemoryLedger:
 
     def due_claims(self, limit: int = 1_000) -> dict[int, list[str]]:
         """Claims past their end by outcome partition, for a ClaimsEnded record; each is named again only after a few
-        seconds."""
+        seconds, and those of a worker that is alive at first not at all."""
         now = self.view.now_ms()
         due: dict[int, list[str]] = {}
         past = sorted((end, name) for name, end in self.view.due.items() if end <= now)
         for _, name in past[:limit]:
             self.view.due[name] = now + DUE_AGAIN_MS
+            if self._is_spared(name, now):
+                continue
             due.setdefault(self.view.topics.partition_of(claims.task_of(name)), []).append(name)
         return due
+
+    def _is_spared(self, name: str, now_ms: int) -> bool:
+        """Its worker is alive: it knows what became of the claim, and says so once Pulsar stores records again."""
+        seen_ms = self.view.beats.get(worker_of(name), -ALIVE_MS)
+        return now_ms <= seen_ms + ALIVE_MS and now_ms < self.view.claims[name].end_ms + SPARED_MS
 
     def closable(self) -> list[tuple[str, int]]:
         """Tasks that are cancelled or expired and have no live claims, and the outcome their open targets get."""

@@ -182,6 +182,8 @@ class MemoryView:
         self.tasks: dict[str, MemoryTask] = {}
         self.claims: dict[str, Claim] = {}
         self.due: dict[str, int] = {}
+        self.beats: dict[str, int] = {}
+        """When each worker was last heard of, where anybody says so."""
         self.pools: dict[str, Pool] = {}
         self.demand: dict[str, Demand] = {}
         self.debts: dict[str, tuple[int, tuple[str, ...]]] = {}

@@ -14,6 +14,10 @@ local function task_of_claim(member)
   return string.sub(member, string.find(member, '|', 1, true) + 1)
 end
 
+local function worker_of_claim(member)
+  return string.match(string.sub(member, 1, string.find(member, '|', 1, true) - 1), '^(.*)%.%d+$')
+end
+
 local function add_run(runs, writer, attempt, first, count, paid, size)
   local last = runs[#runs]
   local same = last and last[1] == writer and last[2] == attempt and last[5] == paid and last[6] == size

@@ -53,6 +53,7 @@ class World(Protocol):
     clock: VirtualClock
 
     def advance(self, ms: int) -> None: ...
+    def beat(self, worker: str) -> None: ...
     def apply(self, record: ControlRecord) -> None: ...
     def counts(self, task: str) -> dict[str, int]: ...
     def claims(self, task: str) -> int: ...
@@ -74,6 +75,9 @@ class MemoryWorld:
 
     def advance(self, ms: int) -> None:
         self.clock.advance(ms / 1000)
+
+    def beat(self, worker: str) -> None:
+        self.view.beats[worker] = self.clock.wall_ms()
 
     def apply(self, record: ControlRecord) -> None:
         self.view.apply(record)
@@ -130,6 +134,9 @@ class RedisWorld:
     def advance(self, ms: int) -> None:
         self.clock.advance(ms / 1000)
         self.view.client.set(f"{self.view.keys.prefix}:test-clock", self.clock.wall_ms())
+
+    def beat(self, worker: str) -> None:
+        self.view.client.zadd(self.view.keys.workers, {worker: self.clock.wall_ms()})
 
     def apply(self, record: ControlRecord) -> None:
         self._position += 1

@@ -128,6 +128,30 @@ def test_an_ended_claim_is_granted_again_only_once_the_fold_has_read_of_its_end(
     assert world.stats()["repeats_possible"] == 15
 
 
+def test_claims_of_a_worker_that_is_alive_are_spared_for_a_minute(world: World) -> None:
+    """Its records may be late, with Pulsar gone: another would send what it has sent."""
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 1), worker="host-7.a"))
+    partition = TOPICS.partition_of("t")
+    for waited_ms in range(3_000, 63_000, 3_000):
+        world.advance(3_000)
+        world.beat("host-7.a")
+        assert world.ledger.due_claims() == {}, waited_ms
+    world.advance(3_000)
+    world.beat("host-7.a")
+    assert world.ledger.due_claims() == {partition: ["host-7.a.1|t"]}
+
+
+def test_claims_of_a_worker_that_falls_silent_end_soon(world: World) -> None:
+    world.apply(task_record("t"))
+    world.beat("w")
+    world.ledger.lease(request(1, ask_own("t", 0, 1)))
+    world.advance(3_000)
+    assert world.ledger.due_claims() == {}
+    world.advance(3_000)
+    assert world.ledger.due_claims() == {TOPICS.partition_of("t"): ["w.1|t"]}
+
+
 def test_a_due_claim_is_named_again_after_a_while(world: World) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 1)))
