@@ -44,7 +44,7 @@ def spark_options(command: F) -> F:
         metavar="URL",
         default="local[*]",
         show_default=True,
-        help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL.",
+        help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL. Under spark-submit, as that was told.",
     )
     @click.option("--memory", metavar="SIZE", default="1g", show_default=True, help="Of Spark's driver and executors.")
     @click.option("--conf", metavar="NAME=VALUE", multiple=True, help="Another setting of Spark; may be repeated.")
