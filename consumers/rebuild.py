@@ -62,15 +62,22 @@ class RebuildSettings:
     remark_s: float = 30.0
 
 
+@dataclass(frozen=True)
+class RebuildPorts:
+    """open_control: reads the control topic from a position."""
+
+    epochs: Epochs
+    control: ControlLog
+    outcomes: OutcomeTopics
+    open_control: OpenReader
+
+
 class Rebuilder:
     """Runs in every worker; only the elected one acts."""
 
     def __init__(
         self,
-        epochs: Epochs,
-        control: ControlLog,
-        outcomes: OutcomeTopics,
-        open_control: OpenReader,
+        ports: RebuildPorts,
         held: Held,
         clock: Clock,
         new_id: Callable[[], str],
@@ -79,10 +86,10 @@ class Rebuilder:
     ) -> None:
         """restore: puts the newest snapshot, if there is one, into the view of an epoch, and says that the restoring is
         over. Raises Unreachable."""
-        self._epochs = epochs
-        self._control = control
-        self._outcomes = outcomes
-        self._open_control = open_control
+        self._epochs = ports.epochs
+        self._control = ports.control
+        self._outcomes = ports.outcomes
+        self._open_control = ports.open_control
         self._held = held
         self._clock = clock
         self._new_id = new_id

@@ -11,7 +11,7 @@ from consumers.finishing import Finisher
 from consumers.folder import FoldSettings, OutcomeFolder
 from consumers.housekeeping import Chore, Housekeeper
 from consumers.lane_cleanup import LaneCleaner
-from consumers.rebuild import Rebuilder, RebuildSettings
+from consumers.rebuild import Rebuilder, RebuildPorts, RebuildSettings
 from consumers.restating import Restater
 from consumers.seats import Seats
 from consumers.side_lanes import SideLaneCleaner
@@ -75,10 +75,7 @@ class SharedJobs:
         )
         self._snapshotter = snapshotter(redis, pulsar, self._held(SNAPSHOT), clock, snapshot_every_s)
         self._rebuilder = Rebuilder(
-            redis.epochs,
-            pulsar.control,
-            pulsar.outcomes,
-            pulsar.control.reader,
+            RebuildPorts(redis.epochs, pulsar.control, pulsar.outcomes, pulsar.control.reader),
             self._held(REBUILD),
             clock,
             partial(secrets.token_hex, 8),

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from consumers.rebuild import Rebuilder, RebuildSettings
+from consumers.rebuild import Rebuilder, RebuildPorts, RebuildSettings
 from dispatcher.clock import VirtualClock
 from dispatcher.control import EpochStarted, GlobalChange
 from dispatcher.errors import Unreachable
@@ -28,8 +28,8 @@ class Rebuild:
         self.made = 0
 
     def worker(self, restore: Callable[[str], None] | None = None) -> Rebuilder:
-        ports = (self.epochs, self.control, self.outcomes, self.control.open)
-        return Rebuilder(*ports, lambda: True, self.clock, self.new_id, SETTINGS, restore)
+        ports = RebuildPorts(self.epochs, self.control, self.outcomes, self.control.open)
+        return Rebuilder(ports, lambda: True, self.clock, self.new_id, SETTINGS, restore)
 
     def new_id(self) -> str:
         self.made += 1
