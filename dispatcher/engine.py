@@ -11,6 +11,7 @@ from dispatcher.engine_leases import Leases
 from dispatcher.engine_sending import Sending
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_settling import Logs, Settling
+from dispatcher.engine_shared import Shared
 from dispatcher.engine_stats import EngineStats
 from dispatcher.events import BatchSent, Drain, Event, Inbox, LaneReady, LanesChanged, LeaseAnswered, Stored
 from dispatcher.known_tasks import Controls
@@ -55,22 +56,12 @@ class Engine:
         self._timers = Timers()
         self._drain_by_s: float | None = None
         logs = Logs(ports.outcomes, ports.publisher, ports.dead_letters, ports.topics)
-        self._working = WorkingSet(settings, ports.lanes, clock, self._timers, self.stats)
-        self._settling = Settling(settings, logs, self._working, clock, self._timers, inbox, self.stats)
-        self._sending = Sending(settings, ports.courier, self._working, self._settling, clock, inbox, self.stats)
-        self._grace = Grace(settings, ports.controls, self._working, self._sending, clock, self.stats)
-        self._leases = Leases(
-            settings,
-            ports.leases,
-            self._working,
-            self._sending,
-            self._settling,
-            self._grace,
-            clock,
-            self._timers,
-            inbox,
-            self.stats,
-        )
+        shared = Shared(settings, clock, self._timers, inbox, self.stats)
+        self._working = WorkingSet(shared, ports.lanes)
+        self._settling = Settling(shared, logs, self._working)
+        self._sending = Sending(shared, ports.courier, self._working, self._settling)
+        self._grace = Grace(shared, ports.controls, self._working, self._sending)
+        self._leases = Leases(shared, ports.leases, self._working, self._sending, self._settling, self._grace)
         self._timers.at(clock.monotonic_s() + EXPIRY_S, self._expire)
 
     def run(self, stop: StopSignal) -> None:

@@ -9,11 +9,9 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
 from dispatcher.buffers import LaneBuffer, Stretch
-from dispatcher.clock import Clock
 from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_sending import Sending
-from dispatcher.engine_settings import EngineSettings
-from dispatcher.engine_stats import EngineStats
+from dispatcher.engine_shared import Shared
 from dispatcher.known_tasks import TOTAL, Controls, KnownTask, cap_of_pool, is_paused, weights_of
 from dispatcher.lease import GivenBack, LaneKind
 from dispatcher.scheduler import Flow, Scheduler
@@ -108,24 +106,16 @@ class _Sent:
 class Grace:
     """lost: the ledger does not answer (whether or not the grace lasts). active: envelopes are sent without it."""
 
-    def __init__(
-        self,
-        settings: EngineSettings,
-        controls: Controls | None,
-        working: WorkingSet,
-        sending: Sending,
-        clock: Clock,
-        stats: EngineStats,
-    ) -> None:
+    def __init__(self, shared: Shared, controls: Controls | None, working: WorkingSet, sending: Sending) -> None:
         self.lost = False
         self.meter = GrantMeter()
-        self.claim = f"{settings.worker}.grace"
-        self._settings = settings
+        self.claim = f"{shared.settings.worker}.grace"
+        self._settings = shared.settings
         self._controls = controls
         self._working = working
         self._sending = sending
-        self._clock = clock
-        self._stats = stats
+        self._clock = shared.clock
+        self._stats = shared.stats
         self._since_s = self._until_s = self._filled_s = 0.0
         self._allowances: dict[str, _Allowance] = {}
         self._rates: Mapping[str, float] = {}

@@ -3,14 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from dispatcher.buffers import LaneBuffer, Stretch
-from dispatcher.clock import Clock
-from dispatcher.engine_settings import EngineSettings
-from dispatcher.engine_stats import EngineStats
+from dispatcher.engine_shared import Shared
 from dispatcher.lease import GivenBack
 from dispatcher.ports import Delivery, LaneInfo, Lanes
 from dispatcher.scheduler import Scheduler
 from dispatcher.tier import Tier
-from dispatcher.timers import Timers
 
 DRAINED_AT_ONCE = 1_000
 """Envelopes; then the engine looks at its inbox again."""
@@ -28,25 +25,25 @@ class WorkingSet:
     held in all.
     """
 
-    def __init__(self, settings: EngineSettings, port: Lanes, clock: Clock, timers: Timers, stats: EngineStats) -> None:
+    def __init__(self, shared: Shared, port: Lanes) -> None:
         self.lanes: dict[str, LaneBuffer] = {}
         self.wanting: dict[str, LaneBuffer] = {}
         self.woken = False
         self.eager = False
         self.given_back: list[GivenBack] = []
         self.targets = 0
-        self._settings = settings
+        self._settings = settings = shared.settings
         self._port = port
-        self._clock = clock
-        self._timers = timers
-        self._stats = stats
+        self._clock = shared.clock
+        self._timers = shared.timers
+        self._stats = shared.stats
         self._drains: Scheduler[LaneBuffer] = Scheduler()
         """Lanes that may have something and have room for it, as far as we know."""
         self._heavy = 1
         """Lanes that may hold much."""
         self._stinted: dict[str, LaneBuffer] = {}
         """Lanes that were refused for the budget of all lanes."""
-        timers.at(clock.monotonic_s() + settings.attach_again_s, self._attach_again)
+        self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
 
     # ------------------------------------------------------------- which lanes
     def change(self, infos: Sequence[LaneInfo]) -> list[LaneBuffer]:

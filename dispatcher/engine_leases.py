@@ -3,22 +3,19 @@
 from collections.abc import Sequence
 
 from dispatcher.buffers import LaneBuffer, Stretch
-from dispatcher.clock import Clock
 from dispatcher.engine_grace import Grace
 from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_rhythm import Rhythm
 from dispatcher.engine_sending import Sending
-from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_settling import Settling
-from dispatcher.engine_stats import EngineStats
+from dispatcher.engine_shared import Shared
 from dispatcher.engine_waiting import Waiting
-from dispatcher.events import Inbox, LeaseAnswered
+from dispatcher.events import LeaseAnswered
 from dispatcher.lease import FORMAT, GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
 from dispatcher.outcome import Outcome
 from dispatcher.ports import LeaseCaller
 from dispatcher.sharing import share_out
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
-from dispatcher.timers import Timers
 
 
 class Leases:
@@ -26,27 +23,23 @@ class Leases:
 
     def __init__(
         self,
-        settings: EngineSettings,
+        shared: Shared,
         caller: LeaseCaller,
         working: WorkingSet,
         sending: Sending,
         settling: Settling,
         grace: Grace,
-        clock: Clock,
-        timers: Timers,
-        inbox: Inbox,
-        stats: EngineStats,
     ) -> None:
-        self._settings = settings
+        self._settings = shared.settings
         self._caller = caller
         self._working = working
         self._sending = sending
         self._settling = settling
         self._grace = grace
-        self._clock = clock
-        self._timers = timers
-        self._inbox = inbox
-        self._stats = stats
+        self._clock = shared.clock
+        self._timers = shared.timers
+        self._inbox = shared.inbox
+        self._stats = shared.stats
         self._number = 0
         self._request: LeaseRequest | None = None
         self._asked: list[LaneBuffer] = []
@@ -54,8 +47,8 @@ class Leases:
         self._not_before_s = -1e9
         self._not_ready_s = 0.0
         self._repeat_s = 0.0
-        self._rhythm = Rhythm(settings)
-        self._floor = settings.horizon_floor_targets
+        self._rhythm = Rhythm(shared.settings)
+        self._floor = shared.settings.horizon_floor_targets
         self._given_back_seen = 0
         self._abandoned: list[GivenBack] = []
         self._capacity = 0

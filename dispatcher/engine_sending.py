@@ -5,12 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from dispatcher.buffers import Credit, LaneBuffer, RateWindow, Stretch
-from dispatcher.clock import Clock
 from dispatcher.engine_lanes import WorkingSet
-from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_settling import Settling
-from dispatcher.engine_stats import EngineStats
-from dispatcher.events import BatchSent, Inbox
+from dispatcher.engine_shared import Shared
+from dispatcher.events import BatchSent
 from dispatcher.outcome import Report
 from dispatcher.ports import Batch, Courier, Delivery
 from dispatcher.scheduler import Scheduler
@@ -39,23 +37,14 @@ class _Load:
 class Sending:
     """Credit of all lanes, the scheduler that picks among them, and the batches under way."""
 
-    def __init__(
-        self,
-        settings: EngineSettings,
-        courier: Courier,
-        working: WorkingSet,
-        settling: Settling,
-        clock: Clock,
-        inbox: Inbox,
-        stats: EngineStats,
-    ) -> None:
-        self._settings = settings
+    def __init__(self, shared: Shared, courier: Courier, working: WorkingSet, settling: Settling) -> None:
+        self._settings = shared.settings
         self._courier = courier
         self._working = working
         self._settling = settling
-        self._clock = clock
-        self._inbox = inbox
-        self._stats = stats
+        self._clock = shared.clock
+        self._inbox = shared.inbox
+        self._stats = shared.stats
         self._loads: dict[str, _Load] = {}
         self._sent = RateWindow()
         self.scheduler: Scheduler[Credit] = Scheduler()

@@ -6,19 +6,16 @@ from functools import partial
 import msgspec
 
 from dispatcher.buffers import LONGEST_STRETCH, LaneBuffer, Stretch
-from dispatcher.clock import Clock
 from dispatcher.engine_lanes import WorkingSet
-from dispatcher.engine_settings import EngineSettings
-from dispatcher.engine_stats import EngineStats
+from dispatcher.engine_shared import Shared
 from dispatcher.envelope import MAX_CHUNK, Envelope, encode_envelope
 from dispatcher.errors import FairlaneError, NotFound
-from dispatcher.events import Inbox, Stored
+from dispatcher.events import Stored
 from dispatcher.lease import Piece
 from dispatcher.outcome import FORMAT, Report
 from dispatcher.ports import DeadLetter, DeadLetters, Delivery, Done, EnvelopePublisher, OutcomeLog
 from dispatcher.retry import delay_after
 from dispatcher.settle import Draft, SettlePlan
-from dispatcher.timers import Timers
 from dispatcher.topics import Topics
 
 Publish = Callable[[Done], None]
@@ -76,23 +73,14 @@ class _Gathering:
 class Settling:
     """All envelopes that need no sending (any more). The deliveries given to it count as out of their lane."""
 
-    def __init__(
-        self,
-        settings: EngineSettings,
-        logs: Logs,
-        working: WorkingSet,
-        clock: Clock,
-        timers: Timers,
-        inbox: Inbox,
-        stats: EngineStats,
-    ) -> None:
-        self._settings = settings
+    def __init__(self, shared: Shared, logs: Logs, working: WorkingSet) -> None:
+        self._settings = settings = shared.settings
         self._logs = logs
         self._working = working
-        self._clock = clock
-        self._timers = timers
-        self._inbox = inbox
-        self._stats = stats
+        self._clock = shared.clock
+        self._timers = shared.timers
+        self._inbox = shared.inbox
+        self._stats = shared.stats
         self._gathering: dict[tuple[str, str, str, str], _Gathering] = {}
         self._receipts: dict[int, _Receipt] = {}
         self._token = 0

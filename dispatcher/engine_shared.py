@@ -1,0 +1,20 @@
+"""What the parts of an engine have in common."""
+
+from dataclasses import dataclass
+
+from dispatcher.clock import Clock
+from dispatcher.engine_settings import EngineSettings
+from dispatcher.engine_stats import EngineStats
+from dispatcher.events import Inbox
+from dispatcher.timers import Timers
+
+
+@dataclass(frozen=True)
+class Shared:
+    """One of each for the whole engine."""
+
+    settings: EngineSettings
+    clock: Clock
+    timers: Timers
+    inbox: Inbox
+    stats: EngineStats
