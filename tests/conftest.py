@@ -30,9 +30,10 @@ GIVEN = dict(os.environ)
 ROOT = Path(__file__).parents[1]
 ADDRESSES = ("FAIRLANE_PULSAR_URL", "FAIRLANE_PULSAR_ADMIN_URL", "FAIRLANE_REDIS_URL")
 
-hypothesis.settings.register_profile("ci", derandomize=True)
-if GIVEN.get("CI") == "true":  # a new counterexample is found at a desk, not by somebody's unrelated change
-    hypothesis.settings.load_profile("ci")
+hypothesis.settings.register_profile("desk", deadline=None)  # how long an example takes is the machine's
+hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("desk"), derandomize=True)
+# In CI nothing is drawn: a new counterexample is found at a desk, not by somebody's unrelated change.
+hypothesis.settings.load_profile("ci" if GIVEN.get("CI") == "true" else "desk")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
