@@ -116,13 +116,13 @@ def cut(name: str) -> str:
     return name if len(name) <= 17 else f"{name[:16]}…"
 
 
-def document(name: str, title: str, words: str, height: float, body: Sequence[str]) -> str:
+def document(name: str, title: str, words: str, height: float, body: Sequence[str], style: str = STYLE) -> str:
     """A picture. name: unlike those of other pictures on the page. words: what it shows, for who does not see it."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}" '
         f'role="img" aria-labelledby="{name}-title {name}-words">\n'
         f'<title id="{name}-title">{escape(title)}</title>\n<desc id="{name}-words">{escape(words)}</desc>\n'
-        f"<style>{STYLE}</style>\n"
+        f"<style>{style}</style>\n"
         f'<rect class="ground" width="{WIDTH}" height="{height:g}" rx="6"/>\n' + "\n".join(body) + "\n</svg>\n"
     )
 

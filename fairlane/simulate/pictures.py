@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from fairlane.simulate.result import Result, TaskFigure
+from spark_jobs.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, cut, document, text, ticks
 
-WIDTH, LEFT, RIGHT, TOP = 860, 64, 16, 46
-PLOT_HEIGHT, BOTTOM = 230, 40
+PLOT_HEIGHT = 230
 ROW, MOST_ROWS, ROW_LEFT = 20, 40, 130
 MOST_BANDS = 8
 TIER_CLASS = {"high": "c0", "medium": "c1", "low": "c2"}
@@ -76,7 +75,7 @@ def _stacked(result: Result, bands: Sequence[Band], name: str, words: str) -> st
     if result.capacity:
         y = frame.y(result.capacity)
         body.append(f'<path class="cap" stroke-dasharray="5 4" fill="none" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        body.append(_text(WIDTH - RIGHT - 4, y - 6, f"capacity {result.capacity:,}/s", "ink small", "end"))
+        body.append(text(WIDTH - RIGHT - 4, y - 6, f"capacity {result.capacity:,}/s", "ink small", "end"))
     height = TOP + PLOT_HEIGHT + BOTTOM
     return _document(name, result, words, height, [*frame.grid(), *body, *_legend(bands), frame.time_axis()])
 
@@ -113,10 +112,10 @@ class _Frame:
 
     def grid(self) -> list[str]:
         lines = []
-        for rate in _ticks(self._most, 4):
+        for rate in ticks(self._most, 4):
             y = self.y(rate)
             lines.append(f'<path class="line" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-            lines.append(_text(LEFT - 8, y + 4, f"{rate:,.0f}", "soft small", "end"))
+            lines.append(text(LEFT - 8, y + 4, f"{rate:,.0f}", "soft small", "end"))
         return lines
 
     def time_axis(self) -> str:
@@ -127,9 +126,9 @@ def _legend(bands: Sequence[Band]) -> list[str]:
     parts, x = [], float(LEFT)
     for band in bands:
         parts.append(f'<rect class="{band.colour}" x="{x:.0f}" y="16" width="12" height="12" rx="2"/>')
-        parts.append(_text(x + 17, 26.5, band.name, "ink"))
+        parts.append(text(x + 17, 26.5, band.name, "ink"))
         x += 17 + 7.4 * len(band.name) + 18
-    parts.append(_text(WIDTH - RIGHT, 26.5, "targets sent a second", "soft small", "end"))
+    parts.append(text(WIDTH - RIGHT, 26.5, "targets sent a second", "soft small", "end"))
     return parts
 
 
@@ -143,12 +142,12 @@ def timeline(result: Result) -> str:
     bottom = TOP + ROW * len(shown)
     if len(tasks) > len(shown):
         bottom += ROW
-        body.append(_text(ROW_LEFT, bottom - 6, f"and {len(tasks) - len(shown):,} more", "soft small"))
+        body.append(text(ROW_LEFT, bottom - 6, f"and {len(tasks) - len(shown):,} more", "soft small"))
     height = bottom + BOTTOM
     bands = [Band(tier, colour, ()) for tier, colour in TIER_CLASS.items() if any(task.tier == tier for task in tasks)]
     legend = [
         *_legend(bands)[:-1],
-        _text(WIDTH - RIGHT, 26.5, "the stronger, the more a second; ● ended", "soft small", "end"),
+        text(WIDTH - RIGHT, 26.5, "the stronger, the more a second; ● ended", "soft small", "end"),
     ]
     body += [*legend, _time_axis(result.ran_s, ROW_LEFT, bottom)]
     words = "; ".join(_told(task) for task in shown[:10])
@@ -160,7 +159,7 @@ def _row(result: Result, task: TaskFigure, place: int, most: int) -> list[str]:
         return ROW_LEFT + (WIDTH - ROW_LEFT - RIGHT) * min(seconds, result.ran_s) / result.ran_s
 
     window_s, middle = result.windows.window_s, TOP + ROW * place + ROW / 2
-    parts = [_text(ROW_LEFT - 8, middle + 4, _short(task.task), "ink small", "end")]
+    parts = [text(ROW_LEFT - 8, middle + 4, cut(task.task), "ink small", "end")]
     arrived_s = task.arrived_s or 0.0
     ended_s = result.ran_s if task.ended_s is None else task.ended_s
     left = x(arrived_s)
@@ -183,41 +182,16 @@ def _told(task: TaskFigure) -> str:
     return f"{task.task} ({task.tier}) arrived at {task.arrived_s:g} s and {ended}"
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= 17 else f"{name[:16]}…"
-
-
 # ------------------------------------------------------------- what all have
 def _time_axis(end_s: float, left: float, y: float) -> str:
     parts = [f'<path class="axis" d="M{left} {y:.1f}H{WIDTH - RIGHT}"/>']
-    for tick in [0.0, *_ticks(end_s, 8)]:
+    for tick in [0.0, *ticks(end_s, 8)]:
         x = left + (WIDTH - left - RIGHT) * tick / end_s
         parts.append(f'<path class="axis" d="M{x:.1f} {y:.1f}v4"/>')
-        parts.append(_text(x, y + 18, f"{tick:g} s", "soft small", "middle"))
+        parts.append(text(x, y + 18, f"{tick:g} s", "soft small", "middle"))
     return "".join(parts)
-
-
-def _ticks(most: float, about: int) -> list[float]:
-    """Round numbers above 0 and up to `most`, about so many."""
-    step = 10.0**-3
-    while True:
-        for factor in (1, 2, 5):
-            if most / (step * factor) <= about:
-                wide = step * factor
-                return [round(wide * place, 6) for place in range(1, int(most / wide) + 1)]
-        step *= 10
-
-
-def _text(x: float, y: float, text: str, classes: str, anchor: str = "start") -> str:
-    return f'<text class="{classes}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _document(name: str, result: Result, words: str, height: float, body: Sequence[str]) -> str:
     title = f"{result.scenario}: {'tasks over time' if name == 'tasks' else 'shares over time'}"
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}" '
-        f'role="img" aria-labelledby="{name}-title {name}-words">\n'
-        f'<title id="{name}-title">{escape(title)}</title>\n<desc id="{name}-words">{escape(words)}</desc>\n'
-        f"<style>{STYLE}</style>\n"
-        f'<rect class="ground" width="{WIDTH}" height="{height:g}" rx="6"/>\n' + "\n".join(body) + "\n</svg>\n"
-    )
+    return document(name, title, words, height, body, STYLE)
