@@ -153,7 +153,8 @@ class LawService:
         if field == "tier":
             work.tier = value
         if field == "cap":
-            self._note(f"task/{name}", Cap.parse(value))
+            rate, _, burst = value.partition(":")
+            self._note(f"task/{name}", Cap(int(rate), int(burst or 0)))
 
     def stop_channel(self, channel: str, stopped: bool) -> None:
         self.apply(setting(f"channel_paused:{channel}", str(int(stopped))))
