@@ -103,14 +103,15 @@ class Shelf(Protocol):
 @dataclass(frozen=True)
 class SnapshotSettings:
     """partitions: outcome topics. every_s: between two snapshots, if anything was folded; and no sooner than `rest`
-    times what one took. chunk_bytes: of a record. pause_s: after each page, so that Redis is left to others.
-    keep: how many are kept, those that were not written to their ends included."""
+    times what one took. chunk_bytes: of a record. pause_s: after each page, so that Redis is left to others. again_s:
+    after one that failed. keep: how many are kept, those that were not written to their ends included."""
 
     partitions: int
     every_s: float = 600.0
     rest: float = 30.0
     chunk_bytes: int = 1 << 19
     pause_s: float = 0.005
+    again_s: float = 10.0
     keep: int = 3
 
 
@@ -153,7 +154,7 @@ class Snapshotter:
             except FairlaneError as error:
                 log = _log.debug if isinstance(error, Unreachable) else _log.warning
                 log("no snapshot is made: %s", error)
-                stop.wait(10.0)
+                stop.wait(self._settings.again_s)
 
     def _age_s(self) -> float:
         """Of the newest snapshot, whoever made it; without one, of the view."""

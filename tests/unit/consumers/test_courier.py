@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from consumers import courier as courier_module
 from consumers.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
 from dispatcher.envelope import Envelope
@@ -331,3 +332,39 @@ def test_a_channel_that_cannot_be_opened_is_named() -> None:
     courier = ChannelCourier({"x": Shut()}, VirtualClock())
     with pytest.raises(Unreachable, match="The channel x cannot be opened: not yours"):
         courier.start()
+
+
+def test_a_channel_that_does_not_close_well_keeps_no_other_from_being_closed() -> None:
+    class Sulky(Channel):
+        async def close(self) -> None:
+            raise RuntimeError("no")
+
+    other = Channel()
+    courier = ChannelCourier({"x": Sulky(), "y": other}, VirtualClock())
+    courier.start()
+    courier.stop(TIMEOUT_S)
+    assert other.state == "closed"
+
+
+def test_a_channel_that_keeps_the_event_loop_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(courier_module, "CLOSE_WITHIN_S", 0.05)
+    begun, release = threading.Event(), threading.Event()
+
+    def keep(envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        begun.set()
+        release.wait(TIMEOUT_S)
+        return [ALL_SENT] * len(envelopes)
+
+    courier = ChannelCourier({"x": Channel(keep)}, VirtualClock())
+    courier.start()
+    courier.send(batch([envelope(0)]), lambda *_: None)
+    assert begun.wait(TIMEOUT_S)
+    courier.stop(0.01)
+    assert "does not give the event loop back" in caplog.text
+    release.set()
+    courier._thread.join(TIMEOUT_S)
+    assert not courier._thread.is_alive()
+    courier._loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(courier._loop)))
+    courier.stop(0.01)

@@ -1,6 +1,7 @@
 """A rebuild can be stopped between any two steps and taken over, and never grants before claims have ended."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -9,12 +10,14 @@ from dispatcher.clock import VirtualClock
 from dispatcher.control import EpochStarted, GlobalChange
 from dispatcher.errors import Unreachable
 from dispatcher.outcome import EpochMark
+from tests.actors import running
 from tests.unit.consumers.fakes import (
     ControlTopic,
     FakeEpoch,
     FakeEpochs,
     OutcomeTopics,
     control_records,
+    eventually,
     outcome_records,
 )
 
@@ -154,3 +157,25 @@ def test_a_snapshot_is_restored_before_the_epoch_is_announced() -> None:
         worker.step()
     assert restored == ["e1", "e1"]
     assert rebuild.epochs.now == FakeEpoch("e1", 0, announced=True, marked=True)
+
+
+def test_what_cannot_be_read_in_the_control_topic_is_no_other_epoch() -> None:
+    rebuild = Rebuild()
+    rebuild.control.store(b"\xc1")
+    worker = rebuild.worker()
+    for _ in range(3):
+        worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 0, announced=True, marked=True)
+
+
+def test_a_server_that_is_gone_is_waited_for() -> None:
+    rebuild = Rebuild()
+    rebuild.control.broken = True
+    ports = RebuildPorts(rebuild.epochs, rebuild.control, rebuild.outcomes, rebuild.control.open)
+    quick = replace(SETTINGS, poll_s=0.001)
+    worker = Rebuilder(ports, lambda: True, rebuild.clock, rebuild.new_id, quick)
+    with running(worker.run):
+        eventually(lambda: rebuild.control.calls > 2)
+        assert rebuild.epochs.now == FakeEpoch("e1", 13_000)
+        rebuild.control.broken = False
+        eventually(lambda: rebuild.marked() == ["e1"])

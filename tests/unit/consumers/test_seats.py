@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from consumers.seats import Seats, SeatSettings
 from dispatcher.clock import VirtualClock
 from dispatcher.errors import Unreachable
+from tests.actors import running
+from tests.unit.consumers.fakes import eventually
 
 NAMES = [f"seat-{n}" for n in range(6)]
 
@@ -17,12 +19,12 @@ class Locks:
         self.clock = clock
         self.owners: dict[str, tuple[str, float]] = {}
         self.gone = False
+        self.asked = 0
 
     def hold(
         self, names: Sequence[str], owner: str, ttl_ms: int, limit: int, overdue: Collection[str]
     ) -> dict[str, str]:
-        if self.gone:
-            raise Unreachable("Redis is gone.")
+        self._reach()
         now_s = self.clock.monotonic_s()
         held = {name: who for name, (who, until_s) in self.owners.items() if until_s > now_s}
         mine = sum(who == owner for who in held.values())
@@ -34,7 +36,13 @@ class Locks:
                 self.owners[name] = (owner, now_s + ttl_ms / 1000)
         return held
 
+    def _reach(self) -> None:
+        self.asked += 1
+        if self.gone:
+            raise Unreachable("Redis is gone.")
+
     def release(self, names: Sequence[str], owner: str) -> None:
+        self._reach()
         for name in names:
             if self.owners.get(name, ("", 0))[0] == owner:
                 del self.owners[name]
@@ -119,3 +127,17 @@ def test_at_the_end_all_are_let_go() -> None:
     crew.seats[0].run(stop)
     assert crew.locks.owners == {}
     assert crew.holding() == [0]
+
+
+def test_an_outage_is_waited_for_and_at_the_end_seats_run_out_by_themselves() -> None:
+    crew = Crew(1)
+    locks, seats = crew.locks, Seats(crew.locks, NAMES, "w0", crew.clock, lambda: 1, SeatSettings(3.5, 0.001))
+    locks.gone = True
+    with running(seats.run):
+        eventually(lambda: locks.asked > 2)
+        assert not seats.held(NAMES[0])
+        locks.gone = False
+        eventually(lambda: seats.held(NAMES[0]))
+        locks.gone = True
+    assert not seats.held(NAMES[0])
+    assert len(locks.owners) == 6

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -68,6 +68,7 @@ class FakeShelf:
         self.gone: set[str] = set()
         self.broken: set[str] = set()
         self.unlisted: FairlaneError | None = None
+        self.undeleted: FairlaneError | None = None
 
     def numbers(self) -> list[str]:
         if self.unlisted:
@@ -86,6 +87,8 @@ class FakeShelf:
         return FakeReader(list(self.stored[number]))
 
     def delete(self, number: str) -> None:
+        if self.undeleted:
+            raise self.undeleted
         del self.stored[number]
 
 
@@ -309,3 +312,27 @@ def test_who_takes_over_goes_by_the_age_of_the_newest() -> None:
         assert len(world.shelf.stored) == 1
         world.clock.advance(0.1)
         eventually(lambda: len(world.shelf.stored) == 2)
+
+
+@pytest.mark.parametrize("error", [Unreachable("Pulsar is gone."), Refused("No rights.")])
+def test_what_keeps_a_snapshot_from_being_made_is_waited_for(error: FairlaneError) -> None:
+    world = Snapshots(replace(SETTINGS, every_s=0.001, again_s=0.001))
+    world.shelf.unlisted = error
+
+    def taken() -> bool:
+        world.clock.advance(1)
+        return bool(world.shelf.stored)
+
+    with running(world.snapshotter.run):
+        for _ in range(100):
+            assert not taken()
+        world.shelf.unlisted = None
+        eventually(taken)
+
+
+def test_one_that_was_cut_short_is_told_of_though_it_cannot_be_deleted() -> None:
+    world = Snapshots()
+    world.view.breaks = Unreachable("Redis is gone.")
+    world.shelf.undeleted = Unreachable("Pulsar is gone.")
+    with pytest.raises(Unreachable, match="Redis is gone"):
+        world.take()

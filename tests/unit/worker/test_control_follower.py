@@ -1,11 +1,14 @@
 """A worker knows what may be sent without Redis from a complete view and from what was said since."""
 
+import pytest
 from msgspec import Raw
 
 from backends.task_rows import LiveTask
 from backends.topic_reader import Record
 from dispatcher.clock import VirtualClock
 from dispatcher.control import FORMAT, ControlChange, ControlRecord, GlobalChange, Restated, encode_control
+from dispatcher.errors import Unreachable
+from fairlane.worker import control_follower
 from fairlane.worker.control_follower import ControlFollower
 from tests.actors import running
 from tests.unit.consumers.fakes import eventually
@@ -38,9 +41,12 @@ class View:
         self.complete = False
         self.capacity = ""
         self.looks = 0
+        self.gone = False
 
     def is_complete(self) -> bool:
         self.looks += 1
+        if self.gone:
+            raise Unreachable("Redis is gone.")
         return self.complete
 
     def control_cursor(self) -> str | None:
@@ -94,3 +100,14 @@ def test_a_value_of_a_later_version_is_passed_over() -> None:
     known = follower.task("x")
     assert known is not None
     assert known.cap == 0
+
+
+def test_a_redis_that_is_gone_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_follower, "_PAUSE_S", 0.001)
+    view, topic = View(), Topic()
+    view.gone = view.complete = True
+    with running(follower_of(view, topic).run):
+        eventually(lambda: view.looks > 2)
+        assert topic.opened == []
+        view.gone = False
+        eventually(lambda: topic.opened == ["behind"])

@@ -1,16 +1,18 @@
 """Metrics say what the engine counted, in few series."""
 
+import socket
+
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from backends.task_rows import LiveTask
 from dispatcher.clock import VirtualClock
 from dispatcher.engine_stats import EngineStats
-from dispatcher.errors import FairlaneError, NotReady, Unreachable
+from dispatcher.errors import FairlaneError, InvalidInput, NotReady, Unreachable
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, Tier
 from dispatcher.view import Globals, TierStats, WorkerBeat
 from fairlane.worker.call_times import CallTimes
-from fairlane.worker.metrics import EngineCollector, ServiceCollector
+from fairlane.worker.metrics import EngineCollector, MetricsServer, ServiceCollector
 from fairlane.worker.service_view import ServiceView
 from tests.unit.tasks import live_task as live
 
@@ -95,3 +97,10 @@ def test_without_a_view_an_autoscaler_is_told_nothing_rather_than_too_little(tro
     assert "fairlane_worker_lanes 0.0" in text, "the worker's own figures are still shown"
     world.fails(None)
     assert 'fairlane_backlog_targets{tier="high"} 1000.0' in exposed(ServiceCollector(world.view))
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidInput, match=f"cannot be served on 127.0.0.1:{port}: Address already in use"):
+            MetricsServer(port, "127.0.0.1", ())
