@@ -75,5 +75,5 @@ def test_channels_and_apps_are_those_that_tasks_or_settings_name() -> None:
     ]
     every, news, shop = apps(settings, tasks)
     assert (every.app, every.task_limit, every.tasks) == ("*", 4, 0)
-    assert (news.cap, news.burst, news.task_limit, news.channel_caps) == (9, 3, 4, {})
+    assert (news.cap, news.cap_burst, news.task_limit, news.channel_caps) == (9, 3, 4, {})
     assert (shop.weight, shop.cap, shop.channel_caps, shop.tasks, shop.queued) == (2.5, 0, {"log": 7}, 2, 65)
