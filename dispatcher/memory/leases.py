@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from dispatcher.errors import FairlaneError, Unreachable
+from dispatcher.errors import Unreachable
 from dispatcher.lease import LeaseAnswer, LeaseRequest
 from dispatcher.ports import Ledger
 
@@ -23,11 +23,7 @@ class MemoryLeaseCaller:
             self.fail -= 1
             answered(None, Unreachable("The ledger cannot be reached."))
             return
-        try:
-            answer = self._ledger.lease(request)
-        except FairlaneError as error:
-            answered(None, error)
-            return
+        answer = self._ledger.lease(request)
         if self.lose:
             self.lose -= 1
             answered(None, Unreachable("The answer was lost."))

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from backends.broker_lanes import LaneStats, lanes_of
-from dispatcher.errors import Malformed
+from backends.broker_lanes import Broker, BrokerLanes, BrokerLook, LaneStats, lanes_of, lanes_told
+from backends.settings import PulsarSettings
+from dispatcher.errors import FairlaneError, Malformed, Refused, Unreachable
+from dispatcher.topics import Topics
 
 OWN, SHARED = "fairlane/tasks-00", "fairlane/shared"
 DISPATCH = {
@@ -51,3 +53,30 @@ def test_topics_of_other_namespaces_and_kinds_are_passed_over() -> None:
 def test_what_is_not_readable_is_said() -> None:
     with pytest.raises(Malformed, match="statistics are not readable"):
         lanes_of(b'{"fairlane/tasks-00": [1]}', [OWN])
+
+
+class Admin:
+    def __init__(self, answer: bytes | FairlaneError) -> None:
+        self._answer = answer
+
+    def topic_statistics(self) -> bytes:
+        if isinstance(self._answer, FairlaneError):
+            raise self._answer
+        return self._answer
+
+
+def lanes_at(*answers: bytes | FairlaneError) -> BrokerLanes:
+    lanes = BrokerLanes(PulsarSettings(), Topics())
+    lanes._brokers = [Broker(f"b{number}", Admin(answer)) for number, answer in enumerate(answers)]  # type: ignore[arg-type]
+    return lanes
+
+
+def test_a_broker_that_does_not_answer_is_named_and_the_others_are_told_of() -> None:
+    looks = lanes_at(Unreachable("It is gone."), statistics(t=TOPIC)).look()
+    assert looks[0] == BrokerLook("b0", None, "It is gone.")
+    assert [(broker, lane.topic) for broker, lane in lanes_told(looks)] == [("b1", "t")]
+
+
+def test_who_may_not_ask_is_told_so() -> None:
+    with pytest.raises(Refused, match="No rights"):
+        lanes_at(statistics(t=TOPIC), Refused("No rights.")).look()

@@ -43,6 +43,7 @@ class Broker:
 
     def __init__(self, still: set[str]) -> None:
         self.still = still
+        self.broken: set[str] = set()
         self.stored: dict[str, list[int]] = {}
         self._owed: dict[str, list[Callable[[], None]]] = {}
 
@@ -50,6 +51,9 @@ class Broker:
         return RawProducer(self, topic)
 
     def take(self, topic: str, body: bytes, receipt: Callable[[Any, Any], None] | None) -> None:
+        if topic in self.broken:
+            raise RuntimeError("the client does not want it")
+
         def store() -> None:
             self.stored.setdefault(topic, []).append(decode_envelope(body).sequence)
             if receipt is not None:
@@ -166,6 +170,33 @@ def test_a_lane_that_cannot_be_flushed_is_given_up_at_the_deadline(monkeypatch: 
         assert sent.next() is None
         assert not lanes.stop(0.2)
     assert isinstance(done.next(), Unreachable)
+
+
+def test_what_the_client_does_not_take_is_told_and_tried_with_another_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, done = broker_of(monkeypatch), Answers()
+    broker.broken = {LANE}
+    with working(narrow()) as lanes:
+        lanes.publish(LANE, envelopes(1), done)
+        assert str(done.next()) == "the client does not want it"
+        broker.broken.clear()
+        lanes.publish(LANE, envelopes(1), done)
+        assert done.next() is None
+
+
+def test_a_receipt_that_is_not_taken_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker_of(monkeypatch)
+    done = Answers()
+
+    def refuse(_: Exception | None) -> None:
+        raise RuntimeError("not now")
+
+    with working(narrow()) as lanes:
+        lanes.publish(LANE, envelopes(1), refuse)
+        lanes.publish(LANE, envelopes(2), done)
+        assert done.next() is None
+    assert f"A receipt from {LANE} could not be dealt with" in caplog.text
 
 
 # ---------------------------------------------------------------- a lane that is not whole

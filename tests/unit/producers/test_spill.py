@@ -1,5 +1,6 @@
 """The spill: a bounded file, first in, first out."""
 
+import errno
 from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.errors import Refused
+from producers import spill as spill_module
 from producers.spill import Spill
 
 LIMIT = 64
@@ -45,3 +47,14 @@ def test_a_folder_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Refused, match="cannot be written to"):
         Spill(tmp_path / "file", LIMIT)
+
+
+def test_a_disk_that_is_full_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(spill_module, "_write", full)
+    with closing(Spill(tmp_path, LIMIT)) as spill:
+        with pytest.raises(Refused, match="cannot be written: No space left on device"):
+            spill.put(0, [b"x"])
+        assert spill.messages == 0

@@ -1,0 +1,77 @@
+"""Records are kept until they are stored, whatever becomes of their producer and of who waits for them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pulsar
+import pytest
+
+from backends import record_producer
+from backends.record_producer import RecordProducer
+from tests.unit.consumers.fakes import eventually
+
+Receipt = Callable[[Any, Any], None]
+
+
+class MessageId:
+    def ledger_id(self) -> int:
+        return 1
+
+    def entry_id(self) -> int:
+        return 2
+
+    def batch_index(self) -> int:
+        return 0
+
+
+class Client:
+    """Its producers give the results that are set, one a record, then Ok; so many attempts to make one fail."""
+
+    def __init__(self, *results: Any) -> None:
+        self.results = list(results)
+        self.failing = 0
+        self.bodies: list[bytes] = []
+
+    def create_producer(self, *_: object, **__: object) -> "Client":
+        if self.failing:
+            self.failing -= 1
+            raise pulsar.Timeout("no answer")
+        return self
+
+    @property
+    def _producer(self) -> "Client":
+        return self
+
+    def send_async(self, message: Any, receipt: Receipt) -> None:
+        self.bodies.append(message.data())
+        receipt(self.results.pop(0) if self.results else pulsar.Result.Ok, MessageId())
+
+    def close_async(self, _closed: object) -> None: ...
+
+
+def test_a_record_without_receipt_is_published_by_the_next_producer_however_long_that_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(record_producer, "_BACKOFF_S", (0.001, 0.002))
+    client = Client(pulsar.Result.Timeout)
+    producer = RecordProducer(client, "persistent://t/system/control")  # type: ignore[arg-type]
+    client.failing = 3
+    told: list[tuple[Exception | None, str]] = []
+    producer.publish(b"a", lambda *answer: told.append(answer))
+    eventually(lambda: bool(told))
+    assert told == [(None, f"{1:020d}:{2:020d}:{1:06d}")]
+    assert (client.bodies, client.failing) == ([b"a", b"a"], 0)
+    assert producer.close()
+
+
+def test_who_does_not_take_a_receipt_keeps_no_other_from_theirs(caplog: pytest.LogCaptureFixture) -> None:
+    client = Client()
+    producer = RecordProducer(client, "persistent://t/system/control")  # type: ignore[arg-type]
+
+    def refuse(_error: Exception | None, _position: str) -> None:
+        raise RuntimeError("not now")
+
+    producer.publish(b"a", refuse)
+    assert producer.append(b"b", 1.0)
+    assert "could not be dealt with" in caplog.text
+    assert producer.close()
