@@ -10,10 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from dispatcher.errors import Malformed
 from dispatcher.forecast import Job, Shares, forecast
 from dispatcher.service_settings import pools_of
 from dispatcher.tier import MILLI, TIERS
@@ -34,11 +30,10 @@ from spark_jobs.backlog_report import (
     age_bands,
 )
 from spark_jobs.backlog_series import DIMENSIONS
-from spark_jobs.backlog_snapshots import unreadable
 from spark_jobs.backlog_waves import gaps_of, grown_of, heat_at, series_of
-from spark_jobs.failures import JobFailed, translated
 from spark_jobs.journal_files import OUTCOMES
 from spark_jobs.journal_log import JournalLog
+from spark_jobs.journal_tables import reading
 from spark_jobs.session import SessionSettings
 
 if TYPE_CHECKING:
@@ -61,24 +56,10 @@ def session_settings(master: str, tables: Path) -> SessionSettings:
 
 
 def report(spark: "SparkSession", options: ReportOptions, now_ms: int) -> Report:
-    """Raises NotFound if there are no snapshots, and what spark_jobs.failures says of tables that cannot be read."""
-    try:
-        with translated():
-            facts = collect(spark, options)
-    except JobFailed as error:
-        raise _unreadable_file(options) or error from error
+    """Raises NotFound if there are no snapshots, and Malformed for a file that cannot be read."""
+    with reading(options.tables):
+        facts = collect(spark, options)
     return report_of(facts, options, now_ms)
-
-
-def _unreadable_file(options: ReportOptions) -> Malformed | None:
-    """Which file of the journal is no Parquet file, if one is not: what failed in a Spark job does not tell."""
-    log = JournalLog(options.tables)
-    for file in log.read().table(OUTCOMES):
-        try:
-            pq.read_metadata(log.root / file.path)
-        except (OSError, pa.ArrowException) as error:
-            return unreadable(log.root / file.path, error)
-    return None
 
 
 def report_of(facts: Facts, options: ReportOptions, now_ms: int) -> Report:

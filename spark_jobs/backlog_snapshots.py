@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dispatcher.errors import Malformed, NotFound
+from dispatcher.errors import NotFound
+from spark_jobs.journal_tables import unreadable
 from spark_jobs.snapshot_files import FOLDER, SCHEMA
 
 if TYPE_CHECKING:
@@ -98,12 +99,6 @@ def _read(path: Path, columns: Sequence[str]) -> pa.Table:
             return file.read(columns=list(columns), use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from None
-
-
-def unreadable(path: Path, error: Exception) -> Malformed:
-    """What is told of a file that is no Parquet file."""
-    reason = str(error).partition(". ")[0].rstrip(".")
-    return Malformed(f"{path} cannot be read: {reason}.", "Restore it, or take it away and run it again.")
 
 
 def _at_ms(table: pa.Table) -> list[int]:

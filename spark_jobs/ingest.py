@@ -19,10 +19,9 @@ from dispatcher.errors import FairlaneError, InvalidInput, Refused
 from producers.connection import Connection
 from spark_jobs.audience import TableSource, read_table, renamed
 from spark_jobs.columns import columns_of
-from spark_jobs.failures import translated
 from spark_jobs.folders import delete_folder
 from spark_jobs.ingest_rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
-from spark_jobs.journal_tables import invalid_targets
+from spark_jobs.journal_tables import invalid_targets, reading
 from spark_jobs.source import commit_write
 from spark_jobs.stage_progress import Progress, watched
 from spark_jobs.task_options import TaskOptions
@@ -103,7 +102,7 @@ def transform(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame
 
 def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
     """What `ingest` would take and leave out. Needs no servers and writes nothing."""
-    with translated():
+    with reading(options.tables):
         table = transform(read_table(spark, options.audience), options, suppressed_targets(spark, options))
         found = table.groupBy(REASON).count().collect()
     by_reason = {row[REASON] or _GOOD: row["count"] for row in found}
@@ -121,7 +120,7 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
     from pyspark.sql import functions as f
 
     read = Observation("read")
-    with translated():
+    with reading(options.tables):
         table = read_table(spark, options.audience).observe(read, f.count(f.lit(1)).alias("rows"))
         prepared, rules = _prepared(table, options, suppressed_targets(spark, options))
         done = _load(spark, prepared, rules, options, on_progress)

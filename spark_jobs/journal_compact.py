@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 from dispatcher.clock import Clock
 from dispatcher.errors import Refused
-from spark_jobs.failures import translated
 from spark_jobs.journal_files import SCHEMAS, FileWriter
 from spark_jobs.journal_log import Change, Conflict, JournalLog, JournalState, TableFile, cannot_write
+from spark_jobs.journal_tables import reading
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +69,7 @@ def _compact(spark: "SparkSession", log: JournalLog, options: CompactOptions, cl
     if merges:
         context = spark.sparkContext
         context.setJobDescription("journal: compact")
-        with translated():
+        with reading(options.tables):
             made = context.parallelize(merges, len(merges)).map(_merge).collect()
         removed = [file.path for merge in merges for file in merge.files]
         after = _commit(log, before, Change(added=made, removed=removed), clock)

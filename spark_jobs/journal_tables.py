@@ -6,10 +6,16 @@ Read them by these functions and not by folder: there, files of a run that was k
 that were put together beside what they were made of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dispatcher.errors import Malformed
+from spark_jobs.failures import JobFailed, translated
 from spark_jobs.journal_files import CLOSES, INVALID_TARGETS, OUTCOMES, TASKS
 from spark_jobs.journal_log import JournalLog, TableFile
 
@@ -28,6 +34,33 @@ TASK_COLUMNS = (
     "targets bigint, refused bigint, digest string, writers array<string>, state string, ended_at timestamp, "
     + ", ".join(f"{name} bigint" for name in _COUNTS)
 )
+
+
+@contextmanager
+def reading(tables: Path) -> Iterator[None]:
+    """As spark_jobs.failures.translated; but Malformed, with its name, where a job fails since a file of the journal is
+    no Parquet file: Spark does not always tell which."""
+    try:
+        with translated():
+            yield
+    except JobFailed as error:
+        raise _unreadable_file(tables) or error from error
+
+
+def _unreadable_file(tables: Path) -> Malformed | None:
+    log = JournalLog(tables)
+    for path in log.read().files:
+        try:
+            pq.read_metadata(log.root / path)
+        except (OSError, pa.ArrowException) as error:
+            return unreadable(log.root / path, error)
+    return None
+
+
+def unreadable(path: Path, error: Exception) -> Malformed:
+    """What is told of a file that is no Parquet file."""
+    reason = str(error).partition(". ")[0].rstrip(".")
+    return Malformed(f"{path} cannot be read: {reason}.", "Restore it, or take it away and run it again.")
 
 
 def outcomes(

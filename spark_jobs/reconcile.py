@@ -12,18 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.errors import InvalidInput, NotFound
 from dispatcher.outcome import OUTCOME_NAMES
-from spark_jobs.failures import translated
-from spark_jobs.journal_tables import closes, outcomes, tasks
+from spark_jobs.differences import DIFFERENCE_COLUMNS, differences
+from spark_jobs.journal_tables import closes, outcomes, reading, tasks
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-TWICE = "has two outcomes"
-NO_OUTCOME = "has no outcome"
-NOT_IN_AUDIENCE = "is not in the audience"
-SENT_TWICE = "stands in the task twice"
-DIFFERENCE_COLUMNS = "task string, difference string, target string, writer string, sequence int, position int"
-_IDENTITY = ("task", "writer", "sequence", "position")
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,71 +76,23 @@ class What:
 
 
 def reconcile(spark: "SparkSession", what: What, audience: "DataFrame | None" = None, listed: int = 20) -> Reconciled:
-    """audience: a table with the column target, each once: the targets that the task was given. listed: how many
+    """audience: a table with the column target: what the task was given, each at least once. listed: how many
     differences are brought along. Raises NotFound if the journal knows nothing of it."""
     from pyspark.sql import functions as f
 
-    with translated():
+    with reading(what.tables):
         chosen = _chosen(spark, what)
         sums = _sums(spark, what, chosen)
         rows = _rows_of(spark, what, chosen)
-        found = doubles(rows)
         note = _unnamed(sums) if audience is not None else ""
-        if audience is not None and not note:
-            found = found.unionByName(missing(rows, audience, what.task, _is_over(sums)))
+        given = None if audience is None or note else audience.select(f.lit(what.task).alias("task"), "target")
         folder = str(what.tables.resolve() / "reconcile" / (f"task={what.task}" if what.task else f"day={what.day}"))
-        found.write.mode("overwrite").parquet(folder)
+        with differences(rows, given, _is_over(sums)) as found:
+            found.write.mode("overwrite").parquet(folder)
         stored = spark.read.schema(DIFFERENCE_COLUMNS).parquet(folder)
         first = [row.asDict() for row in stored.orderBy(f.col("difference"), f.col("target")).limit(listed).collect()]
         count = stored.count() if len(first) == listed else len(first)
     return Reconciled(sums, first, count, folder if count else "", note)
-
-
-def doubles(rows: "DataFrame") -> "DataFrame":
-    """Targets with more than one outcome in the journal; and values that stand in one task twice. The rows are compared
-    by a checksum first, since hardly ever one of them is there twice."""
-    from pyspark.sql import functions as f
-
-    return _repeated(rows, f.xxhash64(*_IDENTITY), _IDENTITY, TWICE).unionByName(
-        _repeated(rows.where("target is not null"), f.xxhash64("task", "target"), ("task", "target"), SENT_TWICE)
-    )
-
-
-def missing(rows: "DataFrame", audience: "DataFrame", task: str, is_over: bool) -> "DataFrame":
-    """Targets of the audience that the journal does not name (of a task that is over, so each should have an outcome),
-    and those it names that are not in the audience."""
-    from pyspark.sql import functions as f
-
-    named = rows.where("target is not null").select("target", f.lit(0).alias("given"))
-    given = audience.select("target", f.lit(1).alias("given"))
-    both = named.unionByName(given).withColumn("sum", f.xxhash64("target"))
-    odd = both.groupBy("sum").agg(f.min("given").alias("least"), f.max("given").alias("most")).where("least = most")
-    alone = both.join(odd.select("sum"), "sum", "left_semi")
-    if not is_over:
-        alone = alone.where("given = 0")
-    told = f.when(f.col("given") == 1, NO_OUTCOME).otherwise(NOT_IN_AUDIENCE)
-    return alone.select(
-        f.lit(task).alias("task"), told.alias("difference"), "target", *_nulls("writer", "sequence", "position")
-    ).distinct()
-
-
-def _repeated(rows: "DataFrame", checksum: "Column", key: Sequence[str], difference: str) -> "DataFrame":
-    from pyspark.sql import functions as f
-
-    sums = rows.withColumn("sum", checksum)
-    suspects = sums.groupBy("sum").count().where("count > 1").select("sum")
-    twice = sums.join(suspects, "sum", "left_semi").groupBy(*key).count().where("count > 1")
-    lacking = [name for name in ("task", "target", "writer", "sequence", "position") if name not in key]
-    return twice.select(f.lit(difference).alias("difference"), *key, *_nulls(*lacking)).select(
-        "task", "difference", "target", "writer", "sequence", "position"
-    )
-
-
-def _nulls(*names: str) -> "list[Column]":
-    from pyspark.sql import functions as f
-
-    kinds = {"sequence": "int", "position": "int"}
-    return [f.lit(None).cast(kinds.get(name, "string")).alias(name) for name in names]
 
 
 def _chosen(spark: "SparkSession", what: What) -> "DataFrame":
@@ -217,18 +162,20 @@ def _is_over(sums: Sequence[TaskSum]) -> bool:
 
 
 def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task: str) -> "DataFrame":
-    """The targets that an ingestion took of a table (with a column target): without what it left out."""
+    """The targets that an ingestion took of a table (with a column target): without what it left out. Those that stand
+    in the table twice do here too."""
     from pyspark.sql import functions as f
 
     if "target" not in table.columns:
         raise InvalidInput(
             f"The audience has no column target; it has {', '.join(table.columns)}.", "Use --map COLUMN=target."
         )
-    rows = table.select("target").where("target is not null").groupBy("target").count()
+    rows = table.select("target").where("target is not null")
     folder = tables / "rejects" / f"task={task}"
     if not folder.exists():
-        return rows.select("target")
+        return rows
     rejects = spark.read.parquet(str(folder)).where(f.col("reason") != "duplicate")
     left_out = rejects.groupBy("target").agg(f.count(f.lit(1)).alias("left_out"))
-    kept = f.col("count") > f.coalesce(f.col("left_out"), f.lit(0))  # one of a target's rows was good
-    return rows.join(left_out, "target", "left").where(kept).select("target")
+    counted = rows.join(left_out, "target").groupBy("target", "left_out").count()
+    bad = counted.where("count <= left_out").select("target")  # else one of a target's rows was good
+    return rows.join(bad, "target", "left_anti")

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from fairlane.bench.family import family_cpu_s
 from fairlane.bench.ingest import memory
 
 
 def run(outcomes: int, master: str, seed: int, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: seconds of the session's start and of the report after it, most memory of Spark's JVM."""
+    """One run: seconds of the session's start and of the report after it, CPU of both, most memory of Spark's JVM."""
     from spark_jobs.backlog import report, session_settings
     from spark_jobs.backlog_facts import ReportOptions
     from spark_jobs.made_up_backlog import MadeUp, make_tables
@@ -22,13 +23,13 @@ def run(outcomes: int, master: str, seed: int, say: Callable[[str], None]) -> di
         say(f"making up {size.snapshots:,} snapshots of {size.tasks} tasks and {outcomes:,} outcomes")
         make_tables(folder, size, now)
         now_ms = int(now.timestamp() * 1000)
-        begun_s = time.monotonic()
+        begun_cpu_s, begun_s = family_cpu_s(), time.monotonic()
         spark = make_session(session_settings(master, folder))
         started_s = time.monotonic()
         try:
             made = report(spark, ReportOptions(folder, now_ms - 86_400_000), now_ms)
-            done_s = time.monotonic()
+            done_s, cpu_s = time.monotonic(), family_cpu_s() - begun_cpu_s
         finally:
             spark.stop()
     assert made.journal_rows == outcomes
-    return {"session_s": started_s - begun_s, "report_s": done_s - started_s, "jvm_mib": seen.jvm}
+    return {"session_s": started_s - begun_s, "report_s": done_s - started_s, "cpu_s": cpu_s, "jvm_mib": seen.jvm}

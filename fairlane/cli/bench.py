@@ -266,7 +266,19 @@ def ingest(rows: int, master: str, memory: str) -> Benchmark:
 @_measured
 def report(outcomes: int, master: str) -> Benchmark:
     """The report on the backlog over a made-up day: 8,640 snapshots and the journal; seconds after the session's
-    start, memory. Needs no servers."""
+    start, CPU, memory. Needs no servers."""
     from fairlane.bench.report import run
 
     return f"report {outcomes}", lambda _settings, seed: run(outcomes, master, seed, say)
+
+
+@bench.command()
+@click.option("--targets", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Of the audience.")
+@click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
+@_measured
+def reconcile(targets: int, master: str) -> Benchmark:
+    """A made-up task and its journal compared with its audience target by target, some differences planted: seconds
+    after the session's start, CPU, memory. Needs no servers."""
+    from fairlane.bench.reconcile import run
+
+    return f"reconcile {targets}", lambda _settings, seed: run(targets, master, seed, say)

@@ -1,20 +1,27 @@
 """Sums and differences of small journals, by a local Spark."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from dispatcher.control import Finished, Sealed
-from dispatcher.errors import NotFound
+from dispatcher.errors import Malformed, NotFound
 from dispatcher.outcome import CloseTask, Mixed, Named, Outcome, Run
 from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes, position
 
 pytest.importorskip("pyarrow")
+import numpy as np
+
+from fairlane.bench.reconcile import check
+from spark_jobs import made_up_journal
+from spark_jobs.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE, odd
 from spark_jobs.journal_files import write_rows
 from spark_jobs.journal_log import Change
 from spark_jobs.journal_tasks import rows_of
-from spark_jobs.reconcile import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, What, given_audience, reconcile
+from spark_jobs.reconcile import What, given_audience, reconcile
 from tests.unit.spark_jobs.test_journal import landed
 
 if TYPE_CHECKING:
@@ -83,6 +90,40 @@ def test_differences_are_told_target_by_target(spark: "SparkSession", tmp_path: 
     assert spark.read.parquet(found.folder).count() == 3
 
 
+def test_an_outcome_that_is_in_the_journal_twice_is_told_by_its_place(spark: "SparkSession", tmp_path: Path) -> None:
+    topic = landed(tmp_path, outcomes(Run("0", 0, 7, 1, 3, 0)))
+    say(topic, task_record("t"), Sealed(1, "t", 3, 0, "", ["0"]))
+    log = topic.log
+    state = log.read()
+    (file,) = state.table("outcomes")
+    copy = log.root / file.path.replace(".parquet", "-copy.parquet")
+    copy.write_bytes((log.root / file.path).read_bytes())
+    log.append(state, Change(added=[msgspec.structs.replace(file, path=str(copy.relative_to(log.root)))]), AT_MS)
+    found = reconcile(spark, What(tmp_path, "t"))
+    told = {(row["difference"], row["writer"], row["sequence"], row["position"]) for row in found.differences}
+    assert told == {(TWICE, "0", 7, place) for place in range(3)}
+    assert not found.sums[0].adds_up
+
+
+@pytest.mark.parametrize(("keys", "compared", "found"), [
+    ([], True, []),
+    ([8, 8, 16], False, [8]),  # outcomes
+    ([9, 9, 17, 18], False, [8]),  # targets that are named
+    ([9, 10, 10, -7, -6], True, []),  # those, each also in the audience, one of them twice
+    ([9, 9, 10], True, [8]),
+    ([9, 18, 34, 34, 0, 4], True, [8, 16, 32]),
+])  # fmt: skip
+def test_checksums_that_tell_of_differences(keys: list[int], compared: bool, found: list[int]) -> None:
+    assert odd(np.array(keys, np.int64), compared).tolist() == found
+
+
+def test_the_planted_differences_are_found_and_no_others(spark: "SparkSession", tmp_path: Path) -> None:
+    size = made_up_journal.MadeUp(3_000, planted=7)
+    audience = made_up_journal.make_tables(tmp_path, size, datetime(2026, 3, 4, 12, tzinfo=UTC))
+    given = given_audience(spark, spark.read.parquet(str(audience)), tmp_path, made_up_journal.TASK)
+    check(reconcile(spark, What(tmp_path, made_up_journal.TASK), given, 100), size)
+
+
 def test_a_target_without_an_outcome_is_no_difference_while_its_task_is_under_way(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
@@ -122,6 +163,15 @@ def test_a_day_has_the_tasks_that_were_sent_on_it(spark: "SparkSession", tmp_pat
     say(topic, *records)
     found = reconcile(spark, What(tmp_path, day=DAY))
     assert [(one.task, one.totals["pending"]) for one in found.sums] == [("one", 0), ("two", 1)]
+
+
+def test_a_file_of_the_journal_that_cannot_be_read_is_named(spark: "SparkSession", tmp_path: Path) -> None:
+    topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 3, 0)))
+    say(topic, task_record("t"), Sealed(1, "t", 3, 0, "", ["0"]))
+    (file,) = topic.log.read().table("outcomes")
+    (topic.log.root / file.path).write_text("no table")
+    with pytest.raises(Malformed, match=f"{Path(file.path).name} cannot be read: .* Restore it"):
+        reconcile(spark, What(tmp_path, "t"))
 
 
 def test_a_task_that_the_journal_does_not_know(spark: "SparkSession", tmp_path: Path) -> None:
