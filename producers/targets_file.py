@@ -196,6 +196,9 @@ def _csv_items(file: IO[str], unit: int, keep: Keep, path: str) -> Iterator[Item
     first = next(rows, None)
     if first is None:
         return
+    if isinstance(first[1], Unreadable):
+        cause = first[1].reason.removeprefix("the line ")
+        raise InvalidInput(f"targets: the first line of {path} {cause}.", "Mend it, or take it away.")
     header = [cell.strip() for cell in first[1]]
     column = _target_column(header)
     if column is None:

@@ -8,6 +8,7 @@ import pytest
 
 from dispatcher.errors import InvalidInput
 from fairlane.cli.arguments import Assignment, parse_duration_s, parse_time
+from fairlane.cli.main import run
 from fairlane.cli.task_edit import read_message
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -53,3 +54,20 @@ def test_an_assignment_names_a_field_that_there_is() -> None:
     for wrong in ("weight", "size=2"):
         with pytest.raises(click.BadParameter, match="weight=VALUE or cap=VALUE"):
             weight.convert(wrong, None, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("tier set high=much", "A weight is a number"),
+        ("task set some-task weight=heavy", "weight: is 'heavy'; it must be a number"),
+        ("task wait some-task --timeout soon", "soon"),
+        ("tune producer --memory lots", "lots"),
+        ("reconcile --day yesterday", "'yesterday' is not a day; write YYYY-MM-DD"),
+    ],
+)
+def test_what_is_no_value_is_told_before_any_server_is_asked(
+    line: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(line.split()) == 2
+    assert said in capsys.readouterr().err

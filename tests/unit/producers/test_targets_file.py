@@ -134,3 +134,20 @@ def test_a_large_file_is_read_whole(tmp_path: Path, format_: Format) -> None:
     rows = {"lines": "t{}", "csv": "t{}", "jsonl": '"t{}"'}[format_]
     path = written(tmp_path, "big", "\n".join(rows.format(number) for number in range(30_000)))
     assert list(TargetsFile(path, format_)) == [f"t{number}" for number in range(30_000)]
+
+
+def test_a_line_that_is_no_csv_is_refused_and_the_others_are_not(tmp_path: Path) -> None:
+    source = TargetsFile(written(tmp_path, "a.csv", f"target\none\n{'x' * 200_000}\ntwo\n"))
+    found: list[Refusal] = []
+    cutter = Cutter(1)
+    list(cut(source, cutter, found.extend))
+    assert [(refusal.line, refusal.reason) for refusal in found] == [
+        (3, "the line is not CSV: field larger than field limit (131072)")
+    ]
+    assert cutter.targets == 2
+
+
+def test_a_first_line_that_is_no_csv_is_told(tmp_path: Path) -> None:
+    source = TargetsFile(written(tmp_path, "a.csv", f"{'x' * 200_000}\none\n"))
+    with pytest.raises(InvalidInput, match=r"first line of .*a\.csv is not CSV: field larger"):
+        refused(source)
