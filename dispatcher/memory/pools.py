@@ -26,7 +26,8 @@ LARGEST = 1 << 50
 class TierPool:
     """A tier's part of a pool. depth: what the bucket may hold. time, carry: virtual time of the tier. busy: summed
     weight of the lanes with demand that are held. wanted: announced demand in targets. waiting: summed weight of the
-    lanes with demand that nobody is attached to. pull: what lanes lag that were taken up in this call, by weight."""
+    lanes with demand that nobody is attached to. pull: what lanes lag that were taken up in this call, in the mean of
+    the tier."""
 
     bucket: int = 0
     depth: int = 0
@@ -141,7 +142,7 @@ class Pool:
         lag = max(share.time - share.window - entry.time, 0)
         if waited:
             lag = min(lag, LONGEST_WAIT_WINDOWS * share.window)
-            share.pull += (lag + share.window) * weight if lag else 0
+            share.pull += portion(lag + share.window, weight, max(share.busy, weight)) if lag else 0
         entry.owed = lag if waited else min(entry.owed, lag)
         if idle:
             entry.owed = 0
@@ -154,7 +155,7 @@ class Pool:
         """After all lanes of a call have entered: the tier's time is that of its lanes in the mean, so those that come
         from far behind draw it back, and the others wait until they have caught up."""
         for share in self.tiers.values():
-            share.time -= share.pull // max(share.busy, 1)
+            share.time -= share.pull
             share.pull = 0
 
     def is_ahead(self, lane: str, tier: str) -> bool:

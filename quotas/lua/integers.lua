@@ -14,8 +14,23 @@ local function div(a, b)
   return math.floor(a / b)
 end
 
--- amount * part / whole, rounded down, without the large product.
+-- rest * part / whole, rounded down, bit by bit: for products that a double does not hold. rest is below whole.
+local function long_portion(rest, part, whole_part)
+  local quotient, left, bit = 0, 0, 1
+  while bit * 2 <= part do bit = bit * 2 end
+  while bit >= 1 do
+    quotient, left = quotient * 2, left * 2
+    if part >= bit then part, left = part - bit, left + rest end
+    while left >= whole_part do quotient, left = quotient + 1, left - whole_part end
+    bit = bit / 2
+  end
+  return quotient
+end
+
+-- amount * part / whole, rounded down, without the large product. part is at most whole.
 local function portion(amount, part, whole_part)
   local times = div(amount, whole_part)
-  return times * part + div((amount - times * whole_part) * part, whole_part)
+  local rest = amount - times * whole_part
+  if rest * part < 2 * LARGEST then return times * part + div(rest * part, whole_part) end
+  return times * part + long_portion(rest, part, whole_part)
 end

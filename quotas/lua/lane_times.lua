@@ -48,7 +48,7 @@ local function enter_pool(pool, lane, tier, weight, idle, waited)
   local lag = math.max(share.time - window - entry.time, 0)
   if waited then
     lag = math.min(lag, LONGEST_WAIT_WINDOWS * window)
-    if lag > 0 then share.pull = (share.pull or 0) + (lag + window) * weight end
+    if lag > 0 then share.pull = share.pull + portion(lag + window, weight, math.max(share.busy, weight)) end
   end
   entry.owed = waited and lag or math.min(entry.owed, lag)
   if idle then entry.owed = 0 end
@@ -61,7 +61,7 @@ end
 local function settle_in(pool)
   for _, tier in ipairs(TIERS) do
     local share = pool.tiers[tier]
-    if share.pull then share.time = share.time - div(share.pull, math.max(share.busy, 1)) end
+    share.time, share.pull = share.time - share.pull, 0
   end
 end
 

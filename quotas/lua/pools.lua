@@ -17,7 +17,7 @@ local function load_pool(name, now_us)
   local got = redis.call('HMGET', P .. ':pool:' .. name, unpack(fields))
   local pool = { name = name, refilled_us = int(got[1] or (name == 'total' and now_us or 0)), tiers = {}, lanes = {} }
   for i, tier in ipairs(TIERS) do
-    local share = {}
+    local share = { pull = 0 }
     for j, field in ipairs(SHARE_FIELDS) do share[field] = int(got[1 + (i - 1) * #SHARE_FIELDS + j]) end
     pool.tiers[tier] = share
   end

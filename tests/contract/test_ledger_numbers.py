@@ -3,8 +3,24 @@
 import pytest
 
 from dispatcher.memory.pools import LARGEST
+from dispatcher.service_settings import SHARED_BY
+from dispatcher.task import MAX_CAP, MAX_WEIGHT
+from dispatcher.tier import MILLI
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied, assert_whole
-from tests.contract.ledger_worlds import MemoryWorld, RedisWorld, World, Worlds, capacity, change, setting
+from tests.contract.ledger_worlds import (
+    MemoryWorld,
+    RedisWorld,
+    World,
+    Worlds,
+    ask,
+    ask_own,
+    capacity,
+    change,
+    own_lane,
+    request,
+    setting,
+    task_record,
+)
 
 WEIGHTS = {"high": 0.6, "medium": 0.3, "low": 0.1}
 FAST = 200_000_000
@@ -56,18 +72,52 @@ def test_times_begin_again_without_a_trace(worlds: Worlds) -> None:
     assert granted["high0"] == pytest.approx(granted["high1"], rel=0.1)
 
 
-def make_old(world: World, pool: str) -> None:
+def drawn_back(world: World, sharing: str) -> tuple[int, int]:
+    """Times of the high tier when a lane has waited for long, and when it was taken up; at the largest cap, burst and
+    weight of apps there are."""
+    for app, weight in (("shop", MILLI), ("bank", MILLI - 7)):
+        world.apply(setting(f"app_weight:{app}", str(weight * MAX_WEIGHT)))
+        world.apply(task_record("steady" if app == "shop" else "waits", app=app, weight=weight))
+    world.apply(setting("sharing", sharing))
+    world.apply(setting("capacity", f"{MAX_CAP}:{MAX_CAP}"))
+    waits = ask(own_lane("waits"), demand=MAX_CAP, waiting=True)
+    for number in (1, 2):
+        world.ledger.lease(request(number, ask_own("steady", number, 1), waits, waiting_ms=3_000))
+    make_old(world, "total", LARGEST // 4 * 3 - 789_643, of_lanes=False)
+    before = time_of_high(world)
+    world.ledger.lease(request(3, ask_own("steady", 3, 1), ask_own("waits", 0, 1)))
+    assert_whole(world)
+    return before, time_of_high(world)
+
+
+@pytest.mark.parametrize("sharing", SHARED_BY)
+def test_what_a_lane_is_owed_is_exact_at_the_largest_cap(worlds: Worlds, sharing: str) -> None:
+    before, after = drawn_back(worlds(), sharing)
+    assert (before, after) == drawn_back(MemoryWorld(), sharing)
+    assert after < before
+
+
+def time_of_high(world: World) -> int:
+    """Virtual, in the total."""
+    if isinstance(world, MemoryWorld):
+        return world.view.pools["total"].tiers["high"].time
+    assert isinstance(world, RedisWorld)
+    return int(world.view.client.hget(world.view.keys.pool("total"), "time:high") or 0)
+
+
+def make_old(world: World, pool: str, by: int = 2 * LARGEST, *, of_lanes: bool = True) -> None:
     """The times of the high tier and of its lanes are as after many years."""
+    lanes_by = by if of_lanes else 0
     if isinstance(world, MemoryWorld):
         share = world.view.pools[pool]
-        share.tiers["high"].time += 2 * LARGEST
+        share.tiers["high"].time += by
         for entry in share.lanes.values():
-            entry.time += 2 * LARGEST if entry.tier == "high" else 0
+            entry.time += lanes_by if entry.tier == "high" else 0
         return
     assert isinstance(world, RedisWorld)
     client, keys = world.view.client, world.view.keys
-    client.hincrby(keys.pool(pool), "time:high", 2 * LARGEST)
+    client.hincrby(keys.pool(pool), "time:high", by)
     for lane, text in client.hgetall(keys.virtual_times(pool)).items():
         tier, time, *rest = text.decode().split(" ")
         if tier == "high":
-            client.hset(keys.virtual_times(pool), lane, " ".join([tier, str(int(time) + 2 * LARGEST), *rest]))
+            client.hset(keys.virtual_times(pool), lane, " ".join([tier, str(int(time) + lanes_by), *rest]))
