@@ -15,12 +15,13 @@ from dispatcher.task import PushTask, Target
 from dispatcher.view import STATES, Globals, TaskView, WorkerBeat, globals_of
 from dispatcher.why import Pauses, Why, why
 from producers.aio import AsyncProxy
-from producers.connection import Connection, ConnectionSettings
+from producers.connection import Connection
 from producers.controls import Cancelled, Controls, Edit
 from producers.cutter import SlabSource
 from producers.handle import TaskHandle
 from producers.many import CONCURRENCY, Submitted, submit_many
 from producers.service_controls import ServiceControls, stored_by
+from producers.settings import ConnectionSettings
 from producers.steering import Plan, Progress, Steered, Steering
 from producers.submit import SubmitProgress, Watchers, submit
 from producers.task_changes import Changes, TaskFilter

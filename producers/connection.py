@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import Protocol
 
 import pulsar
 
@@ -13,7 +12,6 @@ from backends.dead_letter_topic import read_dead_letters
 from backends.epochs import Epochs
 from backends.pulsar_admin import PulsarAdmin
 from backends.registry import Registry
-from backends.settings import PulsarSettings, RedisSettings
 from backends.system_clock import SystemClock
 from backends.workers import Workers
 from dispatcher.ports import DeadLetter
@@ -22,20 +20,7 @@ from producers.ids import id_maker
 from producers.known_tasks import KnownTasks
 from producers.lanes import PulsarLanes
 from producers.ports import Services
-from producers.settings import ProducerOptions
-
-
-class ConnectionSettings(Protocol):
-    """Settings of the servers, and of submissions."""
-
-    @property
-    def pulsar(self) -> PulsarSettings: ...
-
-    @property
-    def redis(self) -> RedisSettings: ...
-
-    @property
-    def producer(self) -> ProducerOptions: ...
+from producers.settings import ConnectionSettings
 
 
 class Connection:

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Literal
+from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from backends.settings import Compression
+from backends.settings import Compression, PulsarSettings, RedisSettings
 
 
 class ProducerOptions(BaseModel):
@@ -42,3 +42,16 @@ class ProducerOptions(BaseModel):
     @property
     def spill_bytes(self) -> int:
         return self.spill_mib * 1024 * 1024
+
+
+class ConnectionSettings(Protocol):
+    """Settings of the servers, and of submissions; fairlane.settings.Settings is one."""
+
+    @property
+    def pulsar(self) -> PulsarSettings: ...
+
+    @property
+    def redis(self) -> RedisSettings: ...
+
+    @property
+    def producer(self) -> ProducerOptions: ...

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
 from backends.settings import PulsarSettings, RedisSettings
 from dispatcher.task import invalid_input
-from producers.settings import ProducerOptions
+from producers.settings import ConnectionSettings, ProducerOptions
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -25,19 +25,6 @@ NAMES = tuple(f"{group}.{field}" for group, model in _GROUPS.items() for field i
 
 Values = dict[str, str]
 """Name as in NAMES -> text."""
-
-
-class AnySettings(Protocol):
-    """As fairlane.settings.Settings has them."""
-
-    @property
-    def pulsar(self) -> PulsarSettings: ...
-
-    @property
-    def redis(self) -> RedisSettings: ...
-
-    @property
-    def producer(self) -> ProducerOptions: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +44,7 @@ def given_values(conf: Mapping[str, str], env: Mapping[str, str] = os.environ) -
     return {name: text for name in NAMES if (text := from_conf[name] or from_env[name])}
 
 
-def values_of(settings: AnySettings) -> Values:
+def values_of(settings: ConnectionSettings) -> Values:
     """The same of settings that were read already; only what differs from the defaults. Secrets are in clear."""
     return {
         f"{group}.{field}": _text(value)
