@@ -97,14 +97,18 @@ def ended_with_us(home: Path) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator["SparkSession"]:
-    """One small local Spark for all tests of a process; an attempt that fails is tried once more."""
+def needs_spark() -> None:
     try:
         require_spark(GIVEN)
     except Missing as error:
         if GIVEN.get("CI") == "true":
             raise
         pytest.skip(f"no Spark: {error}")
+
+
+@pytest.fixture(scope="session")
+def spark(needs_spark: None) -> Iterator["SparkSession"]:
+    """One small local Spark for all tests of a process; an attempt that fails is tried once more."""
     conf = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
     session = make_session(SessionSettings("tests", "local[2,2]", driver_memory="1g", conf=conf))
     yield session

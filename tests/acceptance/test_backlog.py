@@ -11,19 +11,7 @@ from tests.unit.spark_jobs.backlog_rows import START, ms, snapshot, task, write
 
 SPARK_S = 240.0
 Report = Callable[..., Told]
-
-
-@pytest.fixture(autouse=True)
-def needs_spark() -> None:
-    from spark_jobs.requirements import Missing, require_spark
-    from tests.conftest import GIVEN
-
-    try:
-        require_spark(GIVEN)
-    except Missing as error:
-        if GIVEN.get("CI") == "true":
-            raise
-        pytest.skip(f"no Spark: {error}")
+pytestmark = pytest.mark.usefixtures("needs_spark")
 
 
 def run(shell: CommandLine, *arguments: str) -> Told:
