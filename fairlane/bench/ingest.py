@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 0.5
 DOUBLES, BAD = 100, 200
 """One row in so many."""
+TARGET = "substr(sha2(cast({number} as string), 256), 1, 60)"
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,11 @@ def processes() -> Iterator[tuple[int, str]]:
                 yield int(folder.name), (folder / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
 
 
-def make_table(spark: "SparkSession", rows: int, folder: Path) -> str:
-    """The same rows for the same number."""
-    double = f"if(id % {DOUBLES} = {DOUBLES - 1}, id - 1, id)"
+def make_table(spark: "SparkSession", rows: int, folder: Path, target: str = TARGET) -> str:
+    """The same rows for the same number. target: in SQL, of {number}."""
+    good = target.format(number=f"if(id % {DOUBLES} = {DOUBLES - 1}, id - 1, id)")
     spark.range(0, rows, 1, 8).selectExpr(
-        f"if(id % {BAD} = 1, concat('bad ', id), substr(sha2(cast({double} as string), 256), 1, 60)) target",
+        f"if(id % {BAD} = 1, concat('bad ', id), {good}) target",
         "concat('name-', id % 100000) name",
     ).write.parquet(str(folder))
     return str(folder)

@@ -251,10 +251,23 @@ def producer(
 @click.option("--rows", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Of the table.")
 @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
 @click.option("--memory", metavar="SIZE", default="1g", show_default=True, help="Of Spark's driver and executors.")
+@click.option("--kills", type=click.IntRange(0), default=0, help="Instead: so many executors killed in mid-run.")
+@click.option("--driver-kills", type=click.IntRange(0), default=0, help="And so many drivers before.")
 @_measured
-def ingest(rows: int, master: str, memory: str) -> Benchmark:
+def ingest(rows: int, master: str, memory: str, kills: int, driver_kills: int) -> Benchmark:
     """A Parquet table (targets of 60 characters, a variable, 1 % doubles, 0.5 % bad rows) made a task, beside the same
-    job that writes Parquet: seconds after the session's start, memory."""
+    job that writes Parquet: seconds after the session's start, memory.
+
+    With --kills or --driver-kills on a cluster of its own (Spark's master and two workers): targets missing and
+    doubled, counted by the channel."""
+    if kills or driver_kills:
+        from fairlane.bench.ingest_kills import Kills
+        from fairlane.bench.ingest_kills import run as run_kills
+
+        lost = Kills(rows, memory, kills, driver_kills)
+        return f"ingest {rows}, {kills} executors and {driver_kills} drivers killed", (
+            lambda settings, _seed: run_kills(settings, lost, say)
+        )
     from fairlane.bench.ingest import Table, run
 
     return f"ingest {rows}", lambda settings, _seed: run(settings, Table(rows, master, memory), say)
