@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pulsar
 import pytest
 import redis.connection
 import urllib3
@@ -11,13 +13,21 @@ import urllib3
 from backends.backlog import BacklogReader
 from backends.broker_lanes import BrokerLanes
 from backends.epochs import Epochs
+from backends.pulsar_admin import PulsarAdmin
 from backends.pulsar_client import topics
 from backends.redis_view import open_view
 from backends.system_clock import SystemClock
+from dispatcher.envelope import encode_envelope
 from dispatcher.errors import Unreachable
+from dispatcher.topics import topics_of_lane
 from fairlane import PushClient, PushTask, Settings
 from fairlane.backlog_snapshot.run import Servers, Snapshotter
+from tests.integration.lane_helpers import envelope
 from tests.integration.worker_crew import audience, crew, eventually
+from tests.unit.spark_jobs.backlog_rows import write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TASKS = 12
 STATISTICS_S = 60.0
@@ -56,13 +66,18 @@ def push(number: int) -> PushTask:
     )  # type: ignore[arg-type]
 
 
+def make_ready(settings: Settings, folder: Path) -> None:
+    """The view, by a worker that leaves again."""
+    with crew(settings, folder, "w1") as members, closing(open_view(settings.redis)) as view:
+        eventually(Epochs(view).ready, 60, "the view is ready")
+        members.leave("w1")
+
+
 def test_a_snapshot_is_one_request_to_each_broker_and_one_to_redis(
     fresh_settings: Settings, snapshotter: Snapshotter, requests: list[str], tmp_path: Path
 ) -> None:
-    with PushClient.connect(fresh_settings) as client, crew(fresh_settings, tmp_path, "w1") as members:
-        with closing(open_view(fresh_settings.redis)) as view:
-            eventually(Epochs(view).ready, 60, "the view is ready")
-        members.leave("w1")
+    make_ready(fresh_settings, tmp_path)
+    with PushClient.connect(fresh_settings) as client:
         for number in range(TASKS):
             client.submit(push(number), audience(20, f"t{number}"))
     snapshotter.take()
@@ -96,6 +111,40 @@ def test_it_tells_of_workers_lanes_and_what_was_sent(
         (task,) = row["tasks"]
         assert high["granted"] >= task["sent"]
         assert task["sent"] + task["queued"] + task["in_flight"] == task["published"] == 20_000
+
+
+def fill(client: pulsar.Client, topic: str, entries: int) -> None:
+    """A message an entry."""
+    producer = client.create_producer(topic, batching_enabled=False)
+    for number in range(entries):
+        producer.send_async(encode_envelope(envelope(number)), lambda _result, _position: None)
+    producer.flush()
+    producer.close()
+
+
+def test_a_lane_of_which_one_partition_is_full_is_reported_as_skewed(
+    fresh_settings: Settings, snapshotter: Snapshotter, client: pulsar.Client, spark: "SparkSession", tmp_path: Path
+) -> None:
+    make_ready(fresh_settings, tmp_path)
+    names = topics(fresh_settings.pulsar)
+    with closing(PulsarAdmin(fresh_settings.pulsar)) as admin:
+        for lane, counts in ((names.own_lane("even"), (40, 40, 40)), (names.own_lane("skewed"), (10, 130, 20))):
+            admin.create_lane(lane, len(counts))
+            for topic, count in zip(topics_of_lane(lane, len(counts)), counts, strict=True):
+                fill(client, topic, count)
+
+    def told() -> bool:
+        return sum(one["backlog"] for one in snapshotter.take()["lanes"] if one["partition"] >= 0) == 120 + 160
+
+    eventually(told, STATISTICS_S, "all entries")
+    row = snapshotter.take()
+    from spark_jobs.backlog import report
+    from spark_jobs.backlog_facts import ReportOptions
+
+    options = ReportOptions(write(tmp_path / "tables", row), since_ms=0)
+    (found,) = report(spark, options, round(row["at"].timestamp() * 1000)).skewed
+    assert (found.lane, found.partitions, found.entries) == (names.own_lane("skewed"), 3, 160)
+    assert (found.partition, found.most, found.consumers) == (1, 130, 0)
 
 
 def test_with_a_server_gone_there_is_no_snapshot(fresh_settings: Settings) -> None:
