@@ -11,7 +11,7 @@ import click
 from fairlane.cli.arguments import Duration
 from fairlane.cli.connect import settings_of
 from fairlane.cli.groups import CommandGroup
-from fairlane.cli.output import Output, output_option, say
+from fairlane.cli.output import Output, output_option, report_option, say
 
 if TYPE_CHECKING:
     from fairlane.backlog_snapshot.run import Snapshotter
@@ -153,14 +153,7 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
 @click.option("--top", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Tasks that are shown.")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @tables_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "html"]),
-    default="table",
-    show_default=True,
-    help="How the report is shown; html is one file to redirect, with pictures.",
-)
+@report_option("How the report is shown; html is one file to redirect, with pictures.")
 @click.pass_context
 def report(
     ctx: click.Context,

@@ -57,6 +57,18 @@ def output_option(command: F) -> F:
     )(command)
 
 
+def report_option(shown: str) -> Callable[[F], F]:
+    """Give a command `-o table|json|html`, passed to it as the word. shown: what the help says of it."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json", "html"]),
+        default="table",
+        show_default=True,
+        help=shown,
+    )
+
+
 def say(message: str) -> None:
     """A message for the person at the terminal."""
     click.echo(message, err=True)

@@ -9,7 +9,7 @@ import click
 
 from dispatcher.errors import InvalidInput
 from fairlane.cli import exit_codes
-from fairlane.cli.output import Output, say, table_of
+from fairlane.cli.output import Output, report_option, say, table_of
 
 if TYPE_CHECKING:
     from fairlane.simulate.result import Result
@@ -23,14 +23,7 @@ PICTURES = ("shares", "tasks", "task-shares")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance in the run.")
 @click.option("--seeds", type=click.IntRange(1), help="Run so many seeds, from --seed on, on all cores.")
 @click.option("--processes", type=click.IntRange(1), help="For --seeds: so many, instead of one for each core.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "html"]),
-    default="table",
-    show_default=True,
-    help="How the run is shown.",
-)
+@report_option("How the run is shown.")
 @click.option(
     "--picture",
     "pictures",
