@@ -8,7 +8,7 @@ import pytest
 from backends.redis_view import RedisView, open_view
 from backends.registry import Registry
 from backends.settings import RedisSettings
-from tests.contract.ledger_worlds import MemoryWorld, World, Worlds, lua_with_test_clock, redis_worlds
+from tests.contract.ledger_worlds import MemoryWorld, RedisWorld, World, Worlds, lua_with_test_clock, redis_worlds
 from tests.redis_server import binaries, running
 
 
@@ -33,6 +33,13 @@ def worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worlds]:
         return
     with running(binaries()[request.param]) as server, redis_worlds(server.url, test_lua) as made:
         yield made
+
+
+@pytest.fixture
+def redis_world(real_worlds: Worlds) -> RedisWorld:
+    world = real_worlds()
+    assert isinstance(world, RedisWorld)
+    return world
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from dispatcher.outcome import RETRY
 from tests.contract.ledger_worlds import (
     EPOCH,
     RedisWorld,
-    Worlds,
     ask_own,
     change,
     fold,
@@ -25,10 +24,8 @@ from tests.contract.ledger_worlds import (
 
 
 @pytest.fixture
-def world(real_worlds: Worlds) -> RedisWorld:
-    world = real_worlds()
-    assert isinstance(world, RedisWorld)
-    return world
+def world(redis_world: RedisWorld) -> RedisWorld:
+    return redis_world
 
 
 @pytest.fixture

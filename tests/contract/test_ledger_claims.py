@@ -87,25 +87,21 @@ def test_a_call_made_again_after_its_answer_was_forgotten_still_holds_what_it_cl
     assert_tallied(world)
 
 
-def test_a_claim_is_kept_until_it_is_closed_however_long_the_service_stands(real_worlds: Worlds) -> None:
+def test_a_claim_is_kept_until_it_is_closed_however_long_the_service_stands(redis_world: RedisWorld) -> None:
     """What it holds is known nowhere else: were it to expire, its envelopes would be held for ever."""
-    world = real_worlds()
-    assert isinstance(world, RedisWorld)
-    world.apply(task_record("t"))
-    world.ledger.lease(request(1, ask_own("t", 0, 20)))
-    fold(world, outcomes("t", run(0, 5)))
-    assert world.view.client.pttl(world.view.keys.claim("w.1", "t")) == -1
+    redis_world.apply(task_record("t"))
+    redis_world.ledger.lease(request(1, ask_own("t", 0, 20)))
+    fold(redis_world, outcomes("t", run(0, 5)))
+    assert redis_world.view.client.pttl(redis_world.view.keys.claim("w.1", "t")) == -1
 
 
-def test_a_claim_that_is_closed_when_its_tasks_tombstone_has_expired_leaves_nothing(real_worlds: Worlds) -> None:
-    world = real_worlds()
-    assert isinstance(world, RedisWorld)
-    world.apply(task_record("t"))
-    world.ledger.lease(request(1, ask_own("t", 0, 1)))
-    client, keys = world.view.client, world.view.keys
+def test_a_claim_that_is_closed_when_its_tasks_tombstone_has_expired_leaves_nothing(redis_world: RedisWorld) -> None:
+    redis_world.apply(task_record("t"))
+    redis_world.ledger.lease(request(1, ask_own("t", 0, 1)))
+    client, keys = redis_world.view.client, redis_world.view.keys
     client.delete(keys.task("t"), keys.touched("t", "0"))
-    world.advance(3_000)
-    end_claims(world)
+    redis_world.advance(3_000)
+    end_claims(redis_world)
     assert not client.exists(keys.task("t"), keys.touched("t", "0"), keys.claim("w.1", "t"), keys.claims)
 
 

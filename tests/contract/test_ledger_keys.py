@@ -3,20 +3,18 @@
 import pytest
 
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_owned, assert_whole
-from tests.contract.ledger_worlds import RedisWorld, Worlds, ask_shared, request, setting, task_record, want
+from tests.contract.ledger_worlds import RedisWorld, ask_shared, request, setting, task_record, want
 
 
 @pytest.fixture
-def busy(real_worlds: Worlds) -> RedisWorld:
-    world = real_worlds()
-    assert isinstance(world, RedisWorld)
-    tasks = [task for names in add_tasks(world, {"high": 2, "low": 2}).values() for task in names]
-    world.apply(task_record("small", "low", shared=True))
+def busy(redis_world: RedisWorld) -> RedisWorld:
+    tasks = [task for names in add_tasks(redis_world, {"high": 2, "low": 2}).values() for task in names]
+    redis_world.apply(task_record("small", "low", shared=True))
     for field, value in {"capacity": "1000", "cap:channel:null": "300", "sharing": "apps"}.items():
-        world.apply(setting(field, value))
-    Backlog(world, {"a": tasks, "b": tasks}, {"a": 100, "b": 100}).run_until(1_000)
-    world.ledger.lease(request(1, ask_shared(want("small", 0, 900)), worker="c"))
-    return world
+        redis_world.apply(setting(field, value))
+    Backlog(redis_world, {"a": tasks, "b": tasks}, {"a": 100, "b": 100}).run_until(1_000)
+    redis_world.ledger.lease(request(1, ask_shared(want("small", 0, 900)), worker="c"))
+    return redis_world
 
 
 def test_every_key_has_an_expiry_or_an_owner(busy: RedisWorld) -> None:

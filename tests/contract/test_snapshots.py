@@ -100,10 +100,8 @@ def test_records_that_are_in_the_snapshot_already_change_nothing(
 
 
 @pytest.fixture
-def world(real_worlds: Worlds) -> RedisWorld:
-    world = real_worlds()
-    assert isinstance(world, RedisWorld)
-    return world
+def world(redis_world: RedisWorld) -> RedisWorld:
+    return redis_world
 
 
 def test_tasks_controls_and_settings_come_back_as_they_were(world: RedisWorld) -> None:
