@@ -1,11 +1,12 @@
 """The report on the backlog as one HTML file that needs nothing else: no network, no script."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from html import escape
 
 from spark_jobs import backlog_pictures
 from spark_jobs.backlog_report import Report, span
 from spark_jobs.backlog_tables import moment, sections, sentences
+from spark_jobs.html_page import html_table, whole_page
 
 STYLE = """
 :root{color-scheme:light dark;--ground:#f4f6f9;--card:#fff;--ink:#1c2430;--soft:#5b6675;--line:#dfe4ea}
@@ -27,16 +28,9 @@ td{font-variant-numeric:tabular-nums}td.name{overflow-wrap:anywhere}
 
 def page(report: Report) -> str:
     """The whole file."""
-    shown = [f"<h2>{escape(title)}</h2>\n<section>{svg}</section>" for title, svg in _pictures(report) if svg]
-    tables = [
-        f"<h2>{escape(title)}</h2>\n<section>{_table(rows)}</section>" for title, rows in sections(report) if rows
-    ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Backlog, {moment(report.until_ms)}</title>\n<style>{STYLE}</style>\n"
-        f"</head>\n<body>\n<main>\n{_head(report)}\n" + "\n".join([*shown, *tables]) + "\n</main>\n</body>\n</html>\n"
-    )
+    pictures = [(title, svg) for title, svg in _pictures(report) if svg]
+    tables = [(title, html_table(rows, _cell)) for title, rows in sections(report) if rows]
+    return whole_page(f"Backlog, {moment(report.until_ms)}", STYLE, _head(report), [*pictures, *tables])
 
 
 def _pictures(report: Report) -> Iterator[tuple[str, str]]:
@@ -69,12 +63,6 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
         yield "done at this rate in", span(total.done_s)
     if report.service.asked_capacity and total.backlog:
         yield f"at {report.service.asked_capacity:,}/s in", span(total.done_at_capacity_s)
-
-
-def _table(rows: Sequence[Mapping[str, str]]) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in rows[0])
-    body = "\n".join(f"<tr>{''.join(_cell(*cell) for cell in row.items())}</tr>" for row in rows)
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
 
 def _cell(name: str, value: str) -> str:

@@ -1,12 +1,12 @@
 """A run as one HTML file that needs nothing else: no network, no script."""
 
-from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from fairlane.simulate.pictures import shares, task_shares, timeline
 from fairlane.simulate.result import Result
 from fairlane.simulate.tables import sections
+from spark_jobs.html_page import html_table, whole_page
 
 FEW_TASKS = 24
 """So many tasks are told apart in a stacked picture of tasks."""
@@ -34,16 +34,8 @@ def page(result: Result) -> str:
     if len(result.tasks) <= FEW_TASKS:
         pictures.append(("Tasks on top of each other", task_shares(result)))
     pictures.append(("Tasks over time", timeline(result)))
-    shown = [f"<h2>{escape(title)}</h2>\n<section>{svg}</section>" for title, svg in pictures]
-    tables = [
-        f"<h2>{escape(title)}</h2>\n<section>{_table(rows)}</section>" for title, rows in sections(result) if rows
-    ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(result.scenario)}, seed {result.seed}</title>\n<style>{STYLE}</style>\n"
-        f"</head>\n<body>\n<main>\n{_head(result)}\n" + "\n".join([*shown, *tables]) + "\n</main>\n</body>\n</html>"
-    )
+    tables = [(title, html_table(rows, _cell)) for title, rows in sections(result) if rows]
+    return whole_page(f"{result.scenario}, seed {result.seed}", STYLE, _head(result), [*pictures, *tables])
 
 
 def _head(result: Result) -> str:
@@ -57,13 +49,7 @@ def _head(result: Result) -> str:
     )
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in rows[0])
-    body = "\n".join(f"<tr>{''.join(_cell(value) for value in row.values())}</tr>" for row in rows)
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
-
-
-def _cell(value: Any) -> str:
+def _cell(_name: str, value: Any) -> str:
     if isinstance(value, bool):
         return f'<td class="{"good" if value else "bad"}">{"yes" if value else "no"}</td>'
     return f"<td>{escape(str(value))}</td>"
