@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -320,3 +321,15 @@ def test_bounds_hold_and_confirmed_has_no_gap(data: st.DataObject, count: int, p
         gap = next((number for number in range(sent) if numbered(number, 1)[0] not in stored), sent)
         assert router.confirmed() == gap
     assert sorted(body for partition in partitions for body in partition.bodies) == sorted(numbered(0, sent))
+
+
+def test_what_is_spilled_and_cannot_be_published_later_fails_the_router(tmp_path: Path) -> None:
+    partition = Held()
+    with closing(Spill(tmp_path, 10_000)) as spill:
+        router, _ = router_of([partition], producer(1, pending=4), when_full="spill", spill=spill)
+        router.send_many(numbered(0, 12))
+        partition.refuses = Unreachable("It is closed.")
+        partition.answer()
+        with pytest.raises(Unreachable, match="It is closed"):
+            router.flush()
+        router.close()

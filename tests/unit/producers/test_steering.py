@@ -162,3 +162,19 @@ def test_a_missing_lane_is_created_if_it_is_a_live_tasks_or_a_side_lane() -> Non
     with pytest.raises(NotFound):
         lanes.create(topics.own_lane("ended"))
     assert broker.created == wanted
+
+
+def test_lanes_that_cannot_be_created_now_are_left_to_the_workers() -> None:
+    """What was asked for is stored; who moves the first envelope makes what is missing."""
+    world = World()
+
+    def fault(step: str) -> None:
+        if step == "create":
+            raise Unreachable("Pulsar's REST is away.")
+
+    world.fault = fault
+    tasks = [task(name, tier="low", shared=True) for name in "abcdefgh"]
+    steered = steering(world, *tasks)
+    done = steered.carry_out(steered.plan(TaskFilter(), Changes(weight=2)))
+    assert done.changed == tuple("abcdefgh")
+    assert world.lanes == {}

@@ -394,3 +394,17 @@ def test_an_audience_that_cannot_be_read_leaves_no_task_behind(tmp_path: Path) -
         with pytest.raises(InvalidInput, match=name):
             run(world, push(), TargetsFile(tmp_path / name))
     assert world.steps == []
+
+
+def test_when_both_servers_go_away_what_stopped_the_submission_is_told() -> None:
+    """Whether the task was stopped meanwhile cannot be asked then."""
+    world = World()
+
+    def fault(step: str) -> None:
+        if step == "flush":
+            world.redis_gone = True
+            raise Unreachable("The lane is gone.")
+
+    world.fault = fault
+    with pytest.raises(Unreachable, match="The lane is gone"):
+        run(world, push(id=None), ["a"])
