@@ -1,0 +1,42 @@
+"""The journal goes on while Pulsar is gone."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from backends.settings import PulsarSettings
+from dispatcher.clock import VirtualClock
+from dispatcher.errors import Unreachable
+
+pytest.importorskip("pyarrow")
+
+from spark_jobs import journal as journal_module
+from spark_jobs.journal import Batch, Journal, JournalOptions
+
+
+class Steps(Journal):
+    """What a batch comes to, one after the other, and then it is told to end."""
+
+    def __init__(self, tables: Path, *batches: Batch | Unreachable) -> None:
+        super().__init__(None, JournalOptions(tables, PulsarSettings(), 100), VirtualClock())  # type: ignore[arg-type]
+        self.stop = threading.Event()
+        self._batches = list(batches)
+
+    def step(self, until: dict[int, str]) -> Batch:
+        batch = self._batches.pop(0)
+        if not self._batches:
+            self.stop.set()
+        if isinstance(batch, Unreachable):
+            raise batch
+        return batch
+
+
+def test_a_pulsar_that_is_gone_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "PAUSE_S", 0.001)
+    monkeypatch.setattr(journal_module, "last_positions", lambda _: {})
+    gone = Unreachable("Pulsar is gone.")
+    journal = Steps(tmp_path, Batch(records=1), gone, gone, Batch(records=2))
+    told: list[int] = []
+    total = journal.run(journal.stop, 0.001, lambda batch: told.append(batch.records))
+    assert (told, total.records) == ([1, 2], 3)
