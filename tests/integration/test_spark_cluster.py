@@ -21,14 +21,12 @@ from fairlane.bench.spark_cluster import SparkCluster, parent_of, spark_cluster
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.worker_crew import crew, environment, eventually
-from tests.spark_document import begin, blocks_of, path_with_commands
+from tests.spark_document import QUICK_START, begin, blocks_of, path_with_commands
 
 pytest.importorskip("pyspark")
 
 ROWS, FEW, CHUNK = 20_000, 200, 5
 SMALL = "--driver-memory 512m --executor-memory 512m --conf spark.cores.max=1 --conf spark.ui.enabled=false"
-QUICK_START = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"}
-"""Of every JVM here: there are many, and each lives for seconds."""
 DELIVERED_S = 120.0
 STARTED_S = 300.0
 OWN_SCRIPT = """
