@@ -39,8 +39,11 @@ def read_table(spark: "SparkSession", source: TableSource) -> "DataFrame":
     if source.kind not in FORMATS:
         raise InvalidInput(f"format: is {', '.join(FORMATS)}, not {source.kind!r}.")
     reader = spark.read.format(source.kind).options(**{**_DEFAULTS.get(source.kind, {}), **source.options})
-    with translated():
-        table = reader.option("url", source.path).load() if source.kind == "jdbc" else reader.load(source.path)
+    try:
+        with translated():
+            table = reader.option("url", source.path).load() if source.kind == "jdbc" else reader.load(source.path)
+    except InvalidInput as error:
+        raise InvalidInput(error.cause, f"Check the path and the format ({source.kind}).") from error
     if not table.columns:
         raise InvalidInput(f"{source.path} has no columns, so it has no rows either.", "Check the path and the format.")
     return table

@@ -31,28 +31,22 @@ from spark_jobs.backlog_report import (
 )
 from spark_jobs.backlog_series import DIMENSIONS
 from spark_jobs.backlog_waves import gaps_of, grown_of, heat_at, series_of
-from spark_jobs.journal_files import OUTCOMES
-from spark_jobs.journal_log import JournalLog
-from spark_jobs.journal_tables import reading
-from spark_jobs.session import SessionSettings
+from spark_jobs.journal_tables import outcome_rows, reading
+from spark_jobs.session import SessionSettings, for_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TOTAL = "total"
-QUICKLY_COMPILED_ROWS = 50_000_000
 _NAME = "fairlane backlog report"
 
 
 def session_settings(master: str, tables: Path) -> SessionSettings:
-    """For a report on these tables. On this machine, unless there are very many outcomes, the JVM compiles as quickly
-    as it can and not as well: of 10 million outcomes half of its time went into the latter."""
+    """For a report on these tables."""
     if not master.startswith("local"):
         return SessionSettings(_NAME, master)
     conf = {"spark.sql.shuffle.partitions": "4", "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000"}
-    if sum(file.rows for file in JournalLog(tables).read().table(OUTCOMES)) <= QUICKLY_COMPILED_ROWS:
-        conf["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
-    return SessionSettings(_NAME, master, conf=conf)
+    return SessionSettings(_NAME, master, conf={**conf, **for_rows(master, outcome_rows(tables))})
 
 
 def report(spark: "SparkSession", options: ReportOptions, now_ms: int) -> Report:

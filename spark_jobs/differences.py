@@ -59,7 +59,8 @@ def checksums(rows: "DataFrame", audience: "DataFrame | None") -> "DataFrame":
     if audience is not None:
         keys = keys.union(audience.select(_sum_of(TARGET, _GIVEN)))
     compared = audience is not None
-    parted = keys.repartition(keys["sum"] - keys["sum"].bitwiseAND(_KIND))
+    parts = max(2 * keys.rdd.getNumPartitions(), keys.sparkSession.sparkContext.defaultParallelism)
+    parted = keys.repartition(parts, keys["sum"] - keys["sum"].bitwiseAND(_KIND))
     return parted.mapInArrow(lambda batches: _odd_batches(batches, compared), "sum bigint")
 
 
@@ -93,7 +94,7 @@ def _with_sums(table: "DataFrame", columns: Sequence[str], suspects: "DataFrame"
     """These columns of the rows whose checksum is among the suspects."""
     from pyspark.sql import functions as f
 
-    few = f.broadcast(suspects) if count <= FEW else suspects
+    few = f.broadcast(suspects.coalesce(1)) if count <= FEW else suspects
     return table.select(*columns, _sum_of(columns, 0)).join(few, "sum", "left_semi").drop("sum")
 
 

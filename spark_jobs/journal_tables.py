@@ -63,6 +63,11 @@ def unreadable(path: Path, error: Exception) -> Malformed:
     return Malformed(f"{path} cannot be read: {reason}.", "Restore it, or take it away and run it again.")
 
 
+def outcome_rows(tables: Path) -> int:
+    """How many outcomes there are."""
+    return sum(file.rows for file in JournalLog(tables).read().table(OUTCOMES))
+
+
 def outcomes(
     spark: "SparkSession", tables: Path, since: str = "", until: str = "", apps: Sequence[str] = ()
 ) -> "DataFrame":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dispatcher.errors import InvalidInput, NotFound
 from dispatcher.outcome import OUTCOME_NAMES
 from spark_jobs.differences import DIFFERENCE_COLUMNS, differences
+from spark_jobs.failures import translated
 from spark_jobs.journal_tables import closes, outcomes, reading, tasks
 
 if TYPE_CHECKING:
@@ -163,14 +164,23 @@ def _is_over(sums: Sequence[TaskSum]) -> bool:
 
 def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task: str) -> "DataFrame":
     """The targets that an ingestion took of a table (with a column target): without what it left out. Those that stand
-    in the table twice do here too."""
+    in the table twice do here too. Raises InvalidInput for a table without targets."""
     from pyspark.sql import functions as f
 
     if "target" not in table.columns:
         raise InvalidInput(
             f"The audience has no column target; it has {', '.join(table.columns)}.", "Use --map COLUMN=target."
         )
+    kind = table.schema["target"].dataType
+    if kind.typeName() not in ("string", "char", "varchar"):
+        raise InvalidInput(
+            f"The column target is of type {kind.simpleString()}; the target has to be text.",
+            "Name another one with --map COLUMN=target.",
+        )
     rows = table.select("target").where("target is not null")
+    with translated():
+        if rows.isEmpty():
+            raise InvalidInput("The audience has no rows with a target.", "Check its path, and --map COLUMN=target.")
     folder = tables / "rejects" / f"task={task}"
     if not folder.exists():
         return rows

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
+QUICKLY_COMPILED_ROWS = 50_000_000
 _LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 _BATCH_ROWS = 20_000
 """Rows a Python worker is handed at once: some MB of targets and variables."""
@@ -39,6 +40,14 @@ class SessionSettings:
     log_level: str = "FATAL"
     servers: Mapping[str, str] | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def for_rows(master: str, rows: int) -> dict[str, str]:
+    """Settings of Spark for a job on so many rows of the journal. On this machine, unless there are very many, the JVM
+    compiles as quickly as it can and not as well: of 10 million half of its time went into the latter."""
+    if not master.startswith("local") or rows > QUICKLY_COMPILED_ROWS:
+        return {}
+    return {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"}
 
 
 def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession":

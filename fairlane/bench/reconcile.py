@@ -21,14 +21,14 @@ def run(targets: int, master: str, seed: int, say: Callable[[str], None]) -> dic
     from spark_jobs.audience import TableSource, read_table
     from spark_jobs.made_up_journal import TASK, MadeUp, make_tables
     from spark_jobs.reconcile import What, given_audience, reconcile
-    from spark_jobs.session import SessionSettings, make_session
+    from spark_jobs.session import SessionSettings, for_rows, make_session
 
     with tempfile.TemporaryDirectory(prefix="fairlane-bench-") as name, memory() as seen:
         folder, size = Path(name), MadeUp(targets, seed=seed)
         say(f"making up an audience of {targets:,} and its journal")
         audience = make_tables(folder, size, datetime.now(UTC))
         begun_cpu_s, begun_s = family_cpu_s(), time.monotonic()
-        spark = make_session(SessionSettings("fairlane bench reconcile", master))
+        spark = make_session(SessionSettings("fairlane bench reconcile", master, "1g", conf=for_rows(master, targets)))
         started_s = time.monotonic()
         try:
             given = given_audience(spark, read_table(spark, TableSource(str(audience))), folder, TASK)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dispatcher.errors import NotFound, Unreachable
+from dispatcher.errors import NotFound, NotReady, Unreachable
 from dispatcher.outcome import OUTCOME_NAMES
 from fairlane.cli.backlog import tables_option
 from fairlane.cli.connect import settings_of
@@ -51,12 +51,13 @@ def reconcile(
     from spark_jobs.requirements import require_spark
 
     require_spark()
+    from spark_jobs.journal_tables import outcome_rows
     from spark_jobs.reconcile import What
     from spark_jobs.reconcile import reconcile as compare
 
     settings = settings_of(ctx)
     what = What(given["tables"] or settings.tables_folder, task or "", day or "")
-    with spark.session("fairlane reconcile") as session:
+    with spark.session("fairlane reconcile", rows=outcome_rows(what.tables)) as session:
         audience = _audience(session, what.tables, task, given) if given["audience"] else None
         found = compare(session, what, audience, given["listed"])
     rows = [_row(one, live) for one, live in _with_live(settings, found.sums)]
@@ -101,7 +102,7 @@ def _with_live(settings: "Settings", sums: "Any") -> "list[tuple[TaskSum, Mappin
                     if reachable:
                         targets = client.task(one.task).progress().targets
                         counts = {name: getattr(targets, name) for name in OUTCOME_NAMES}
-                except Unreachable as error:
+                except (Unreachable, NotReady) as error:
                     reachable = False
                     say(f"The live counters cannot be read: {error.cause}")
             pairs_found.append((one, counts))

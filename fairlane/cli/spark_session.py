@@ -23,12 +23,15 @@ class SparkOptions:
     conf: tuple[tuple[str, str], ...] = ()
 
     @contextmanager
-    def session(self, name: str, servers: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
-        """A session that is stopped at the end. servers: as spark_jobs.servers.values_of gives them. Raises Missing
-        where pyspark, pyarrow or Java is."""
-        from spark_jobs.session import SessionSettings, make_session
+    def session(
+        self, name: str, servers: Mapping[str, str] | None = None, rows: int | None = None
+    ) -> Iterator["SparkSession"]:
+        """A session that is stopped at the end. servers: as spark_jobs.servers.values_of gives them. rows: of the
+        journal, if the job is on it. Raises Missing where pyspark, pyarrow or Java is."""
+        from spark_jobs.session import SessionSettings, for_rows, make_session
 
-        settings = SessionSettings(name, self.master, self.memory, self.memory, servers=servers, conf=dict(self.conf))
+        conf = {**({} if rows is None else for_rows(self.master, rows)), **dict(self.conf)}
+        settings = SessionSettings(name, self.master, self.memory, self.memory, servers=servers, conf=conf)
         spark = make_session(settings)
         try:
             yield spark

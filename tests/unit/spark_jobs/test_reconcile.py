@@ -1,5 +1,6 @@
 """Sums and differences of small journals, by a local Spark."""
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ import msgspec
 import pytest
 
 from dispatcher.control import Finished, Sealed
-from dispatcher.errors import Malformed, NotFound
+from dispatcher.errors import InvalidInput, Malformed, NotFound
 from dispatcher.outcome import CloseTask, Mixed, Named, Outcome, Run
 from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes, position
 
@@ -146,6 +147,16 @@ def test_what_an_ingestion_left_out_is_not_of_the_audience(spark: "SparkSession"
     rejects = [("a", "duplicate"), ("b", "the variables are too large"), ("c", "suppressed")]
     spark.createDataFrame(rejects, "target string, reason string").write.parquet(str(tmp_path / "rejects" / "task=t"))
     assert {row.target for row in given_audience(spark, table, tmp_path, "t").collect()} == {"a", "b"}
+
+
+@pytest.mark.parametrize(("table", "said"), [
+    ("select 'a' token", "has no column target; it has token. Use --map"),
+    ("select array(1) target", "is of type array<int>; the target has to be text"),
+    ("select 'a' target where false", "no rows with a target. Check its path"),
+])  # fmt: skip
+def test_a_table_that_is_no_audience_is_refused(spark: "SparkSession", tmp_path: Path, table: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(said)):
+        given_audience(spark, spark.sql(table), tmp_path, "t")
 
 
 def test_a_day_has_the_tasks_that_were_sent_on_it(spark: "SparkSession", tmp_path: Path) -> None:
