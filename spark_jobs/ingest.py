@@ -22,6 +22,7 @@ from spark_jobs.columns import columns_of
 from spark_jobs.folders import delete_folder
 from spark_jobs.ingest_rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
 from spark_jobs.journal_tables import invalid_targets, reading
+from spark_jobs.sealing import no_rows
 from spark_jobs.source import commit_write
 from spark_jobs.stage_progress import Progress, watched
 from spark_jobs.task_options import TaskOptions
@@ -101,11 +102,13 @@ def transform(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame
 
 
 def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
-    """What `ingest` would take and leave out. Needs no servers and writes nothing."""
+    """What `ingest` would take and leave out. Needs no servers and writes nothing. Raises InvalidInput (the table)."""
     with reading(options.tables):
         table = transform(read_table(spark, options.audience), options, suppressed_targets(spark, options))
         found = table.groupBy(REASON).count().collect()
     by_reason = {row[REASON] or _GOOD: row["count"] for row in found}
+    if not by_reason:
+        raise no_rows()
     reasons = {reason: count for reason, count in by_reason.items() if reason != _GOOD}
     return Ingested((), Counts.of(by_reason), reasons, "")
 

@@ -109,11 +109,16 @@ def _together(attempts: Iterable[Written], refused_before: int) -> dict[str, Who
     return tasks
 
 
+def no_rows() -> InvalidInput:
+    """What is told of an empty table."""
+    return InvalidInput("The table has no rows, so there is no task.", "Check its path and its filters.")
+
+
 def _nothing(attempts: Sequence[Written]) -> InvalidInput:
     refused = sum(attempt.rows for attempt in attempts)
     first = next((refusal for attempt in attempts for refusal in attempt.refusals), None)
     if first is None:
-        return InvalidInput("The table has no rows, so there is no task.", "Check its path and its filters.")
+        return no_rows()
     return InvalidInput(
         f"None of the table's {refused:,} rows is a target; of the first: {first.reason} (target {first.target!r}).",
         "Check the options target, variables and split.",

@@ -65,6 +65,12 @@ def test_suppressed_targets_of_the_channel_are_left_out(spark: "SparkSession", t
     assert sorted(row.target for row in out if row.reason == "suppressed") == ["device-1", "device-3", "device-4"]
 
 
+def test_a_dry_run_of_an_empty_table_says_so(spark: "SparkSession", tmp_path: Path) -> None:
+    spark.sql("select 'a' target, 'b' name where false").write.parquet(str(tmp_path / "people"))
+    with pytest.raises(InvalidInput, match="The table has no rows"):
+        dry_run(spark, options(tmp_path / "people"))
+
+
 def test_a_dry_run_says_what_would_be_taken(spark: "SparkSession", tmp_path: Path) -> None:
     found = dry_run(spark, options(stored(spark, tmp_path / "people")))
     assert found.counts == Counts(rows=10, accepted=7, duplicates=1, suppressed=0, refused=2)
