@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dispatcher.errors import InvalidInput
-from spark_jobs.failures import translated
+from spark_jobs.failures import JobFailed, translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,8 +42,10 @@ def read_table(spark: "SparkSession", source: TableSource) -> "DataFrame":
     try:
         with translated():
             table = reader.option("url", source.path).load() if source.kind == "jdbc" else reader.load(source.path)
-    except InvalidInput as error:
-        raise InvalidInput(error.cause, f"Check the path and the format ({source.kind}).") from error
+    except (InvalidInput, JobFailed) as error:
+        raise InvalidInput(
+            error.cause, f"Check that {source.path} is there, and the format ({source.kind})."
+        ) from error
     if not table.columns:
         raise InvalidInput(f"{source.path} has no columns, so it has no rows either.", "Check the path and the format.")
     return table

@@ -13,6 +13,9 @@ _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*: .+$", re.MULTILINE)
 """The last line of a traceback."""
+_CALLED = re.compile(r"\AAn error occurred while calling \S+\s*:?\s*")
+_CLASS = re.compile(r"^(?:[\w$]+\.){2,}[\w$]+: ")
+"""What py4j and Java put before what was said."""
 _LONGEST = 400
 
 
@@ -41,7 +44,7 @@ def failure_of(error: Exception) -> FairlaneError:
         name, said = found[-1]
         return _kind(name)(_STATE.sub("", said))
     raised = _RAISED.findall(text.partition(_TRACEBACK)[2])
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [_CLASS.sub("", line.strip()) for line in _CALLED.sub("", text).splitlines() if line.strip()]
     line = _STATE.sub("", raised[-1] if raised else lines[0] if lines else type(error).__name__)
     of_the_table = type(error).__name__ in ("AnalysisException", "ParseException")
     told = f"Spark: {line if len(line) <= _LONGEST else line[:_LONGEST] + '...'}"

@@ -41,6 +41,11 @@ def test_an_error_of_a_users_function_is_named() -> None:
 def test_any_other_error_is_the_first_line() -> None:
     found = failure_of(RuntimeError("Job aborted due to stage failure.\n\tat org.apache.spark"))
     assert (type(found), str(found)) == (JobFailed, "Spark: Job aborted due to stage failure.")
+    found = failure_of(RuntimeError(
+        "An error occurred while calling o214.load.\n: org.apache.spark.SparkException: [FAILED_READ_FILE] Of file:/x. "
+        "SQLSTATE: KD001\n\tat org.apache.spark.sql"
+    ))  # fmt: skip
+    assert (type(found), str(found)) == (JobFailed, "Spark: [FAILED_READ_FILE] Of file:/x.")
     found = failure_of(AnalysisException("[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03"))
     assert (type(found), str(found)) == (InvalidInput, "Spark: [PATH_NOT_FOUND] Path does not exist: file:/x.")
     assert len(str(failure_of(RuntimeError("x" * 10_000)))) < 500
