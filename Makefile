@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 # Processes with servers of their own, more than cores: they mostly wait. The tests of one file stay together; long
 # files come first, unit tests fill what is left.
-PYTEST := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint check clean
 

@@ -10,7 +10,7 @@ def main(name: str, *places: str) -> None:
     variant = next(variant for variant in (*VARIANTS, *DEEP, *BROKEN) if variant.name == name)
     if not places:
         print(explore(variant).report())
-    for number, (step, world) in enumerate(replay(variant, [int(place) for place in places]), 1):
+    for number, (step, world) in enumerate(replay(variant, places), 1):
         print(f"{number:2}. {step}\n      {world}")
 
 

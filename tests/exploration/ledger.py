@@ -36,12 +36,14 @@ def name_of(claim: str) -> Name:
 
 @dataclass(frozen=True)
 class ViewState:
-    """What the world sees of the view. claims: live ones; names: all it mentions."""
+    """What the world sees of the view. claims: live ones; names: all it mentions. last: by
+    worker, the number of the call whose answer it keeps."""
 
     id: int
     ready: bool
     claims: tuple[Name, ...]
     names: frozenset[Name]
+    last: dict[int, int]
     complete: bool
     closable: bool
     ended: bool
@@ -72,10 +74,13 @@ class LedgerMachine:
     # ------------------------------------------------------------- operations
     def empty(self, epoch: int) -> int:
         """A view just begun, in an empty Redis. Epoch 0 is ready at once."""
-        view = MemoryView(self._clock, self._topics)
-        if epoch:
-            view.begin_epoch(str(epoch), 0)
-        return self._note(view)
+        known = self._moves.get(("empty", epoch))
+        if known is None:
+            view = MemoryView(self._clock, self._topics)
+            if epoch:
+                view.begin_epoch(str(epoch), 0)
+            known = self._moves["empty", epoch] = self._note(view)
+        return int(known)
 
     def lease(self, state: int, worker: int, asks: WorkerState, number: int, lost: bool) -> tuple[int, Granted]:
         """The answer to a worker's call, which from now on has this number."""
@@ -179,6 +184,7 @@ def describe(view: MemoryView, state: int) -> ViewState:
         view.grants,
         live,
         frozenset((*live, *map(name_of, opened), *calls)),
+        dict(calls),
         task is not None and task.complete,
         view.grants and bool(MemoryLedger(view).closable()),
         task is not None and bool(task.ended),

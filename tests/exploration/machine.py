@@ -138,7 +138,7 @@ def describe(worker: LiveWorker, number: int, history: tuple[Input, ...]) -> Wor
     now_s = worker.clock.monotonic_s()
     request = leases._request
     assert (request is None) == (ports.request is None)
-    fixed = request.number if request is not None and worker.fixed else 0
+    fixed = worker.fixed
     calls = tuple(_call(call, now_s) for call in ports.calls)
     stores = tuple(store.plain() for store in ports.stores)
     lanes = worker.engine._working.lanes.values()

@@ -1,11 +1,27 @@
 """What two workers do: receive, be granted, call the provider, store, ack."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from typing import Any
 
 from dispatcher.lease import LeaseAnswer
 from tests.exploration.envelopes import Kind, answers, results
+from tests.exploration.footprint import (
+    ACKED,
+    ACKNOWLEDGED,
+    CALLS,
+    CONTROL,
+    DELETED,
+    DOWN,
+    LANE,
+    LEFT,
+    ONE,
+    REST,
+    TWO,
+    VIEW,
+    Menu,
+)
 from tests.exploration.machine import WorkerState
 from tests.exploration.scene import Scene
 from tests.exploration.variants import LEFT_OUT, OWN
@@ -18,19 +34,23 @@ class Moves:
         self._scene = scene
         self._variant = scene.variant
 
-    def of(self, world: World, i: int) -> Iterator[Step]:
+    def menus(self, i: int) -> list[Menu]:
         """All of one worker's."""
-        hands, state = world.hands(i), self._scene.state(world, i)
-        yield from self._receives(world, i, hands, state)
-        yield from self.leases(world, i, hands, state)
-        yield from self.calls(world, i, hands, state)
-        yield from self.stores(world, i, hands, state)
-        yield from self.acks(world, i, hands, state)
-        if state.overdue:
-            yield Step((i, "sees that time has passed"), False, self._scene.moved(world, i, ("tick",)))
+        me = (ONE, TWO)[i]
+        asks = (me, VIEW, REST, DOWN, LEFT)
+        granted = (*asks, CONTROL, ACKNOWLEDGED)
+        return [
+            Menu(partial(self.receives, i), ((me,), (me, LANE))),
+            Menu(partial(self.leases, i), ((me,), asks, granted, (*granted, LANE))),
+            Menu(partial(self.calls, i), ((me,), (me, LEFT, CALLS), (me, LEFT, CALLS, LANE))),
+            Menu(partial(self.stores, i), ((me,), (me, LEFT, DELETED, LANE), (me, LEFT, DELETED, LANE, REST))),
+            Menu(partial(self.acks, i), ((me,), (me, LEFT, LANE, ACKED))),
+            Menu(partial(self.ticks, i), ((me,), (me, LANE))),
+        ]
 
     # ------------------------------------------------------------- deliveries
-    def _receives(self, world: World, i: int, hands: Hands, state: WorkerState) -> Iterator[Step]:
+    def receives(self, i: int, world: World) -> Iterator[Step]:
+        hands, state = self._scene.one(world, i)
         if len(hands.held) >= self._variant.hands:
             return
         for lane in sorted({place[0] for place in world.lane}):
@@ -56,7 +76,8 @@ class Moves:
             yield Step((i, "receives", names), False, after)
 
     # ------------------------------------------------------------- leases
-    def leases(self, world: World, i: int, hands: Hands, state: WorkerState) -> Iterator[Step]:
+    def leases(self, i: int, world: World) -> Iterator[Step]:
+        hands, state = self._scene.one(world, i)
         if state.request is None:
             return
         number = state.fixed or self.free_number(world, i, state)
@@ -78,18 +99,18 @@ class Moves:
                 yield Step(label, True, lost, wrong)
 
     def free_number(self, world: World, i: int, state: WorkerState) -> int:
-        """For a call: the lowest that nothing speaks of."""
-        used = set(state.names) | {
-            number for worker, number in self._scene.ledger.states[world.view].names if worker == i
-        }
+        """For a call: the lowest that nothing speaks of, above that of the last call that the ledger remembers."""
+        view = self._scene.ledger.states[world.view]
+        used = set(state.names) | {number for worker, number in view.names if worker == i}
         used |= {entry[-1] for entry in world.rest if entry[0] in (OUTCOME, ENDED) and entry[-2] == i}
-        number = UNASKED + 1
+        number = view.last.get(i, UNASKED) + 1
         while number in used:
             number += 1
         return number
 
     # ------------------------------------------------------------- calls of the provider
-    def calls(self, world: World, i: int, hands: Hands, state: WorkerState) -> Iterator[Step]:
+    def calls(self, i: int, world: World) -> Iterator[Step]:
+        hands, state = self._scene.one(world, i)
         for index, call in enumerate(state.calls):
             bits = self._scene.call_bits(call.kinds)
             excused = world.excused if call.number else world.excused | bits
@@ -106,9 +127,9 @@ class Moves:
                 where = "calls the provider" if call.number else "calls the provider IN THE GRACE"
                 yield Step((i, where, call.kinds, [one[0] for one in said]), False, after, wrong)
 
-    def late_calls(self, world: World, i: int, state: WorkerState) -> Iterator[Step]:
+    def late_calls(self, i: int, world: World) -> Iterator[Step]:
         """Those that are given up."""
-        for index, call in enumerate(state.calls):
+        for index, call in enumerate(self._scene.state(world, i).calls):
             if not call.ahead:
                 event = ("sent", index, (None,) * len(call.kinds))
                 yield Step((i, "finds the use-by passed"), False, self._scene.moved(world, i, event))
@@ -128,7 +149,8 @@ class Moves:
         return ""
 
     # ------------------------------------------------------------- what is stored
-    def stores(self, world: World, i: int, hands: Hands, state: WorkerState) -> Iterator[Step]:
+    def stores(self, i: int, world: World) -> Iterator[Step]:
+        hands, state = self._scene.one(world, i)
         for index, (lane, kinds, number, record) in enumerate(state.stores):
             if lane == OWN and world.deleted:
                 after = self._scene.moved(world, i, ("refused", index))
@@ -136,7 +158,7 @@ class Moves:
                 continue
             changes: dict[str, Any] = {}
             if record:
-                changes["rest"] = (*world.rest, (OUTCOME, self._scene.body(record), i, number))
+                changes["rest"] = (*world.rest, (OUTCOME, self._scene.body(record), i if number else 0, number))
                 changes["unrecorded"] = hands.unrecorded & ~self._scene.record_bits(record)
                 label: tuple[Any, ...] = (i, "stores the record", number, results(record))
             else:
@@ -150,7 +172,8 @@ class Moves:
                 yield Step((*label, "LOSES THE RECEIPT"), True, lost)
                 yield Step((*label, "IN VAIN"), True, self._scene.moved(world, i, event, left=left))
 
-    def acks(self, world: World, i: int, hands: Hands, state: WorkerState) -> Iterator[Step]:
+    def acks(self, i: int, world: World) -> Iterator[Step]:
+        hands, state = self._scene.one(world, i)
         for index, slot in enumerate(state.acks):
             place, event = hands.held[slot], ("acked", index)
             held: list[Held | None] = [*hands.held]
@@ -164,6 +187,10 @@ class Moves:
                 acked = self._acked(world, place[:2])
                 after = self._scene.moved(world, i, event, held=held, lane=tuple(lane), acked=acked)
                 yield Step((i, "acks", self._scene.kinds[place[1]]), False, after)
+
+    def ticks(self, i: int, world: World) -> Iterator[Step]:
+        if self._scene.state(world, i).overdue:
+            yield Step((i, "sees that time has passed"), False, self._scene.moved(world, i, ("tick",)))
 
     def _acked(self, world: World, place: Place) -> tuple[Place, ...]:
         """What the broker might forget: of each envelope one copy will do."""

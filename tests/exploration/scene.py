@@ -7,7 +7,7 @@ from tests.exploration.ledger import LedgerMachine
 from tests.exploration.machine import WorkerMachine, WorkerState
 from tests.exploration.variants import TOPICS, Variant
 from tests.exploration.worker import Input
-from tests.exploration.world import LIMBO, Held, World
+from tests.exploration.world import LIMBO, Hands, Held, World
 
 
 class Scene:
@@ -65,6 +65,11 @@ class Scene:
         return bits
 
     # ------------------------------------------------------------- a worker moves
+    def one(self, world: World, worker: int) -> tuple[Hands, WorkerState]:
+        """Of the two."""
+        hands = world.hands(worker)
+        return hands, self.workers.states[hands.state]
+
     def state(self, world: World, worker: int) -> WorkerState:
         return self.workers.states[world.hands(worker).state]
 

@@ -1,22 +1,29 @@
 """Visits every state of a variant, each once, and says which laws were broken, with the steps that lead there."""
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from shlex import quote
+from typing import Any
 
 from tests.exploration.envelopes import results
+from tests.exploration.footprint import Menus, Numbers, Table
+from tests.exploration.likeness import Likeness
 from tests.exploration.rules import left_out
 from tests.exploration.steps import Steps
 from tests.exploration.variants import Variant
 from tests.exploration.world import World
 
+EXCHANGED = "x"
+
 
 @dataclass
 class Found:
     """violations: by law, the shortest sequence of steps, and their places for `replay`. workers, views: states of the
-    real parts. doubts: states that reacted in two ways, so that the digest does not tell enough. seconds: of CPU."""
+    real parts. outcomes: of all targets, at good ends. doubts: states that reacted in two ways, so that the digest does
+    not tell enough. seconds: of CPU."""
 
     variant: str
     states: int = 0
@@ -28,6 +35,7 @@ class Found:
     doubts: list[str] = field(default_factory=list)
     outages_felt: list[str] = field(default_factory=list)
     complete: bool = True
+    outcomes: set[tuple[Any, ...]] = field(default_factory=set)
     violations: dict[str, list[str]] = field(default_factory=dict)
     replays: dict[str, str] = field(default_factory=dict)
 
@@ -45,93 +53,121 @@ class Found:
 
 
 class Search:
-    def __init__(self, variant: Variant) -> None:
-        self._steps = Steps(variant)
+    """reduced: otherwise every order is tried, even where no step can see it, and no world stands for another."""
+
+    def __init__(self, variant: Variant, *, reduced: bool = True) -> None:
+        self.steps = Steps(variant, reduced=reduced)
         self._variant = variant
-        self._places: dict[World, int] = {}
+        self.table = Table()
+        self.menus = Menus(self.table, self.steps.alone, self.steps.others)
+        self._likeness = Likeness(self.table, self.steps)
+        self.worlds: list[Numbers] = []
+        self._places: dict[Numbers, int] = {}
         self._parents: list[int] = []
-        self._edges: list[list[int]] = []
+        self._edges: list[tuple[int, ...]] = []
         self._ends: list[int] = []
         self.found = Found(variant.name)
 
     def run(self, *, first_only: bool = False) -> Found:
         """first_only: stops at the first violation."""
         began = time.process_time()
-        worlds = [self._steps.start()]
-        self._places[worlds[0]] = 0
-        self._parents.append(-1)
+        gc.disable()  # it would go through millions of worlds again and again, and none of them is garbage
+        found, worlds = self.found, self.worlds
+        self._place(self._likeness.of([*self.table.numbers(self.steps.start())]), -1)
         at = 0
-        while at < len(worlds) and not (first_only and self.found.violations):
-            self._visit(worlds, at)
+        while at < len(worlds) and not (first_only and found.violations):
+            self._visit(at)
             at += 1
             if len(worlds) > self._variant.limit:
-                self.found.complete = False
+                found.complete = False
                 break
-        if self.found.complete and not (first_only and self.found.violations):
-            self._look_for_dead_ends(worlds)
-        found = self.found
+        if found.complete and not (first_only and found.violations):
+            self._look_for_dead_ends()
         found.states, found.ends, found.seconds = len(worlds), len(self._ends), time.process_time() - began
-        found.outages_felt = self._steps.outages_felt()
-        found.doubts = [repr(doubt) for doubt in self._steps.scene.workers.doubts(self._variant.doubts)]
-        found.workers, found.views = len(self._steps.scene.workers.states), len(self._steps.scene.ledger.states)
+        found.outages_felt = self.steps.outages_felt()
+        found.doubts = [repr(doubt) for doubt in self.steps.scene.workers.doubts(self._variant.doubts)]
+        found.workers, found.views = len(self.steps.scene.workers.states), len(self.steps.scene.ledger.states)
         return found
 
-    def _visit(self, worlds: list[World], at: int) -> None:
-        world, places, after = worlds[at], self._places, []
-        for index, (_, fault, raw, wrong) in enumerate(self._steps.of(world)):
-            self.found.steps += 1
+    def _place(self, numbers: Numbers, parent: int) -> int:
+        place = self._places[numbers] = len(self.worlds)
+        self.worlds.append(numbers)
+        self._parents.append(parent)
+        return place
+
+    def _visit(self, at: int) -> None:
+        numbers, places, after = self.worlds[at], self._places, []
+        changes = self.menus.of(numbers)
+        self.found.steps += len(changes)
+        for fault, to, wrong in changes:
             if wrong:
-                self._note(wrong, worlds, at, index)
+                self._note(wrong, at)
                 continue
-            new = self._steps.same(raw)
+            changed = [*numbers]
+            for part, number in to:
+                changed[part] = number
+            new = self._likeness.of(changed)
             place = places.get(new)
             if place is None:
-                place = places[new] = len(worlds)
-                worlds.append(new)
-                self._parents.append(at)
+                place = self._place(new, at)
             if not fault and place != at:
                 after.append(place)
-        self._edges.append(after)
-        if self._steps.is_good_end(world):
+        self._edges.append(tuple(after))
+        if self._likeness.is_end(numbers):
+            self._look_at_end(at)
+
+    def _look_at_end(self, at: int) -> None:
+        world = self.table.world(self.worlds[at])
+        if self.steps.is_good_end(world):
             self._ends.append(at)
+            self.found.outcomes.add(tuple(sorted(self.steps.truth.of(world.done).items())))
 
-    def _note(self, wrong: str, worlds: list[World], at: int, *last: int) -> None:
-        if wrong not in self.found.violations:
-            places = [*self._path(worlds, at), *last]
-            self.found.violations[wrong] = [step for step, _ in follow(self._steps, places)]
-            self.found.replays[wrong] = " ".join(map(str, places))
+    def _note(self, wrong: str, at: int) -> None:
+        if wrong in self.found.violations:
+            return
+        way = [*self._path(at)]
+        if not wrong.startswith("I4"):
+            world = self.table.world(self.worlds[at])
+            way.append(next(str(place) for place, step in enumerate(self.steps.of(world)) if step.wrong == wrong))
+        self.found.violations[wrong] = [step for step, _ in follow(self.steps, way)]
+        self.found.replays[wrong] = " ".join(way)
 
-    def _look_for_dead_ends(self, worlds: list[World]) -> None:
-        """From every state a good end is reached without further faults."""
-        before: list[list[int]] = [[] for _ in worlds]
-        for at, after in enumerate(self._edges):
-            for place in after:
-                before[place].append(at)
-        good = bytearray(len(worlds))
-        line = list(self._ends)
-        for at in line:
+    def _look_for_dead_ends(self) -> None:
+        """From every state a good end is reached without further faults. Most steps lead on to states found later, so
+        looking backwards a few times is enough."""
+        good = bytearray(len(self.worlds))
+        for at in self._ends:
             good[at] = 1
-        while line:
-            for at in before[line.pop()]:
-                if not good[at]:
-                    good[at] = 1
-                    line.append(at)
-        bad = [at for at in range(len(worlds)) if not good[at]]
-        if bad:
-            stuck = next((at for at in bad if not self._edges[at]), bad[0])
-            self._note("I4: no good end can be reached any more", worlds, stuck)
+        line, count = [at for at in range(len(good) - 1, -1, -1) if not good[at]], -1
+        while line and len(line) != count:
+            count, open_ = len(line), []
+            for at in line:
+                for place in self._edges[at]:
+                    if good[place]:
+                        good[at] = 1
+                        break
+                else:
+                    open_.append(at)
+            line = open_
+        if line:
+            stuck = next((at for at in reversed(line) if not self._edges[at]), line[-1])
+            self._note("I4: no good end can be reached any more", stuck)
 
-    def _path(self, worlds: list[World], at: int) -> list[int]:
-        """Of each step on the shortest way to a state its place among all that were possible."""
+    def _path(self, at: int) -> Iterator[str]:
+        """Of each step on the shortest way to a state, its place among all that were possible, and EXCHANGED where the
+        workers' names are exchanged after it."""
         way = [at]
         while self._parents[way[-1]] >= 0:
             way.append(self._parents[way[-1]])
-        way.reverse()
-        return [self._place_of(worlds[before], worlds[after]) for before, after in pairwise(way)]
+        for before, after in pairwise(reversed(way)):
+            yield self._place_of(self.table.world(self.worlds[before]), self.worlds[after])
 
-    def _place_of(self, before: World, after: World) -> int:
-        steps = enumerate(self._steps.of(before))
-        return next(index for index, step in steps if not step.wrong and self._steps.same(step.world) == after)
+    def _place_of(self, before: World, after: Numbers) -> str:
+        for place, step in enumerate(self.steps.of(before)):
+            plain = self.table.numbers(self.steps.plain(step.world))
+            if not step.wrong and self._likeness.of([*plain]) == after:
+                return f"{place}{'' if plain == after else EXCHANGED}"
+        raise AssertionError("a step in numbers that is none")
 
 
 def explore(variant: Variant) -> Found:
@@ -140,20 +176,21 @@ def explore(variant: Variant) -> Found:
         return Search(variant).run(first_only=bool(variant.broken))
 
 
-def replay(variant: Variant, places: Sequence[int]) -> Iterator[tuple[str, World]]:
+def replay(variant: Variant, places: Sequence[str]) -> Iterator[tuple[str, World]]:
     """One sequence of steps, each with the state it leads to."""
     with left_out(variant.broken):
         yield from follow(Steps(variant), places)
 
 
-def follow(steps: Steps, places: Sequence[int]) -> Iterator[tuple[str, World]]:
+def follow(steps: Steps, places: Sequence[str]) -> Iterator[tuple[str, World]]:
     """Workers' names are exchanged along the way where this makes two states one, and are back in the text."""
     world, exchanged = steps.start(), False
-    for index in places:
-        step = next(islice(steps.of(world), index, None))
+    for place in places:
+        step = next(islice(steps.of(world), int(place.rstrip(EXCHANGED)), None))
         yield _text(step.label, exchanged), step.world
-        world = steps.same(step.world)
-        exchanged ^= world.one != step.world.one
+        world = steps.plain(step.world)
+        if place.endswith(EXCHANGED):
+            world, exchanged = steps.exchanged(world), not exchanged
 
 
 def _text(label: tuple[object, ...], exchanged: bool) -> str:

@@ -3,12 +3,41 @@
 A step is one thing that the rest of the world can see: a delivery, a lease call carried out, a provider called,
 something stored, an ack, a record folded, or a fault. What a worker does in between concerns nobody else, so it follows
 at once; what it asks of its ports waits to be chosen.
+
+Three things keep the number of worlds small, and none of them hides anything (test_reduction.py compares):
+
+- A step may come alone where it is always possible until it is done, where it and any step of others give the same
+  world in either order, and where it breaks no law later that it would not break at once. For let an order of steps
+  lead to a law broken, or to where no good end can be reached: either it has this step in it, then it may stand first;
+  or it has not, then it may be put first, and what was broken still is. As each of these steps uses something up (an
+  ack, a call, something to publish, a lease call told that all is final), they end. Without faults left, an ack, a call
+  and a publishing of one worker are such, for only its own crash, stall or redelivery could come between.
+- Of worlds that differ in the workers' names only, one is searched: both are given the same code.
+- What can matter no more is left out of a world: where no fault may follow, what only faults ask for; names of claims
+  that the view does not know, and the ends of such claims (named).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 from dispatcher.lease import Status
 from tests.exploration.faults import Faults
+from tests.exploration.footprint import (
+    ACKED,
+    ACKNOWLEDGED,
+    CALLS,
+    CONTROL,
+    DELETED,
+    DOWN,
+    LANE,
+    LEFT,
+    ONE,
+    REST,
+    TWO,
+    VIEW,
+    Menu,
+)
 from tests.exploration.moves import Moves
 from tests.exploration.scene import Scene
 from tests.exploration.truth import Truth
@@ -18,15 +47,24 @@ from tests.exploration.world import ENDED, OUTCOME, Hands, Step, World
 
 
 class Steps:
-    """The steps of one variant."""
+    """The steps of one variant. reduced: steps that no other can see come alone, and worlds are made plain."""
 
-    def __init__(self, variant: Variant) -> None:
+    def __init__(self, variant: Variant, *, reduced: bool = True) -> None:
         self.scene = Scene(variant)
+        self.reduced = reduced
         self._variant = variant
-        self._truth = Truth(self.scene)
+        self.truth = Truth(self.scene)
         self._moves = Moves(self.scene)
-        self._faults = Faults(self.scene, self._moves)
-        self._upkeep = Upkeep(self.scene, self._truth)
+        faults, upkeep = Faults(self.scene, self._moves), Upkeep(self.scene, self.truth)
+        self.alone = [menu for i in (0, 1) for menu in (self._late(i), *(self._alone(i) if reduced else ()))]
+        self.exchange: dict[int, Callable[[Any], Any]]
+        """Of each part that names the workers, the same with their names exchanged."""
+        self.exchange = {
+            VIEW: self.scene.ledger.swap,
+            REST: lambda rest: tuple([_exchanged(entry) for entry in rest]),
+            DOWN: lambda down: down >> 1 | (down & 1) << 1,
+        }
+        self.others = [*self._moves.menus(0), *self._moves.menus(1), *upkeep.menus(), *faults.menus()]
 
     def start(self) -> World:
         ledger, variant = self.scene.ledger, self._variant
@@ -42,51 +80,80 @@ class Steps:
         )  # fmt: skip
 
     def of(self, world: World) -> Iterator[Step]:
-        alone = self._alone(world)
-        if alone:
-            yield from alone
-            return
-        yield from self._moves.of(world, 0)
-        yield from self._moves.of(world, 1)
-        yield from self._upkeep.of(world)
-        yield from self._faults.of(world)
+        for menu in self.alone:
+            steps = list(menu.of(world))
+            if steps:
+                yield from steps
+                return
+        for menu in self.others:
+            yield from menu.of(world)
 
-    def _alone(self, world: World) -> list[Step]:
-        """The steps, if there are any, that no other step can see, change or prevent: then no order with others need be
-        tried. While faults may follow there is hardly any, for a fault may fall before or after each of them."""
-        for i in (0, 1):
-            state = self.scene.state(world, i)
-            if not state.all_ahead:
-                return list(self._moves.late_calls(world, i, state))
-            if not world.left and not world.down:
-                steps = self._alone_without_faults(world, i)
-                if steps:
-                    return steps
-        return []
+    def _alone(self, i: int) -> list[Menu]:
+        """Steps that no other step can see, change or prevent: then no order with others need be tried. While faults
+        may follow there is hardly any, for a fault may fall before or after each of them."""
+        me = (ONE, TWO)[i]
+        calm = (me, LEFT, DOWN)
+        asks = (*calm, VIEW, REST)
+        return [
+            Menu(partial(self._quiet, i), ((me,), calm, (*calm, CALLS), (*calm, CALLS, LANE, DELETED, ACKED, REST))),
+            Menu(
+                partial(self._drops, i),
+                ((me,), calm, asks, (*asks, CONTROL, ACKNOWLEDGED), (*asks, CONTROL, ACKNOWLEDGED, LANE)),
+            ),
+        ]
 
-    def _alone_without_faults(self, world: World, i: int) -> list[Step]:
-        hands, state, moves = world.hands(i), self.scene.state(world, i), self._moves
+    def _late(self, i: int) -> Menu:
+        """A call whose use-by has passed is given up; this is no choice."""
+        me = (ONE, TWO)[i]
+        return Menu(partial(self._moves.late_calls, i), ((me,), (me, LANE)))
+
+    def _quiet(self, i: int, world: World) -> list[Step]:
+        """Where no fault may follow: an ack, a call, the publishing of a next attempt."""
+        state, moves = self.scene.state(world, i), self._moves
+        published = any(lane and lane != OWN for lane, *_ in state.stores)
+        if not (state.acks or state.calls or published) or world.left or world.down:
+            return []
         if state.acks:
-            return list(moves.acks(world, i, hands, state))
+            return list(moves.acks(i, world))
         if state.calls:
-            return list(moves.calls(world, i, hands, state))
-        if any(lane and lane != OWN for lane, *_ in state.stores):
-            return [step for step in moves.stores(world, i, hands, state) if step.label[1] == "publishes"][:1]
-        if state.request is not None and not state.request.given_back:
-            steps = list(moves.leases(world, i, hands, state))
-            if all(status == Status.DROP for status, _ in steps[0].label[3]):
-                return steps
-        return []
+            return list(moves.calls(i, world))
+        return [step for step in moves.stores(i, world) if step.label[1] == "publishes"][:1]
 
-    def same(self, world: World) -> World:
-        """One of the two worlds that differ in the workers' names only."""
-        if not world.left:
-            world = world._replace(acked=(), done=self._truth.summed(world.done))
-        if world.one <= world.two:
+    def _drops(self, i: int, world: World) -> list[Step]:
+        """Where no fault may follow: it is told that all it holds is final."""
+        request = self.scene.state(world, i).request
+        if request is None or request.given_back or world.left or world.down:
+            return []
+        steps = list(self._moves.leases(i, world))
+        return steps if all(status == Status.DROP for status, _ in steps[0].label[3]) else []
+
+    def plain(self, world: World) -> World:
+        """Without what can matter no more: names of claims that nobody holds, and, where no fault may follow, what only
+        faults ask for."""
+        if not self.reduced:
             return world
-        rest = tuple([_exchanged(entry) for entry in world.rest])
-        view = self.scene.ledger.swap(world.view)
-        down = world.down >> 1 | (world.down & 1) << 1
+        world = world._replace(rest=self.named(world.view, world.rest))
+        if world.left:
+            return world
+        one, two = (hands._replace(unrecorded=0) for hands in (world.one, world.two))
+        return world._replace(one=one, two=two, acked=(), done=self.truth.summed(world.done))
+
+    def named(self, view: int, rest: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What is still to be read, without the names of claims that the view does not know. It never will: names are
+        used once. So the end of such a claim is nothing, and a record of it is one without a claim (which LedgerMachine
+        looks after)."""
+        known, found = self.scene.ledger.states[view].names, []
+        for entry in rest:
+            if entry[0] not in (OUTCOME, ENDED) or entry[-2:] in known:
+                found.append(entry)
+            elif entry[0] == OUTCOME:
+                found.append((OUTCOME, entry[1], 0, 0))
+        return tuple(found)
+
+    def exchanged(self, world: World) -> World:
+        """The same with the workers' names exchanged."""
+        view, rest = self.exchange[VIEW](world.view), self.exchange[REST](world.rest)
+        down = self.exchange[DOWN](world.down)
         return world._replace(one=world.two, two=world.one, view=view, rest=rest, down=down)
 
     # ------------------------------------------------------------- ends
@@ -109,4 +176,4 @@ class Steps:
 
 
 def _exchanged(entry: tuple[int, ...]) -> tuple[int, ...]:
-    return (*entry[:-2], 1 - entry[-2], entry[-1]) if entry[0] in (OUTCOME, ENDED) else entry
+    return (*entry[:-2], 1 - entry[-2], entry[-1]) if entry[0] in (OUTCOME, ENDED) and entry[-1] else entry

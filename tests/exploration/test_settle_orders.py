@@ -1,7 +1,7 @@
 """The settle rules hold in every order of two workers' steps, with faults: real engine, ledger and fold in memory.
 
 Each variant (tests/exploration/variants.py) is a small world, explored whole: two workers, one or two envelopes of two
-targets, two attempts, and what may happen to the task. The laws:
+targets, two attempts, what may happen to the task, and up to two faults. The laws:
 
 I1  what the view counts is what the outcome topic says: of each target the first final outcome
 I3  the provider is called twice for an attempt only if a worker died or stood still between the look at the use-by and

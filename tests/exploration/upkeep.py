@@ -1,10 +1,26 @@
 """What is done for all: folding, the ends of claims, closing, rebuilding, completing, clearing away, control."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from dispatcher.outcome import ClaimsEnded, CloseTask, EpochMark, Outcome, encode_record
 from tests.exploration.envelopes import SIZE, TASK, filled
+from tests.exploration.footprint import (
+    ACKNOWLEDGED,
+    CALLS,
+    CONTROL,
+    DELETED,
+    DONE,
+    EPOCH,
+    LANE,
+    LEFT,
+    ONE,
+    REST,
+    TWO,
+    VIEW,
+    Menu,
+)
 from tests.exploration.ledger import claim_of
 from tests.exploration.rules import EARLY_MARK, EARLY_WORD
 from tests.exploration.scene import Scene
@@ -12,6 +28,8 @@ from tests.exploration.truth import Truth
 from tests.exploration.variants import OWN
 from tests.exploration.world import CLOSE, ENDED, LIMBO, MARK, OUTCOME, Hands, Step, World
 
+NOBODYS = 99
+"""Number of a claim that is never made."""
 CLOSED = encode_record(CloseTask(1, TASK, int(Outcome.CANCELLED), 0))
 
 
@@ -21,37 +39,59 @@ class Upkeep:
         self._variant = scene.variant
         self._truth = truth
 
-    def of(self, world: World) -> Iterator[Step]:
-        view = self._scene.ledger.states[world.view]
-        if world.rest:
-            yield self._folds(world)
-        yield from self._ends_claims(world)
-        if view.closable and (CLOSE,) not in world.rest:
+    def menus(self) -> list[Menu]:
+        view, control = (VIEW,), (CONTROL,)
+        return [
+            Menu(self._folds, ((REST,), (REST, VIEW, DONE, EPOCH, CALLS, LEFT))),
+            *(
+                Menu(partial(self._ends_claims, i), (view, (VIEW, me), (VIEW, me, REST)))
+                for i, me in enumerate((ONE, TWO))
+            ),
+            Menu(self._closes, (view, (VIEW, REST))),
+            Menu(self._marks, ((EPOCH,), (EPOCH, ONE, TWO, REST))),
+            Menu(self._finishes, (view, (VIEW, CONTROL), (VIEW, CONTROL, DONE, REST))),
+            Menu(self._lets_go, (control, (CONTROL, ONE, TWO, DELETED), (CONTROL, ONE, TWO, DELETED, LANE))),
+            Menu(self._events, (control, (CONTROL, ACKNOWLEDGED))),
+            Menu(self._reads, (control, (CONTROL, EPOCH), (CONTROL, EPOCH, VIEW, ACKNOWLEDGED))),
+        ]
+
+    def _ends_claims(self, i: int, world: World) -> Iterator[Step]:
+        for worker, number in self._scene.ledger.states[world.view].claims:
+            if worker != i:
+                continue
+            in_hand = self._scene.state(world, i).mask >> number & 1
+            late = world.hands(i).late >> number & 1
+            if (late or not in_hand) and (ENDED, i, number) not in world.rest:
+                view = self._scene.ledger.end_claim(world.view, (i, number))
+                after = world._replace(view=view, rest=(*world.rest, (ENDED, i, number)))
+                yield Step((i, "has a claim end:", number), False, after)
+
+    def _closes(self, world: World) -> Iterator[Step]:
+        if self._scene.ledger.states[world.view].closable and (CLOSE,) not in world.rest:
             yield Step(("the task is closed",), False, world._replace(rest=(*world.rest, (CLOSE,))))
+
+    def _marks(self, world: World) -> Iterator[Step]:
         if world.waiting and (self._variant.broken == EARLY_MARK or not _old_claims(world)):
             after = world._replace(waiting=False, marked=True, rest=(*world.rest, (MARK, world.epoch)))
             yield Step(("old claims have ended; topics are marked",), False, after)
-        if view.complete and view.ready and "finished" not in world.control:
-            yield self._finishes(world)
-        if self._variant.letting_go and "finished" in world.control:
-            yield from self._lets_go(world)
-        yield from self._control(world)
-
-    def _ends_claims(self, world: World) -> Iterator[Step]:
-        for worker, number in self._scene.ledger.states[world.view].claims:
-            in_hand = self._scene.state(world, worker).mask >> number & 1
-            late = world.hands(worker).late >> number & 1
-            if (ENDED, worker, number) not in world.rest and (late or not in_hand):
-                view = self._scene.ledger.end_claim(world.view, (worker, number))
-                after = world._replace(view=view, rest=(*world.rest, (ENDED, worker, number)))
-                yield Step((worker, "has a claim end:", number), False, after)
 
     # ------------------------------------------------------------- the fold
-    def _folds(self, world: World) -> Step:
+    def _folds(self, world: World) -> Iterator[Step]:
+        if not world.rest:
+            return
         entry = world.rest[0]
-        view = self._scene.ledger.fold(world.view, self._encoded(entry))
+        view = self._fold(world.view, entry)
         after = world._replace(view=view, done=self._read(world, entry), rest=world.rest[1:])
-        return Step(("the fold takes", *self._told(entry)), False, after, self._truth.wrong_counts(after))
+        yield Step(("the fold takes", *self._told(entry)), False, after, self._truth.wrong_counts(after))
+
+    def _fold(self, view: int, entry: tuple[Any, ...]) -> int:
+        """A record without a claim does what one of an unknown claim does, for it stands for such (Steps.named)."""
+        ledger = self._scene.ledger
+        after = ledger.fold(view, self._encoded(entry))
+        if entry[0] == OUTCOME and not entry[3]:
+            assert after == ledger.fold(view, self._encoded((*entry[:2], 0, NOBODYS)))
+            assert after == ledger.fold(after, self._encoded((ENDED, 0, NOBODYS)))
+        return after
 
     def _encoded(self, entry: tuple[Any, ...]) -> bytes:
         match entry[0]:
@@ -77,7 +117,10 @@ class Upkeep:
         return [names[entry[0]], self._scene.bodies[entry[1]] if entry[0] == OUTCOME else entry[-1]]
 
     # ------------------------------------------------------------- the end of a task
-    def _finishes(self, world: World) -> Step:
+    def _finishes(self, world: World) -> Iterator[Step]:
+        now = self._scene.ledger.states[world.view]
+        if not (now.complete and now.ready and "finished" not in world.control):
+            return
         view = self._scene.ledger.control(world.view, self._variant.record("finished"))
         control = (*world.control, "finished")
         after = world._replace(view=view, control=control, known=len(control))
@@ -86,9 +129,11 @@ class Upkeep:
         wrong = "" if complete else "I6: completed while the outcome topic lacks an outcome"
         if complete and list(self._scene.ledger.states[world.view].counts) != [codes.count(code) for code in Outcome]:
             wrong = "I1: completed with counts other than those of the outcome topic"
-        return Step(("the task is completed",), False, after, wrong)
+        yield Step(("the task is completed",), False, after, wrong)
 
     def _lets_go(self, world: World) -> Iterator[Step]:
+        if not self._variant.letting_go or "finished" not in world.control:
+            return
         attached = False
         for i in (0, 1):
             if OWN in self._scene.state(world, i).attached:
@@ -106,7 +151,7 @@ class Upkeep:
         return hands._replace(held=held)
 
     # ------------------------------------------------------------- control
-    def _control(self, world: World) -> Iterator[Step]:
+    def _events(self, world: World) -> Iterator[Step]:
         for event in self._variant.events:
             if event not in world.control and "finished" not in world.control:
                 if event == "resume" and "pause" not in world.control:
@@ -114,11 +159,11 @@ class Upkeep:
                 told = event == "cancel" and self._variant.broken == EARLY_WORD
                 after = world._replace(control=(*world.control, event), acknowledged=world.acknowledged or told)
                 yield Step((f"{event} is written",), False, after)
-        if world.known < len(world.control) or world.marked:
-            yield self._reads(world)
 
-    def _reads(self, world: World) -> Step:
+    def _reads(self, world: World) -> Iterator[Step]:
         """A view that is not ready grants nothing, so what it knew in between is nothing to anybody: it reads all."""
+        if world.known == len(world.control) and not world.marked:
+            return
         ready = self._scene.ledger.states[world.view].ready
         names = world.control[world.known : world.known + 1] if ready else world.control[world.known :]
         view = world.view
@@ -129,7 +174,7 @@ class Upkeep:
         acknowledged = world.acknowledged or "cancel" in names
         known = world.known + len(names)
         after = world._replace(view=view, known=known, marked=False, acknowledged=acknowledged)
-        return Step(("the view reads", names), False, after)
+        yield Step(("the view reads", names), False, after)
 
 
 def _old_claims(world: World) -> bool:

@@ -104,31 +104,33 @@ def _writers(name: str, **given: Any) -> Variant:
 DROPPED_EARLY = "a writer is dropped only if the seal leaves it out"
 COPY = (first(), first())
 TWO = (first(), first(1))
+NO_STALL = (*(fault for fault in FAULTS if fault != "stall"), "outage")
+"""With the grace. A stall besides has times in it that the digest does not tell apart (search finds doubts)."""
 VARIANTS = (
-    Variant("one envelope", hands=2),
+    Variant("two envelopes", envelopes=TWO, hands=1),
+    Variant("cancelled", events=("cancel",), letting_go=True, hands=1),
+    Variant("a copy of it (a resumed submission)", envelopes=COPY, hands=1),
+    Variant("moved to a lane of its own", events=("move",), shared=True, letting_go=True, hands=1),
+    Variant("paused and resumed", events=("pause", "resume"), hands=1),
+    Variant("cancelled in a shared lane", events=("cancel",), shared=True, hands=1),
+    _writers("a writer left out by the seal", hands=1),
+    Variant("one envelope, and several in hand", hands=2),
+    Variant("one envelope", kinds=NO_STALL, hands=1),
     Variant("two envelopes without Redis", faults=1, kinds=("outage",), envelopes=TWO, hands=1),
-    Variant("a copy of it (a resumed submission)", faults=1, envelopes=COPY, hands=2),
-    Variant("two envelopes", faults=1, kinds=("crash", "stall", "lost answer", "flush"), envelopes=TWO, hands=1),
     Variant("two envelopes received together", faults=0, envelopes=TWO, together=True),
-    Variant("cancelled", faults=1, events=("cancel",), letting_go=True),
-    Variant("cancelled in a shared lane", faults=1, events=("cancel",), shared=True),
-    Variant("moved to a lane of its own", faults=1, events=("move",), shared=True, letting_go=True, hands=1),
-    Variant("paused and resumed", faults=1, events=("pause", "resume"), hands=1),
-    _writers("a writer left out by the seal", faults=1, hands=1),
 )
-"""In less than a minute on two cores."""
+"""In about a minute on two cores; the longest first."""
 DEEP = (
-    Variant("one envelope, 3 faults", faults=3, hands=1),
+    Variant("cancelled in a shared lane, an outage too", kinds=NO_STALL, events=("cancel",), shared=True, hands=1),
+    _writers("a writer left out by the seal, an outage too", kinds=NO_STALL, hands=1),
+    Variant("two envelopes received together, 1 fault", faults=1, envelopes=TWO, together=True),
+    Variant("cancelled, an outage too", kinds=NO_STALL, events=("cancel",), letting_go=True, hands=1),
+    Variant("moved to a lane of its own, an outage too", kinds=NO_STALL, events=("move",), shared=True, hands=1),
+    Variant("paused and resumed, an outage too", kinds=NO_STALL, events=("pause", "resume"), hands=1),
+    Variant("a copy of it, an outage too", kinds=NO_STALL, envelopes=COPY, hands=1),
+    Variant("two envelopes, an outage too", kinds=NO_STALL, envelopes=TWO, hands=1),
     Variant("one envelope, any number held", faults=2),
-    Variant("two envelopes without Redis, 2 faults", kinds=("outage", "crash", "redelivery"), envelopes=TWO, hands=1),
-    Variant("a copy of one envelope, without Redis", kinds=("outage", "flush"), envelopes=COPY, hands=1),
-    Variant("a copy of it, 2 faults", envelopes=COPY, hands=1),
-    Variant("two envelopes, 2 faults", envelopes=TWO, hands=1),
-    Variant("cancelled, 2 faults", events=("cancel",), hands=1),
-    Variant("cancelled in a shared lane, 2 faults", events=("cancel",), shared=True, hands=1),
-    Variant("moved to a lane of its own, 2 faults", events=("move",), shared=True, hands=1),
-    Variant("paused and resumed, 2 faults", events=("pause", "resume"), hands=1),
-    _writers("a writer left out by the seal, 2 faults", hands=1),
+    Variant("one envelope, 3 faults", faults=3, hands=1),
 )
 """On demand: an hour and some gigabytes."""
 

@@ -197,8 +197,6 @@ class LiveWorker:
         self.engine = Engine(AT_ONCE, ports, self.clock, self.inbox)
         self.moved: tuple[int, ...] = ()
         """By slot of a delivery: which slot it had before the last input."""
-        self.fixed = False
-        """The ledger has carried out the call whose answer was lost."""
         self._lanes = {lane.name: lane for lane in lanes}
         self.take(("hold", *self._lanes))
 
@@ -208,6 +206,13 @@ class LiveWorker:
         while not self.inbox.empty():
             self.engine.step(self.inbox.get())
         self._tidy()
+
+    @property
+    def fixed(self) -> int:
+        """The number of the call that is made again, if the ledger has carried it out and the answer was lost; else 0.
+        A new call is not such a one, be it that the engine has given the ledger up in between."""
+        request = self.engine._leases._request
+        return request.number if request is not None and request.number != UNASKED else 0
 
     def deliveries(self) -> list[Delivery]:
         """All it holds, but those of which only the ack is under way."""
@@ -257,14 +262,12 @@ class LiveWorker:
     def _answer(self, answer: LeaseAnswer, number: int) -> None:
         self._number(number)
         self.ports.request = None
-        self.fixed = False
         self.engine.step(LeaseAnswered(number, answer))
 
     def _lost(self, number: int) -> None:
         """number: 0 if the ledger has not carried it out."""
         if number:
             self._number(number)
-        self.fixed = self.fixed or bool(number)
         request, self.ports.request = self.ports.request, None
         assert request is not None
         self.engine.step(LeaseAnswered(number or request.number, None, Unreachable("lost")))
@@ -303,7 +306,6 @@ class LiveWorker:
         assert self.controls is not None
         self.controls.read(control)
         self.ports.request = None
-        self.fixed = False
         self.clock.advance(UNANSWERED_S)
         self.engine.advance()
         self.clock.advance(GRACE_S)

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 OUTCOME, ENDED, CLOSE, MARK, TRUTH = range(5)
 """Entries of the outcome topic: (OUTCOME, record, worker, number), (ENDED, worker, number), (CLOSE,), (MARK, epoch);
 and (TRUTH, outcomes by target) for all that stands before."""
-EPOCH = 1
-"""Of every view after the first: marks of those before are taken out of the topic, for nothing reads them."""
+REBUILT = 1
+"""Epoch of every view after the first: marks of those before are taken out of the topic, for nothing reads them."""
 Place = tuple[int, int]
 """Lane and envelope, by number."""
 LIMBO = 100

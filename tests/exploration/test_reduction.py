@@ -1,0 +1,56 @@
+"""Leaving out orders that nobody can see, and taking worlds for one that go on alike, hides nothing: where a world is
+small enough to be searched without this, both searches end in the same outcomes, and both find what is broken."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from tests.exploration.envelopes import first
+from tests.exploration.footprint import PARTS, Numbers
+from tests.exploration.rules import left_out
+from tests.exploration.search import Found, Search
+from tests.exploration.variants import BROKEN, NO_STALL, VARIANTS, Variant
+
+pytestmark = pytest.mark.slow
+LARGER = ("one envelope, and several in hand", "cancelled in a shared lane")
+NO_FAULT = [replace(variant, faults=0, hands=1) for variant in VARIANTS]
+ONE_FAULT = [replace(variant, faults=1, hands=1) for variant in VARIANTS if variant.name in LARGER]
+
+
+def both(variant: Variant) -> tuple[Found, Found]:
+    with left_out(variant.broken):
+        reduced, whole = (Search(variant, reduced=reduced) for reduced in (True, False))
+        return reduced.run(first_only=bool(variant.broken)), whole.run(first_only=bool(variant.broken))
+
+
+@pytest.mark.parametrize("variant", [*NO_FAULT, *ONE_FAULT], ids=lambda variant: f"{variant.name}, {variant.faults}")
+def test_the_reduced_search_comes_to_the_same_ends(variant: Variant) -> None:
+    reduced, whole = both(variant)
+    assert reduced.states < whole.states
+    assert reduced.outcomes == whole.outcomes
+    assert (reduced.violations, whole.violations) == ({}, {})
+
+
+@pytest.mark.parametrize("variant", BROKEN, ids=lambda variant: variant.name)
+def test_both_searches_find_the_same_law_broken(variant: Variant) -> None:
+    reduced, whole = both(variant)
+    assert [law.partition(":")[0] for law in reduced.violations] == [variant.breaks]
+    assert [law.partition(":")[0] for law in whole.violations] == [variant.breaks]
+
+
+def test_what_is_remembered_of_a_step_is_what_it_does() -> None:
+    """Whatever the parts are that it was found out without."""
+    variant = replace(VARIANTS[0], faults=1, hands=2, kinds=NO_STALL, envelopes=(first(),), events=("cancel",))
+    search = Search(variant)
+    search.run()
+    for numbers in search.worlds:
+        world = search.table.world(numbers)
+        told = [(step.fault, search.table.numbers(step.world), step.wrong) for step in search.steps.of(world)]
+        remembered = [(fault, changed(numbers, to), wrong) for fault, to, wrong in search.menus.of(numbers)]
+        assert sorted(remembered) == sorted(told)
+
+
+def changed(numbers: Numbers, to: Iterable[tuple[int, int]]) -> Numbers:
+    parts = {**dict(enumerate(numbers)), **dict(to)}
+    return tuple(parts[part] for part in PARTS)
