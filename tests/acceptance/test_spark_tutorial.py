@@ -1,0 +1,72 @@
+"""The tutorial of docs/spark.md, every command of it in order: a Parquet table is ingested, sent by workers to a
+provider that refuses some, and its outcomes become a journal, a sum that adds up, a report, and a feed that the next
+ingestion leaves out."""
+
+import json
+import os
+import signal
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from fairlane.settings import Settings
+from tests.acceptance.conftest import addresses, nowhere
+from tests.integration.provider import free_port
+from tests.integration.worker_crew import environment
+from tests.spark_document import QUICK_START, begin, blocks_of, path_with_commands
+
+pytest.importorskip("pyspark")
+
+DEVICES = 5_000
+PROVIDER_PORT = "8099"
+END_ALL = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
+NEXT = "\n@@@\n"
+TUTORIAL_S = 1_700.0
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
+
+
+def play(commands: list[str], folder: Path, env: dict[str, str]) -> list[str]:
+    """What each printed, in one shell, as a user has it. Nothing of it outlives the call."""
+    script = END_ALL + "".join(f"{block}printf {NEXT!r}\n" for block in commands)
+    with begin(script, folder, env) as shell:
+        try:
+            out, err = shell.communicate(timeout=TUTORIAL_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+    assert shell.returncode == 0, f"{out}\n{err}"
+    return out.split(NEXT)[:-1]
+
+
+def squeezed(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_every_command_of_the_tutorial(fresh_settings: Settings, tmp_path: Path) -> None:
+    blocks = blocks_of("Tutorial")
+    for block in blocks:
+        if block.file:
+            (tmp_path / block.file).write_text(block.text)
+    port = str(free_port())
+    commands = [block.text.replace(PROVIDER_PORT, port) for block in blocks if block.kind == "sh"]
+    assert commands[0] == "fairlane stack up\n"  # which the fixture has done
+    env = {**environment(fresh_settings), **nowhere(tmp_path), **addresses(fresh_settings)}
+    env |= {**QUICK_START, "PATH": path_with_commands(tmp_path / "bin"), "BROWSER": "true"}
+
+    printed = ["", *play(commands[1:], tmp_path, env)]
+
+    typed = -1
+    for block in blocks:
+        typed += block.kind == "sh"
+        if block.kind == "text":
+            missing = [line for line in squeezed(block.text) if line not in squeezed(printed[typed])]
+            assert missing == [], printed[typed]
+    posts = [json.loads(line) for line in (tmp_path / "posts.jsonl").read_text().splitlines()]
+    sent = Counter(target for post in posts if post["attempt"] == 0 for target in post["targets"])
+    assert sent == Counter(f"device-{number}" for number in range(DEVICES))
+    page = (tmp_path / "report.html").read_text()
+    assert "<svg" in page
+    assert 'src="http' not in page
