@@ -18,7 +18,8 @@ demo: setup ## the whole service on this machine: local stack, workers, nine tas
 	@$(PY) -m fairlane demo
 
 test: setup ## every test, real Pulsar and Redis included
-	@$(PYTEST)
+	@$(PYTEST) -m "not alone"
+	@$(PY) -m pytest -m alone
 
 lint: setup ## lint, format, strict types, import rule
 	@$(PY) -m ruff check .

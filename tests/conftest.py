@@ -25,6 +25,8 @@ from spark_jobs.session import SessionSettings, make_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Servers and Spark sessions live for seconds or minutes here: what the JVM's second compiler costs, it never saves.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:-UsePerfData")
 GIVEN = dict(os.environ)
 """The environment as it was before any test."""
 ROOT = Path(__file__).parents[1]

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "spark.md"
-QUICK_START = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"}
-"""For JVMs that live for seconds: they take a fraction of the CPU."""
 _BLOCK = re.compile(r"^```(\w+)\n(.+?)^```$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"^# (\w+\.\w+)\n")
 

@@ -15,7 +15,7 @@ from fairlane.settings import Settings
 from tests.acceptance.conftest import addresses, nowhere
 from tests.integration.provider import free_port
 from tests.integration.worker_crew import environment
-from tests.spark_document import QUICK_START, begin, blocks_of, path_with_commands
+from tests.spark_document import begin, blocks_of, path_with_commands
 
 pytest.importorskip("pyspark")
 
@@ -54,7 +54,7 @@ def test_every_command_of_the_tutorial(fresh_settings: Settings, tmp_path: Path)
     commands = [block.text.replace(PROVIDER_PORT, port) for block in blocks if block.kind == "sh"]
     assert commands[0] == "fairlane stack up\n"  # which the fixture has done
     env = {**environment(fresh_settings), **nowhere(tmp_path), **addresses(fresh_settings)}
-    env |= {**QUICK_START, "PATH": path_with_commands(tmp_path / "bin"), "BROWSER": "true"}
+    env |= {"PATH": path_with_commands(tmp_path / "bin"), "BROWSER": "true"}
 
     printed = ["", *play(commands[1:], tmp_path, env)]
 

@@ -41,7 +41,14 @@ def rate(settings: Settings, folder: Path, capacity: int, chunk: int, targets: i
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize(("capacity", "chunk", "targets"), [(0, 1, 400_000), (0, 100, 6_000_000), (2_000, 10, 20_000)])
+@pytest.mark.parametrize(
+    ("capacity", "chunk", "targets"),
+    [
+        pytest.param(0, 1, 400_000, marks=pytest.mark.alone),
+        pytest.param(0, 100, 6_000_000, marks=pytest.mark.alone),
+        (2_000, 10, 20_000),
+    ],
+)
 def test_a_slow_redis_costs_a_fifth_of_the_rate_at_most(
     capacity: int, chunk: int, targets: int, two_settings: tuple[Settings, Settings], tmp_path: Path
 ) -> None:

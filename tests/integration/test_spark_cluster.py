@@ -21,7 +21,7 @@ from fairlane.bench.spark_cluster import SparkCluster, parent_of, spark_cluster
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.worker_crew import crew, environment, eventually
-from tests.spark_document import QUICK_START, begin, blocks_of, path_with_commands
+from tests.spark_document import begin, blocks_of, path_with_commands
 
 pytest.importorskip("pyspark")
 
@@ -46,7 +46,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
-    with spark_cluster(tmp_path_factory.mktemp("cluster"), env={**os.environ, **QUICK_START}) as running:
+    with spark_cluster(tmp_path_factory.mktemp("cluster"), env=dict(os.environ)) as running:
         yield running
 
 
@@ -66,7 +66,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 def small(settings: Settings, python: str, folder: Path) -> dict[str, str]:
     """The environment of a driver beside which the executors have little."""
     given = {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1", "PATH": path_with_commands(folder / "bin")}
-    return {**environment(settings), **QUICK_START, **given}
+    return {**environment(settings), **given}
 
 
 def devices(count: int) -> Counter[str]:
