@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ _BATCH_ROWS = 20_000
 _MOST_FAILURES = 10
 """Of one task, or in a row of one stage, before Spark gives the job up. By itself it does after four: a task that has
 the bad luck to be on each executor that dies, or a stage whose input died with them, would end a job of an hour."""
+_JVM_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+"""A JVM that is told two of them does not start."""
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """Variable by which spark-submit tells a Python driver where its JVM is."""
 
@@ -47,7 +51,9 @@ def for_rows(master: str, rows: int) -> dict[str, str]:
     compiles as quickly as it can and not as well: of 10 million half of its time went into the latter."""
     if not master.startswith("local") or rows > QUICKLY_COMPILED_ROWS:
         return {}
-    return {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"}
+    chosen = any(_COLLECTOR.search(os.environ.get(name, "")) for name in _JVM_OPTIONS)
+    collector = "" if chosen else " -XX:+UseParallelGC"
+    return {"spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1{collector}"}
 
 
 def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession":
