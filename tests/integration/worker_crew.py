@@ -8,11 +8,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from backends.epochs import Epochs
+from backends.redis_view import open_view
 from fairlane.settings import Settings
 
 START_S = 60.0
@@ -69,11 +71,18 @@ class Crew:
         return (self.folder / f"{name}.log").read_text()
 
     def await_serving(self, name: str) -> None:
+        """And until the view is ready: before that, no question that sums over it is answered."""
+
         def serving() -> bool:
             assert self.members[name].poll() is None, self.log_of(name)
             return " serves" in self.log_of(name)
 
         eventually(serving, START_S, f"{name} serves")
+        self.await_view()
+
+    def await_view(self) -> None:
+        with closing(open_view(self.settings.redis)) as view:
+            eventually(Epochs(view).ready, START_S, "the view is ready")
 
     def kill(self, name: str) -> None:
         self.members[name].kill()
@@ -113,7 +122,7 @@ def delivered_at_s(members: Crew) -> list[tuple[float, str, int]]:
 
 @contextmanager
 def crew(settings: Settings, folder: Path, *names: str, config: str = "") -> Iterator[Crew]:
-    """Workers by name, serving. config: more TOML for them."""
+    """Workers by name, serving, and the view ready. config: more TOML for them."""
     folder.mkdir(parents=True, exist_ok=True)
     members = Crew(settings, folder, config)
     try:
