@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import sha256
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
@@ -16,7 +16,6 @@ MAX_SLAB = 4_096
 _FIRST_SLAB = 64
 _QUICK_S = 0.02
 _SLOW_S = 0.1
-_DIGEST_BYTES = 32
 
 
 class Slab:
@@ -104,7 +103,7 @@ class Cutter:
         self.sequence = 0
         self.targets = 0
         self._boundary = boundary
-        self._hash = blake2b(digest_size=_DIGEST_BYTES)
+        self._hash = sha256(usedforsecurity=False)
         self._addresses: list[str] = []
         self._variables: list[Variables] | None = None
 

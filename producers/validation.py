@@ -1,7 +1,7 @@
 """Checks targets by the slab: a good one costs a few calls at C speed, only a bad one is looked at target by target."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
 
@@ -9,6 +9,8 @@ from dispatcher.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES, Target
 
 _GRAPHIC = bytes(range(0x21, 0x7F))
 _SEPARATOR = " "
+_Address = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TARGET_LENGTH)]
+_Addresses = Annotated[list[_Address], msgspec.Meta(min_length=1)]
 _SHOWN_LENGTH = 80
 _encode_variables = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -43,16 +45,8 @@ class Accepted(NamedTuple):
 
 def check_slab(slab: Sequence[object], line_of: LineOf) -> tuple[Accepted, list[Refusal]]:
     """Splits a slab of strings, Targets, (address, variables) pairs and Unreadables into good and refused."""
-    kinds = set(map(type, slab))
-    if kinds == {str}:
-        text = _join_if_good(slab)  # type: ignore[arg-type]  # just checked
-        if text is not None:
-            return Accepted(list(slab), None, text), []  # type: ignore[arg-type]
-    elif kinds == {Target}:
-        accepted = _with_variables(slab)  # type: ignore[arg-type]
-        if accepted is not None:
-            return accepted, []
-    return check_each(slab, line_of)
+    accepted = _plain(slab) or _with_variables(slab)
+    return (accepted, []) if accepted is not None else check_each(slab, line_of)
 
 
 def digest_text(addresses: Sequence[str], variables: Sequence[Variables] | None) -> bytes:
@@ -81,10 +75,18 @@ def check_each(slab: Iterable[object], line_of: LineOf) -> tuple[Accepted, list[
     return Accepted(addresses, some, digest_text(addresses, some)), refusals
 
 
-def _join_if_good(addresses: Sequence[str]) -> bytes | None:
-    """The digest's text, or None if some address may be bad."""
-    if not all(addresses) or max(map(len, addresses)) > MAX_TARGET_LENGTH:
+def _plain(slab: Sequence[object]) -> Accepted | None:
+    """Of texts without variables; None if some may be bad, or are something else."""
+    try:
+        addresses = msgspec.convert(slab, _Addresses)
+    except msgspec.ValidationError:
         return None
+    text = _join_if_good(addresses)
+    return None if text is None else Accepted(addresses, None, text)
+
+
+def _join_if_good(addresses: Sequence[str]) -> bytes | None:
+    """The digest's text, or None if some address may be bad. Their lengths are checked."""
     text = _SEPARATOR.join(addresses)
     if not text.isascii():
         return (text + _SEPARATOR).encode() if text.isprintable() and text.count(" ") == len(addresses) - 1 else None
@@ -93,13 +95,15 @@ def _join_if_good(addresses: Sequence[str]) -> bytes | None:
     return encoded + b" " if encoded.translate(None, _GRAPHIC) == b" " * (len(addresses) - 1) else None
 
 
-def _with_variables(targets: Sequence[Target]) -> Accepted | None:
-    addresses = [target.address for target in targets]
-    if set(map(type, addresses)) != {str}:
+def _with_variables(slab: Sequence[object]) -> Accepted | None:
+    """Of Targets; None if some may be bad, or are something else."""
+    if set(map(type, slab)) != {Target}:
         return None
-    text = _join_if_good(addresses)
-    if text is None or any(_variables_complaint(target.variables) for target in targets):
+    targets = cast("Sequence[Target]", slab)
+    plain = _plain([target.address for target in targets])
+    if plain is None or any(_variables_complaint(target.variables) for target in targets):
         return None
+    addresses, _, text = plain
     variables: list[Variables] = [dict(target.variables) if target.variables else None for target in targets]
     if not any(variables):
         return Accepted(addresses, None, text)
