@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ from typing import Any
 import pytest
 
 from fairlane.settings import Settings
+from tests.acceptance.command_server import CommandServer
 from tests.integration.worker_crew import Crew, crew, environment
+
+COMMAND_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -31,20 +35,25 @@ class Told:
 
 @dataclass(frozen=True)
 class CommandLine:
-    """Runs `python -m fairlane ...` in a folder, with nothing of the environment's but what is given."""
+    """Runs `python -m fairlane ...` in a folder, with nothing of the environment's but what is given. server: runs
+    those commands that end by themselves."""
 
     env: dict[str, str]
     folder: Path
+    server: CommandServer | None = None
 
     def __call__(self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> Told:
+        environment = {**self.env, **(env or {})}
+        if self.server is not None:
+            return Told(*self.server.run(arguments, stdin, environment, self.folder, COMMAND_S))
         done = subprocess.run(
             [sys.executable, "-m", "fairlane", *arguments],
             input=stdin,
-            env={**self.env, **(env or {})},
+            env=environment,
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=COMMAND_S,
             check=False,
         )
         return Told(done.returncode, done.stdout, done.stderr)
@@ -72,8 +81,8 @@ def nowhere(folder: Path) -> dict[str, str]:
     return {**given, "FAIRLANE_HOME": str(folder / "no-stack")}
 
 
-def command_line(settings: Settings, folder: Path) -> CommandLine:
-    return CommandLine({**environment(settings), **nowhere(folder), **addresses(settings)}, folder)
+def command_line(settings: Settings, folder: Path, server: CommandServer | None = None) -> CommandLine:
+    return CommandLine({**environment(settings), **nowhere(folder), **addresses(settings)}, folder, server)
 
 
 def addresses(settings: Settings) -> dict[str, str]:
@@ -86,10 +95,18 @@ def alone(tmp_path: Path) -> CommandLine:
     return CommandLine(nowhere(tmp_path), tmp_path)
 
 
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandServer]:
+    with closing(CommandServer(tmp_path_factory.mktemp("streams"))) as server:
+        yield server
+
+
 @pytest.fixture(scope="module")
-def fairlane(module_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+def fairlane(
+    module_settings: Settings, commands: CommandServer, tmp_path_factory: pytest.TempPathFactory
+) -> CommandLine:
     """A command line on servers where nothing is sent unless the module starts workers."""
-    return command_line(module_settings, tmp_path_factory.mktemp("shell"))
+    return command_line(module_settings, tmp_path_factory.mktemp("shell"), commands)
 
 
 @pytest.fixture(scope="module")
