@@ -3,8 +3,6 @@
 import logging
 import os
 import secrets
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +19,7 @@ from fairlane.stack.homes import default_cache
 from fairlane.stack.stack import LocalStack
 from spark_jobs.requirements import Missing, require_spark
 from spark_jobs.session import SessionSettings, make_session
+from tests.stack_keeper import held
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:-UsePerfData")
 GIVEN = dict(os.environ)
 """The environment as it was before any test."""
-ROOT = Path(__file__).parents[1]
 ADDRESSES = ("FAIRLANE_PULSAR_URL", "FAIRLANE_PULSAR_ADMIN_URL", "FAIRLANE_REDIS_URL")
 
 hypothesis.settings.register_profile("desk", deadline=None)  # how long an example takes is the machine's
@@ -69,12 +67,13 @@ def own_logging() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackAddresses]:
-    """Servers for the whole run: the ones named in the environment, else a local stack of the tests' own."""
+    """Servers for the whole run: the ones named in the environment, else a local stack that the run's processes share.
+    Tests have names of their own there: see fresh_settings."""
     if all(GIVEN.get(name) for name in ADDRESSES):
         yield StackAddresses(*(GIVEN[name] for name in ADDRESSES))
         return
-    home = tmp_path_factory.mktemp("stack")
-    with ended_with_us(home):
+    home = folder_of_run(tmp_path_factory) / "stack"
+    with held(home):
         try:
             addresses = LocalStack(home, cache=default_cache(GIVEN), env=GIVEN).up(
                 provision_as=small_tenant("t-shared")
@@ -86,16 +85,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackAddresses]:
         yield addresses
 
 
-@contextmanager
-def ended_with_us(home: Path) -> Iterator[None]:
-    """A process of its own stops the stack when our end of a pipe is closed, be it because this run was killed."""
-    stop = (
-        "import sys; from pathlib import Path; from fairlane.stack.stack import LocalStack; "
-        "sys.stdin.read(); LocalStack(Path(sys.argv[1])).down(wipe=True)"
-    )
-    command = [sys.executable, "-c", stop, str(home)]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True):
-        yield
+def folder_of_run(factory: pytest.TempPathFactory) -> Path:
+    """One for all processes of this run."""
+    of_process = factory.getbasetemp()
+    return of_process.parent if "PYTEST_XDIST_WORKER" in GIVEN else of_process
 
 
 @pytest.fixture(scope="session")
@@ -115,12 +108,6 @@ def spark(needs_spark: None) -> Iterator["SparkSession"]:
     session = make_session(SessionSettings("tests", "local[2,2]", driver_memory="1g", conf=conf))
     yield session
     session.stop()
-
-
-@pytest.fixture(scope="session")
-def settings(stack: StackAddresses) -> Settings:
-    """Settings for those servers, in the names of a tenant and a prefix that tests share."""
-    return settings_for(stack, "t-shared")
 
 
 @pytest.fixture
