@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import pulsar
@@ -113,8 +114,13 @@ def envelopes(count: int, task: str = "a-task") -> list[Envelope]:
 
 @pytest.fixture
 def publisher(client: pulsar.Client) -> Iterator[LanePublisher]:
-    settings = PublisherSettings(max_lanes=3, idle_s=0.5, stuck_s=2.0)
-    publisher = LanePublisher(client, SystemClock(), settings)
+    with publishing(client, stuck_s=60.0) as publisher:
+        yield publisher
+
+
+@contextmanager
+def publishing(client: pulsar.Client, stuck_s: float) -> Iterator[LanePublisher]:
+    publisher = LanePublisher(client, SystemClock(), PublisherSettings(max_lanes=3, idle_s=0.5, stuck_s=stuck_s))
     with running(publisher.run):
         yield publisher
         publisher.stop(10)
@@ -177,19 +183,20 @@ def test_an_unused_producer_lets_its_lane_be_deleted(admin: PulsarAdmin, lane: s
 
 
 def test_failures_are_told_and_do_not_stop_the_others(
-    client: pulsar.Client, admin: PulsarAdmin, names: Topics, lane: str, publisher: LanePublisher
+    client: pulsar.Client, admin: PulsarAdmin, names: Topics, lane: str
 ) -> None:
     missing, stuck, good = Answers(), Answers(), Answers()
-    publisher.publish(names.own_lane("never-made"), envelopes(2), missing)
-    publisher.publish(lane, envelopes(1), good)
-    assert good.wait(1) == [None]
-    assert isinstance(missing.wait(1)[0], NotFound)
+    with publishing(client, stuck_s=6.0) as publisher:
+        publisher.publish(names.own_lane("never-made"), envelopes(2), missing)
+        publisher.publish(lane, envelopes(1), good)
+        assert good.wait(1) == [None]
+        assert isinstance(missing.wait(1)[0], NotFound)
 
-    assert admin.delete_topic(lane, force=True)  # the task has ended, and a producer is still there
-    publisher.publish(lane, envelopes(1), stuck)
-    publisher.publish(names.shared_lane(0), envelopes(1), good)
-    assert good.wait(2) == [None, None]
-    assert isinstance(stuck.wait(1)[0], FairlaneError)
+        assert admin.delete_topic(lane, force=True)  # the task has ended, and a producer is still there
+        publisher.publish(lane, envelopes(1), stuck)
+        publisher.publish(names.shared_lane(0), envelopes(1), good)
+        assert good.wait(2) == [None, None]
+        assert isinstance(stuck.wait(1)[0], FairlaneError)
 
 
 def test_stopping_waits_for_what_was_published(client: pulsar.Client, names: Topics, publisher: LanePublisher) -> None:

@@ -38,17 +38,19 @@ def test_a_killed_worker_costs_time_only(fresh_settings: Settings, tmp_path: Pat
 @pytest.mark.timeout(240)
 def test_an_emptied_redis_is_rebuilt_and_nothing_is_sent_twice(fresh_settings: Settings, tmp_path: Path) -> None:
     with crew(fresh_settings, tmp_path, "w1", "w2") as members, PushClient.connect(fresh_settings) as client:
-        client.set_capacity(1_000)
+        client.set_capacity(100)
         running = client.submit(push(), audience(8_000, "r"))
         paused = client.submit(push(), audience(2_000, "p"))
         cancelled = client.submit(push(), audience(2_000, "c"))
         paused.pause()
         cancelled.cancel()
+        client.set_capacity(1_000)
         cancelled_view = cancelled.wait(30)
         eventually(lambda: running.progress().targets.sent > 3_000, 30, "it is in full swing")
         view = open_view(fresh_settings.redis)
         view.wipe()
         after = running.wait(120)
+        members.await_view()
         assert (after.state, after.targets.sent) == ("completed", 8_000)
         assert members.targets(running.id) == Counter(audience(8_000, "r"))
         assert client.globals().capacity == 1_000
