@@ -148,7 +148,7 @@ def test_no_answer_in_time_is_tried_again(service: Provider, push_client: PushCl
         return web.Response()
 
     service.answers["sleepy"] = sleepy
-    handle = push_client.submit(push("sleepy", channel="hasty", max_attempts=2), audience(20, "sleepy"))
+    handle = push_client.submit(push("sleepy", channel="hasty"), audience(20, "sleepy"))
     view, _ = watched(handle, 30)
     assert (view.targets.sent, view.channel) == (20, "hasty")
     assert service.targets_of(handle.id, 1) == audience(20, "sleepy")
@@ -199,7 +199,7 @@ def test_what_waits_in_a_retry_lane_does_not_hold_up_the_end(
 
     service.answers["later"] = later
     cancelled = push_client.submit(push("later", tier=tier), audience(30))
-    expired = push_client.submit(push("later", tier=tier, ttl_s=3), audience(30))
+    expired = push_client.submit(push("later", tier=tier, ttl_s=8), audience(30))
     eventually(lambda: all(len(service.posts_of(handle.id)) == 3 for handle in (cancelled, expired)), 20, "all failed")
     cancelled.cancel()
     assert watched(cancelled, 30)[0].targets.cancelled == 30

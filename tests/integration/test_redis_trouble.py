@@ -79,6 +79,7 @@ def test_with_redis_gone_for_half_a_minute_workers_go_on_within_the_capacity(
             check_rate(members, gone_s)
             with redis_server.running(binary, *durable, port=server.port):
                 assert going.wait(120).targets.sent == 16_000
+                members.await_view()
                 check_rate(members, gone_s)
                 assert set(members.targets(going.id)) == set(audience(16_000, "g"))
                 assert stopped.progress().state == "paused"
@@ -99,7 +100,7 @@ def test_a_full_redis_refuses_new_tasks_and_sends_what_it_has(
         with crew(settings, tmp_path, "w1") as members, PushClient.connect(settings) as client:
             client.set_capacity(CAPACITY)
             going = client.submit(push(), audience(4_000, "g"))
-            paused = client.submit(push(), audience(1_000, "p"))
+            paused = client.submit(push(weight=0.1), audience(1_000, "p"))
             eventually(lambda: going.progress().targets.sent > 400, 60, "it is in full swing")
             with full(server):
                 with pytest.raises(Unreachable) as refused:

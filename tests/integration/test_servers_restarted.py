@@ -28,14 +28,16 @@ def test_a_redis_that_dies_and_comes_back_empty(fresh_settings: Settings, tmp_pa
         crew(settings, tmp_path, "w1", "w2") as members,
         PushClient.connect(settings) as client,
     ):
-        client.set_capacity(1_000)
-        going = client.submit(push(), audience(8_000, "g"))
+        client.set_capacity(10)
         paused = client.submit(push(tier="medium"), audience(500, "p"))
         paused.pause()
+        client.set_capacity(1_000)
+        going = client.submit(push(), audience(8_000, "g"))
         eventually(lambda: going.progress().targets.sent > 2_000, 30, "it is in full swing")
         server.kill()
         with redis_server.running(binary, port=port):
             view = going.wait(120)
+            members.await_view()
             assert_adds_up(view)
             assert (view.state, view.targets.sent) == ("completed", 8_000)
             assert members.targets(going.id) == Counter(audience(8_000, "g"))

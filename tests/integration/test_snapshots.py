@@ -64,13 +64,15 @@ def test_an_emptied_redis_is_filled_from_the_newest_whole_snapshot(
         PushClient.connect(settings) as client,
         shelf_of(settings) as shelf,
     ):
-        client.set_capacity(800)
+        client.set_capacity(400)
         done = client.submit(push(tier="low"), audience(300, "d"))
         done_view = done.wait(60)
-        going = client.submit(push(), audience(8_000, "g"))
+        client.set_capacity(10)
         paused = client.submit(push(), audience(1_000, "p"))
         paused.pause()
-        eventually(lambda: going.progress().targets.sent > 2_000, 60, "it is in full swing")
+        client.set_capacity(400)
+        going = client.submit(push(), audience(8_000, "g"))
+        eventually(lambda: going.progress().targets.sent > 1_000, 60, "it is in full swing")
         known = shelf.numbers()[:1]
         eventually(lambda: shelf.numbers()[:1] != known, 60, "a snapshot of the middle of the run is begun")
         eventually(lambda: logged(members, f"snapshot {shelf.numbers()[0]}: "), 60, "a snapshot is whole")
@@ -78,12 +80,14 @@ def test_an_emptied_redis_is_filled_from_the_newest_whole_snapshot(
         half.append(Begun(FORMAT, 0, Cursors("", ["", ""])))
         half.finish()
         empty(server)
+        members.await_view()
+        assert client.globals().capacity == 400
+        client.set_capacity(0)
         after = going.wait(120)
         assert (after.state, after.targets.sent, after.targets.total) == ("completed", 8_000, 8_000)
         assert members.targets(going.id) == Counter(audience(8_000, "g"))
         assert logged(members, f"snapshot {'9' * 16} is passed over")
         assert logged(members, "the view begins with snapshot ")
-        assert client.globals().capacity == 800
         assert (done.progress().state, done.progress().targets) == ("completed", done_view.targets)
         assert paused.progress().state == "paused"
         paused.resume()
@@ -102,9 +106,9 @@ def test_without_a_readable_snapshot_everything_is_read(
         PushClient.connect(settings) as client,
         shelf_of(settings) as shelf,
     ):
-        client.set_capacity(800)
+        client.set_capacity(200)
         going = client.submit(push(), audience(4_000, "g"))
-        eventually(lambda: going.progress().targets.sent > 1_000, 60, "it is in full swing")
+        eventually(lambda: going.progress().targets.sent > 500, 60, "it is in full swing")
         damaged = shelf.create("9" * 16)
         packer = Packer(1)
         damaged.append(Begun(FORMAT, 0, Cursors("", ["", ""])))
@@ -113,6 +117,8 @@ def test_without_a_readable_snapshot_everything_is_read(
             damaged.append(record)
         damaged.finish()
         empty(server)
+        members.await_view()
+        client.set_capacity(0)
         assert going.wait(120).targets.sent == 4_000
         assert members.targets(going.id) == Counter(audience(4_000, "g"))
         assert logged(members, "none of 1 snapshots can be used")

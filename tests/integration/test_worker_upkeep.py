@@ -13,7 +13,7 @@ from backends.pulsar_admin import PulsarAdmin
 from fairlane import PushClient, PushTask, Settings
 from fairlane.cli import main
 from tests import redis_server
-from tests.integration.worker_crew import audience, crew, environment, eventually
+from tests.integration.worker_crew import START_S, audience, crew, environment, eventually
 
 MESSAGE = {"title": "hello"}
 
@@ -98,11 +98,11 @@ def test_several_processes_are_kept_alive_and_leave_together(fresh_settings: Set
         def serving() -> list[str]:
             return re.findall(r"worker (w-\d)-\w+ serves", members.log_of("w"))
 
-        eventually(lambda: sorted(serving()) == ["w-1", "w-2"], 30, "both serve")
-        eventually(lambda: len(client.workers()) == 2, 10, "both beat")
+        eventually(lambda: sorted(serving()) == ["w-1", "w-2"], START_S, "both serve")
+        eventually(lambda: len(client.workers()) == 2, 20, "both beat")
         victim = next(worker for worker in client.workers() if worker.id.startswith("w-1-"))
         os.kill(victim.pid, signal.SIGKILL)
-        eventually(lambda: sorted(serving()) == ["w-1", "w-1", "w-2"], 30, "another one serves")
+        eventually(lambda: sorted(serving()) == ["w-1", "w-1", "w-2"], START_S, "another one serves")
         handle = client.submit(push(), audience(100))
         assert handle.wait(30).targets.sent == 100
         assert members.leave("w") == 0
