@@ -96,8 +96,10 @@ class Stretch:
 
     def _twin(self) -> "Stretch":
         twin = Stretch.__new__(Stretch)
-        for name in Stretch.__slots__:
-            setattr(twin, name, getattr(self, name))
+        twin.task, twin.writer, twin.attempt, twin.first = self.task, self.writer, self.attempt, self.first
+        twin.size, twin.total, twin.channel = self.size, self.total, self.channel
+        twin.not_before_ms, twin.hold_s, twin.deliveries = self.not_before_ms, self.hold_s, self.deliveries
+        twin.claim, twin.use_by_s, twin.leased_s = self.claim, self.use_by_s, self.leased_s
         return twin
 
 
@@ -160,6 +162,7 @@ class LaneBuffer:
         "held_envelopes",
         "held_targets",
         "info",
+        "name",
         "out_targets",
         "parked",
         "ready",
@@ -172,6 +175,7 @@ class LaneBuffer:
     )
 
     def __init__(self, info: LaneInfo) -> None:
+        self.name = info.name
         self.info = info
         self.tier = Tier(info.tier)
         self.waiting: deque[Stretch] = deque()
@@ -206,10 +210,6 @@ class LaneBuffer:
         """To be attached again once it is detached."""
 
     @property
-    def name(self) -> str:
-        return self.info.name
-
-    @property
     def is_retry(self) -> bool:
         return self.info.kind == LaneKind.RETRY
 
@@ -242,25 +242,22 @@ class LaneBuffer:
 
     def take_wants(self, targets: int, most: int, wall_ms: int) -> list[Stretch]:
         """Moves the head of what waits and is due into the call: up to `targets` (at least one envelope)."""
+        waiting = self.waiting
         taken: list[Stretch] = []
-        while self.waiting and len(taken) < most and (targets > 0 or not taken):
-            head = self.waiting[0]
+        moved = 0
+        while waiting and len(taken) < most and (targets > moved or not taken):
+            head = waiting[0]
             if head.not_before_ms > wall_ms:
                 break
-            part = head.take_targets(targets)
+            part = head.take_targets(targets - moved)
             if part is head:
-                self.waiting.popleft()
+                waiting.popleft()
             taken.append(part)
-            targets -= part.targets
-        moved = sum(part.targets for part in taken)
+            moved += part.targets
         self.waiting_targets -= moved
         self.asked_targets += moved
         self.asked = taken
         return taken
-
-    def has_due(self, wall_ms: int) -> bool:
-        """Whether there is something to ask for now."""
-        return bool(self.waiting) and self.waiting[0].not_before_ms <= wall_ms
 
     def forget_unsent(self) -> list[Stretch]:
         """Drops what waits and what is granted (the broker has it still). Returns the granted, to be given back."""
@@ -286,17 +283,17 @@ class RateWindow:
         self.before = 0
 
     def add(self, count: int, now_s: float) -> None:
-        self._turn(now_s)
+        if now_s - self.since_s >= self.LENGTH_S:
+            self._turn(now_s)
         self.count += count
 
     def recent(self, now_s: float) -> int:
         """The larger of the two windows: what half a second brings."""
-        self._turn(now_s)
-        return max(self.count, self.before)
+        if now_s - self.since_s >= self.LENGTH_S:
+            self._turn(now_s)
+        return self.count if self.count > self.before else self.before
 
     def _turn(self, now_s: float) -> None:
-        elapsed = now_s - self.since_s
-        if elapsed >= self.LENGTH_S:
-            self.before = self.count if elapsed < 2 * self.LENGTH_S else 0
-            self.count = 0
-            self.since_s = now_s
+        self.before = self.count if now_s - self.since_s < 2 * self.LENGTH_S else 0
+        self.count = 0
+        self.since_s = now_s

@@ -122,8 +122,11 @@ class Engine:
         if busy:
             return 0.0
         wakes = (lost_s, grace_s, next_ask_s, self._settling.next_s, self._timers.next_s, self._drain_by_s)
-        next_s = min((wake for wake in wakes if wake is not None), default=now_s + LONGEST_SLEEP_S)
-        return min(LONGEST_SLEEP_S, max(0.0, next_s - now_s))
+        sleep_s = LONGEST_SLEEP_S
+        for wake_s in wakes:
+            if wake_s is not None and wake_s - now_s < sleep_s:
+                sleep_s = wake_s - now_s
+        return max(0.0, sleep_s)
 
     def _expire(self) -> None:
         now_s = self._clock.monotonic_s()

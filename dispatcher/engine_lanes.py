@@ -170,22 +170,26 @@ class WorkingSet:
         return True
 
     def _room(self, lane: LaneBuffer, now_s: float) -> int:
-        settings = self._settings
+        settings, chunk = self._settings, lane.info.chunk
         roomy = min(settings.lane_roomy_targets, settings.budget_targets // (2 * self._heavy))
-        floor = max(settings.lane_floor_targets, roomy, lane.info.chunk)
-        limit = max(floor, min(settings.lane_ceiling_targets, 2 * lane.grants.recent(now_s)))
-        buffered = lane.buffered_targets - lane.held_targets
+        limit = min(settings.lane_ceiling_targets, 2 * lane.grants.recent(now_s))
+        limit = max(limit, settings.lane_floor_targets, roomy, chunk)
+        buffered = lane.waiting_targets + lane.asked_targets + lane.credit_targets
         left = settings.budget_targets - self.targets
         if left <= 0 and lane.targets:
             self._stinted[lane.name] = lane
             return 0
-        limit = min(limit, buffered + max(left, settings.lane_floor_targets))
+        if limit - buffered > left:
+            limit = min(limit, buffered + max(left, settings.lane_floor_targets))
         if lane.held_envelopes:
-            limit = min(limit, (settings.held_envelopes - lane.held_envelopes) * max(1, lane.info.chunk))
+            limit = min(limit, (settings.held_envelopes - lane.held_envelopes) * max(1, chunk))
+        room = limit - buffered
+        if room <= 0 or lane.filling:
+            return room
         # Room for some more before it is filled again: a drain costs more than what it brings otherwise. Half of it
         # would be too much: that much is what a slow ledger is being asked about.
         worth = max(limit // 8, min(limit // 2, _quantum(lane)))
-        return limit - buffered if lane.filling or limit - buffered >= worth else 0
+        return room if room >= worth else 0
 
     def _drain(self, lane: LaneBuffer, room: int) -> int:
         """Takes a little from the lane. Returns the number of envelopes."""
@@ -220,17 +224,19 @@ class WorkingSet:
         if lane.closing or lane.parked or not lane.waiting:
             self.wanting.pop(lane.name, None)
             return
-        wall_ms = self._clock.wall_ms()
-        if lane.has_due(wall_ms):
-            idle = lane.name not in self.wanting and not (lane.asked or lane.credit_targets or lane.short)
-            self.woken = self.woken or (wake and idle)
-            self.eager = self.eager or not lane.short
+        due_ms = lane.waiting[0].not_before_ms
+        wall_ms = self._clock.wall_ms() if due_ms else 0
+        if due_ms <= wall_ms:
+            if not lane.short:
+                self.eager = True
+                if wake and not (lane.asked or lane.credit_targets) and lane.name not in self.wanting:
+                    self.woken = True
             self.wanting[lane.name] = lane
             return
         self.wanting.pop(lane.name, None)
-        wait_s = (lane.waiting[0].not_before_ms - wall_ms) / 1000
-        if lane.due_ms != lane.waiting[0].not_before_ms:
-            lane.due_ms = lane.waiting[0].not_before_ms
+        wait_s = (due_ms - wall_ms) / 1000
+        if lane.due_ms != due_ms:
+            lane.due_ms = due_ms
             self._timers.at(self._clock.monotonic_s() + wait_s, lambda: self._due(lane))
 
     def _due(self, lane: LaneBuffer) -> None:

@@ -17,6 +17,9 @@ from dispatcher.ports import LeaseCaller
 from dispatcher.sharing import share_out
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
 
+GRANTED, NO_CREDIT, RETRY = Status.GRANTED, Status.NO_CREDIT, LaneKind.RETRY
+"""Looked up once: an enumeration's member costs ten times a name's look-up, and these are asked of every envelope."""
+
 
 class Leases:
     """One call is under way at a time. An answer that is lost is asked for again under the same number."""
@@ -189,15 +192,17 @@ class Leases:
         asks: list[LaneAsk] = []
         self._asked = []
         for lane in lanes:
-            demand = lane.waiting_targets + lane.credit_targets
-            room = levels.get(lane.name, horizon) - lane.credit_targets
+            name, credit = lane.name, lane.credit_targets
+            demand = lane.waiting_targets + credit
+            room = levels.get(name, horizon) - credit
             parts: list[Stretch] = []
-            if lane.name in working.wanting and (room > 0 or not lane.credit_targets):
+            if name in working.wanting and (room > 0 or not credit):
                 parts = lane.take_wants(max(1, room), settings.wants_per_lane, wall_ms)
             working.note(lane, wake=False)
-            if parts or (self._capacity and not lane.parked and lane.name in working.wanting):
-                tier = str(lane.tier) if lane.is_retry else ""
-                asks.append(LaneAsk(lane.name, lane.info.kind, tier, demand, [part.want() for part in parts]))
+            if parts or (self._capacity and not lane.parked and name in working.wanting):
+                kind = lane.info.kind
+                tier = str(lane.tier) if kind == RETRY else ""
+                asks.append(LaneAsk(name, kind, tier, demand, [part.want() for part in parts]))
                 self._asked.append(lane)
         return asks
 
@@ -321,7 +326,7 @@ class _Reading:
         for part, pieces in zip(parts, answer, strict=True):
             left = part.count
             for piece in pieces:
-                count = min(piece.count, left)
+                count = piece.count if piece.count < left else left
                 if count > 0:
                     self._piece(part.take(count), piece)
                     left -= count
@@ -337,11 +342,11 @@ class _Reading:
 
     def _piece(self, part: Stretch, piece: Piece) -> None:
         status = piece.status
-        if status == Status.GRANTED:
-            self._leases.grant(self._lane, part.granted(self._claim, self._use_by_s, self._now_s))
-        elif status == Status.NO_CREDIT:
+        if status == NO_CREDIT:
             self._short = True
             self._back.append(part)
+        elif status == GRANTED:
+            self._leases.grant(self._lane, part.granted(self._claim, self._use_by_s, self._now_s))
         elif status == Status.PARKED and self._lane.info.kind in (LaneKind.OWN, LaneKind.SIDE):
             self._park = True
             self._back.append(part)

@@ -80,7 +80,7 @@ class Topics:
         return f"persistent://{self.system_namespace}/outcomes-{partition}"
 
     def partition_of(self, task: str) -> int:
-        return stable_hash("outcomes/" + task) % self.outcome_partitions
+        return stable_hash("outcomes/" + task) % self.outcome_partitions if self.outcome_partitions > 1 else 0
 
     @property
     def dead_letters(self) -> str:

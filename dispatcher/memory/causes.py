@@ -11,10 +11,10 @@ one attempt and the next (`retry_wait`).
 from collections import Counter
 from collections.abc import Iterable
 
-from dispatcher.lease import LaneKind, Status
+from dispatcher.lease import LaneKind
 from dispatcher.memory.demand import APP_SCALE
 from dispatcher.memory.pools import UNIT, Pool, portion
-from dispatcher.memory.verdicts import GRANTABLE, LaneCall, Segment
+from dispatcher.memory.verdicts import GRANTABLE, NO_CREDIT, OWN, LaneCall, Segment
 from dispatcher.memory.view import MemoryView
 from dispatcher.tier import MILLI, TIERS
 
@@ -32,7 +32,7 @@ def count_causes(view: MemoryView, lanes: list[LaneCall], waiting_ms: int) -> No
     for lane in lanes:
         if lane.parked:
             continue
-        if lane.ask.kind == LaneKind.OWN:
+        if lane.ask.kind == OWN:
             counting.own(lane, waiting_ms)
         else:
             counting.many(lane)
@@ -70,7 +70,7 @@ class _Counting:
         delay_ms = _delay_ms(lane)
         for segment in reversed(_grantable(lane)):
             task = segment.want.task
-            if segment.waits != Status.NO_CREDIT or not self._is_due(task):
+            if segment.waits != NO_CREDIT or not self._is_due(task):
                 continue
             since_ms = self._since_ms.get(task, 0)
             if delay_ms and self._now_ms - since_ms >= min(delay_ms, COVERED_MS):
@@ -100,7 +100,12 @@ class _Counting:
         self._since_ms[task] = self._now_ms
 
     def _add(self, task: str, parts: dict[str, int]) -> None:
-        self._view.causes.setdefault(task, Counter()).update({cause: ms for cause, ms in parts.items() if ms})
+        counts = self._view.causes.get(task)
+        if counts is None:
+            counts = self._view.causes[task] = Counter()
+        for cause, ms in parts.items():
+            if ms:
+                counts[cause] += ms
         self._since_ms[task] = self._now_ms
 
 

@@ -23,8 +23,13 @@ def add(runs: list[ClaimRun], run: ClaimRun) -> None:
 
 
 def _goes_on(last: ClaimRun, run: ClaimRun) -> bool:
-    same = (last.writer, last.attempt, last.size, last.paid) == (run.writer, run.attempt, run.size, run.paid)
-    return same and last.first + last.count == run.first
+    return (
+        last.first + last.count == run.first
+        and last.attempt == run.attempt
+        and last.size == run.size
+        and last.paid == run.paid
+        and last.writer == run.writer
+    )
 
 
 def open_claim(view: MemoryView, name: str, claim: Claim) -> None:
@@ -55,24 +60,22 @@ def cut(view: MemoryView, name: str, writer: str, attempt: int, first: int, coun
         if (run.writer, run.attempt) != (writer, attempt):
             kept.append(run)
             continue
-        for part, start, end in _parts(run, first, first + count):
-            if start < end:
-                (taken if part == "within" else kept).append(
-                    ClaimRun(run.writer, run.attempt, start, end - start, run.size, run.paid)
-                )
+        end, last = first + count, run.first + run.count
+        if first <= run.first and last <= end:
+            taken.append(run)
+            continue
+        _keep(kept, run, run.first, min(last, first))
+        _keep(taken, run, max(run.first, first), min(last, end))
+        _keep(kept, run, max(run.first, end), last)
     claim.runs = kept
     if not kept:
         close_claim(view, name)
     return taken
 
 
-def _parts(run: ClaimRun, first: int, end: int) -> list[tuple[str, int, int]]:
-    last = run.first + run.count
-    return [
-        ("before", run.first, min(last, first)),
-        ("within", max(run.first, first), min(last, end)),
-        ("after", max(run.first, end), last),
-    ]
+def _keep(runs: list[ClaimRun], run: ClaimRun, first: int, end: int) -> None:
+    if first < end:
+        runs.append(ClaimRun(run.writer, run.attempt, first, end - first, run.size, run.paid))
 
 
 def tally(view: MemoryView, what: str, run: ClaimRun, count: int) -> None:

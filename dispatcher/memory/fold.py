@@ -75,8 +75,15 @@ class MemoryFold:
             claims.tally(self.view, "used", run, run.count)
 
     def _run(self, task: MemoryTask, run: Run) -> None:
-        codes = bytes([run.code]) * run.size
+        final, touched, codes = task.finals_of(run.writer), task.touched_of(run.writer), b""
+        whole = run.size > 0 and run.code < len(task.counts)
         for sequence in range(run.first, run.first + run.count):
+            if whole and sequence not in final and (run.writer, sequence) not in task.open:
+                touched.add(sequence)
+                final.add(sequence)
+                task.counts[run.code] += run.size
+                continue
+            codes = codes or bytes([run.code]) * run.size
             self._envelope(task, Mixed(run.writer, run.attempt, sequence, run.size, None, codes))
 
     def _envelope(self, task: MemoryTask, mixed: Mixed) -> None:
@@ -101,15 +108,13 @@ class MemoryFold:
 
     def _count(self, task: MemoryTask, envelope: OpenEnvelope, mixed: Mixed) -> None:
         positions = range(len(mixed.codes)) if mixed.positions is None else mixed.positions
-        results = dict(zip(positions, mixed.codes, strict=False))
-        still_open = []
-        for position in envelope.positions:
-            code = results.get(position, RETRY)
-            if code < len(task.counts):
-                task.counts[code] += 1
-            else:
-                still_open.append(position)
-        envelope.positions = still_open
+        results, counts = dict(zip(positions, mixed.codes, strict=False)), task.counts
+        codes = [results.get(position, RETRY) for position in envelope.positions]
+        for code in set(codes):
+            if code < len(counts):
+                counts[code] += codes.count(code)
+        pairs = zip(envelope.positions, codes, strict=True)
+        envelope.positions = [position for position, code in pairs if code >= len(counts)]
 
     def _close(self, record: CloseTask) -> None:
         task = self.view.task(record.task)

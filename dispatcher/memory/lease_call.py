@@ -1,6 +1,7 @@
 """One lease call over the view: verdicts, demand, quotas, claims. quotas/lua/lease.lua does the same in Redis."""
 
 import heapq
+from itertools import chain
 
 from dispatcher.lease import GivenBack, LeaseRequest, Piece, Status, Want
 from dispatcher.memory import claims
@@ -12,6 +13,7 @@ from dispatcher.memory.view import Claim, ClaimRun, MemoryTask, MemoryView
 from dispatcher.tier import TIERS
 
 CLAIMING = (GRANTABLE, Status.CANCELLED, Status.EXPIRED)
+GRANTED = Status.GRANTED
 
 
 class LeaseCall:
@@ -38,8 +40,8 @@ class LeaseCall:
         for given, tier, targets in refunds:
             self._refund(given, tier, targets)
         self._enter(lanes)
-        for tier in TIERS:
-            self._share(tier, [lane for lane in lanes if lane.tier == tier and lane.queue and not lane.parked])
+        for tier, drawing in _drawing(lanes).items():
+            self._share(tier, drawing)
         count_causes(self._view, lanes, self._request.waiting_ms)
         answer = [[self._pieces(segments, lane.tier) for segments in lane.wants] for lane in lanes]
         self._claim()
@@ -48,21 +50,30 @@ class LeaseCall:
     # ---- verdicts
 
     def _judge(self, lane: LaneCall) -> LaneCall:
-        for want in lane.ask.wants:
+        ask, grantable = lane.ask, 0
+        for want in ask.wants:
             segments = self._whole(lane, want) or self._piecewise(lane, want)
             lane.wants.append(segments)
-            lane.queue.extend(segment for segment in segments if segment.status == GRANTABLE)
+            for segment in segments:
+                if segment.status == GRANTABLE:
+                    lane.queue.append(segment)
+                    grantable += segment.count * want.size
+        lane.waiting = ask.waiting and not ask.wants
+        lane.asked = max(ask.demand, grantable)
         return lane
 
     def _whole(self, lane: LaneCall, want: Want) -> list[Segment]:
         """All of a want at once, where none of it has been seen yet; else nothing."""
-        task, sequences = self._view.tasks.get(want.task), range(want.first, want.first + want.count)
-        if task is None or want.attempt or not task.touched_of(want.writer).isdisjoint(sequences):
+        task = self._view.tasks.get(want.task)
+        if task is None or want.attempt:
+            return []
+        sequences, touched = range(want.first, want.first + want.count), task.touched_of(want.writer)
+        if not touched.isdisjoint(sequences):
             return []
         segment = verdict(self._view, task, lane.name, want, want.first)
         segment.count = want.count
-        if segment.status in CLAIMING and (want.task, want.writer) in self._copies:
-            task.touched_of(want.writer).update(sequences)
+        if self._copies and segment.status in CLAIMING and (want.task, want.writer) in self._copies:
+            touched.update(sequences)
             segment.marked = True
         return [segment]
 
@@ -101,24 +112,29 @@ class LeaseCall:
 
     def _open_pools(self, lanes: list[LaneCall]) -> None:
         """The pools that bind any lane or task of this call."""
-        view, names = self._view, [TOTAL] if self._view.capacity > 0 else []
-        tasks = {want.task for ask in self._request.lanes for want in ask.wants}
-        tasks.update(given.task for given in self._request.given_back)
-        records = [task.record for name in tasks if (task := view.tasks.get(name)) is not None and task.record]
-        for app, channel in {(record.app, record.channel) for record in records} | {
-            (lane.app, lane.channel) for lane in lanes if lane.app
-        }:
-            names += view.pools_of(app, channel)
-        for name in names:
+        view, capacity = self._view, (TOTAL,) if self._view.capacity > 0 else ()
+        shared = {kind: view.pools_of(*kind) for kind in self._kinds(lanes)} if view.caps else {}
+        for name in chain(capacity, *shared.values()):
             rate, burst = self._limit(name)
             pool = view.pools.get(name)
             if pool is None:
                 pool = view.pools[name] = Pool(rate, self._now_us if name == TOTAL else 0, burst)
             self._pools[name] = pool
+        bound: dict[tuple[str, ...], list[Pool]] = {}
         for lane in lanes:
-            shared = view.pools_of(lane.app, lane.channel) if lane.app else ()
-            lane.pools = (TOTAL, *shared) if view.capacity > 0 and lane.tier else shared
-            lane.bound = [self._pools[name] for name in lane.pools]
+            names = shared.get((lane.app, lane.channel), ()) if lane.app else ()
+            lane.pools = (*capacity, *names) if lane.tier else names
+            if lane.pools not in bound:
+                bound[lane.pools] = [self._pools[name] for name in lane.pools]
+            lane.bound = bound[lane.pools]
+
+    def _kinds(self, lanes: list[LaneCall]) -> set[tuple[str, str]]:
+        """App and channel of all lanes and tasks of this call."""
+        tasks = {want.task for ask in self._request.lanes for want in ask.wants}
+        tasks.update(given.task for given in self._request.given_back)
+        known = (task for name in tasks if (task := self._view.tasks.get(name)) is not None)
+        kinds = {(task.record.app, task.record.channel) for task in known if task.record}
+        return kinds | {(lane.app, lane.channel) for lane in lanes if lane.app}
 
     def _limit(self, name: str) -> tuple[int, int]:
         """Rate and burst of a pool."""
@@ -131,8 +147,9 @@ class LeaseCall:
         return [self._pools[name] for name in self._view.pools_of(task.record.app, task.record.channel)]
 
     def _enter(self, lanes: list[LaneCall]) -> None:
+        demand = self._view.demand
         for lane in lanes:
-            if lane.name in self._view.demand and (lane.queue or lane.waited or (lane.waiting and lane.idle)):
+            if (lane.queue or lane.waited or (lane.waiting and lane.idle)) and lane.name in demand:
                 for pool in lane.bound:
                     pool.enter(lane.name, lane.tier, lane.weight, lane.idle, lane.waited)
         for pool in self._pools.values():
@@ -143,25 +160,24 @@ class LeaseCall:
     def _share(self, tier: str, lanes: list[LaneCall]) -> None:
         """Grants to the lanes of one tier: the one furthest behind draws first, where it is furthest ahead. In a pool
         that does not bind all lag alike, so it is the pool that binds a lane that gives it its place."""
-        present = {name: pool.tiers[tier].time for name, pool in self._pools.items()}
-        times = [
-            [(pool.lanes[lane.name], present[name]) for name, pool in zip(lane.pools, lane.bound, strict=True)]
-            for lane in lanes
-        ]
-
-        def ahead(place: int) -> int:
-            found = times[place]
-            if len(found) == 1:
-                return found[0][0].time - found[0][1]
-            return max((entry.time - then for entry, then in found), default=0)
-
         total = self._pools.get(TOTAL)
-        line = [(ahead(place), place) for place in range(len(lanes))]
+        if not lanes or (total is not None and total.tiers[tier].bucket <= 0):
+            return
+        present = {name: pool.tiers[tier].time for name, pool in self._pools.items()}
+
+        def ahead(lane: LaneCall) -> int:
+            bound, name = lane.bound, lane.name
+            if len(bound) == 1:
+                return bound[0].lanes[name].time - present[lane.pools[0]]
+            times = (pool.lanes[name].time - present[of] for of, pool in zip(lane.pools, bound, strict=True))
+            return max(times, default=0)
+
+        line = [(ahead(lane), place) for place, lane in enumerate(lanes)]
         heapq.heapify(line)
         while line and (total is None or total.tiers[tier].bucket > 0):
             _, place = heapq.heappop(line)
             if self._draw(lanes[place]):
-                heapq.heappush(line, (ahead(place), place))
+                heapq.heappush(line, (ahead(lanes[place]), place))
 
     def _draw(self, lane: LaneCall) -> bool:
         """Grants one quantum to the lane; False if it can have no more."""
@@ -217,25 +233,27 @@ class LeaseCall:
     # ---- claims
 
     def _pieces(self, segments: list[Segment], tier: str) -> list[Piece]:
+        if len(segments) == 1:
+            return self._settle(segments[0], tier)
         return [piece for segment in segments for piece in self._settle(segment, tier)]
 
     def _settle(self, segment: Segment, tier: str) -> list[Piece]:
         """The segment's pieces; what is granted (or cancelled, or expired) is claimed, the rest let go."""
-        if segment.status in (Status.CANCELLED, Status.EXPIRED):
-            self._hold(segment, segment.count, paid="")
         if segment.status != GRANTABLE:
-            return [Piece(segment.status, segment.count, segment.attempt, segment.open_positions, segment.lane)]
+            if segment.status in CLAIMING:
+                self._hold(segment, segment.count, paid="")
+            return [Piece(segment.status, segment.count, segment.attempt, list(segment.open_positions), segment.lane)]
         rest = segment.count - segment.granted
         pieces = []
         if segment.granted:
             self._hold(segment, segment.granted, paid=tier)
-            pieces.append(Piece(Status.GRANTED, segment.granted))
+            pieces.append(Piece(GRANTED, segment.granted))
         if rest:
-            want = segment.want
-            run = ClaimRun(want.writer, want.attempt, segment.first + segment.granted, rest, want.size, "")
             if segment.marked:
+                want, first = segment.want, segment.first + segment.granted
+                run = ClaimRun(want.writer, want.attempt, first, rest, want.size, "")
                 self._unmark(self._view.tasks[want.task], run)
-            pieces.append(Piece(segment.waits, rest, lane=segment.lane))
+            pieces.append(Piece(segment.waits, rest, 0, [], segment.lane))
         return pieces
 
     def _hold(self, segment: Segment, count: int, paid: str) -> None:
@@ -287,8 +305,19 @@ def _copies(request: LeaseRequest) -> set[tuple[str, str]]:
     found = set()
     for ask in request.lanes:
         for want in ask.wants:
-            key = (want.task, want.writer)
-            if want.first < ends.get(key, 0):
+            key, end = (want.task, want.writer), want.first + want.count
+            before = ends.get(key)
+            if before is None or end > before:
+                ends[key] = end
+            if before is not None and want.first < before:
                 found.add(key)
-            ends[key] = max(ends.get(key, 0), want.first + want.count)
+    return found
+
+
+def _drawing(lanes: list[LaneCall]) -> dict[str, list[LaneCall]]:
+    """The lanes that may have something granted, by tier."""
+    found: dict[str, list[LaneCall]] = {tier: [] for tier in TIERS}
+    for lane in lanes:
+        if lane.queue and not lane.parked and lane.tier in found:
+            found[lane.tier].append(lane)
     return found

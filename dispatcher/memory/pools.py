@@ -41,7 +41,7 @@ class TierPool:
     @property
     def window(self) -> int:
         """How far ahead of its tier a lane may be, in virtual time."""
-        return self.depth // max(self.busy, 1)
+        return self.depth // self.busy if self.busy > 1 else self.depth
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ def pour(amount: int, levels: dict[str, int], limits: Mapping[str, int], weights
         open_tiers = [tier for tier in TIERS if levels[tier] < limits[tier]]
         if not open_tiers:
             break
-        total, left = sum(weights[tier] for tier in open_tiers), amount
+        total, left = sum([weights[tier] for tier in open_tiers]), amount
         for tier in open_tiers:
             part = min(portion(amount, weights[tier], total), limits[tier] - levels[tier])
             levels[tier] += part
@@ -109,19 +109,19 @@ class Pool:
         elapsed_us = min(max(now_us - self.refilled_us, 0), LARGEST // capacity)
         self.refilled_us = now_us
         depths = self._depths(weights)
-        levels: dict[str, int] = {tier: self.tiers[tier].bucket for tier in TIERS}
+        levels = {tier: share.bucket for tier, share in self.tiers.items()}
         pour(elapsed_us * capacity, levels, depths, weights)
-        for tier in TIERS:
-            self.tiers[tier].bucket, self.tiers[tier].depth = levels[tier], depths[tier]
-        if any(self.tiers[tier].time > LARGEST for tier in TIERS):
+        for tier, share in self.tiers.items():
+            share.bucket, share.depth = levels[tier], depths[tier]
+        if max([share.time for share in self.tiers.values()]) > LARGEST:
             self._rebase()
 
     def _depths(self, weights: Mapping[str, int]) -> dict[str, int]:
-        window, total = depth_of(self.capacity, self.burst), sum(weights[tier] for tier in TIERS)
+        window, total = depth_of(self.capacity, self.burst), sum([weights[tier] for tier in TIERS])
         limits: dict[str, int] = {}
-        for tier in TIERS:
+        for tier, share in self.tiers.items():
             reserve = portion(window, weights[tier], total) // RESERVE_PART
-            limits[tier] = max(reserve, min(self.tiers[tier].wanted * UNIT, window))
+            limits[tier] = max(reserve, min(share.wanted * UNIT, window))
         depths: dict[str, int] = dict.fromkeys(TIERS, 0)
         left = pour(window, depths, limits, weights)
         return {tier: depths[tier] + portion(left, weights[tier], total) for tier in TIERS}
@@ -139,14 +139,17 @@ class Pool:
         share, entry = self.tiers[tier], self.lanes.get(lane)
         if entry is None or entry.tier != tier:
             entry = self.lanes[lane] = LaneTime(tier, share.time)
-        lag = max(share.time - share.window - entry.time, 0)
+        window = share.window
+        lag = max(share.time - window - entry.time, 0)
         if waited:
-            lag = min(lag, LONGEST_WAIT_WINDOWS * share.window)
-            share.pull += portion(lag + share.window, weight, max(share.busy, weight)) if lag else 0
-        entry.owed = lag if waited else min(entry.owed, lag)
-        if idle:
+            lag = min(lag, LONGEST_WAIT_WINDOWS * window)
+            share.pull += portion(lag + window, weight, max(share.busy, weight)) if lag else 0
+            entry.owed = lag
+        elif idle:
             entry.owed = 0
-        floor = share.time if idle else share.time - share.window - entry.owed
+        elif entry.owed > lag:
+            entry.owed = lag
+        floor = share.time if idle else share.time - window - entry.owed
         if entry.time < floor:
             entry.time, entry.carry = floor, 0
         entry.spare = False

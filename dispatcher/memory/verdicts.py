@@ -1,5 +1,6 @@
 """What the ledger says of an envelope before quotas: final, claimed, recorded, cancelled, waiting, or grantable."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dispatcher.control import MAIN_WRITER
@@ -11,6 +12,9 @@ from dispatcher.topics import side_of_lane
 
 GRANTABLE = -1
 """Not on the wire: becomes GRANTED, NO_CREDIT or MOVE by quota."""
+NO_CREDIT = Status.NO_CREDIT
+OWN, RETRY, SHARED = LaneKind.OWN, LaneKind.RETRY, LaneKind.SHARED
+"""Looked up once: an enumeration's member costs ten times a name's look-up, and these are asked of every lane."""
 
 
 @dataclass(slots=True)
@@ -23,10 +27,10 @@ class Segment:
     first: int
     count: int
     attempt: int = 0
-    open_positions: list[int] = field(default_factory=list)
+    open_positions: Sequence[int] = ()
     lane: str = ""
     granted: int = 0
-    waits: int = Status.NO_CREDIT
+    waits: int = NO_CREDIT
     marked: bool = False
 
     def joins(self, other: "Segment") -> bool:
@@ -43,9 +47,12 @@ class LaneCall:
     """One lane in one call. wants: for each want its segments. tier is empty where the lane has no part in the sharing
     (its task is unknown). parked: the lane's own task may not be sent now. app, channel: of all that is in the lane;
     empty where it is of many. part: its weight within its app. pools, bound: names of the pools that bind it, and the
-    pools. queue: what is grantable and not granted yet. idle: it had no demand; waited: it had, and nobody held it."""
+    pools. queue: what is grantable and not granted yet. asked: targets wanted, announced or grantable. waiting: nobody
+    is attached to the lane: its demand is known from the registry. idle: it had no demand; waited: it had, and nobody
+    held it."""
 
     ask: LaneAsk
+    name: str
     tier: str
     weight: int
     cap: int
@@ -55,20 +62,13 @@ class LaneCall:
     channel: str = ""
     part: int = 0
     pools: tuple[str, ...] = ()
-    bound: list[Pool] = field(default_factory=list)
+    bound: Sequence[Pool] = ()
     wants: list[list[Segment]] = field(default_factory=list)
+    queue: list[Segment] = field(default_factory=list)
+    asked: int = 0
+    waiting: bool = False
     idle: bool = False
     waited: bool = False
-    queue: list[Segment] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.ask.lane
-
-    @property
-    def waiting(self) -> bool:
-        """Nobody is attached to the lane: its demand is known from the registry."""
-        return self.ask.waiting and not self.ask.wants
 
 
 def is_own(task: MemoryTask, lane: str) -> bool:
@@ -78,19 +78,22 @@ def is_own(task: MemoryTask, lane: str) -> bool:
 
 def lane_call(view: MemoryView, ask: LaneAsk) -> LaneCall:
     """Tier, weight and caps of a lane at present."""
-    if ask.kind == LaneKind.RETRY:
-        return LaneCall(ask, ask.tier, MILLI, 0, False)
-    if ask.kind == LaneKind.SHARED:
-        return LaneCall(ask, Tier.LOW, view.lane_weight(ask.lane) or MILLI, 0, False)
-    if ask.kind == LaneKind.SIDE:
-        app, channel = side_of_lane(ask.lane) or ("", "")
-        return LaneCall(ask, Tier.LOW, MILLI, 0, channel in view.paused_channels, app=app, channel=channel)
-    task = view.tasks.get(ask.lane.rpartition("/")[2])
+    name, kind = ask.lane, ask.kind
+    if kind == RETRY:
+        return LaneCall(ask, name, ask.tier, MILLI, 0, False)
+    if kind == SHARED:
+        return LaneCall(ask, name, Tier.LOW, view.lane_weight(name) or MILLI, 0, False)
+    if kind != OWN:
+        app, channel = side_of_lane(name) or ("", "")
+        return LaneCall(ask, name, Tier.LOW, MILLI, 0, channel in view.paused_channels, app=app, channel=channel)
+    task = view.tasks.get(name.rpartition("/")[2])
     if task is None or task.record is None:
-        return LaneCall(ask, "", MILLI, 0, True)
-    parked = bool(task.ended) or task.closed or gate(view, task, ask.lane)[0] != GRANTABLE
-    weight, app, channel = max(task.weight, 1), task.record.app, task.record.channel
-    return LaneCall(ask, task.tier, weight, task.cap, parked, task.cap_burst, app, channel)
+        return LaneCall(ask, name, "", MILLI, 0, True)
+    parked = bool(task.ended) or task.closed or gate(view, task, name)[0] != GRANTABLE
+    record = task.record
+    return LaneCall(
+        ask, name, task.tier, max(task.weight, 1), task.cap, parked, task.cap_burst, record.app, record.channel
+    )
 
 
 def way_out(view: MemoryView, task: MemoryTask) -> str:
@@ -106,10 +109,12 @@ def way_out(view: MemoryView, task: MemoryTask) -> str:
 
 def gate(view: MemoryView, task: MemoryTask, lane: str) -> tuple[int, str]:
     """What a task's state says of its unclaimed envelopes in a lane: GRANTABLE, or the status (and lane to move to)."""
-    record, now_ms = task.record, view.now_ms()
+    record = task.record
     assert record is not None
-    expired, stopped = 0 < record.expires_ms <= now_ms, record.channel in view.paused_channels
-    waits = task.paused or record.start_ms > now_ms or (record.hold_until_sealed and not task.sealed)
+    expired = record.expires_ms > 0 and record.expires_ms <= view.now_ms()
+    stopped = record.channel in view.paused_channels
+    scheduled = record.start_ms > 0 and record.start_ms > view.now_ms()
+    waits = task.paused or scheduled or (record.hold_until_sealed and not task.sealed)
     if not (task.cancelled or expired or waits or stopped):
         return GRANTABLE, ""
     if is_own(task, lane):

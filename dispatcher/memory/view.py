@@ -99,10 +99,16 @@ class MemoryTask:
             self.record = msgspec.structs.replace(self.record, lane=self.moved_lane, shared=False)
 
     def finals_of(self, writer: str) -> set[int]:
-        return self.final.setdefault(writer, set())
+        found = self.final.get(writer)
+        if found is None:
+            found = self.final[writer] = set()
+        return found
 
     def touched_of(self, writer: str) -> set[int]:
-        return self.touched.setdefault(writer, set())
+        found = self.touched.get(writer)
+        if found is None:
+            found = self.touched[writer] = set()
+        return found
 
 
 @dataclass(slots=True)
@@ -205,7 +211,10 @@ class MemoryView:
 
     def task(self, task: str) -> MemoryTask:
         """The task's state, made if need be (outcomes may be read before the task's record)."""
-        return self.tasks.setdefault(task, MemoryTask(task))
+        found = self.tasks.get(task)
+        if found is None:
+            found = self.tasks[task] = MemoryTask(task)
+        return found
 
     def add_task(self, record: TaskRecord) -> None:
         """Registers an accepted task; a second record under the same id changes nothing."""
@@ -274,6 +283,8 @@ class MemoryView:
 
     def pools_of(self, app: str, channel: str) -> tuple[str, ...]:
         """Names of the pools, besides the total, that tasks of this app on this channel share with others."""
+        if not self.caps:
+            return ()
         names = (f"channel/{channel}", f"app/{app}", f"app_channel/{app}/{channel}")
         return tuple(name for name in names if self.caps.get(name, (0, 0))[0] > 0)
 

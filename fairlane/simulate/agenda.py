@@ -24,7 +24,7 @@ class Agenda:
     def at(self, when_us: int, call: Call) -> None:
         """Not before the present."""
         self._order += 1
-        heappush(self._heap, (max(when_us, self.now_us), self._order, call))
+        heappush(self._heap, (when_us if when_us > self.now_us else self.now_us, self._order, call))
 
     def after(self, delay_s: float, call: Call) -> None:
         self.at(self.now_us + int(delay_s * 1e6), call)

@@ -34,8 +34,10 @@ class TierCall:
 
     def add(self, granted: int, size: int, waits: bool) -> None:
         self.granted += granted
-        self.largest = max(self.largest, size)
-        self.waits = self.waits or waits
+        if size > self.largest:
+            self.largest = size
+        if waits:
+            self.waits = True
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from dispatcher.ports import Batch
 from fairlane.simulate.agenda import Agenda
 from fairlane.simulate.gaps import GapWatch, TierCall
 
+GRANTED, NO_CREDIT, RETRY = Status.GRANTED, Status.NO_CREDIT, LaneKind.RETRY
 ATTEMPTS = 64
 """More than a task may have."""
 MOST_VIOLATIONS = 100
@@ -118,28 +119,31 @@ class Journal:
         calls: defaultdict[str, TierCall] = defaultdict(TierCall)
         for ask, wants in zip(request.lanes, answer.lanes, strict=True):
             for want, pieces in zip(ask.wants, wants, strict=True):
-                self._note(calls, ask, want, pieces)
-                first = want.first
-                for piece in pieces:
-                    if piece.status == Status.GRANTED:
-                        self._granted(ask, want, first, piece.count, claim)
-                    first += piece.count
-                if first != want.first + want.count:
-                    self.violate("answer", f"{ask.lane}: {first - want.first} of {want.count} envelopes answered for")
+                self._answered(calls, ask, want, pieces, claim)
         for wrong in self.gaps.called(now_us, calls):
             self.violate("gap", wrong)
 
-    def _note(self, calls: defaultdict[str, TierCall], ask: LaneAsk, want: Want, pieces: Sequence[Piece]) -> None:
+    def _answered(
+        self, calls: defaultdict[str, TierCall], ask: LaneAsk, want: Want, pieces: Sequence[Piece], claim: _Claim
+    ) -> None:
         """What of a want was granted, and whether some was refused for want of its tier's credit alone."""
-        granted = sum(piece.count for piece in pieces if piece.status == Status.GRANTED)
-        refused = any(piece.status == Status.NO_CREDIT for piece in pieces)
+        first, granted, refused = want.first, 0, False
+        for piece in pieces:
+            if piece.status == GRANTED:
+                self._granted(ask, want, first, piece.count, claim)
+                granted += piece.count
+            elif piece.status == NO_CREDIT:
+                refused = True
+            first += piece.count
+        if first != want.first + want.count:
+            self.violate("answer", f"{ask.lane}: {first - want.first} of {want.count} envelopes answered for")
         waits = refused and not self._is_capped(want.task)
         if granted or waits:
             calls[self._paid_by(ask, want)].add(granted * want.size, want.size, waits)
 
     def _paid_by(self, ask: LaneAsk, want: Want) -> str:
         """The tier whose credit an envelope takes."""
-        return ask.tier if ask.kind == LaneKind.RETRY else self._tier_of(want.task)
+        return ask.tier if ask.kind == RETRY else self._tier_of(want.task)
 
     def _granted(self, ask: LaneAsk, want: Want, first: int, count: int, claim: _Claim) -> None:
         task, now_us = want.task, self._agenda.now_us
@@ -190,12 +194,12 @@ class Journal:
     def called(self, worker: str, batch: Batch) -> None:
         """A call of the provider starts."""
         now_us = self._agenda.now_us
-        sums: Counter[str] = Counter()
+        sums: dict[str, int] = {}
         size = 0
         for delivery in batch.deliveries:
             envelope = delivery.envelope
             targets = len(envelope.targets)
-            sums[envelope.task] += targets
+            sums[envelope.task] = sums.get(envelope.task, 0) + targets
             size = max(size, targets)
             self._called_one(worker, batch.claim, envelope.task, envelope.sequence, envelope.attempt, targets)
         for task, targets in sums.items():

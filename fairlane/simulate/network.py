@@ -17,6 +17,7 @@ class Network:
         self.agenda = agenda
         self.random = random
         self.faults = faults
+        self._draw = random.random
         self._until_us = None if faults.until_s is None else int(faults.until_s * 1e6)
 
     @property
@@ -26,11 +27,11 @@ class Network:
 
     def hits(self, part: float) -> bool:
         """Whether a fault of this probability happens now."""
-        return part > 0 and self.troubled and self.random.random() < part
+        return part > 0 and self.troubled and self._draw() < part
 
     def delay_s(self, least_ms: float, most_ms: float) -> float:
         """Of one message."""
-        delay_ms = self.random.uniform(least_ms, most_ms)
+        delay_ms = least_ms + (most_ms - least_ms) * self._draw()
         if self.hits(self.faults.late):
             delay_ms += self.random.uniform(0, self.faults.late_ms)
         return delay_ms / 1000

@@ -4,7 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dispatcher.outcome import OUTCOME_NAMES, CloseTask, Outcomes, decode_record
+from dispatcher.outcome import OUTCOME_NAMES, CloseTask, Mixed, Outcomes, decode_record
+
+MOST_OUTCOMES = len(OUTCOME_NAMES)
 
 
 @dataclass
@@ -31,10 +33,8 @@ def read_outcomes(records: Iterable[bytes], accepted: Mapping[str, int]) -> Read
                 for sequence in range(run.first, run.first + run.count):
                     counts[OUTCOME_NAMES[run.code]] += of_task.whole(sequence, run.size)
             for mixed in record.mixed:
-                positions = range(len(mixed.codes)) if mixed.positions is None else mixed.positions
-                for position, code in zip(positions, mixed.codes, strict=True):
-                    if code < len(OUTCOME_NAMES):
-                        counts[OUTCOME_NAMES[code]] += of_task.one(mixed.sequence, position)
+                for code in of_task.new_codes(mixed):
+                    counts[OUTCOME_NAMES[code]] += 1
     return found
 
 
@@ -52,8 +52,15 @@ class _Seen:
         self._whole.add(sequence)
         return size - len(self._positions.get(sequence, ()))
 
-    def one(self, sequence: int, position: int) -> int:
-        if sequence in self._whole or position in self._positions.setdefault(sequence, set()):
-            return 0
-        self._positions[sequence].add(position)
-        return 1
+    def new_codes(self, mixed: Mixed) -> list[int]:
+        """The final outcomes of an envelope's positions that had none before."""
+        if mixed.sequence in self._whole:
+            return []
+        seen, codes = self._positions.setdefault(mixed.sequence, set()), mixed.codes
+        positions = range(len(codes)) if mixed.positions is None else mixed.positions
+        found: list[int] = []
+        for position, code in zip(positions, codes, strict=True):
+            if code < MOST_OUTCOMES and position not in seen:
+                seen.add(position)
+                found.append(code)
+        return found

@@ -200,11 +200,10 @@ class SimCourier:
     def _report(self, envelope: Envelope, channel: Channel) -> Report:
         if not (channel.invalid or channel.retry):
             return ALL_SENT
-        exceptions = {}
+        exceptions, draw = {}, self._network.random.random
+        invalid, failed = channel.invalid, channel.invalid + channel.retry
         for index in range(len(envelope.targets)):
-            drawn = self._network.random.random()
-            if drawn < channel.invalid:
-                exceptions[index] = INVALID
-            elif drawn < channel.invalid + channel.retry:
-                exceptions[index] = AGAIN
+            drawn = draw()
+            if drawn < failed:
+                exceptions[index] = INVALID if drawn < invalid else AGAIN
         return Report(exceptions=exceptions) if exceptions else ALL_SENT

@@ -25,6 +25,7 @@ class LaneBook:
             LaneInfo(name, LaneKind.RETRY, str(tier), MILLI, RETRY_CHUNK) for name, tier, _ in topics.retry_lanes()
         ]
         self._infos: list[LaneInfo] | None = None
+        self._ranks: dict[tuple[str, str], int] = {}
 
     def add(self, task: SimTask) -> None:
         self._tasks[task.name] = task
@@ -82,5 +83,11 @@ class LaneBook:
 
     def _holders(self, lane: str, seats: Mapping[str, SimWorker], count: int) -> list[SimWorker]:
         """By rendezvous: when a worker comes or goes, only its lanes change hands."""
-        ranked = sorted(seats, key=lambda seat: stable_hash(f"{self._seed}/{seat}/{lane}"))
+        ranked = sorted(seats, key=lambda seat: self._rank(seat, lane))
         return [seats[seat] for seat in ranked[:count]]
+
+    def _rank(self, seat: str, lane: str) -> int:
+        rank = self._ranks.get((seat, lane))
+        if rank is None:
+            rank = self._ranks[seat, lane] = stable_hash(f"{self._seed}/{seat}/{lane}")
+        return rank

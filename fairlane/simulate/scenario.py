@@ -107,6 +107,10 @@ class Channel(Section):
         return (self.call_ms + self.target_us * 50 * self.batch_limit / 1000) / 1000
 
 
+PLAIN = Channel()
+"""What a scenario does not describe."""
+
+
 class Faults(Section):
     """Parts of all calls, messages or receipts that are late (by up to late_ms: so they overtake each other), lost
     (calls and answers to the ledger, receipts), or doubled (ledger calls that arrive twice; copies: messages of a lane
@@ -230,7 +234,7 @@ class Scenario(Section):
                 raise ValueError(f"{where}: there is no task {name}")
 
     def channel(self, name: str) -> Channel:
-        return self.channels.get(name, Channel())
+        return self.channels.get(name, PLAIN)
 
 
 def _once(what: str, names: Iterable[str]) -> None:

@@ -122,7 +122,8 @@ class Service:
     def _is_capped(self, task: str) -> bool:
         state = self.view.tasks[task]
         record = state.record
-        return state.cap > 0 or record is None or bool(self.view.pools_of(record.app, record.channel))
+        shares = record is None or (self.view.caps and self.view.pools_of(record.app, record.channel))
+        return state.cap > 0 or bool(shares)
 
     def _note_cap(self, name: str, cap: Cap) -> None:
         self.caps.setdefault(name, []).append(CapSince(self.agenda.now_us, cap))

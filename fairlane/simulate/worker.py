@@ -131,20 +131,20 @@ class SimWorker:
     def _wake_at(self, when_us: int) -> None:
         if self.alive and (self._wakes_us < 0 or when_us < self._wakes_us):
             self._wakes_us = when_us
-            self._agenda.at(when_us, lambda: self._work(when_us))
+            self._agenda.at(when_us, self._work)
 
-    def _work(self, when_us: int) -> None:
-        if not self.alive or when_us != self._wakes_us:
-            return
-        if self.stalled_us > self._agenda.now_us:
-            self._wakes_us = -1
+    def _work(self) -> None:
+        now_us = self._agenda.now_us
+        if now_us != self._wakes_us or not self.alive:
             return
         self._wakes_us = -1
-        self._worked_us = self._agenda.now_us
+        if self.stalled_us > now_us:
+            return
+        self._worked_us = now_us
         events, self.inbox.events = self.inbox.events, []
         wait_s = self._engine.take(events)
         if self._engine.drained:
             self.die()
             self._gone(self)
         else:
-            self._wake_at(self._agenda.now_us + max(STEP_US, int(wait_s * 1e6) + 1))
+            self._wake_at(now_us + max(STEP_US, int(wait_s * 1e6) + 1))
