@@ -7,6 +7,7 @@ shared counts as shared, closures and partial functions by what they hold.
 """
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
 from hashlib import blake2b
@@ -17,7 +18,7 @@ import msgspec
 
 from dispatcher.buffers import RateWindow
 from dispatcher.clock import VirtualClock
-from dispatcher.engine_grace import Grace, GrantMeter
+from dispatcher.engine_grace import SPAN_S, STEP_S, Grace, GrantMeter
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_settling import Settling
 from dispatcher.engine_stats import EngineStats
@@ -25,8 +26,9 @@ from dispatcher.envelope import Envelope
 from dispatcher.scheduler import Flow, Scheduler
 from dispatcher.timers import Timers
 from dispatcher.topics import Topics
+from tests.exploration.worker import Ports
 
-OPAQUE = frozenset((VirtualClock, EngineSettings, EngineStats, Scheduler, Flow, RateWindow, Topics))
+OPAQUE = frozenset((VirtualClock, EngineSettings, EngineStats, Scheduler, Flow, RateWindow, Topics, Ports))
 """Of these only the type counts."""
 # fmt: off
 IGNORED = frozenset((
@@ -37,86 +39,116 @@ IGNORED = frozenset((
     "counted_until_ms", "_record", "latency_ms", "_oldest_ms",
 ))
 # fmt: on
-RELATIVE_S = frozenset(("use_by_s", "_first_asked_s"))
+RELATIVE_S = frozenset(("use_by_s", "_first_asked_s", "_since_s", "_until_s", "_filled_s"))
 _PLAIN = frozenset((str, int, bool, bytes, type(None)))
 
 
 class Walk:
-    """One walk over a graph. now_s: of the monotonic clock."""
+    """One walk over a graph. now_s: of the monotonic clock. asked_s: when the ledger was asked that has not answered
+    yet; what was granted counts by how long before that it was, for the grace goes on at the rate of then. calm: the
+    ledger will not be given up any more, so that it does not count."""
 
-    def __init__(self, now_s: float, renamed: dict[type, str] | None = None) -> None:
+    def __init__(self, now_s: float, asked_s: float | None = None, *, calm: bool = False) -> None:
         self._now_s = now_s
+        self._calm = calm
+        self._asked_s = now_s if asked_s is None else asked_s
         self._seen: dict[int, str] = {}
-        self._renamed = renamed or {}
         self._kept: list[Any] = []
         """Keeps what was made on the way, so that no two objects have one id."""
 
     def of(self, thing: Any) -> Any:
-        """A nested tuple of plain values."""
+        """A nested list of plain values."""
         kind = type(thing)
-        if kind in _PLAIN or isinstance(thing, Enum):
+        if kind in _PLAIN:
             return thing
         if kind is float:
             return (thing > 0) - (thing < 0)
         if kind is tuple:
-            return [self.of(one) for one in thing]
-        if kind in self._renamed:
-            return self._renamed[kind]
+            return self._all(thing)
+        way = _ways.get(kind) or _way_of(kind)
+        if way is Walk._itself:
+            return thing
         known = self._seen.get(id(thing))
         if known is not None:
             return known
         self._seen[id(thing)] = f"#{len(self._seen)}"
         self._kept.append(thing)
-        return self._whole(thing, kind)
+        return way(self, thing)
 
-    def _whole(self, thing: Any, kind: type) -> Any:
-        if kind is list or kind is deque:
-            return [self.of(one) for one in thing]
-        if kind is dict:
-            return [(self.of(key), self.of(value)) for key, value in thing.items()]
-        if kind in OPAQUE:
-            return kind.__name__
-        if kind is Envelope:
-            return (thing.writer, thing.sequence, thing.attempt, thing.positions)
-        if kind is set or kind is frozenset:
-            return sorted(map(repr, thing))
-        return self._timers(thing) if kind is Timers else self._of_grace(thing)
+    def _all(self, things: Iterable[Any]) -> list[Any]:
+        of = self.of
+        return [thing if type(thing) in _PLAIN else of(thing) for thing in things]
 
-    def _of_grace(self, thing: Any) -> Any:
-        """Without controls there is none. What it goes by counts while it lasts."""
-        if isinstance(thing, GrantMeter):
-            return [(max(-9.0, round(at_s - self._now_s, 2)), sorted(counts.items())) for at_s, counts in thing._steps]
-        if isinstance(thing, bytearray):
-            return bytes(thing)
-        if not isinstance(thing, Grace) or thing.active:
-            return self._code(thing)
-        return ("grace", thing.lost, self.of(thing.meter), self.of(thing._controls)) if thing.possible else "no grace"
+    def _itself(self, thing: Any) -> Any:
+        return thing
 
-    def _code(self, thing: Any) -> Any:
-        if isinstance(thing, MethodType):
-            return (thing.__name__, self.of(thing.__self__))
-        if isinstance(thing, partial):
-            return (self.of(thing.func), self.of(thing.args), self.of(thing.keywords))
-        if isinstance(thing, FunctionType):
-            cells = thing.__closure__ or ()
-            return (thing.__qualname__, tuple(self.of(cell.cell_contents) for cell in cells))
-        if isinstance(thing, BuiltinMethodType):
-            return (thing.__name__, type(thing.__self__).__name__)
-        return (type(thing).__name__, self._fields(thing))
+    def _type(self, thing: Any) -> str:
+        return type(thing).__name__
+
+    def _pairs(self, thing: dict[Any, Any]) -> list[Any]:
+        return [self._all(pair) for pair in thing.items()]
+
+    def _members(self, thing: Iterable[Any]) -> list[str]:
+        return sorted(map(repr, thing))
+
+    def _envelope(self, thing: Envelope) -> Any:
+        return (thing.writer, thing.sequence, thing.attempt, thing.positions)
+
+    def _grace(self, thing: Grace) -> Any:
+        """Without controls there is none. What it goes by counts while it lasts; the next one reads them anew."""
+        if thing.active:
+            return self._fields(thing)
+        return ("grace", thing.lost, self.of(thing.meter)) if thing.possible else "no grace"
+
+    def _granted(self, meter: GrantMeter) -> Any:
+        """What the grace would go by, should it be the call under way, or the next, that is not answered."""
+        if self._calm:
+            return "whatever"
+        asked_s = self._asked_s
+        steps = [step for step in meter._steps if step[0] > asked_s - SPAN_S - STEP_S]
+        return [(round(at_s - asked_s, 2), sorted(counts.items())) for at_s, counts in steps]
+
+    def _method(self, thing: MethodType) -> Any:
+        return (thing.__name__, self.of(thing.__self__))
+
+    def _partial(self, thing: "partial[Any]") -> Any:
+        return self._all((thing.func, thing.args, thing.keywords))
+
+    def _function(self, thing: FunctionType) -> Any:
+        return (thing.__qualname__, self._all(cell.cell_contents for cell in thing.__closure__ or ()))
+
+    def _builtin(self, thing: BuiltinMethodType) -> Any:
+        return (thing.__name__, type(thing.__self__).__name__)
 
     def _fields(self, thing: Any) -> Any:
         counted, relative = _names(thing)
-        found: list[Any] = [(name, self.of(getattr(thing, name, None))) for name in counted]
-        granted_or_asked = getattr(thing, "claim", True) and getattr(thing, "_request", True)
-        if relative and granted_or_asked:
-            found += [(name, max(-3.0, round(getattr(thing, name) - self._now_s, 3))) for name in relative]
-        if isinstance(thing, Settling):
-            found.append(("_receipts", [self.of(receipt) for receipt in thing._receipts.values()]))
+        found = [type(thing).__name__, *self._all([getattr(thing, name, None) for name in counted])]
+        granted_or_asked = relative and getattr(thing, "claim", True) and getattr(thing, "_request", True)
+        if granted_or_asked:
+            found += [max(-3.0, round(getattr(thing, name) - self._now_s, 3)) for name in relative]
         return found
+
+    def _settling(self, thing: Settling) -> Any:
+        return (self._fields(thing), self._all(thing._receipts.values()))
 
     def _timers(self, timers: Timers) -> Any:
         heap = sorted(timers._heap, key=lambda entry: entry[:2])
         return [(max(-1.0, round(when_s - self._now_s, 3)), self.of(call)) for when_s, _, call in heap]
+
+
+_Way = Callable[[Walk, Any], Any]
+_ways: dict[type, _Way] = {
+    list: Walk._all, deque: Walk._all, dict: Walk._pairs, set: Walk._members, frozenset: Walk._members,
+    bytearray: lambda _, thing: bytes(thing), Envelope: Walk._envelope,
+    Timers: Walk._timers, GrantMeter: Walk._granted, Grace: Walk._grace, MethodType: Walk._method,
+    partial: Walk._partial, FunctionType: Walk._function, BuiltinMethodType: Walk._builtin,
+    Settling: Walk._settling, **dict.fromkeys(OPAQUE, Walk._type),
+}  # fmt: skip
+
+
+def _way_of(kind: type) -> _Way:
+    """How a thing of this kind is written down."""
+    return _ways.setdefault(kind, Walk._itself if issubclass(kind, Enum) else Walk._fields)
 
 
 _names_by_type: dict[type, tuple[list[str], list[str]]] = {}
@@ -135,6 +167,6 @@ def _names(thing: Any) -> tuple[list[str], list[str]]:
     return _names_by_type[kind]
 
 
-def digest(thing: Any, now_s: float = 0.0, renamed: dict[type, str] | None = None) -> bytes:
+def digest(thing: Any, now_s: float = 0.0, asked_s: float | None = None, *, calm: bool = False) -> bytes:
     """16 bytes."""
-    return blake2b(repr(Walk(now_s, renamed).of(thing)).encode(), digest_size=16).digest()
+    return blake2b(repr(Walk(now_s, asked_s, calm=calm).of(thing)).encode(), digest_size=16).digest()

@@ -6,22 +6,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from tests.exploration.footprint import (
-    ACKED,
-    CALLS,
-    CONTROL,
-    DELETED,
-    DONE,
-    DOWN,
-    EPOCH,
-    LANE,
-    LEFT,
-    ONE,
-    REST,
-    TWO,
-    VIEW,
-    Menu,
-)
+from tests.exploration.footprint import HANDS, Menu
 from tests.exploration.moves import Moves
 from tests.exploration.scene import Scene
 from tests.exploration.variants import OWN
@@ -34,24 +19,21 @@ class Faults:
         self._moves = moves
 
     def menus(self) -> list[Menu]:
-        left = (LEFT,)
         return [
             *self._menus_of_worker(0),
             *self._menus_of_worker(1),
-            Menu(self._forgotten_acks, (left, (LEFT, ACKED), (LEFT, ACKED, LANE, DELETED))),
-            Menu(self._flushes, (left, (LEFT, ONE, TWO, DONE, REST, CONTROL, EPOCH, VIEW))),
-            Menu(self._outages, (left, (LEFT, DOWN))),
+            Menu(self._forgotten_acks, ("left", "left acked", "left acked lane deleted")),
+            Menu(self._flushes, ("left", "left one two done rest control epoch view")),
         ]
 
     def _menus_of_worker(self, i: int) -> list[Menu]:
-        left, me = (LEFT,), (ONE, TWO)[i]
-        crash = (LEFT, me, VIEW, CONTROL, CALLS, DOWN)
-        gives_up = (DOWN, me, VIEW, REST, CONTROL)
+        me = HANDS[i]
+        crash, outage = f"left {me} view control calls down", f"{me} down left view rest control"
         return [
-            Menu(partial(self._crashes, i), (left, (LEFT, me), crash, (*crash, LANE))),
-            Menu(partial(self._stalls, i), (left, (LEFT, me), (LEFT, me, CALLS), (LEFT, me, CALLS, LANE))),
-            Menu(partial(self._redelivers, i), (left, (LEFT, me), (LEFT, me, LANE))),
-            Menu(partial(self._gives_up, i), ((DOWN,), gives_up, (*gives_up, LANE))),
+            Menu(partial(self._crashes, i), ("left", f"left {me}", crash, f"{crash} lane")),
+            Menu(partial(self._stalls, i), ("left", f"left {me}", f"left {me} calls", f"left {me} calls lane")),
+            Menu(partial(self._redelivers, i), ("left", f"left {me}", f"left {me} lane")),
+            Menu(partial(self._outage, i), (me, f"{me} down left", outage, f"{outage} lane")),
         ]
 
     # ------------------------------------------------------------- of a worker
@@ -118,13 +100,6 @@ class Faults:
         if self._scene.may(world, "flush"):
             yield Step(("REDIS IS EMPTIED",), True, self._flushed(world))
 
-    def _outages(self, world: World) -> Iterator[Step]:
-        if self._scene.may(world, "outage") and not world.down:
-            left = world.left - 1
-            yield Step(("REDIS IS OUT OF REACH",), True, world._replace(down=3, left=left))
-            for i in (0, 1):
-                yield Step((i, "DOES NOT REACH REDIS"), True, world._replace(down=1 << i, left=left))
-
     def _flushed(self, world: World) -> World:
         one, two = (world.hands(i)._replace(old=self._scene.state(world, i).mask) for i in (0, 1))
         rest = tuple(entry for entry in world.done + world.rest if entry[0] in (OUTCOME, CLOSE))
@@ -134,20 +109,16 @@ class Faults:
         )  # fmt: skip
 
     # ------------------------------------------------------------- an outage that is noticed
-    def _gives_up(self, i: int, world: World) -> Iterator[Step]:
-        """It has waited for an answer until all its leases had ended, and goes on by the control topic. Whether its
-        call was carried out it does not know. An outage ends for a worker when it is answered."""
-        if not world.down >> i & 1 or not self._scene.state(world, i).gives_up:
+    def _outage(self, i: int, world: World) -> Iterator[Step]:
+        """Redis is out of reach, for one worker or both, for so long that a call under way is given up. An outage is
+        nothing to anybody before, so it is a step together with the first giving up. It ends for a worker when it is
+        answered; until then the other one may give up as well."""
+        if not self._scene.state(world, i).gives_up:
             return
-        state = self._scene.state(world, i)
-        gone = self._scene.ledger.gone
-        after = world._replace(down=world.down & ~(1 << i))
-        if not state.fixed:
-            event = ("gives_up", 0, world.control)
-            yield Step((i, "gives the ledger up"), False, self._scene.moved(after, i, event))
-        number = state.fixed or self._moves.free_number(world, i, state)
-        view, _ = self._scene.ledger.lease(world.view, i, state, number, True)
-        if state.fixed or view != world.view:
-            event = ("gives_up", number, world.control)
-            given_up = self._scene.moved(after, i, event, view=gone(world.view if state.fixed else view, i))
-            yield Step((i, "gives the ledger up, its call carried out as", number), False, given_up)
+        if world.down >> i & 1:
+            yield from self._moves.gives_up(i, world)
+        elif self._scene.may(world, "outage") and not world.down:
+            for down in (1 << 1 - i, 0):
+                for step in self._moves.gives_up(i, world._replace(down=down, left=world.left - 1)):
+                    where = "REDIS IS OUT OF REACH" if down else "IT DOES NOT REACH REDIS"
+                    yield Step((*step.label, where), True, step.world)

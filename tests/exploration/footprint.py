@@ -6,7 +6,7 @@ Nobody has to be believed about what is read: the other parts are hidden, and wh
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
 from tests.exploration.world import Step, World
@@ -18,7 +18,14 @@ _FIELDS = (
     ("epoch", "waiting", "marked"), ("acknowledged",), ("deleted",), ("called", "excused", "accepted"), ("down",),
     ("left",),
 )  # fmt: skip
+_PART_OF = [part for part, names in enumerate(_FIELDS) for _ in names]
 _SLICES = [slice(World._fields.index(names[0]), World._fields.index(names[-1]) + 1) for names in _FIELDS]
+HANDS = ("one", "two")
+"""The two workers' parts, by the names that a Menu gives parts."""
+_NAMES = (
+    *HANDS,
+    *["view", "lane", "acked", "done", "rest", "control", "epoch", "acknowledged", "deleted", "calls", "down", "left"],
+)
 assert [name for names in _FIELDS for name in names] == list(World._fields)
 
 Numbers = tuple[int, ...]
@@ -56,11 +63,11 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Menu:
-    """Steps of one sort. reads: sets of parts that may do, the smallest first; of the first it depends whether there
-    are any of these steps at all."""
+    """Steps of one sort. reads: names of parts that may do, the fewest first; of the first, a single one, it depends
+    whether there are any of these steps at all."""
 
     of: Callable[[World], Iterable[Step]]
-    reads: Sequence[tuple[int, ...]]
+    reads: Sequence[str]
 
 
 class Table:
@@ -80,8 +87,11 @@ class Table:
             self._values[part].append(value)
         return found
 
+    def number_of(self, part: int, world: World) -> int:
+        return self.number(part, world[_SLICES[part]])
+
     def numbers(self, world: World) -> Numbers:
-        return tuple([self.number(part, world[_SLICES[part]]) for part in PARTS])
+        return tuple([self.number_of(part, world) for part in PARTS])
 
     def value(self, part: int, number: int) -> Any:
         """Its fields."""
@@ -94,14 +104,14 @@ class Table:
         return World(*fields)
 
     def changes(self, before: World, step: Step) -> Change:
+        after = step.world
+        touched = {_PART_OF[at] for at, same in enumerate(map(is_, before, after)) if not same}
         to = []
-        for part in PARTS:
-            new, old = step.world[_SLICES[part]], before[_SLICES[part]]
-            same = [one is two for one, two in zip(new, old, strict=True)]
-            if not all(same):
-                if any(value is HIDDEN for value in new):
-                    raise Unseen
-                to.append((part, self.number(part, new)))
+        for part in sorted(touched):
+            new = after[_SLICES[part]]
+            if any(value is HIDDEN for value in new):
+                raise Unseen
+            to.append((part, self.number(part, new)))
         return Change(step.fault, tuple(to), step.wrong)
 
 
@@ -115,9 +125,10 @@ class _Course:
     def __init__(self, menu: Menu, table: Table) -> None:
         self._of = menu.of
         self._table = table
-        (self.first,) = menu.reads[0]
-        self._known: list[tuple[Callable[[Numbers], Any], tuple[int, ...], dict[Any, list[Change]]]]
-        self._known = [(itemgetter(*reads), reads, {}) for reads in menu.reads[1:]]
+        first, *more = ([_NAMES.index(name) for name in reads.split()] for reads in menu.reads)
+        (self.first,) = first
+        self._known: list[tuple[Callable[[Numbers], Any], Sequence[int], dict[Any, list[Change]]]]
+        self._known = [(itemgetter(*reads), reads, {}) for reads in more]
 
     def closed(self, number: int) -> bool:
         """Whether there are none of these steps, by the first part alone."""
@@ -137,7 +148,7 @@ class _Course:
                 return found
         raise AssertionError(f"{self._of} depends on more than it says")
 
-    def _found(self, numbers: Numbers, reads: tuple[int, ...]) -> list[Change]:
+    def _found(self, numbers: Numbers, reads: Sequence[int]) -> list[Change]:
         world = self._table.world(numbers, reads)
         try:
             return [self._table.changes(world, step) for step in self._of(world)]

@@ -1,8 +1,9 @@
 """The ledger and its fold as a machine: states of the real in-memory view, what each operation makes of them."""
 
-import copy
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import msgspec
@@ -61,12 +62,42 @@ class Granted:
     sends: bool
 
 
+class _Writer(pickle.Pickler):
+    """A view as bytes, from which copies are made. shared: what is not copied."""
+
+    def __init__(self, shared: Sequence[object]) -> None:
+        self._bytes = BytesIO()
+        super().__init__(self._bytes, pickle.HIGHEST_PROTOCOL)
+        self._places = {id(thing): place for place, thing in enumerate(shared)}
+
+    def persistent_id(self, thing: object) -> int | None:
+        return self._places.get(id(thing))
+
+    def written(self, view: MemoryView) -> bytes:
+        self.dump(view)
+        return self._bytes.getvalue()
+
+
+class _Reader(pickle.Unpickler):
+    def __init__(self, written: bytes, shared: Sequence[object]) -> None:
+        super().__init__(BytesIO(written))
+        self._shared = shared
+
+    def persistent_load(self, place: int) -> object:
+        return self._shared[place]
+
+    def view(self) -> MemoryView:
+        view: MemoryView = self.load()
+        return view
+
+
 class LedgerMachine:
     def __init__(self, topics: Topics) -> None:
         self.states: list[ViewState] = []
-        self._views: list[MemoryView] = []
+        self._views: list[bytes] = []
         self._clock = VirtualClock()
         self._topics = topics
+        self._shared = (self._clock, topics)
         self._known: dict[bytes, int] = {}
         self._moves: dict[Any, Any] = {}
         self._answers: dict[bytes, Granted] = {}
@@ -153,11 +184,7 @@ class LedgerMachine:
         return int(known)
 
     def _copy(self, state: int) -> MemoryView:
-        memo: dict[int, Any] = {id(self._clock): self._clock, id(self._topics): self._topics}
-        task = self._views[state].tasks.get(TASK)
-        if task is not None and task.record is not None:
-            memo[id(task.record)] = task.record
-        return copy.deepcopy(self._views[state], memo)
+        return _Reader(self._views[state], self._shared).view()
 
     def _note(self, view: MemoryView) -> int:
         view.stats.clear()
@@ -169,7 +196,7 @@ class LedgerMachine:
         state = self._known.get(name)
         if state is None:
             state = self._known[name] = len(self.states)
-            self._views.append(view)
+            self._views.append(_Writer(self._shared).written(view))
             self.states.append(describe(view, state))
         return state
 

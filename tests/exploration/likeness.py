@@ -13,7 +13,12 @@ class Likeness:
         self._none_left = table.number(LEFT, (0,))
         self._end = (table.number(LANE, ((),)), table.number(REST, ((),)))
         self._nothing_acked = table.number(ACKED, ((),))
-        self._plain: dict[tuple[int, int], int] = {}
+        self._reached = {
+            table.number(DOWN, (down,)): [(i, me) for i, me in enumerate((ONE, TWO)) if not down >> i & 1]
+            for down in (0, 1, 2)
+        }
+        self._settled: dict[tuple[int, int], tuple[int, int]] = {}
+        self._plain: dict[tuple[int, int, int], int] = {}
         self._named: dict[tuple[int, int], int] = {}
         self._exchanged: dict[tuple[int, int], int] = {}
 
@@ -22,6 +27,8 @@ class Likeness:
         if not self._steps.reduced:
             return tuple(numbers)
         self._plain_part(numbers)
+        if numbers[LEFT] == self._none_left:
+            self._settle(numbers)
         one, two = numbers[ONE], numbers[TWO]
         if one < two:
             return tuple(numbers)
@@ -38,18 +45,38 @@ class Likeness:
         numbers[REST] = self._name(numbers[VIEW], numbers[REST]) if known is None else known
         if numbers[LEFT] == self._none_left:
             numbers[ACKED] = self._nothing_acked
+            down = numbers[DOWN]
             for part in (ONE, TWO, DONE):
-                known = self._plain.get((part, numbers[part]))
-                numbers[part] = self._plainly(part, numbers[part]) if known is None else known
+                known = self._plain.get((part, numbers[part], down))
+                numbers[part] = self._plainly(part, numbers[part], down) if known is None else known
+
+    def _settle(self, numbers: list[int]) -> None:
+        """Changes it to what becomes of it by acks and publishing that nobody can see."""
+        for i, me in self._reached[numbers[DOWN]]:
+            before = (numbers[me], numbers[LANE])
+            known = self._settled.get(before)
+            numbers[me], numbers[LANE] = self._find_settled(i, me, numbers) if known is None else known
+
+    def _find_settled(self, i: int, me: int, numbers: list[int]) -> tuple[int, int]:
+        before = (numbers[me], numbers[LANE])
+        world = self._table.world(numbers, (me, LANE, ACKED, DOWN, LEFT))
+        for step in self._steps.settling(i, world):
+            world = step.world
+        hands = self._steps.plain_hands(world.hands(i), 0)
+        self._settled[before] = self._table.number(me, (hands,)), self._table.number_of(LANE, world)
+        return self._settled[before]
 
     def is_end(self, numbers: Numbers) -> bool:
         """Whether nothing is in a lane, and all that was recorded is read."""
         return (numbers[LANE], numbers[REST]) == self._end
 
-    def _plainly(self, part: int, number: int) -> int:
-        (value,) = self._table.value(part, number)
-        plain = self._steps.truth.summed(value) if part == DONE else value._replace(unrecorded=0)
-        return self._plain.setdefault((part, number), self._table.number(part, (plain,)))
+    def _plainly(self, part: int, number: int, down: int) -> int:
+        (value,), (bits,) = self._table.value(part, number), self._table.value(DOWN, down)
+        if part == DONE:
+            plain = self._steps.truth.summed(value)
+        else:
+            plain = self._steps.plain_hands(value, bits >> (part == TWO) & 1)
+        return self._plain.setdefault((part, number, down), self._table.number(part, (plain,)))
 
     def _name(self, view: int, rest: int) -> int:
         (state,), (entries,) = self._table.value(VIEW, view), self._table.value(REST, rest)

@@ -9,7 +9,7 @@ from dispatcher.topics import Topics
 from tests.exploration.digest import digest
 from tests.exploration.envelopes import Kind
 from tests.exploration.variants import Variant
-from tests.exploration.worker import Call, Input, LiveWorker, Ports, TopicReader, number_of
+from tests.exploration.worker import Call, Input, LiveWorker, TopicReader, number_of
 
 Plain = tuple[str, tuple[Kind, ...], int, bytes]
 """Of something to be stored: lane (empty for an outcome record), envelopes, claim number, record."""
@@ -58,6 +58,9 @@ class WorkerMachine:
 
     def __init__(self, variant: Variant, topics: Topics) -> None:
         self.states: list[WorkerState] = []
+        self.calm: list[int] = []
+        """By state: the one that stands for it where the ledger will not be given up any more."""
+        self._known_calm: dict[bytes, int] = {}
         self._variant = variant
         self._lanes = variant.lanes()
         self._topics = topics
@@ -110,6 +113,8 @@ class WorkerMachine:
         if state is None:
             state = self._known[name] = len(self.states)
             self.states.append(describe(worker, state, history))
+            known = digest_of(worker, calm=True) if self._variant.grace else name
+            self.calm.append(self._known_calm.setdefault(known, state))
         elif history != self.states[state].history:
             self._other_histories[state] = history
         return state
@@ -125,12 +130,15 @@ class WorkerMachine:
         return found
 
 
-def digest_of(worker: LiveWorker) -> bytes:
+def digest_of(worker: LiveWorker, *, calm: bool = False) -> bytes:
+    """calm: as far as it counts where the ledger will not be given up any more."""
     receipts = list(worker.engine._settling._receipts)
     stores = [(store.plain(), receipts.index(store.token())) for store in worker.ports.stores]
     calls = [(call.batch, call.checked) for call in worker.ports.calls]
     whole = (worker.engine, calls, stores, worker.ports.acks, worker.fixed, worker.ports.attached)
-    return digest(whole, worker.clock.monotonic_s(), {Ports: "ports"})
+    leases = worker.engine._leases
+    asked_s = leases._first_asked_s if leases._request is not None else None
+    return digest(whole, worker.clock.monotonic_s(), asked_s, calm=calm)
 
 
 def describe(worker: LiveWorker, number: int, history: tuple[Input, ...]) -> WorkerState:

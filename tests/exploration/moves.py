@@ -7,21 +7,7 @@ from typing import Any
 
 from dispatcher.lease import LeaseAnswer
 from tests.exploration.envelopes import Kind, answers, results
-from tests.exploration.footprint import (
-    ACKED,
-    ACKNOWLEDGED,
-    CALLS,
-    CONTROL,
-    DELETED,
-    DOWN,
-    LANE,
-    LEFT,
-    ONE,
-    REST,
-    TWO,
-    VIEW,
-    Menu,
-)
+from tests.exploration.footprint import HANDS, Menu
 from tests.exploration.machine import WorkerState
 from tests.exploration.scene import Scene
 from tests.exploration.variants import LEFT_OUT, OWN
@@ -36,16 +22,16 @@ class Moves:
 
     def menus(self, i: int) -> list[Menu]:
         """All of one worker's."""
-        me = (ONE, TWO)[i]
-        asks = (me, VIEW, REST, DOWN, LEFT)
-        granted = (*asks, CONTROL, ACKNOWLEDGED)
+        me = HANDS[i]
+        asks, gives_up = f"{me} view rest down left", f"{me} down view rest control"
+        granted, stores = f"{asks} control acknowledged", f"{me} left deleted lane"
         return [
-            Menu(partial(self.receives, i), ((me,), (me, LANE))),
-            Menu(partial(self.leases, i), ((me,), asks, granted, (*granted, LANE))),
-            Menu(partial(self.calls, i), ((me,), (me, LEFT, CALLS), (me, LEFT, CALLS, LANE))),
-            Menu(partial(self.stores, i), ((me,), (me, LEFT, DELETED, LANE), (me, LEFT, DELETED, LANE, REST))),
-            Menu(partial(self.acks, i), ((me,), (me, LEFT, LANE, ACKED))),
-            Menu(partial(self.ticks, i), ((me,), (me, LANE))),
+            Menu(partial(self.receives, i), (me, f"{me} lane")),
+            Menu(partial(self.leases, i), (me, asks, granted, f"{granted} lane")),
+            Menu(partial(self.calls, i), (me, f"{me} left calls", f"{me} left calls lane")),
+            Menu(partial(self.stores, i), (me, stores, f"{stores} rest")),
+            Menu(partial(self.acks, i), (me, f"{me} left lane acked")),
+            Menu(partial(self.ticks, i), (me, f"{me} lane", gives_up, f"{gives_up} lane")),
         ]
 
     # ------------------------------------------------------------- deliveries
@@ -107,6 +93,21 @@ class Moves:
         while number in used:
             number += 1
         return number
+
+    def gives_up(self, i: int, world: World) -> Iterator[Step]:
+        """It has waited for an answer until all its leases had ended, and goes on by the control topic. Whether its
+        call was carried out it does not know."""
+        state, gone = self._scene.state(world, i), self._scene.ledger.gone
+        after = world._replace(down=world.down & ~(1 << i))
+        if not state.fixed:
+            event = ("gives_up", 0, world.control)
+            yield Step((i, "gives the ledger up"), False, self._scene.moved(after, i, event))
+        number = state.fixed or self.free_number(world, i, state)
+        view, _ = self._scene.ledger.lease(world.view, i, state, number, True)
+        if state.fixed or view != world.view:
+            event = ("gives_up", number, world.control)
+            given_up = self._scene.moved(after, i, event, view=gone(world.view if state.fixed else view, i))
+            yield Step((i, "gives the ledger up, its call carried out as", number), False, given_up)
 
     # ------------------------------------------------------------- calls of the provider
     def calls(self, i: int, world: World) -> Iterator[Step]:
@@ -189,7 +190,11 @@ class Moves:
                 yield Step((i, "acks", self._scene.kinds[place[1]]), False, after)
 
     def ticks(self, i: int, world: World) -> Iterator[Step]:
-        if self._scene.state(world, i).overdue:
+        """It wakes. A call that it has waited for all the while it gives up, if the answer is not there yet."""
+        state = self._scene.state(world, i)
+        if state.overdue and state.gives_up:
+            yield from self.gives_up(i, world)
+        elif state.overdue:
             yield Step((i, "sees that time has passed"), False, self._scene.moved(world, i, ("tick",)))
 
     def _acked(self, world: World, place: Place) -> tuple[Place, ...]:

@@ -164,7 +164,7 @@ class Search:
 
     def _place_of(self, before: World, after: Numbers) -> str:
         for place, step in enumerate(self.steps.of(before)):
-            plain = self.table.numbers(self.steps.plain(step.world))
+            plain = self.table.numbers(settled(self.steps, step.world))
             if not step.wrong and self._likeness.of([*plain]) == after:
                 return f"{place}{'' if plain == after else EXCHANGED}"
         raise AssertionError("a step in numbers that is none")
@@ -188,9 +188,19 @@ def follow(steps: Steps, places: Sequence[str]) -> Iterator[tuple[str, World]]:
     for place in places:
         step = next(islice(steps.of(world), int(place.rstrip(EXCHANGED)), None))
         yield _text(step.label, exchanged), step.world
-        world = steps.plain(step.world)
+        for quiet in steps.all_settling(steps.plain(step.world)):
+            yield _text(quiet.label, exchanged), quiet.world
+        world = settled(steps, step.world)
         if place.endswith(EXCHANGED):
             world, exchanged = steps.exchanged(world), not exchanged
+
+
+def settled(steps: Steps, world: World) -> World:
+    """What stands for it, but for the workers' names."""
+    world = steps.plain(world)
+    for step in steps.all_settling(world):
+        world = step.world
+    return steps.plain(world)
 
 
 def _text(label: tuple[object, ...], exchanged: bool) -> str:

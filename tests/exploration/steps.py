@@ -4,17 +4,21 @@ A step is one thing that the rest of the world can see: a delivery, a lease call
 something stored, an ack, a record folded, or a fault. What a worker does in between concerns nobody else, so it follows
 at once; what it asks of its ports waits to be chosen.
 
-Three things keep the number of worlds small, and none of them hides anything (test_reduction.py compares):
+Four things keep the number of worlds small, and none of them hides anything (test_reduction.py compares):
 
 - A step may come alone where it is always possible until it is done, where it and any step of others give the same
   world in either order, and where it breaks no law later that it would not break at once. For let an order of steps
   lead to a law broken, or to where no good end can be reached: either it has this step in it, then it may stand first;
   or it has not, then it may be put first, and what was broken still is. As each of these steps uses something up (an
   ack, a call, something to publish, a lease call told that all is final), they end. Without faults left, an ack, a call
-  and a publishing of one worker are such, for only its own crash, stall or redelivery could come between.
+  and a publishing of one worker are such, for only its own crash, stall, redelivery or giving up could come between.
+  Where such a step is the only one to choose, the world before it is not kept: the one after it stands for it.
+- An outage is nothing to anybody until a call is given up: it only allows that. So an order with an outage earlier ends
+  like the one with the outage just before the first giving up, and only that is tried (Faults).
 - Of worlds that differ in the workers' names only, one is searched: both are given the same code.
-- What can matter no more is left out of a world: where no fault may follow, what only faults ask for; names of claims
-  that the view does not know, and the ends of such claims (named).
+- What can matter no more is left out of a world: where no fault may follow, what only faults ask for, and what only
+  the giving up of the ledger asks for (plain_hands); names of claims that the view does not know, and the ends of such
+  claims (named).
 """
 
 from collections.abc import Callable, Iterator
@@ -23,21 +27,7 @@ from typing import Any
 
 from dispatcher.lease import Status
 from tests.exploration.faults import Faults
-from tests.exploration.footprint import (
-    ACKED,
-    ACKNOWLEDGED,
-    CALLS,
-    CONTROL,
-    DELETED,
-    DOWN,
-    LANE,
-    LEFT,
-    ONE,
-    REST,
-    TWO,
-    VIEW,
-    Menu,
-)
+from tests.exploration.footprint import DOWN, HANDS, REST, VIEW, Menu
 from tests.exploration.moves import Moves
 from tests.exploration.scene import Scene
 from tests.exploration.truth import Truth
@@ -91,27 +81,23 @@ class Steps:
     def _alone(self, i: int) -> list[Menu]:
         """Steps that no other step can see, change or prevent: then no order with others need be tried. While faults
         may follow there is hardly any, for a fault may fall before or after each of them."""
-        me = (ONE, TWO)[i]
-        calm = (me, LEFT, DOWN)
-        asks = (*calm, VIEW, REST)
+        me = HANDS[i]
+        calm = f"{me} left down"
+        asks, granted = f"{calm} view rest", f"{calm} view rest control acknowledged"
         return [
-            Menu(partial(self._quiet, i), ((me,), calm, (*calm, CALLS), (*calm, CALLS, LANE, DELETED, ACKED, REST))),
-            Menu(
-                partial(self._drops, i),
-                ((me,), calm, asks, (*asks, CONTROL, ACKNOWLEDGED), (*asks, CONTROL, ACKNOWLEDGED, LANE)),
-            ),
+            Menu(partial(self._quiet, i), (me, calm, f"{calm} calls", f"{calm} calls lane deleted acked rest")),
+            Menu(partial(self._drops, i), (me, calm, asks, granted, f"{granted} lane")),
         ]
 
     def _late(self, i: int) -> Menu:
         """A call whose use-by has passed is given up; this is no choice."""
-        me = (ONE, TWO)[i]
-        return Menu(partial(self._moves.late_calls, i), ((me,), (me, LANE)))
+        return Menu(partial(self._moves.late_calls, i), (HANDS[i], f"{HANDS[i]} lane"))
 
     def _quiet(self, i: int, world: World) -> list[Step]:
         """Where no fault may follow: an ack, a call, the publishing of a next attempt."""
         state, moves = self.scene.state(world, i), self._moves
         published = any(lane and lane != OWN for lane, *_ in state.stores)
-        if not (state.acks or state.calls or published) or world.left or world.down:
+        if not (state.acks or state.calls or published) or world.left or world.down >> i & 1:
             return []
         if state.acks:
             return list(moves.acks(i, world))
@@ -119,10 +105,33 @@ class Steps:
             return list(moves.calls(i, world))
         return [step for step in moves.stores(i, world) if step.label[1] == "publishes"][:1]
 
+    def settling(self, i: int, world: World) -> Iterator[Step]:
+        """One after the other, quiet steps to which there is no other. A world in which there is one need not be looked
+        at: the one after it stands for it. They are those that depend on the worker and the lanes alone."""
+        found = self._only(i, world)
+        while found is not None:
+            yield found
+            found = self._only(i, found.world)
+
+    def _only(self, i: int, world: World) -> Step | None:
+        state = self.scene.state(world, i)
+        publishes = not state.calls and all(lane and lane != OWN for lane, *_ in state.stores)
+        found = self._quiet(i, world) if state.acks or publishes else []
+        return found[0] if len(found) == 1 else None
+
+    def all_settling(self, world: World) -> Iterator[Step]:
+        """Of both workers."""
+        if not self.reduced or world.left:
+            return
+        for i in (0, 1):
+            for step in self.settling(i, world):
+                yield step
+                world = step.world
+
     def _drops(self, i: int, world: World) -> list[Step]:
         """Where no fault may follow: it is told that all it holds is final."""
         request = self.scene.state(world, i).request
-        if request is None or request.given_back or world.left or world.down:
+        if request is None or request.given_back or world.left or world.down >> i & 1:
             return []
         steps = list(self._moves.leases(i, world))
         return steps if all(status == Status.DROP for status, _ in steps[0].label[3]) else []
@@ -135,8 +144,15 @@ class Steps:
         world = world._replace(rest=self.named(world.view, world.rest))
         if world.left:
             return world
-        one, two = (hands._replace(unrecorded=0) for hands in (world.one, world.two))
+        one, two = (self.plain_hands(world.hands(i), world.down >> i & 1) for i in (0, 1))
         return world._replace(one=one, two=two, acked=(), done=self.truth.summed(world.done))
+
+    def plain_hands(self, hands: Hands, down: int) -> Hands:
+        """Where no fault may follow. A worker that Redis answers, and that has seen what time it is, gives the ledger
+        up no more; then it is nothing to it how much it was granted in the last seconds."""
+        workers = self.scene.workers
+        calm = not (down or workers.states[hands.state].overdue)
+        return hands._replace(unrecorded=0, state=workers.calm[hands.state] if calm else hands.state)
 
     def named(self, view: int, rest: tuple[Any, ...]) -> tuple[Any, ...]:
         """What is still to be read, without the names of claims that the view does not know. It never will: names are

@@ -10,7 +10,7 @@ from tests.exploration.envelopes import first
 from tests.exploration.footprint import PARTS, Numbers
 from tests.exploration.rules import left_out
 from tests.exploration.search import Found, Search
-from tests.exploration.variants import BROKEN, NO_STALL, VARIANTS, Variant
+from tests.exploration.variants import BROKEN, FAULTS, VARIANTS, Variant
 
 pytestmark = pytest.mark.slow
 LARGER = ("one envelope, and several in hand", "cancelled in a shared lane")
@@ -41,7 +41,7 @@ def test_both_searches_find_the_same_law_broken(variant: Variant) -> None:
 
 def test_what_is_remembered_of_a_step_is_what_it_does() -> None:
     """Whatever the parts are that it was found out without."""
-    variant = replace(VARIANTS[0], faults=1, hands=2, kinds=NO_STALL, envelopes=(first(),), events=("cancel",))
+    variant = replace(VARIANTS[0], faults=1, hands=2, kinds=FAULTS, envelopes=(first(),), events=("cancel",))
     search = Search(variant)
     search.run()
     for numbers in search.worlds:

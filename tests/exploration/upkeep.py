@@ -6,21 +6,7 @@ from typing import Any
 
 from dispatcher.outcome import ClaimsEnded, CloseTask, EpochMark, Outcome, encode_record
 from tests.exploration.envelopes import SIZE, TASK, filled
-from tests.exploration.footprint import (
-    ACKNOWLEDGED,
-    CALLS,
-    CONTROL,
-    DELETED,
-    DONE,
-    EPOCH,
-    LANE,
-    LEFT,
-    ONE,
-    REST,
-    TWO,
-    VIEW,
-    Menu,
-)
+from tests.exploration.footprint import HANDS, Menu
 from tests.exploration.ledger import claim_of
 from tests.exploration.rules import EARLY_MARK, EARLY_WORD
 from tests.exploration.scene import Scene
@@ -40,19 +26,19 @@ class Upkeep:
         self._truth = truth
 
     def menus(self) -> list[Menu]:
-        view, control = (VIEW,), (CONTROL,)
+        ended, over = "control one two deleted", "view control"
         return [
-            Menu(self._folds, ((REST,), (REST, VIEW, DONE, EPOCH, CALLS, LEFT))),
+            Menu(self._folds, ("rest", "rest view done epoch calls left")),
             *(
-                Menu(partial(self._ends_claims, i), (view, (VIEW, me), (VIEW, me, REST)))
-                for i, me in enumerate((ONE, TWO))
+                Menu(partial(self._ends_claims, i), ("view", f"view {me}", f"view {me} rest"))
+                for i, me in enumerate(HANDS)
             ),
-            Menu(self._closes, (view, (VIEW, REST))),
-            Menu(self._marks, ((EPOCH,), (EPOCH, ONE, TWO, REST))),
-            Menu(self._finishes, (view, (VIEW, CONTROL), (VIEW, CONTROL, DONE, REST))),
-            Menu(self._lets_go, (control, (CONTROL, ONE, TWO, DELETED), (CONTROL, ONE, TWO, DELETED, LANE))),
-            Menu(self._events, (control, (CONTROL, ACKNOWLEDGED))),
-            Menu(self._reads, (control, (CONTROL, EPOCH), (CONTROL, EPOCH, VIEW, ACKNOWLEDGED))),
+            Menu(self._closes, ("view", "view rest")),
+            Menu(self._marks, ("epoch", "epoch one two rest")),
+            Menu(self._finishes, ("view", over, f"{over} done rest")),
+            Menu(self._lets_go, ("control", ended, f"{ended} lane")),
+            Menu(self._events, ("control", "control acknowledged")),
+            Menu(self._reads, ("control", "control epoch", "control epoch view acknowledged")),
         ]
 
     def _ends_claims(self, i: int, world: World) -> Iterator[Step]:
