@@ -85,7 +85,7 @@ install_packages() {
     $root DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@" >/dev/null
 }
 
-stamp_text() { printf '%s\n' "$ROOT"; cat pyproject.toml requirements.lock; }
+stamp_text() { printf '%s\n' "$ROOT"; cat pyproject.toml requirements.lock spark_jobs/class_archive.py; }
 
 venv_works() { [ -x "$VENV/bin/python" ] && good_python "$VENV/bin/python"; }
 
@@ -107,6 +107,13 @@ relink() {
     venv_works && pip_install --no-index --no-build-isolation --editable '.[dev,spark]' 2>/dev/null
 }
 
+# Spark's classes as Java wants them (spark_jobs/class_archive.py): every session then starts with half the work. They are
+# of this folder and this Java. Without them all works, slower.
+archive_classes() {
+    say "preparing Spark's classes (a minute)"
+    "$VENV/bin/python" -m spark_jobs.class_archive >/dev/null 2>&1 || say "Spark's classes could not be prepared: sessions will start slower"
+}
+
 main() {
     local missing
     if venv_works && [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(stamp_text)" ] &&
@@ -126,6 +133,7 @@ main() {
         pip_install --upgrade pip setuptools
         pip_install --editable '.[dev,spark]'
     fi
+    archive_classes
     stamp_text >"$STAMP"
     say "ready"
 }

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs import python_daemon
+from spark_jobs.jvm import archive_options
 from spark_jobs.requirements import HOW_TO_GET_JAVA, Missing, require_spark
 
 if TYPE_CHECKING:
@@ -89,13 +91,22 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
 
 def _place(settings: SessionSettings) -> dict[str, str]:
     """Where it runs, and with how much."""
-    here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {
-        **(here if settings.master.startswith("local") else {}),
+        **(_here() if settings.master.startswith("local") else {}),
         "spark.master": settings.master,
         "spark.driver.memory": settings.driver_memory,
         "spark.executor.memory": settings.executor_memory,
         "spark.ui.enabled": "false",
+        "spark.driver.defaultJavaOptions": archive_options(),
+    }
+
+
+def _here() -> dict[str, str]:
+    """Of a session whose driver is all of it."""
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.python.daemon.module": python_daemon.__name__,
     }
 
 

@@ -1,0 +1,34 @@
+"""Java takes Spark's classes from the archive that `make setup` has made, where there is one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs import jvm
+from spark_jobs.jvm import archive, archive_options
+
+pytest.importorskip("pyspark")
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_a_session_has_its_classes_from_the_archive(spark: "SparkSession") -> None:
+    if not archive().exists():
+        pytest.skip("no archive: `make setup` makes it")
+    pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    assert str(archive()) in Path(f"/proc/{pid}/maps").read_text()
+
+
+def test_without_an_archive_java_is_told_of_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jvm, "archive", lambda: tmp_path / "none.jsa")
+    assert archive_options() == ""
+
+
+def test_an_archive_in_a_folder_with_spaces_is_one_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a folder" / "spark.jsa"
+    file.parent.mkdir()
+    file.touch()
+    monkeypatch.setattr(jvm, "archive", lambda: file)
+    assert f'"-XX:SharedArchiveFile={file}"' in archive_options()
