@@ -148,7 +148,7 @@ def test_an_interrupted_submission_says_how_to_go_on_and_does(fairlane: CommandL
         process.stdin.flush()
         eventually(listed, 30, "the task is there")
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(60) == 130
         said = process.stderr.read()
     [task] = listed()
     assert f"id='{task}'" in said

@@ -40,6 +40,13 @@ def test_help_loads_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_what_looks_at_tasks_and_changes_nothing_loads_nothing_of_pulsar() -> None:
+    code = "import sys, fairlane.cli.connect, fairlane.cli.task, fairlane.cli.capacity; print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "'producers.client'" in done.stdout
+    assert not {"'pulsar'", "'_pulsar'", "'urllib3'"} & set(done.stdout.strip("[]\n").split(", "))
+
+
 @pytest.mark.parametrize(
     "arguments", [["nope"], ["--nope"], ["config", "show", "-o", "xml"], ["--log-level", "loud", "config"]]
 )
