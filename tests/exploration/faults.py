@@ -14,7 +14,10 @@ from tests.exploration.world import CLOSE, OUTCOME, REBUILT, Hands, Step, World
 
 
 class Faults:
-    def __init__(self, scene: Scene, moves: Moves) -> None:
+    """apart: an outage is a step of its own."""
+
+    def __init__(self, scene: Scene, moves: Moves, *, apart: bool) -> None:
+        self._apart = apart
         self._scene = scene
         self._moves = moves
 
@@ -23,6 +26,7 @@ class Faults:
             *self._menus_of_worker(0),
             *self._menus_of_worker(1),
             Menu(self._forgotten_acks, ("left", "left acked", "left acked lane deleted")),
+            *([Menu(self._outages, ("left", "left down"))] if self._apart else []),
             Menu(self._flushes, ("left", "left one two done rest control epoch view")),
         ]
 
@@ -109,6 +113,12 @@ class Faults:
         )  # fmt: skip
 
     # ------------------------------------------------------------- an outage that is noticed
+    def _outages(self, world: World) -> Iterator[Step]:
+        if self._scene.may(world, "outage") and not world.down:
+            for down in (3, 1, 2):
+                after = world._replace(down=down, left=world.left - 1)
+                yield Step(("REDIS IS OUT OF REACH OF WORKERS (bits)", down), True, after)
+
     def _outage(self, i: int, world: World) -> Iterator[Step]:
         """Redis is out of reach, for one worker or both, for so long that a call under way is given up. An outage is
         nothing to anybody before, so it is a step together with the first giving up. It ends for a worker when it is
@@ -117,7 +127,7 @@ class Faults:
             return
         if world.down >> i & 1:
             yield from self._moves.gives_up(i, world)
-        elif self._scene.may(world, "outage") and not world.down:
+        elif self._scene.may(world, "outage") and not (world.down or self._apart):
             for down in (1 << 1 - i, 0):
                 for step in self._moves.gives_up(i, world._replace(down=down, left=world.left - 1)):
                     where = "REDIS IS OUT OF REACH" if down else "IT DOES NOT REACH REDIS"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from dispatcher.lease import LeaseRequest, encode
@@ -67,6 +68,7 @@ class WorkerMachine:
         self._known: dict[bytes, int] = {}
         self._moves: dict[tuple[int, Input], tuple[int, tuple[int, ...]]] = {}
         self._objects: dict[Any, Any] = {}
+        self._looked_at = 0
         self._other_histories: dict[int, tuple[Input, ...]] = {}
 
     def start(self, without: Sequence[str] = ()) -> int:
@@ -120,9 +122,12 @@ class WorkerMachine:
         return state
 
     def doubts(self, every: int) -> list[tuple[WorkerState, Input]]:
-        """Looks whether a state reacts alike whichever way it was reached: at one in `every` moves that were made."""
+        """Looks whether a state reacts alike whichever way it was reached: at one in `every` moves that were made since
+        it last looked."""
         found = []
-        for place, ((state, event), (after, _)) in enumerate(list(self._moves.items())):
+        moves = islice(self._moves.items(), self._looked_at, None)
+        self._looked_at = len(self._moves)
+        for place, ((state, event), (after, _)) in enumerate(list(moves)):
             if place % every == 0 and state in self._other_histories:
                 history = (*self._other_histories[state], event)
                 if self._known.get(digest_of(self._live(history))) != after:

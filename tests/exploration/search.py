@@ -12,6 +12,7 @@ from tests.exploration.envelopes import results
 from tests.exploration.footprint import Menus, Numbers, Table
 from tests.exploration.likeness import Likeness
 from tests.exploration.rules import left_out
+from tests.exploration.scene import Machines
 from tests.exploration.steps import Steps
 from tests.exploration.variants import Variant
 from tests.exploration.world import World
@@ -22,8 +23,8 @@ EXCHANGED = "x"
 @dataclass
 class Found:
     """violations: by law, the shortest sequence of steps, and their places for `replay`. workers, views: states of the
-    real parts. outcomes: of all targets, at good ends. doubts: states that reacted in two ways, so that the digest does
-    not tell enough. seconds: of CPU."""
+    real parts known by now. outcomes: of all targets, at good ends. doubts: states that reacted in two ways, so that
+    the digest does not tell enough. seconds: of CPU."""
 
     variant: str
     states: int = 0
@@ -55,8 +56,8 @@ class Found:
 class Search:
     """reduced: otherwise every order is tried, even where no step can see it, and no world stands for another."""
 
-    def __init__(self, variant: Variant, *, reduced: bool = True) -> None:
-        self.steps = Steps(variant, reduced=reduced)
+    def __init__(self, variant: Variant, machines: Machines | None = None, *, reduced: bool = True) -> None:
+        self.steps = Steps(variant, machines, reduced=reduced)
         self._variant = variant
         self.table = Table()
         self.menus = Menus(self.table, self.steps.alone, self.steps.others)
@@ -102,6 +103,8 @@ class Search:
         for fault, to, wrong in changes:
             if wrong:
                 self._note(wrong, at)
+                continue
+            if not to:
                 continue
             changed = [*numbers]
             for part, number in to:
@@ -170,10 +173,19 @@ class Search:
         raise AssertionError("a step in numbers that is none")
 
 
-def explore(variant: Variant) -> Found:
+def explore(variant: Variant, machines: Machines | None = None) -> Found:
     """All of a variant; of a broken one, until the first violation."""
     with left_out(variant.broken):
-        return Search(variant).run(first_only=bool(variant.broken))
+        return Search(variant, machines).run(first_only=bool(variant.broken))
+
+
+def explore_all(variants: Sequence[Variant]) -> dict[str, Found]:
+    """One after the other, by name. They share the machines, so none but the only one may be broken."""
+    machines, found = Machines(), {}
+    for variant in variants:
+        found[variant.name] = explore(variant, machines)
+        gc.collect()
+    return found
 
 
 def replay(variant: Variant, places: Sequence[str]) -> Iterator[tuple[str, World]]:

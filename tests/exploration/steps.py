@@ -29,7 +29,7 @@ from dispatcher.lease import Status
 from tests.exploration.faults import Faults
 from tests.exploration.footprint import DOWN, HANDS, REST, VIEW, Menu
 from tests.exploration.moves import Moves
-from tests.exploration.scene import Scene
+from tests.exploration.scene import Machines, Scene
 from tests.exploration.truth import Truth
 from tests.exploration.upkeep import Upkeep
 from tests.exploration.variants import OWN, Variant
@@ -39,13 +39,13 @@ from tests.exploration.world import ENDED, OUTCOME, Hands, Step, World
 class Steps:
     """The steps of one variant. reduced: steps that no other can see come alone, and worlds are made plain."""
 
-    def __init__(self, variant: Variant, *, reduced: bool = True) -> None:
-        self.scene = Scene(variant)
+    def __init__(self, variant: Variant, machines: Machines | None = None, *, reduced: bool = True) -> None:
+        self.scene = Scene(variant, machines)
         self.reduced = reduced
         self._variant = variant
         self.truth = Truth(self.scene)
         self._moves = Moves(self.scene)
-        faults, upkeep = Faults(self.scene, self._moves), Upkeep(self.scene, self.truth)
+        faults, upkeep = Faults(self.scene, self._moves, apart=not reduced), Upkeep(self.scene, self.truth)
         self.alone = [menu for i in (0, 1) for menu in (self._late(i), *(self._alone(i) if reduced else ()))]
         self.exchange: dict[int, Callable[[Any], Any]]
         """Of each part that names the workers, the same with their names exchanged."""

@@ -26,7 +26,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from tests.exploration.search import Found, explore
+from tests.exploration.search import Found, explore_all
 from tests.exploration.variants import BROKEN, DEEP, VARIANTS, Variant
 
 IS_DEEP = os.environ.get("FAIRLANE_TEST_EXPLORE") == "deep"
@@ -37,12 +37,15 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(14_400 if IS_DEEP else 900)]
 
 @pytest.fixture(scope="module")
 def result(request: pytest.FixtureRequest) -> Iterator[Result]:
-    """All that are asked for under way, two at a time."""
+    """All that are asked for under way, two at a time; one after the other those that are the same to workers."""
     items = [item for item in request.session.items if request.node in item.iter_parents()]
     asked: list[Variant] = [item.callspec.params["variant"] for item in items if isinstance(item, pytest.Function)]  # type: ignore[misc]
     pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
-    found = {variant: pool.submit(explore, variant) for variant in asked}
-    yield lambda variant: found[variant].result()
+    alike: dict[str, list[Variant]] = {}
+    for variant in asked:
+        alike.setdefault(variant.broken or variant.part, []).append(variant)
+    found = {part: pool.submit(explore_all, variants) for part, variants in alike.items()}
+    yield lambda variant: found[variant.broken or variant.part].result()[variant.name]
     pool.shutdown(cancel_futures=True)
 
 
