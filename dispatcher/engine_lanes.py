@@ -59,7 +59,7 @@ class WorkingSet:
                 self._attach(info)
             elif lane_or_none.closing:
                 lane_or_none.reopen = info
-            elif self._update(lane_or_none, info):
+            elif info is not lane_or_none.info and self._update(lane_or_none, info):
                 changed.append(lane_or_none)
         self._stats.lanes = len(self.lanes)
         self._heavy = max(1, sum(not lane.info.light for lane in self.lanes.values()))
@@ -119,8 +119,6 @@ class WorkingSet:
         self._timers.at(self._clock.monotonic_s() + self._settings.attach_again_s, self._attach_again)
 
     def _update(self, lane: LaneBuffer, info: LaneInfo) -> bool:
-        if info is lane.info:
-            return False
         self.unpark(lane)
         if info == lane.info:
             lane.info = info

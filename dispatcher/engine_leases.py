@@ -214,6 +214,8 @@ class Leases:
             if not lane.short and not lane.parked:
                 by_tier[lane.tier].append(lane)
         tiers = [tier for tier in TIERS if by_tier[tier]]
+        if not tiers:
+            return {}
         needs = [sum(map(_need, by_tier[tier])) for tier in tiers]
         shares = share_out(horizon, [(need, self._weights[tier]) for need, tier in zip(needs, tiers, strict=True)])
         levels: dict[str, int] = {}

@@ -156,9 +156,10 @@ class Scheduler(Generic[T]):
         if flow.active:
             return
         tier = flow.tier
-        group = tier.group(flow.group)
+        group = tier.groups[flow.group]
         flow.active = True
-        flow.time = max(flow.time, tier.now)
+        if flow.time < tier.now:
+            flow.time = tier.now
         self._order += 1
         flow.order = self._order
         group.active += 1
@@ -171,7 +172,7 @@ class Scheduler(Generic[T]):
         if not flow.active:
             return
         flow.active = False
-        group = flow.tier.group(flow.group)
+        group = flow.tier.groups[flow.group]
         group.active -= 1
         if not group.closed:
             flow.tier.open -= 1

@@ -151,17 +151,19 @@ class Draft:
             step = next_step(envelope.attempt, envelope.max_attempts, report.verdict)
             self._add_uniform(envelope, step, at_ms)
             return
-        codes = bytes(step.code for step in steps)
-        delay_s = max(step.delay_s for step in steps)
+        codes = bytes([step.code for step in steps])
+        kinds = set(codes)
+        delay_s = max([step.delay_s for step in steps]) if RETRY in kinds else 0
         self._add_mixed(envelope, codes, delay_s)
-        for code in set(codes):
+        for code in kinds:
             if code != RETRY:
                 self._count(code, codes.count(code))
-        dead = [i for i, code in enumerate(codes) if code in _DEAD]
+        dead = [] if kinds.isdisjoint(_DEAD) else [i for i, code in enumerate(codes) if code in _DEAD]
         self._bury(envelope, dead, steps, at_ms)
         looked_at = range(len(codes)) if self._name_sent else dead
         self._name(envelope, [i for i in looked_at if codes[i] in self._names], steps)
-        self._try_again(envelope, [i for i, code in enumerate(codes) if code == RETRY], delay_s, at_ms)
+        again = [i for i, code in enumerate(codes) if code == RETRY] if RETRY in kinds else []
+        self._try_again(envelope, again, delay_s, at_ms)
 
     def _add_uniform(self, envelope: Envelope, step: Step, at_ms: int) -> None:
         size = len(envelope.targets)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 def share_out(total: int, needs: Sequence[tuple[int, int]]) -> list[int]:
     """Shares `total` between (need, weight) pairs: nobody gets more than its need, and what one cannot use goes to the
     others by weight (max-min fairness). Rounded up, so that nobody with a need and a weight comes away empty."""
+    if len(needs) == 1:
+        return [min(needs[0][0], total)]
     shares = [0] * len(needs)
     left = total
     weights = sum(weight for _, weight in needs)

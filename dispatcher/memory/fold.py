@@ -107,14 +107,17 @@ class MemoryFold:
             final.add(mixed.sequence)
 
     def _count(self, task: MemoryTask, envelope: OpenEnvelope, mixed: Mixed) -> None:
-        positions = range(len(mixed.codes)) if mixed.positions is None else mixed.positions
-        results, counts = dict(zip(positions, mixed.codes, strict=False)), task.counts
-        codes = [results.get(position, RETRY) for position in envelope.positions]
-        for code in set(codes):
-            if code < len(counts):
-                counts[code] += codes.count(code)
+        positions = list(range(len(mixed.codes))) if mixed.positions is None else mixed.positions
+        counts, codes = task.counts, mixed.codes
+        if positions != envelope.positions:
+            results = dict(zip(positions, codes, strict=False))
+            codes = bytes([results.get(position, RETRY) for position in envelope.positions])
+        left = set(codes)
+        for code in [code for code in left if code < len(counts)]:
+            counts[code] += codes.count(code)
+            left.discard(code)
         pairs = zip(envelope.positions, codes, strict=True)
-        envelope.positions = [position for position, code in pairs if code >= len(counts)]
+        envelope.positions = [position for position, code in pairs if code in left] if left else []
 
     def _close(self, record: CloseTask) -> None:
         task = self.view.task(record.task)

@@ -79,7 +79,8 @@ def pour(amount: int, levels: dict[str, int], limits: Mapping[str, int], weights
             break
         total, left = sum([weights[tier] for tier in open_tiers]), amount
         for tier in open_tiers:
-            part = min(portion(amount, weights[tier], total), limits[tier] - levels[tier])
+            part, room = portion(amount, weights[tier], total), limits[tier] - levels[tier]
+            part = part if part < room else room
             levels[tier] += part
             left -= part
         if left == amount:

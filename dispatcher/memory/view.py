@@ -286,7 +286,7 @@ class MemoryView:
         if not self.caps:
             return ()
         names = (f"channel/{channel}", f"app/{app}", f"app_channel/{app}/{channel}")
-        return tuple(name for name in names if self.caps.get(name, (0, 0))[0] > 0)
+        return tuple([name for name in names if name in self.caps and self.caps[name][0] > 0])
 
     def finish(self, task: str, state: str) -> None:
         """Writes a task's end; nothing of its envelopes is kept."""

@@ -27,7 +27,9 @@ class Agenda:
         heappush(self._heap, (when_us if when_us > self.now_us else self.now_us, self._order, call))
 
     def after(self, delay_s: float, call: Call) -> None:
-        self.at(self.now_us + int(delay_s * 1e6), call)
+        self._order += 1
+        delay_us = int(delay_s * 1e6)
+        heappush(self._heap, (self.now_us + delay_us if delay_us > 0 else self.now_us, self._order, call))
 
     def stop(self) -> None:
         """Ends `run` at the present moment."""

@@ -179,7 +179,8 @@ class Figures:
         last = next((since.cap for since in reversed(history) if since.cap.rate), None)
         if last is None:
             return None
-        amounts = [amount for amount in self.journal.granted if self._belongs(amount.task, name)]
+        tasks = {task for task in self.run.service.tasks if self._belongs(task, name)}
+        amounts = [amount for amount in self.journal.granted if amount.task in tasks]
         largest: Counter[str] = Counter()
         for amount in amounts:
             largest[amount.tier] = max(largest[amount.tier], amount.size)

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dispatcher.outcome import OUTCOME_NAMES, CloseTask, Mixed, Outcomes, decode_record
+from dispatcher.outcome import OUTCOME_NAMES, CloseTask, Mixed, Outcomes, Run, decode_record
 
 MOST_OUTCOMES = len(OUTCOME_NAMES)
 
@@ -30,11 +30,11 @@ def read_outcomes(records: Iterable[bytes], accepted: Mapping[str, int]) -> Read
         elif isinstance(record, Outcomes) and record.task not in found.closed:
             counts, of_task = found.counts[record.task], seen[record.task]
             for run in record.runs:
-                for sequence in range(run.first, run.first + run.count):
-                    counts[OUTCOME_NAMES[run.code]] += of_task.whole(sequence, run.size)
+                counts[OUTCOME_NAMES[run.code]] += of_task.whole(run)
             for mixed in record.mixed:
-                for code in of_task.new_codes(mixed):
-                    counts[OUTCOME_NAMES[code]] += 1
+                new = of_task.new_codes(mixed)
+                for code in set(new):
+                    counts[OUTCOME_NAMES[code]] += new.count(code)
     return found
 
 
@@ -45,12 +45,12 @@ class _Seen:
         self._positions: dict[int, set[int]] = {}
         self._whole: set[int] = set()
 
-    def whole(self, sequence: int, size: int) -> int:
-        """All of an envelope's; returns how many had none before."""
-        if sequence in self._whole:
-            return 0
-        self._whole.add(sequence)
-        return size - len(self._positions.get(sequence, ()))
+    def whole(self, run: Run) -> int:
+        """All of some envelopes'; returns how many had none before."""
+        new = [one for one in range(run.first, run.first + run.count) if one not in self._whole]
+        self._whole.update(new)
+        before = [len(self._positions[one]) for one in new if one in self._positions]
+        return run.size * len(new) - sum(before)
 
     def new_codes(self, mixed: Mixed) -> list[int]:
         """The final outcomes of an envelope's positions that had none before."""

@@ -36,7 +36,11 @@ class SimLeaseCaller:
             if waiting:
                 waiting.pop()(found, error)
 
-        network.agenda.after(TIMEOUT_S, lambda: answer(None, Unreachable("No answer.")))
+        def give_up() -> None:
+            if waiting:
+                answer(None, Unreachable("No answer."))
+
+        network.agenda.after(TIMEOUT_S, give_up)
         for _ in range(2 if network.hits(network.faults.doubled) else 1):
             if not network.hits(network.faults.lost):
                 network.carry(lambda: self._arrive(request, answer))

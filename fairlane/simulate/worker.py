@@ -90,7 +90,8 @@ class SimWorker:
 
     def wake(self) -> None:
         """As soon as it can."""
-        self._wake_at(max(self._worked_us + STEP_US, self._agenda.now_us))
+        soonest_us, now_us = self._worked_us + STEP_US, self._agenda.now_us
+        self._wake_at(soonest_us if soonest_us > now_us else now_us)
 
     def awake(self, call: Call) -> None:
         """Makes a call inside the process: when it runs again, if it stands still; never, if it is gone."""
