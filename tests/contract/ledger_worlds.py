@@ -25,12 +25,14 @@ from dispatcher.outcome import EpochMark, Mixed, OutcomeRecord, Outcomes, Run, e
 from dispatcher.ports import Fold, FoldResult
 from dispatcher.tier import MILLI, Tier
 from dispatcher.topics import Topics
+from dispatcher.why import counted_of
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 
 EPOCH = "memory"
 TOPICS = Topics(outcome_partitions=2)
 COUNTS = ("sent", "invalid", "failed", "expired", "cancelled")
+COUNT_FIELDS = [*COUNTS[:-1], "cancelled_n"]
 LUA = Path(__file__).resolve().parents[2] / "quotas" / "lua"
 TEST_CLOCK = """-- library
 -- include: keys.lua
@@ -49,6 +51,14 @@ class Ledger(Protocol):
     def closable(self) -> list[tuple[str, int]]: ...
 
 
+class Look(NamedTuple):
+    """What a view knows of a task: as `World.counts`, `claims` and `why` say."""
+
+    counts: dict[str, int]
+    claims: int
+    why: dict[str, int]
+
+
 class World(Protocol):
     ledger: Ledger
     fold: Fold
@@ -63,6 +73,7 @@ class World(Protocol):
     def held(self) -> dict[str, int]: ...
     def sides(self) -> set[str]: ...
     def why(self, task: str) -> dict[str, int]: ...
+    def look(self, tasks: Sequence[str]) -> dict[str, Look]: ...
     def forget_answer(self, worker: str) -> None: ...
     def restart_epoch(self, grants_after_ms: int) -> None: ...
     def ready(self) -> bool: ...
@@ -103,6 +114,9 @@ class MemoryWorld:
 
     def why(self, task: str) -> dict[str, int]:
         return dict(self.view.causes.get(task, {}))
+
+    def look(self, tasks: Sequence[str]) -> dict[str, Look]:
+        return {task: Look(self.counts(task), self.claims(task), self.why(task)) for task in tasks}
 
     def forget_answer(self, worker: str) -> None:
         del self.view.calls[worker]
@@ -181,9 +195,7 @@ class RedisWorld:
             self.registry.apply(position, record)
 
     def counts(self, task: str) -> dict[str, int]:
-        names = ["cancelled_n" if name == "cancelled" else name for name in COUNTS]
-        values = self.view.client.hmget(self.view.keys.task(task), names)
-        return {name: int(value or 0) for name, value in zip(COUNTS, values, strict=True)}
+        return _counted(self.view.client.hmget(self.view.keys.task(task), COUNT_FIELDS))
 
     def claims(self, task: str) -> int:
         return int(self.view.client.hget(self.view.keys.task(task), "claims") or 0)
@@ -204,6 +216,16 @@ class RedisWorld:
     def why(self, task: str) -> dict[str, int]:
         return self.registry.why(task)
 
+    def look(self, tasks: Sequence[str]) -> dict[str, Look]:
+        """In one round trip."""
+        pipeline = self.view.client.pipeline(transaction=False)
+        for task in tasks:
+            pipeline.hmget(self.view.keys.task(task), [*COUNT_FIELDS, "claims", "why"])
+        return {
+            task: Look(_counted(values), int(claims or 0), counted_of((why or b"").decode()))
+            for task, (*values, claims, why) in zip(tasks, pipeline.execute(), strict=True)
+        }
+
     def forget_answer(self, worker: str) -> None:
         """As after a minute of Redis' own time."""
         assert self.view.client.delete(self.view.keys.call(worker))
@@ -213,6 +235,10 @@ class RedisWorld:
 
     def ready(self) -> bool:
         return bool(self.view.client.hget(self.view.keys.epoch, "ready") == b"1")
+
+
+def _counted(values: Sequence[bytes | None]) -> dict[str, int]:
+    return {name: int(value or 0) for name, value in zip(COUNTS, values, strict=True)}
 
 
 def _held(paid: Iterable[tuple[str, int]]) -> dict[str, int]:

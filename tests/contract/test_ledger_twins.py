@@ -209,11 +209,12 @@ class Twins(RuleBasedStateMachine):
     def look_alike(self) -> None:
         memory, real = self.pair
         assert memory.stats() == real.stats()
-        for task in TASKS:
-            assert memory.claims(task) == real.claims(task)
-            assert memory.why(task) == real.why(task)
+        found = real.look(TASKS)
+        for task, look in memory.look(TASKS).items():
+            assert look.claims == found[task].claims
+            assert look.why == found[task].why
             if task not in self.ended:
-                assert memory.counts(task) == real.counts(task)
+                assert look.counts == found[task].counts
         assert memory.sides() == real.sides()
         for world in self.pair:
             assert_tallied(world)
