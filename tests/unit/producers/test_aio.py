@@ -175,6 +175,17 @@ def test_a_generator_that_is_left_ends_and_takes_no_more(proxy: AsyncProxy[Whole
     asyncio.run(use())
 
 
+def test_a_generator_may_be_left_when_its_client_is_closed(whole: Whole) -> None:
+    async def use() -> None:
+        executor = ThreadPoolExecutor(4)
+        found = await AsyncProxy(whole, executor, (Part,)).count(1_000)
+        assert await anext(found) == 0
+        executor.shutdown()
+        await found.aclose()
+
+    asyncio.run(use())
+
+
 @pytest.mark.parametrize("count", [0, 1, 50_000])
 def test_async_and_sync_iterables_are_streamed(proxy: AsyncProxy[Whole], whole: Whole, count: int) -> None:
     async def use() -> None:

@@ -194,6 +194,15 @@ def test_a_part_that_only_a_dead_attempt_made_is_left_over() -> None:
     assert [record.task for record in world.records if isinstance(record, ControlChange)] == ["sale.dead"]
 
 
+def test_a_part_in_a_language_is_left_over_though_there_is_no_message_without_one() -> None:
+    columns = Columns("target", (), frozenset(), "", ("language",))
+    world, to = World(), target(columns, split="language", message="", **{"message.de": "Hallo", "message.fr": "Salut"})
+    services = world.services()
+    attempt(services, to, [{"target": "a", "language": "de"}])
+    found = committed(services, to, attempt(services, to, [{"target": "a", "language": "fr"}]))
+    assert left_over(services, to.options, "sale", ["sale.de", "sale.fr"], found) == ["sale.de"]
+
+
 @pytest.mark.parametrize("step", ["append TaskRecord", "apply TaskRecord", "append Sealed", "apply Sealed"])
 def test_a_job_that_dies_at_any_step_is_completed_by_the_next(step: str) -> None:
     world, to = World(), target(chunk="3")

@@ -1,0 +1,114 @@
+"""A submission that is refused, or whose servers go away: what is left of it, and what its caller is told."""
+
+from pathlib import Path
+
+import pytest
+
+from dispatcher.control import Sealed, TaskRecord
+from dispatcher.errors import FairlaneError, InvalidInput, LimitReached, NotReady, Unreachable
+from dispatcher.view import Admission
+from producers.targets_file import TargetsFile
+from tests.unit.producers.test_submit import push, run, sent, slabs
+from tests.unit.producers.world import World
+
+
+def test_without_redis_a_new_task_is_not_accepted() -> None:
+    """Whether its app may have one more is not known then."""
+    world = World()
+    world.redis_gone = True
+    with pytest.raises(Unreachable):
+        run(world, push(id=None), ["a"])
+    assert (world.records, world.lanes) == ([], {})
+
+
+@pytest.mark.parametrize(
+    ("admission", "error", "said"),
+    [
+        (Admission("tasks", 3, 3), LimitReached, "limit of 3 tasks: it has 3 live tasks"),
+        (
+            Admission("targets", 1_000, 998),
+            LimitReached,
+            "998 queued targets and 4 more",
+        ),
+        (Admission("view"), NotReady, "being rebuilt"),
+    ],
+)
+def test_a_task_over_a_limit_of_its_app_creates_nothing(
+    admission: Admission, error: type[FairlaneError], said: str
+) -> None:
+    world = World(admission=admission)
+    with pytest.raises(error, match=said) as refused:
+        run(world, push(), ["a", "b", "c", "d"])
+    assert refused.value.retryable
+    assert (world.records, world.lanes) == ([], {})
+
+
+def test_a_known_task_goes_on_whatever_the_limits_of_its_app() -> None:
+    world = World()
+    run(world, push(), ["a"])
+    world.admission = Admission("tasks", 1, 1)
+    assert run(world, push(), ["a"]).accepted == 1
+
+
+def test_when_redis_goes_away_a_new_task_is_stored_and_the_caller_told_to_go_on() -> None:
+    world = World()
+
+    def fault(step: str) -> None:
+        world.redis_gone = world.redis_gone or step == "append TaskRecord"
+
+    world.fault = fault
+    with pytest.raises(Unreachable, match=r"is stored.*id='made-1' again"):
+        run(world, push(id=None), ["a"])
+    assert [type(record) for record in world.records] == [TaskRecord]
+    assert all(not bodies for bodies in world.lanes.values())
+    world.redis_gone, world.fault = False, lambda step: None
+    assert run(world, push(id="made-1"), ["a"]).accepted == 1
+
+
+def test_redis_may_go_away_while_targets_are_streamed() -> None:
+    world = World()
+
+    def fault(step: str) -> None:
+        world.redis_gone = world.redis_gone or step == "send"
+
+    world.fault = fault
+    audience = [f"t{number}" for number in range(40)]
+    with pytest.raises(Unreachable, match="complete and stored"):
+        run(world, push(), slabs(audience, 4))
+    assert [record.targets for record in world.records if isinstance(record, Sealed)] == [40]
+    assert sent(world) == audience
+
+
+def test_a_failure_of_pulsar_is_told_with_how_to_go_on() -> None:
+    world = World()
+
+    def fault(step: str) -> None:
+        if step == "flush":
+            raise Unreachable("Pulsar is away.", "Look.")
+
+    world.fault = fault
+    with pytest.raises(Unreachable, match=r"Pulsar is away.*id='t' again"):
+        run(world, push(), ["a"])
+
+
+def test_an_audience_that_cannot_be_read_leaves_no_task_behind(tmp_path: Path) -> None:
+    world = World()
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    for name in ("a.csv", "missing.csv"):
+        with pytest.raises(InvalidInput, match=name):
+            run(world, push(), TargetsFile(tmp_path / name))
+    assert world.steps == []
+
+
+def test_when_both_servers_go_away_what_stopped_the_submission_is_told() -> None:
+    """Whether the task was stopped meanwhile cannot be asked then."""
+    world = World()
+
+    def fault(step: str) -> None:
+        if step == "flush":
+            world.redis_gone = True
+            raise Unreachable("The lane is gone.")
+
+    world.fault = fault
+    with pytest.raises(Unreachable, match="The lane is gone"):
+        run(world, push(id=None), ["a"])
