@@ -2,8 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 PY := .venv/bin/python
-# Processes with servers of their own, more than cores: they mostly wait. The tests of one file stay together; long
-# files come first, unit tests fill what is left.
+# More processes than cores, since they mostly wait; one Pulsar serves them all. The tests of one file stay together;
+# long files come first, unit tests fill what is left.
 PYTEST := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint check clean
