@@ -1,5 +1,6 @@
 """What all tests share: an environment of their own, and a real Pulsar, Redis and Spark for those that ask for them."""
 
+import gc
 import logging
 import os
 import secrets
@@ -43,6 +44,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "stack" in getattr(item, "fixturenames", ()):
             item.add_marker("needs_stack")
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected by now lives to the end: no search for cycles need pass over it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

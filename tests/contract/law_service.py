@@ -41,6 +41,7 @@ from tests.contract.ledger_worlds import (
 DEMAND_MS = 400
 BACKLOG = 2_000
 """Targets that a lane is said to be able to send."""
+RETRY_LANES = {retry_lane(tier): tier for tier in TIERS}
 SETTINGS = {"total": "capacity", "channel": "cap:channel:", "app": "cap:app:", "app_channel": "cap:app_channel:"}
 
 
@@ -214,9 +215,8 @@ class LawService:
             return ask(lane, *wants, kind=LaneKind.SHARED, demand=BACKLOG)
         if side_of_lane(lane):
             return ask(lane, *wants, kind=LaneKind.SIDE, demand=BACKLOG)
-        for tier in TIERS:
-            if lane == retry_lane(tier):
-                return ask(lane, *wants, kind=LaneKind.RETRY, tier=tier)
+        if lane in RETRY_LANES:
+            return ask(lane, *wants, kind=LaneKind.RETRY, tier=RETRY_LANES[lane])
         return ask(lane, *wants, demand=BACKLOG)
 
     # ------------------------------------------------------------- what is granted

@@ -5,6 +5,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -282,6 +283,7 @@ def redis_worlds(url: str, lua: Path, prefix: str = "law") -> Iterator[Callable[
 Worlds = Callable[[], World]
 
 
+@cache
 def own_lane(task: str) -> str:
     return TOPICS.own_lane(task)
 
