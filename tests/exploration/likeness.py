@@ -13,12 +13,12 @@ class Likeness:
         self._none_left = table.number(LEFT, (0,))
         self._end = (table.number(LANE, ((),)), table.number(REST, ((),)))
         self._nothing_acked = table.number(ACKED, ((),))
-        self._reached = {
-            table.number(DOWN, (down,)): [(i, me) for i, me in enumerate((ONE, TWO)) if not down >> i & 1]
+        self._workers = {
+            table.number(DOWN, (down,)): [(i, me, down >> i & 1) for i, me in enumerate((ONE, TWO))]
             for down in (0, 1, 2)
         }
-        self._settled: dict[tuple[int, int], tuple[int, int]] = {}
-        self._plain: dict[tuple[int, int, int], int] = {}
+        self._settled: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self._summed: dict[int, int] = {}
         self._named: dict[tuple[int, int], int] = {}
         self._exchanged: dict[tuple[int, int], int] = {}
 
@@ -27,8 +27,6 @@ class Likeness:
         if not self._steps.reduced:
             return tuple(numbers)
         self._plain_part(numbers)
-        if numbers[LEFT] == self._none_left:
-            self._settle(numbers)
         one, two = numbers[ONE], numbers[TWO]
         if one < two:
             return tuple(numbers)
@@ -40,29 +38,27 @@ class Likeness:
         return tuple(exchanged if one > two or exchanged < numbers else numbers)
 
     def _plain_part(self, numbers: list[int]) -> None:
-        """Changes it to one without what can matter no more."""
+        """Changes it to one without what can matter no more, and after the steps that nobody can see."""
         known = self._named.get((numbers[VIEW], numbers[REST]))
         numbers[REST] = self._name(numbers[VIEW], numbers[REST]) if known is None else known
-        if numbers[LEFT] == self._none_left:
-            numbers[ACKED] = self._nothing_acked
-            down = numbers[DOWN]
-            for part in (ONE, TWO, DONE):
-                known = self._plain.get((part, numbers[part], down))
-                numbers[part] = self._plainly(part, numbers[part], down) if known is None else known
+        if numbers[LEFT] != self._none_left:
+            return
+        numbers[ACKED] = self._nothing_acked
+        known = self._summed.get(numbers[DONE])
+        numbers[DONE] = self._sum(numbers[DONE]) if known is None else known
+        for i, me, down in self._workers[numbers[DOWN]]:
+            before = (numbers[me], numbers[LANE], down)
+            settled = self._settled.get(before)
+            numbers[me], numbers[LANE] = self._settle(i, me, down, numbers) if settled is None else settled
 
-    def _settle(self, numbers: list[int]) -> None:
-        """Changes it to what becomes of it by acks and publishing that nobody can see."""
-        for i, me in self._reached[numbers[DOWN]]:
-            before = (numbers[me], numbers[LANE])
-            known = self._settled.get(before)
-            numbers[me], numbers[LANE] = self._find_settled(i, me, numbers) if known is None else known
-
-    def _find_settled(self, i: int, me: int, numbers: list[int]) -> tuple[int, int]:
-        before = (numbers[me], numbers[LANE])
+    def _settle(self, i: int, me: int, down: int, numbers: list[int]) -> tuple[int, int]:
+        """The worker and the lanes. down: whether Redis may not answer it any more."""
+        before = (numbers[me], numbers[LANE], down)
         world = self._table.world(numbers, (me, LANE, ACKED, DOWN, LEFT))
+        world = world.with_hands(i, self._steps.plain_hands(world.hands(i), down))
         for step in self._steps.settling(i, world):
             world = step.world
-        hands = self._steps.plain_hands(world.hands(i), 0)
+        hands = self._steps.plain_hands(world.hands(i), down)
         self._settled[before] = self._table.number(me, (hands,)), self._table.number_of(LANE, world)
         return self._settled[before]
 
@@ -70,13 +66,9 @@ class Likeness:
         """Whether nothing is in a lane, and all that was recorded is read."""
         return (numbers[LANE], numbers[REST]) == self._end
 
-    def _plainly(self, part: int, number: int, down: int) -> int:
-        (value,), (bits,) = self._table.value(part, number), self._table.value(DOWN, down)
-        if part == DONE:
-            plain = self._steps.truth.summed(value)
-        else:
-            plain = self._steps.plain_hands(value, bits >> (part == TWO) & 1)
-        return self._plain.setdefault((part, number, down), self._table.number(part, (plain,)))
+    def _sum(self, number: int) -> int:
+        (done,) = self._table.value(DONE, number)
+        return self._summed.setdefault(number, self._table.number(DONE, (self._steps.truth.summed(done),)))
 
     def _name(self, view: int, rest: int) -> int:
         (state,), (entries,) = self._table.value(VIEW, view), self._table.value(REST, rest)

@@ -1,7 +1,8 @@
 """The settle rules hold in every order of two workers' steps, with faults: real engine, ledger and fold in memory.
 
 Each variant (tests/exploration/variants.py) is a small world, explored whole: two workers, one or two envelopes of two
-targets, two attempts, what may happen to the task, and up to two faults. The laws:
+targets, two attempts, what may happen to the task, and up to two faults (of all eight for one envelope and for one that
+is cancelled in a shared lane; elsewhere of the seven but the outage, and the outage alone). The laws:
 
 I1  what the view counts is what the outcome topic says: of each target the first final outcome
 I3  the provider is called twice for an attempt only if a worker died or stood still between the look at the use-by and
@@ -16,7 +17,8 @@ I9  nothing is granted while the view holds a pause
 That they can fail is shown by leaving out one rule after the other. What is broken is printed as the shortest sequence
 of steps that breaks it, with the command that goes through them again, state by state.
 
-FAIRLANE_TEST_EXPLORE=deep explores with more faults: an hour, and some gigabytes.
+FAIRLANE_TEST_EXPLORE=deep explores an outage with another fault everywhere, and three faults: an hour, and some
+gigabytes.
 """
 
 import multiprocessing

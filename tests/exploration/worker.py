@@ -166,16 +166,15 @@ class TopicReader(KnownTasks):
     """The control topic, followed by a worker. record: by name. It has read `names`."""
 
     def __init__(self, record: Callable[[str], ControlRecord], names: Sequence[str]) -> None:
-        super().__init__()
         self._record = record
-        self._count = 0
         self.clock = VirtualClock()
         self.read(names)
 
     def read(self, names: Sequence[str]) -> None:
-        for name in names[self._count :]:
+        """All of it, from the start: what was read for a grace before is nothing to this one."""
+        super().__init__()
+        for name in names:
             self.apply(self._record(name))
-        self._count = len(names)
 
     def attend(self, closely: bool) -> None:
         pass
