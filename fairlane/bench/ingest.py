@@ -48,7 +48,7 @@ class Memory:
                 with suppress(OSError, IndexError):  # it may have ended meanwhile
                     if "org.apache.spark.deploy.SparkSubmit" in command:
                         self.jvm = max(self.jvm, resident_mib(pid))
-                    elif "pyspark.daemon" in command:
+                    elif "pyspark.worker" in command:
                         self.python = max(self.python, resident_mib(pid))
 
 
