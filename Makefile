@@ -5,8 +5,9 @@ PY := .venv/bin/python
 # More processes than cores, since they mostly wait; one Pulsar serves them all. The tests of one file stay together;
 # long files come first, unit tests fill what is left.
 PYTEST := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
+CLASSES := .venv/share/fairlane/classes
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint check clean
+.PHONY: help setup classes demo test lint check clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -14,10 +15,18 @@ help: ## what there is
 setup: ## Python environment in .venv, Java and Maven (installed where that is allowed, named where not)
 	@bash scripts/setup.sh
 
+classes: $(CLASSES) ## optional: Spark's classes as Java has them, so that its sessions start with half the work
+
+$(CLASSES): spark_jobs/class_archive.py requirements.lock | setup
+	@echo "preparing Spark's classes (a minute)"
+	@mkdir -p $(@D)
+	@$(PY) -m spark_jobs.class_archive >$@.log 2>&1 || echo "not prepared, sessions start slower: see $@.log"
+	@touch $@
+
 demo: setup ## the whole service on this machine: local stack, workers, nine tasks, a report
 	@$(PY) -m fairlane demo
 
-test: setup ## every test, real Pulsar and Redis included
+test: setup classes ## every test, real Pulsar and Redis included
 	@$(PYTEST) -m "not alone"
 	@$(PY) -m pytest -m alone
 

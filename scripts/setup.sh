@@ -85,7 +85,7 @@ install_packages() {
     $root DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@" >/dev/null
 }
 
-stamp_text() { printf '%s\n' "$ROOT"; cat pyproject.toml requirements.lock spark_jobs/class_archive.py; }
+stamp_text() { printf '%s\n' "$ROOT"; cat pyproject.toml requirements.lock; }
 
 venv_works() { [ -x "$VENV/bin/python" ] && good_python "$VENV/bin/python"; }
 
@@ -104,14 +104,8 @@ make_venv() {
 # A checkout that was moved or whose settings of tools changed keeps its packages: only the link to the sources is made
 # again, offline. Fails if a package is missing or has another version than the lock says.
 relink() {
+    rm -rf "$VENV/share/fairlane"  # Spark's classes are those of one folder
     venv_works && pip_install --no-index --no-build-isolation --editable '.[dev,spark]' 2>/dev/null
-}
-
-# Spark's classes as Java wants them (spark_jobs/class_archive.py): every session then starts with half the work. They are
-# of this folder and this Java. Without them all works, slower.
-archive_classes() {
-    say "preparing Spark's classes (a minute)"
-    "$VENV/bin/python" -m spark_jobs.class_archive >/dev/null 2>&1 || say "Spark's classes could not be prepared: sessions will start slower"
 }
 
 main() {
@@ -133,7 +127,6 @@ main() {
         pip_install --upgrade pip setuptools
         pip_install --editable '.[dev,spark]'
     fi
-    archive_classes
     stamp_text >"$STAMP"
     say "ready"
 }

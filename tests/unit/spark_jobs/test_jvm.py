@@ -1,4 +1,4 @@
-"""Java takes Spark's classes from the archive that `make setup` has made, where there is one."""
+"""Java takes Spark's classes from the archive that `make classes` has made, where there is one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def test_a_session_has_its_classes_from_the_archive(spark: "SparkSession") -> None:
     if not archive().exists():
-        pytest.skip("no archive: `make setup` makes it")
+        pytest.skip("no archive: `make classes` makes it")
     pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
     assert str(archive()) in Path(f"/proc/{pid}/maps").read_text()
 
