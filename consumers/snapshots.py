@@ -146,9 +146,10 @@ class Snapshotter:
         held = False
         while not stop.wait(min(1.0, self._settings.every_s)):
             try:
-                before, held = held, self._held()
-                if held and not before:
+                holds = self._held()
+                if holds and not held:
                     self._next_s = self._clock.monotonic_s() + self._settings.every_s - self._age_s()
+                held = holds
                 if held and self._is_due():
                     self.take(stop)
             except FairlaneError as error:
