@@ -3,7 +3,6 @@
 import csv
 import gzip
 import io
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import compress
@@ -15,6 +14,7 @@ import msgspec
 from dispatcher.errors import InvalidInput
 from dispatcher.task import Target
 from producers.cutter import Slab, slabs_of
+from producers.standard_input import standard_input
 from producers.validation import Unreadable
 
 Format = Literal["auto", "csv", "jsonl", "lines"]
@@ -113,7 +113,8 @@ class TargetsFile:
 @contextmanager
 def _binary(path: str | Path) -> Iterator[IO[bytes]]:
     if str(path) == STDIN:
-        yield sys.stdin.buffer
+        with standard_input() as file:
+            yield file
     else:
         with Path(path).open("rb") as file:
             yield file

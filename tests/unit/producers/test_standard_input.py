@@ -1,0 +1,73 @@
+"""Standard input ends with what is piped into it, or with an interrupt, wherever that was noticed."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import IO
+
+import pytest
+
+from producers.standard_input import standard_input
+from producers.targets_file import TargetsFile
+
+
+@pytest.fixture
+def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[IO[bytes]]:
+    """The other end of standard input."""
+    source, end = os.pipe()
+    with os.fdopen(source) as read, os.fdopen(end, "wb", buffering=0) as write:
+        monkeypatch.setattr("sys.stdin", read)
+        yield write
+
+
+def test_lines_are_read_as_they_come_and_to_the_end(pipe: IO[bytes]) -> None:
+    pipe.write(b"one\n")
+    with standard_input() as file:
+        assert file.readline() == b"one\n"
+        pipe.write(b"two\nthr")
+        assert file.readline() == b"two\n"
+        pipe.write(b"ee")
+        pipe.close()
+        assert file.read() == b"three"
+
+
+def test_an_interrupt_that_was_swallowed_ends_the_wait(pipe: IO[bytes]) -> None:
+    """As in a destructor, or between Python's last look and the system's read."""
+    pipe.write(b"one\n")
+    with standard_input() as file:
+        assert file.readline() == b"one\n"
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            file.readline()
+
+
+def test_other_signals_do_not_end_it(pipe: IO[bytes]) -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _frame: seen.append(number))
+    try:
+        with standard_input() as file:
+            signal.raise_signal(signal.SIGUSR1)
+            pipe.write(b"one\n")
+            assert file.readline() == b"one\n"
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen == [signal.SIGUSR1]
+
+
+def test_who_looks_at_signals_otherwise_is_left_alone(pipe: IO[bytes]) -> None:
+    pipe.write(b"one\n")
+    pipe.close()
+    read: list[object] = []
+    thread = threading.Thread(target=lambda: read.extend(TargetsFile("-")))
+    thread.start()
+    thread.join()
+    assert read == ["one"]
+
+
+def test_what_watches_signals_is_put_back(pipe: IO[bytes]) -> None:
+    with standard_input():
+        pass
+    assert signal.set_wakeup_fd(-1) == -1
