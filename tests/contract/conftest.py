@@ -8,7 +8,8 @@ import pytest
 from backends.redis_view import RedisView, open_view
 from backends.registry import Registry
 from backends.settings import RedisSettings
-from tests.contract.ledger_worlds import MemoryWorld, RedisWorld, World, Worlds, lua_with_test_clock, redis_worlds
+from tests.contract.ledger_worlds import MemoryWorld, RedisWorld, World, Worlds, redis_worlds
+from tests.contract.moved_clock import lua_with_test_clock
 from tests.redis_server import binaries, running
 
 

@@ -1,7 +1,5 @@
 """The ledger and the fold with all they need, in memory and in a real Redis, under a clock that tests move."""
 
-import shutil
-import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,19 +27,12 @@ from dispatcher.topics import Topics
 from dispatcher.why import counted_of
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
+from tests.contract.moved_clock import ClockKey
 
 EPOCH = "memory"
 TOPICS = Topics(outcome_partitions=2)
 COUNTS = ("sent", "invalid", "failed", "expired", "cancelled")
 COUNT_FIELDS = [*COUNTS[:-1], "cancelled_n"]
-LUA = Path(__file__).resolve().parents[2] / "quotas" / "lua"
-TEST_CLOCK = """-- library
--- include: keys.lua
--- The clock of tests, in place of Redis' own.
-local function now_ms()
-  return tonumber(redis.call('GET', P .. ':test-clock'))
-end
-"""
 
 
 class Ledger(Protocol):
@@ -129,35 +120,13 @@ class MemoryWorld:
         return self.view.epoch.ready
 
 
-class TestClockKey:
-    """The key that the scripts take for the time. It is set before almost every call: by a plain line over a
-    connection of its own, which costs a tenth of a client's command."""
-
-    __test__ = False
-
-    def __init__(self, server: tuple[str, int], name: str) -> None:
-        self._name = name
-        self._connection = socket.create_connection(server)
-        self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._answers = self._connection.makefile("rb")
-
-    def set(self, wall_ms: int) -> None:
-        """Returns once the server has it."""
-        self._connection.sendall(f"SET {self._name} {wall_ms}\r\n".encode())
-        assert self._answers.readline() == b"+OK\r\n"
-
-    def close(self) -> None:
-        self._answers.close()
-        self._connection.close()
-
-
 class Server(NamedTuple):
     """What all worlds of one server share. The scripts are the real ones but for their clock, read once."""
 
     view: RedisView
     ledger: RedisLedger
     fold: RedisFold
-    clock_key: TestClockKey
+    clock_key: ClockKey
 
 
 class RedisWorld:
@@ -250,19 +219,12 @@ def _held(paid: Iterable[tuple[str, int]]) -> dict[str, int]:
     return dict(held)
 
 
-def lua_with_test_clock(folder: Path) -> Path:
-    """A copy of the ledger's scripts whose clock is a key."""
-    shutil.copytree(LUA, folder)
-    (folder / "clock.lua").write_text(TEST_CLOCK)
-    return folder
-
-
 @contextmanager
 def redis_worlds(url: str, lua: Path, prefix: str = "law") -> Iterator[Callable[[], RedisWorld]]:
     """Makes fresh worlds, one after the other, under one prefix."""
     view = open_view(RedisSettings(url=url, prefix=prefix))
     place = urlsplit(url)
-    clock_key = TestClockKey((place.hostname or "127.0.0.1", place.port or 6379), f"{view.keys.prefix}:test-clock")
+    clock_key = ClockKey((place.hostname or "127.0.0.1", place.port or 6379), f"{view.keys.prefix}:test-clock")
     server = Server(view, RedisLedger(view, TOPICS, lua), RedisFold(view, lua), clock_key)
 
     def fresh() -> RedisWorld:
