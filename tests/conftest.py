@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import secrets
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,11 @@ hypothesis.settings.register_profile("desk", deadline=None)  # how long an examp
 hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("desk"), derandomize=True)
 # In CI nothing is drawn: a new counterexample is found at a desk, not by somebody's unrelated change.
 hypothesis.settings.load_profile("ci" if GIVEN.get("CI") == "true" else "desk")
+
+
+def pytest_configure() -> None:
+    """A run that a shell put in the background ignores interrupts, and so would all that tests start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
