@@ -13,6 +13,14 @@ from producers.standard_input import standard_input
 from producers.targets_file import TargetsFile
 
 
+@pytest.fixture(autouse=True)
+def interrupts() -> Iterator[None]:
+    """Are Python's own, whatever ran in this process before (Spark takes them over)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[IO[bytes]]:
     """The other end of standard input."""
