@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs import jvm
+from spark_jobs import class_archive, jvm
 from spark_jobs.jvm import archive, archive_options
+from spark_jobs.requirements import Missing
 
 pytest.importorskip("pyspark")
 
@@ -24,6 +25,17 @@ def test_a_session_has_its_classes_from_the_archive(spark: "SparkSession") -> No
 def test_without_an_archive_java_is_told_of_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jvm, "archive", lambda: tmp_path / "none.jsa")
     assert archive_options() == ""
+
+
+def test_a_java_that_makes_no_archive_is_said_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("make_session", "_exercise", "_end"):
+        monkeypatch.setattr(class_archive, name, lambda *_: None)
+    monkeypatch.setattr(class_archive, "archive", lambda: tmp_path / "share" / "spark.jsa")
+    with pytest.raises(Missing, match="made no archive"):
+        class_archive.make_archive()
+    assert list((tmp_path / "share").iterdir()) == []
 
 
 def test_an_archive_in_a_folder_with_spaces_is_one_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
