@@ -23,7 +23,11 @@ _WATCHED_BYTES = 64 * 1024
 """Messages from this size on have a receipt of their own: they are the ones Pulsar can refuse alone (too big for a
 broker set up with less than 5 MiB)."""
 
-_COMPRESSION = {"lz4": pulsar.CompressionType.LZ4, "zstd": pulsar.CompressionType.ZSTD}
+_COMPRESSION = {
+    "lz4": pulsar.CompressionType.LZ4,
+    "zstd": pulsar.CompressionType.ZSTD,
+    "none": pulsar.CompressionType.NONE,
+}
 
 _log = logging.getLogger(__name__)
 

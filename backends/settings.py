@@ -17,7 +17,7 @@ HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
 RedisUrl = Annotated[str, StringConstraints(pattern=r"^(rediss?|unix)://[^\s]+$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 """Letters, digits, `_ . -`; at most 64 characters."""
-Compression = Literal["lz4", "zstd"]
+Compression = Literal["lz4", "zstd", "none"]
 """Of a producer's batches."""
 
 

@@ -42,20 +42,6 @@ class SlabSource(Protocol):
         ...
 
 
-class Begun:
-    """A slab source whose first slab is read already: one that cannot be read fails before anything is stored."""
-
-    def __init__(self, audience: SlabSource, unit: int) -> None:
-        self._rest = audience.slabs(unit)
-        self._first = next(self._rest, None)
-
-    def slabs(self, unit: int) -> Iterator[Slab]:  # noqa: ARG002  # the protocol names it
-        """Once, in the unit it was begun with."""
-        if self._first is not None:
-            yield self._first
-        yield from self._rest
-
-
 def slabs_of(
     audience: Iterable[object] | SlabSource, unit: int, clock_s: Callable[[], float] = time.monotonic
 ) -> Iterator[Slab]:

@@ -14,6 +14,7 @@ from backends.settings import Compression
 from dispatcher.control import TaskRecord
 from dispatcher.envelope import MAX_ENVELOPE_BYTES
 from dispatcher.topics import topics_of_lane
+from producers.compression import compression_for
 from producers.partitioning import need_of
 from producers.ports import LaneWriter
 from producers.router import Router, RouterSettings
@@ -38,14 +39,14 @@ class PulsarLanes:
         with self._creating:
             self._admin.create_lane(topic, partitions)
 
-    def open(self, record: TaskRecord) -> LaneWriter:
+    def open(self, record: TaskRecord, first: Sequence[bytes] = ()) -> LaneWriter:
         options, settings = self._options, tune(need_of(record, self._options)).settings
         spill = Spill(options.spill_folder, options.spill_bytes) if options.when_full == "spill" else None
         with ExitStack() as undo:
             if spill is not None:
                 undo.enter_context(closing(spill))
             topics = topics_of_lane(record.lane, record.partitions)
-            producers = open_producers(self._client, topics, settings, options.compression)
+            producers = open_producers(self._client, topics, settings, compression_for(options.compression, first))
             undo.pop_all()
         return Router(producers, settings, RouterSettings(when_full=options.when_full), time.monotonic, spill)
 

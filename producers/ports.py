@@ -45,8 +45,9 @@ class LaneOpener(Protocol):
         """Topic (0 partitions: a plain one) and subscription, if they are not there."""
         ...
 
-    def open(self, record: TaskRecord) -> LaneWriter:
-        """With a producer for each partition of the task's lane, set up for its envelopes."""
+    def open(self, record: TaskRecord, first: Sequence[bytes] = ()) -> LaneWriter:
+        """With a producer for each partition of the task's lane, set up for its envelopes. first: those that come
+        first, encoded; they show whether compression saves anything."""
         ...
 
 

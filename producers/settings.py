@@ -6,7 +6,9 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from backends.settings import Compression, PulsarSettings, RedisSettings
+from backends.settings import PulsarSettings, RedisSettings
+
+CompressionRule = Literal["auto", "lz4", "zstd", "none"]
 
 
 class ProducerOptions(BaseModel):
@@ -17,8 +19,10 @@ class ProducerOptions(BaseModel):
     memory_mib: int = Field(
         128, ge=16, le=65_536, description="MiB that the unconfirmed messages of one submission may take"
     )
-    compression: Compression = Field(
-        "lz4", description="how batches are packed: lz4, or zstd (half the bytes, four times the CPU)"
+    compression: CompressionRule = Field(
+        "auto",
+        description="how batches are compressed: auto (lz4, or none if the first envelopes do not shrink by it), lz4, "
+        "zstd (half the bytes, four times the CPU) or none",
     )
     when_full: Literal["wait", "fail", "spill"] = Field(
         "wait", description="what a submission does that Pulsar cannot follow: wait, fail, or spill to a file"

@@ -1,15 +1,16 @@
 """The way of a task from the caller into its lane: record, register, create the lane, publish, checkpoint, seal."""
 
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 from dispatcher.control import FORMAT, MAIN_WRITER, Sealed, TaskRecord
 from dispatcher.errors import AudienceMismatch, FairlaneError, TaskEnded, Unreachable
 from dispatcher.task import PushTask
 from producers.acceptance import accept, check_admitted, check_same
 from producers.checkpoints import Checkpointer
-from producers.cutter import Begun, Cutter, SlabSource, bodies, cut
+from producers.cutter import Block, Cutter, SlabSource, bodies, cut
 from producers.ports import LaneWriter, Services, Submission
 from producers.validation import Refusal
 
@@ -140,12 +141,13 @@ class _Run:
         return self._result("", self._cutter.sequence)
 
     def publish(self, targets: Iterable[object] | SlabSource) -> SubmitResult:
-        if isinstance(targets, SlabSource):
-            targets = Begun(targets, self._record.chunk)
-        writer = self._register()
+        """What cannot be read at all fails before anything is stored."""
+        blocks = cut(targets, self._cutter, self._refusals.take)
+        begun = list(islice(blocks, 1))
+        writer = self._register([body for block in begun for body in self._bodies(block)])
         checkpoints = Checkpointer(self._services, writer, self._record.task, self._base)
         try:
-            stopped = self._stream(targets, writer, checkpoints)
+            stopped = self._stream(chain(begun, blocks), writer, checkpoints)
             if not stopped:
                 writer.flush()
         except FairlaneError:
@@ -159,12 +161,15 @@ class _Run:
             self._seal()
         return self._result(stopped, self._base)
 
-    def _stream(self, targets: Iterable[object] | SlabSource, writer: LaneWriter, checkpoints: Checkpointer) -> str:
+    def _bodies(self, block: Block) -> list[bytes]:
+        return bodies(self._record, block, self._services.clock.wall_ms())
+
+    def _stream(self, blocks: Iterator[Block], writer: LaneWriter, checkpoints: Checkpointer) -> str:
         """Sends what was not sent before. Returns why it stopped early, if it did."""
-        cutter, clock = self._cutter, self._services.clock
-        for block in cut(targets, cutter, self._refusals.take):
+        cutter = self._cutter
+        for block in blocks:
             if block.first >= self._base:
-                writer.send_many(bodies(self._record, block, clock.wall_ms()))
+                writer.send_many(self._bodies(block))
                 if checkpoints.due(cutter.sequence):
                     checkpoints.store(cutter.sequence, cutter.targets, self._refusals.count, cutter.digest())
                 if checkpoints.stopped:
@@ -176,7 +181,7 @@ class _Run:
             self._check_digest()
         return ""
 
-    def _register(self) -> LaneWriter:
+    def _register(self, first: Sequence[bytes]) -> LaneWriter:
         """Stores the record while the lane is created (each takes a disk write of Pulsar's); then the registry is told,
         while the lane is opened."""
         record, services = self._record, self._services
@@ -185,7 +190,7 @@ class _Run:
             position = services.control.append(record) if self._known is None else ""
             if created is not None:
                 created.result()
-            opened = pool.submit(services.lanes.open, record)
+            opened = pool.submit(services.lanes.open, record, first)
             try:
                 if position:
                     self._announce(position)

@@ -203,7 +203,7 @@ class _OpenLanes:
 
     def send(self, record: TaskRecord, envelopes: list[bytes]) -> None:
         if envelopes:
-            self._writer(record).send_many(envelopes)
+            self._writer(record, envelopes).send_many(envelopes)
 
     def flush(self) -> None:
         """Returns once all is stored."""
@@ -215,12 +215,12 @@ class _OpenLanes:
             writer.close()
         self._open.clear()
 
-    def _writer(self, record: TaskRecord) -> LaneWriter:
+    def _writer(self, record: TaskRecord, envelopes: list[bytes]) -> LaneWriter:
         writer = self._open.pop(record.lane, None)
         if writer is None:
             if len(self._open) >= OPEN_LANES:
                 self._let_go(next(iter(self._open)))
-            writer = self._lanes.open(record)
+            writer = self._lanes.open(record, envelopes)
         self._open[record.lane] = writer
         return writer
 

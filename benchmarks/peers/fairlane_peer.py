@@ -8,18 +8,17 @@ from typing import Any
 import audience
 import talking
 
-from fairlane import PushClient, PushTask, Settings, TaskHandle, Tier
+from fairlane import Changes, PushClient, PushTask, Settings, TaskFilter, Tier
 from fairlane.isolation import environment, isolated, provisioned
 
 WORKERS = 2
 
 
 class Submitter:
-    """capacity: targets/s of all workers together, 0 for no limit."""
+    """capacity: targets/s of all workers together, 0 for no limit. All tasks are held and released in one call."""
 
     def __init__(self, client: PushClient, capacity: int) -> None:
         self._client = client
-        self._handles: list[TaskHandle] = []
         if capacity:
             client.set_capacity(capacity)
 
@@ -28,12 +27,11 @@ class Submitter:
             id=request["id"], app="bench", tier=Tier(request["tier"]), channel="record", message=audience.MESSAGE,
             expected_targets=len(targets), chunk=request["chunk"],
         )  # fmt: skip
-        self._handles.append(self._client.submit(task, targets=targets))
+        self._client.submit(task, targets=targets)
 
     def hold(self) -> None:
         """Paused tasks are not fetched ahead, so that no message is handled before the workers are there."""
-        for handle in self._handles:
-            handle.pause()
+        self._client.set_many(TaskFilter(app="bench"), Changes(paused=True))
 
     def release(self) -> None:
         deadline = time.monotonic() + 60
@@ -41,8 +39,7 @@ class Submitter:
             if time.monotonic() > deadline:
                 raise TimeoutError("Fairlane's workers do not serve; see their logs.")
             time.sleep(0.05)
-        for handle in self._handles:
-            handle.resume()
+        self._client.set_many(TaskFilter(app="bench"), Changes(paused=False))
 
 
 def say_environment(own: Settings) -> None:

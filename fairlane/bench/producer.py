@@ -15,7 +15,6 @@ import msgspec
 
 from backends import pulsar_client
 from backends.pulsar_admin import PulsarAdmin
-from backends.settings import Compression
 from dispatcher.topics import topics_of_lane
 from fairlane.bench.producer_process import Published, Spec
 from fairlane.bench.resources import cpu_s
@@ -24,6 +23,7 @@ from fairlane.isolation import isolated, provisioned
 from fairlane.settings import Settings
 from fairlane.stack import state as states
 from fairlane.stack.homes import Home
+from producers.settings import CompressionRule
 
 VARIANTS = ("defaults", "batched", "tuned")
 """As the client comes; the same with batching switched on; as submissions publish."""
@@ -45,7 +45,7 @@ class ProducerLoad:
     count: int
     partitions: int
     seed: int
-    compression: Compression = "lz4"
+    compression: CompressionRule = "auto"
 
 
 def run(settings: Settings, load: ProducerLoad, say: Callable[[str], None]) -> dict[str, float]:

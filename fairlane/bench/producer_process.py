@@ -20,14 +20,16 @@ from typing import Any, Protocol
 import msgspec
 
 from backends.pulsar_client import close, connect
-from backends.settings import Compression, PulsarSettings
+from backends.settings import PulsarSettings
 from dispatcher.envelope import FORMAT, Envelope, encode_envelope, encode_message
 from dispatcher.ports import Done
 from dispatcher.read_ahead import envelope_bytes, receiver_queue
 from dispatcher.topics import topics_of_lane
+from producers.compression import compression_for
 from producers.lanes import open_producers
 from producers.partitioning import ENVELOPES_PER_S, TARGETS_PER_S
 from producers.router import Partition, Router, RouterSettings
+from producers.settings import CompressionRule
 from producers.tuning import MIB, Need, ProducerSettings, tune
 
 MESSAGE = encode_message({"title": "Benchmark", "body": "x" * 200})
@@ -35,6 +37,8 @@ TIMED_EVERY = 16
 """Of messages with a receipt each, so many are timed as one."""
 BODIES = 512
 """Different ones, used in turn: more than a batch takes, so that packing finds no more in common than it would."""
+FIRST = 64
+"""By which a submission chooses the compression."""
 SAMPLE_S = 0.05
 ACKED, TCP_INFO_BYTES = 120, 256
 """Where Linux says how many bytes of a connection were confirmed (then how many came), and how much it says."""
@@ -54,7 +58,7 @@ class Spec(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     rate: float = 0.0
     memory_mib: int = 128
-    compression: Compression = "lz4"
+    compression: CompressionRule = "auto"
     seed: int = 1
 
 
@@ -142,7 +146,8 @@ class TunedPublisher:
     def __init__(self, client: Any, spec: Spec, times: Times) -> None:
         settings = settings_of(spec)
         topics = topics_of_lane(spec.topic, spec.partitions)
-        producers = open_producers(client, topics, settings, spec.compression)
+        compression = compression_for(spec.compression, bodies_of(spec, FIRST))
+        producers = open_producers(client, topics, settings, compression)
         self._timed = [Timed(producer, times) for producer in producers]
         self._router = Router(self._timed, settings, RouterSettings(), time.monotonic)
 
@@ -206,11 +211,11 @@ def _options(spec: Spec) -> dict[str, Any]:
     return {"batching_enabled": True} if spec.variant == "batched" else {}
 
 
-def bodies_of(spec: Spec) -> list[bytes]:
+def bodies_of(spec: Spec, count: int = BODIES) -> list[bytes]:
     """Envelopes as a submission makes them, targets of 64 random hex characters."""
     chance = random.Random(spec.seed)  # targets, not secrets
     made = []
-    for number in range(BODIES):
+    for number in range(count):
         targets = [f"{chance.getrandbits(256):064x}" for _ in range(spec.chunk)]
         made.append(
             encode_envelope(

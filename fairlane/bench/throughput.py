@@ -16,6 +16,7 @@ from fairlane.bench.stage import Stage, split, stage, targets, wait_for
 from fairlane.settings import Settings
 from producers.client import PushClient
 from producers.handle import TaskHandle
+from producers.task_changes import Changes, TaskFilter
 
 WORKERS = 2
 TASKS = 6
@@ -54,13 +55,12 @@ def drain(scene: Stage, handles: list[TaskHandle], load: Load) -> dict[str, floa
 
     The tasks are paused until both workers serve, so that none works alone while the other starts.
     """
-    for handle in handles:
-        handle.pause()
+    everything = TaskFilter(app="bench")
+    scene.client.set_many(everything, Changes(paused=True))
     scene.start_workers(WORKERS)
     looks: list[int] = []
     before = costs.so_far(scene)
-    for handle in handles:
-        handle.resume()
+    scene.client.set_many(everything, Changes(paused=False))
     wait_for("the first targets", lambda: _look(handles, looks) > 0, 60, 0.01)
     first_s, first = time.monotonic(), looks[-1]
     wait_for("all targets", lambda: _look(handles, looks) >= load.count, 300, 0.02)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Literal
+from typing import Any, get_args
 
 import click
 
@@ -10,6 +10,7 @@ from fairlane.cli.connect import settings_of
 from fairlane.cli.groups import CommandGroup
 from fairlane.cli.output import Output, output_option, say
 from fairlane.settings import Settings
+from producers.settings import CompressionRule
 
 Run = Callable[[Settings, int], dict[str, float]]
 """One run, given the seed of its made-up targets: the figures by name."""
@@ -226,15 +227,17 @@ def rebuild(count: int, chunk: int, snapshot: bool) -> Benchmark:
     "--targets", "count", type=click.IntRange(1_000), help="Targets in all (200,000 at 1, 10,000,000 from 50 on)."
 )
 @click.option(
-    "--compression", type=click.Choice(["lz4", "zstd"]), default="lz4", show_default=True, help="Of the tuned."
+    "--compression",
+    type=click.Choice(get_args(CompressionRule)),
+    default="auto",
+    show_default=True,
+    help="Of the tuned.",
 )
 @click.option(
     "--blocked", is_flag=True, help="Instead: two brokers of its own, one of which stands still for 10 s meanwhile."
 )
 @_measured
-def producer(
-    partitions: int, chunk: int, count: int | None, compression: Literal["lz4", "zstd"], blocked: bool
-) -> Benchmark:
+def producer(partitions: int, chunk: int, count: int | None, compression: CompressionRule, blocked: bool) -> Benchmark:
     """The client's defaults beside the tuned producer on a topic with partitions: rate, CPU of producer and broker,
     bytes on the wire, entries, times; each of a target."""
     from fairlane.bench.producer import ProducerLoad, run, run_blocked

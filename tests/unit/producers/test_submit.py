@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.control import Checkpoint, Sealed, TaskRecord
-from dispatcher.envelope import decode_message
+from dispatcher.envelope import decode_envelope, decode_message
 from dispatcher.errors import (
     AudienceMismatch,
     InvalidInput,
@@ -68,6 +68,13 @@ def test_what_is_sent_is_what_was_given() -> None:
     assert decode_message(envelope.message) == {"title": "T"}
     assert (envelope.app, envelope.channel, envelope.max_attempts) == ("shop", "http", 3)
     assert envelope.expires_ms == now_ms + 60_000
+
+
+def test_the_lane_is_opened_with_the_first_envelopes() -> None:
+    """They show whether compression saves anything."""
+    world = World()
+    run(world, push(), slabs(["a", "b", "c", "d"], 2))
+    assert [decode_envelope(body).targets for body in world.first] == [["a", "b"]]
 
 
 def test_a_small_low_task_goes_to_its_shared_lane_and_creates_none() -> None:

@@ -41,12 +41,13 @@ class Stored:
 
 @dataclass
 class World:
-    """fault: called with the name of every step; it may raise."""
+    """fault: called with the name of every step; it may raise. first: the envelopes the last lane was opened with."""
 
     log: list[bytes] = field(default_factory=list)
     lanes: dict[str, list[bytes]] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
     fault: Callable[[str], None] = lambda step: None
+    first: Sequence[bytes] = ()
     redis_gone: bool = False
     in_flight: list[tuple[int, int, int]] = field(default_factory=list)
     """What the registry answers in turn: targets, claims, sent."""
@@ -162,8 +163,9 @@ class Lanes:
         self._world.step("create")
         self._world.lanes.setdefault(topic, [])
 
-    def open(self, record: TaskRecord) -> LaneWriter:
+    def open(self, record: TaskRecord, first: Sequence[bytes] = ()) -> LaneWriter:
         self._world.step("open")
+        self._world.first = first
         return Writer(self._world, self._world.lanes.setdefault(record.lane, []))
 
 

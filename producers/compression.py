@@ -1,0 +1,37 @@
+"""How the batches of a submission are compressed: push tokens are random, and envelopes full of them do not shrink."""
+
+import zlib
+from collections.abc import Sequence
+
+from backends.settings import Compression
+from producers.settings import CompressionRule
+
+SAMPLE_BYTES = 64 * 1024
+LEAST_BYTES = 4 * 1024
+"""Of less nobody can tell: what envelopes have in common (the message) shows only in several."""
+WORTH = 0.8
+"""Deflate's part left, below which LZ4 saves a tenth or more (benchmarks/RESULTS.md, Producers)."""
+
+
+def compression_for(rule: CompressionRule, first: Sequence[bytes]) -> Compression:
+    """first: the first envelopes, encoded; `auto` judges by them."""
+    if rule == "auto":
+        return "lz4" if worth_compressing(first) else "none"
+    return rule
+
+
+def worth_compressing(envelopes: Sequence[bytes]) -> bool:
+    """Whether LZ4 saves something; true if there is too little to judge by. Deflate's matches, without codes made for
+    them, find what LZ4 finds, and come with Python."""
+    sample = _sample(envelopes)
+    if len(sample) < LEAST_BYTES:
+        return True
+    deflate = zlib.compressobj(1, strategy=zlib.Z_FIXED)
+    return len(deflate.compress(sample) + deflate.flush()) < WORTH * len(sample)
+
+
+def _sample(envelopes: Sequence[bytes]) -> bytes:
+    """Of the beginning and the end, for the variables of an envelope come after its targets."""
+    some = b"".join(envelopes[: 1 + SAMPLE_BYTES // len(envelopes[0])] if envelopes else ())
+    half = SAMPLE_BYTES // 2
+    return some if len(some) <= SAMPLE_BYTES else some[:half] + some[-half:]
