@@ -1,7 +1,7 @@
 """The way of a task from the caller into its lane: record, register, create the lane, publish, checkpoint, seal."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
@@ -141,10 +141,16 @@ class _Run:
         return self._result("", self._cutter.sequence)
 
     def publish(self, targets: Iterable[object] | SlabSource) -> SubmitResult:
-        """What cannot be read at all fails before anything is stored."""
+        """A file that cannot be read fails before anything is stored; an audience that comes by and by
+        is begun once its task is known."""
         blocks = cut(targets, self._cutter, self._refusals.take)
-        begun = list(islice(blocks, 1))
-        writer = self._register([body for block in begun for body in self._bodies(block)])
+        begun = list(islice(blocks, 1)) if isinstance(targets, SlabSource | Sequence) else []
+        with ThreadPoolExecutor(2, thread_name_prefix="lane") as pool:
+            told = self._register(pool)
+            if not begun:
+                told.result()
+                begun += islice(blocks, 1)
+            writer = self._open(begun, told)
         checkpoints = Checkpointer(self._services, writer, self._record.task, self._base)
         try:
             stopped = self._stream(chain(begun, blocks), writer, checkpoints)
@@ -181,25 +187,30 @@ class _Run:
             self._check_digest()
         return ""
 
-    def _register(self, first: Sequence[bytes]) -> LaneWriter:
-        """Stores the record while the lane is created (each takes a disk write of Pulsar's); then the registry is told,
-        while the lane is opened."""
+    def _register(self, pool: Executor) -> Future[None]:
+        """Stores the record while the lane is created (each takes a disk write of Pulsar's); the registry is told
+        meanwhile."""
         record, services = self._record, self._services
-        with ThreadPoolExecutor(2, thread_name_prefix="lane") as pool:
-            created = None if record.shared else pool.submit(services.lanes.create, record.lane, record.partitions)
-            position = services.control.append(record) if self._known is None else ""
-            if created is not None:
-                created.result()
-            opened = pool.submit(services.lanes.open, record, first)
-            try:
-                if position:
-                    self._announce(position)
-            except FairlaneError:
-                opened.result().close()
-                raise
-            return opened.result()
+        created = None if record.shared else pool.submit(services.lanes.create, record.lane, record.partitions)
+        position = services.control.append(record) if self._known is None else ""
+        if created is not None:
+            created.result()
+        return pool.submit(self._announce, position)
+
+    def _open(self, begun: Sequence[Block], told: Future[None]) -> LaneWriter:
+        """begun: the first block, if there is one. told: whether the registry is."""
+        writer = self._services.lanes.open(self._record, [body for block in begun for body in self._bodies(block)])
+        try:
+            told.result()
+        except FairlaneError:
+            writer.close()
+            raise
+        return writer
 
     def _announce(self, position: str) -> None:
+        """position: of the record in the control topic; empty if it was stored before."""
+        if not position:
+            return
         try:
             self._services.registry.apply(position, self._record)
             winner = self._services.registry.submission(self._record.task)

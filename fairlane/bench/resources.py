@@ -17,6 +17,7 @@ from fairlane.settings import Settings
 from producers.client import PushClient
 
 IDLE_LANES = 500
+IDLE_PREFIX = "idle-"
 IDLE_WINDOW_S = 20.0
 BACKLOG = 5_000_000
 SUBMITTED = 10_000_000
@@ -79,7 +80,7 @@ def rate_of(pid: int, window_s: float) -> float:
 def open_task(scene: Stage, number: int) -> None:
     """A live task without targets: its submission stopped before the first."""
     tier = list(Tier)[number % len(Tier)]
-    task = PushTask(app="bench", tier=tier, channel="null", message={"body": "idle"}, id=f"idle-{number}")
+    task = PushTask(app="bench", tier=tier, channel="null", message={"body": "idle"}, id=f"{IDLE_PREFIX}{number}")
     with suppress(NoTargets):
         scene.client.submit(task, no_targets())
 

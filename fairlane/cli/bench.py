@@ -174,7 +174,8 @@ def picks(lanes: int, mixed: bool) -> Benchmark:
 @_chunk(1)
 @_measured
 def many_lanes(lanes: int, count: int, chunk: int) -> Benchmark:
-    """Live lanes of which 20 are busy, against the 20 alone; idle cost; first send of new high tasks among them."""
+    """Live lanes of which 20 are busy, against the 20 alone before and after; idle cost; first send of new high tasks
+    among them."""
     from fairlane.bench.many_lanes import ManyLanes, run
 
     return f"many-lanes {lanes}", lambda settings, seed: run(settings, ManyLanes(lanes, count, chunk, seed), say)

@@ -77,6 +77,20 @@ def test_the_lane_is_opened_with_the_first_envelopes() -> None:
     assert [decode_envelope(body).targets for body in world.first] == [["a", "b"]]
 
 
+def test_an_audience_that_comes_by_and_by_is_begun_once_its_task_is_known() -> None:
+    world = World()
+    steps: list[str] = []
+
+    def audience() -> Iterator[str]:
+        steps.extend(world.steps)
+        yield "a"
+
+    run(world, push(), audience())
+    assert "apply TaskRecord" in steps
+    assert "open" not in steps
+    assert sent(world) == ["a"]
+
+
 def test_a_small_low_task_goes_to_its_shared_lane_and_creates_none() -> None:
     world = World()
     run(world, push(tier="low", expected_targets=3), ["a", "b", "c"])
