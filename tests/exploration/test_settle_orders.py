@@ -17,8 +17,8 @@ I9  nothing is granted while the view holds a pause
 That they can fail is shown by leaving out one rule after the other. What is broken is printed as the shortest sequence
 of steps that breaks it, with the command that goes through them again, state by state.
 
-FAIRLANE_TEST_EXPLORE=deep explores an outage with another fault everywhere, and three faults: an hour, and some
-gigabytes.
+FAIRLANE_TEST_EXPLORE=deep explores an outage with another fault everywhere, and three faults: five minutes
+more, and some gigabytes.
 """
 
 import multiprocessing

@@ -153,7 +153,7 @@ DEEP = (
     Variant("one envelope, any number held", faults=2),
     Variant("one envelope, 3 faults", faults=3, hands=1),
 )
-"""On demand: an hour and some gigabytes."""
+"""On demand: five minutes of CPU and some gigabytes."""
 
 
 def _without(rule: str, breaks: str, *kinds: str, **given: Any) -> Variant:
