@@ -49,6 +49,8 @@ from dispatcher.why import Switch, counted_of, switches_of
 T = TypeVar("T")
 _encode = msgspec.msgpack.Encoder().encode
 _PAGE = 1_000
+_SWEPT = 200
+"""Tasks looked at in one call for complete ones: Redis serves nobody else meanwhile."""
 """Most tasks one script looks at, so that it holds up Redis for some ms only."""
 _RESERVED_MS = 10_000
 _ENDED_FIELDS = (*STATE_FIELDS, "shared", "finished_ms")
@@ -180,10 +182,10 @@ class Registry:
         found: list[str] = []
         first = 0
         while True:
-            looked_at, *complete = self._view.call("complete_tasks", first, _PAGE)
+            looked_at, *complete = self._view.call("complete_tasks", first, _SWEPT)
             found += [task.decode() for task in complete]
-            first += _PAGE
-            if looked_at < _PAGE:
+            first += _SWEPT
+            if looked_at < _SWEPT:
                 return found
 
     def prune(self) -> int:

@@ -10,16 +10,19 @@ from dispatcher.clock import Clock
 from dispatcher.errors import FairlaneError, Unreachable
 
 _log = logging.getLogger(__name__)
+LONGEST_REST_S = 10.0
+"""Of a chore that took long, be it because a server was slow or gone."""
 
 
 @dataclass(frozen=True)
 class Chore:
     """do: must be idempotent, so that two housekeepers do no harm; may raise FairlaneError: it is then done again.
-    every_s: between two times; 0 for every round. begin: called when a term begins, to forget what an earlier one
-    knew."""
+    every_s: between two times; 0 for every round. rest: it is not done again before so many times as long as it took,
+    for one that looks at all live tasks. begin: called when a term begins, to forget what an earlier one knew."""
 
     do: Callable[[], object]
     every_s: float = 0.0
+    rest: float = 0.0
     begin: Callable[[], None] | None = None
 
 
@@ -51,10 +54,11 @@ class Housekeeper:
         """Every chore that is due; one that cannot be done for want of a server does not keep the others from being
         done."""
         for index, chore in enumerate(self._chores):
-            now_s = self._clock.monotonic_s()
-            if now_s >= self._due_s[index]:
-                self._due_s[index] = now_s + chore.every_s
+            began_s = self._clock.monotonic_s()
+            if began_s >= self._due_s[index]:
                 self._try(chore.do)
+                took_s = self._clock.monotonic_s() - began_s
+                self._due_s[index] = began_s + max(chore.every_s, min(chore.rest * took_s, LONGEST_REST_S))
 
     def _begin(self) -> None:
         for chore in self._chores:

@@ -46,6 +46,8 @@ BROKER_SETTINGS: dict[str, str] = {
     "readBufferSizeBytes": "131072",
     # What was published seconds ago is sent from memory, as long as the cache has room.
     "managedLedgerCacheEvictionTimeThresholdMillis": "10000",
+    # All topics are gone through each time. By default every 10 ms: with 10,000 lanes 0.3 of a core, for nothing.
+    "managedLedgerCacheEvictionIntervalMs": "1000",
     "numHttpServerThreads": "8",
     "numExecutorThreadPoolSize": "4",
     "numCacheExecutorThreadPoolSize": "2",

@@ -24,6 +24,8 @@ CONTROL, REBUILD, HOUSEKEEPING, SNAPSHOT = "control", "rebuild", "housekeeping",
 FINISHED_EVERY_S, PRUNE_EVERY_S, RESTATE_EVERY_S = 5.0, 60.0, 600.0
 """Between two looks for complete tasks without a tombstone; two prunings; two looks whether records of long ago are to
 be restated."""
+REST = 50.0
+"""Looks at all live tasks take no more than a fiftieth of Redis' time, however many there are."""
 
 
 def outcome_seat(partition: int) -> str:
@@ -43,7 +45,7 @@ def shelf_of(pulsar: PulsarSide) -> SnapshotTopics:
 
 def closing_chores(redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> tuple[Chore, ...]:
     closing = Closing(redis.ledger, pulsar.outcomes, pulsar.topics.partition_of, clock)
-    return Chore(closing.end_claims), Chore(closing.close_tasks)
+    return Chore(closing.end_claims), Chore(closing.close_tasks, rest=REST)
 
 
 class SharedJobs:
@@ -120,7 +122,7 @@ class SharedJobs:
         return (
             Chore(lanes.round, begin=lanes.begin),
             Chore(sides.round, begin=sides.begin),
-            Chore(self._end_tasks(redis), FINISHED_EVERY_S),
+            Chore(self._end_tasks(redis), FINISHED_EVERY_S, REST),
             Chore(registry.prune, PRUNE_EVERY_S),
             Chore(self._restater(redis, pulsar, clock).round, RESTATE_EVERY_S),
         )

@@ -11,7 +11,7 @@ import pytest
 
 from consumers.closing import Closing
 from consumers.finishing import Finisher, end_state
-from consumers.housekeeping import Chore, Housekeeper
+from consumers.housekeeping import LONGEST_REST_S, Chore, Housekeeper
 from consumers.lane_cleanup import CleanupSettings, LaneCleaner
 from consumers.side_lanes import SideLaneCleaner
 from dispatcher.clock import VirtualClock
@@ -283,6 +283,22 @@ def test_a_chore_is_done_as_often_as_it_says() -> None:
         keeper.round()
         clock.advance(300)
     assert (len(often), len(rarely)) == (4, 2)
+
+
+def test_a_chore_that_takes_long_is_done_less_often_but_not_rarely() -> None:
+    clock, done = VirtualClock(), list[float]()
+
+    def look(took_s: float) -> None:
+        done.append(clock.monotonic_s())
+        clock.advance(took_s)
+
+    for took_s, wanted in ((0.01, 1.0), (0.1, 5.0), (3.0, LONGEST_REST_S)):
+        done.clear()
+        keeper = Housekeeper([Chore(partial(look, took_s), rest=50)], lambda: True, clock)
+        while len(done) < 2:
+            keeper.round()
+            clock.advance(1.0)
+        assert wanted <= done[1] - done[0] <= wanted + 2.0
 
 
 def test_a_term_begins_anew_and_nothing_is_done_without_the_seat() -> None:
