@@ -143,7 +143,7 @@ BROKER_SETTINGS: tuple[BrokerSetting, ...] = (
     ),
     BrokerSetting(
         "managedLedgerCacheEvictionIntervalMs", "at least 500", _at_least(500), "warn",
-        "the broker looks through the cache of every topic so often; with 10,000 lanes every 10 ms is a third of a core",
+        "the broker looks through the cache of all topics so often; for 10,000 lanes 10 ms are a third of a core",
     ),
     BrokerSetting(
         "maxMessageSize", "at least 5242880", _at_least(5 * 1024 * 1024), "fail",
