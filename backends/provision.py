@@ -142,10 +142,6 @@ BROKER_SETTINGS: tuple[BrokerSetting, ...] = (
         "acknowledgements behind a waiting envelope are forgotten beyond this many when a broker restarts",
     ),
     BrokerSetting(
-        "managedLedgerCacheEvictionIntervalMs", "at least 500", _at_least(500), "warn",
-        "the broker looks through the cache of all topics so often; for 10,000 lanes 10 ms are a third of a core",
-    ),
-    BrokerSetting(
         "maxMessageSize", "at least 5242880", _at_least(5 * 1024 * 1024), "fail",
         f"envelopes are up to {MAX_ENVELOPE_BYTES} bytes",
     ),
