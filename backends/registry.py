@@ -49,9 +49,9 @@ from dispatcher.why import Switch, counted_of, switches_of
 T = TypeVar("T")
 _encode = msgspec.msgpack.Encoder().encode
 _PAGE = 1_000
-_SWEPT = 200
-"""Tasks looked at in one call for complete ones: Redis serves nobody else meanwhile."""
 """Most tasks one script looks at, so that it holds up Redis for some ms only."""
+_SWEPT = 200
+"""The same where it is done again and again for all live tasks."""
 _RESERVED_MS = 10_000
 _ENDED_FIELDS = (*STATE_FIELDS, "shared", "finished_ms")
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from backends.settings import PulsarSettings, RedisSettings
 
 CompressionRule = Literal["auto", "lz4", "zstd", "none"]
+"""auto: what the first envelopes make worth while (producers/compression.py)."""
 
 
 class ProducerOptions(BaseModel):
