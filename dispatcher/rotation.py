@@ -52,11 +52,11 @@ class Candidate:
 
 class Rotation:
     """chosen: the lanes to be attached to, by name. more: some were left for the next choice, so as not to attach too
-    many at once."""
+    many at once. news: whether a lane came, went or needs this worker otherwise since the last choice."""
 
     def __init__(self, settings: RotationSettings) -> None:
         self.chosen: dict[str, Candidate] = {}
-        self.more = False
+        self.more = self.news = False
         self._settings = settings
         self._by_need: dict[Need, dict[str, Candidate]] = {need: {} for need in Need}
         self._all: dict[str, Candidate] = {}
@@ -81,12 +81,14 @@ class Rotation:
             self._arrived.append(lane)
         lane.need, lane.tier, lane.weight, lane.chunk = need, tier, max(1, weight), chunk
         self._by_need[need][name] = lane
+        self.news = True
 
     def drop(self, name: str) -> None:
         """A lane that may not be attached (any more)."""
         lane = self._all.pop(name, None)
         if lane is not None:
             del self._by_need[lane.need][name]
+            self.news = True
 
     def served(self, name: str, targets: int) -> None:
         """So many targets of the lane have been sent, by whomever."""
@@ -112,6 +114,7 @@ class Rotation:
     # ------------------------------------------------------------- choice
     def choose(self, now_s: float, *, rotate: bool) -> bool:
         """Chooses anew. rotate: lanes with something to send take turns now. Returns whether the choice changed."""
+        self.news = False
         wanted: dict[str, Candidate] = {}
         for need in Need:
             pool, room = self._by_need[need], self._settings.max_lanes - len(wanted)
@@ -140,10 +143,9 @@ class Rotation:
 
     def _as_before(self, need: Need, room: int) -> dict[str, Candidate]:
         """Those that are attached stay, new ones come in addition, then any."""
-        found = {lane.name: lane for lane in self.chosen.values() if self._has(lane, need)}
-        if len(found) > room:
-            found = dict(islice(found.items(), room))
         reserve = self._settings.max_lanes // self._settings.reserve if need <= Need.BUSY else 0
+        held = (lane for lane in self.chosen.values() if self._has(lane, need))
+        found = {lane.name: lane for lane in islice(held, max(0, room + reserve))}
         for lane in self._arrived:
             if len(found) < room + reserve and self._has(lane, need):
                 found[lane.name] = lane

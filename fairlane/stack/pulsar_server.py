@@ -11,15 +11,15 @@ from fairlane.stack.homes import Home
 from fairlane.stack.java import Java
 from fairlane.stack.ports import HOST
 
-HEAP = ("-Xms256m", "-Xmx768m", "-XX:MaxDirectMemorySize=768m", "-Xss512k")
-"""Enough for thousands of lanes; below 700 MB resident when idle."""
+HEAP = ("-Xms256m", "-Xmx1g", "-XX:MaxDirectMemorySize=768m", "-Xss512k")
+"""Ten thousand lanes take 350 MB of it; below 700 MB resident when idle."""
 GC = (
     "-XX:+UseG1GC",
-    "-XX:G1PeriodicGCInterval=15000",  # gives memory back when idle
-    "-XX:InitiatingHeapOccupancyPercent=70",  # 70 MB always live; else it marks without end under load
-    "-XX:-G1UseAdaptiveIHOP",
-    "-XX:MinHeapFreeRatio=10",
-    "-XX:MaxHeapFreeRatio=30",
+    "-XX:G1PeriodicGCInterval=60000",  # gives memory back when idle
+    "-XX:InitiatingHeapOccupancyPercent=70",  # of what is committed; what is live must stay well below, or it marks
+    "-XX:-G1UseAdaptiveIHOP",  # without end: 70 MB of 256 with few lanes, and with many the free ratios see to it
+    "-XX:MinHeapFreeRatio=40",
+    "-XX:MaxHeapFreeRatio=60",
     "-XX:ReservedCodeCacheSize=128m",
     "-XX:+PerfDisableSharedMem",
 )

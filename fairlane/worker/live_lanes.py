@@ -64,11 +64,13 @@ class _Known:
 
 class LiveLanes:
     """Not safe for threads. Times are Redis' (ms), but for the turns of the rotation. overrides: by task, the edited
-    message encoded as in an envelope."""
+    message encoded as in an envelope. news: whether a lane or a message is to be told of anew; for the teller to
+    unset."""
 
     def __init__(self, settings: LiveLaneSettings) -> None:
         self.overrides: dict[str, bytes] = {}
         self.rotation = Rotation(settings.rotation)
+        self.news = False
         self.paused: frozenset[str] = frozenset()
         self._settings = settings
         self._known: dict[str, _Known] = {}
@@ -105,7 +107,7 @@ class LiveLanes:
             if known is not None:
                 self._open -= known.open
                 self.rotation.drop(task)
-                self.overrides.pop(task, None)
+                self.news |= self.overrides.pop(task, None) is not None
         if len(self._due) > 2 * len(self._known) + _STALE_DUE:
             self._due = [(known.due_ms, task) for task, known in self._known.items() if known.due_ms]
             heapify(self._due)
@@ -189,11 +191,17 @@ class LiveLanes:
         if task.tier != before.tier:
             known.place = self._divisions[task.tier].place(known.hash)
         if told or (task.tier, task.weight, task.lane) != (before.tier, before.weight, before.lane):
-            known.info = lane_of(task, light=known.info.light)
+            self._describe(known, light=known.info.light)
+
+    def _describe(self, known: _Known, *, light: bool) -> None:
+        known.info = lane_of(known.task, light=light)
+        self.news = True
 
     def _note_override(self, task: LiveTask) -> None:
-        if task.override:
-            self.overrides[task.id] = override_message(task.override)
+        message = override_message(task.override) if task.override else None
+        if message is not None and message != self.overrides.get(task.id):
+            self.overrides[task.id] = message
+            self.news = True
 
     def _judge(self, known: _Known, now_ms: int) -> None:
         task = known.task
@@ -228,7 +236,7 @@ class LiveLanes:
         much = max(task.pending, coming) > self._settings.light_targets or coming < 0
         nothing = not (fresh or task.published)
         if (much and known.info.light) or (nothing and not known.info.light):
-            known.info = lane_of(task, light=not much)
+            self._describe(known, light=not much)
 
     def _look_again(self, known: _Known, now_ms: int) -> None:
         task = known.task

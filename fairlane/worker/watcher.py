@@ -120,7 +120,8 @@ class LaneWatcher:
         if rotate:
             self._read(self._lanes.busy(), told=False)
         self._lanes.wake(self._now_ms())
-        self._tell(rotate)
+        if rotate or self._told is None or self._lanes.news or self._lanes.rotation.news or self._lanes.rotation.more:
+            self._tell(rotate)
 
     # ------------------------------------------------------------- reading
     def _look(self, caught_up: bool) -> None:
@@ -136,6 +137,7 @@ class LaneWatcher:
         sides = self._side_lanes(look.sides)
         if sides != self._sides:
             self._sides = sides
+            self._lanes.news = True
 
     def _read(self, tasks: Iterable[str], *, told: bool) -> None:
         named, size = list(tasks), self._settings.page_tasks
@@ -161,6 +163,7 @@ class LaneWatcher:
     # ------------------------------------------------------------- telling
     def _tell(self, rotate: bool) -> None:
         lanes, told = self._lanes, self._told
+        lanes.news = False
         lanes.rotation.choose(self._clock.monotonic_s(), rotate=rotate)
         held = [*self._standing, *self._sides, *lanes.attached()]
         waiting: Sequence[WaitingLane] = lanes.waiting() if rotate else ()

@@ -54,7 +54,7 @@ def test_no_tier_is_left_out() -> None:
     }
 
 
-def test_a_new_lane_is_attached_at_once_though_all_places_are_taken() -> None:
+def test_a_new_lane_is_attached_at_once_though_all_places_are_taken_and_stays_until_lanes_take_turns() -> None:
     turns = rotation(max_lanes=20)
     put(turns, named("old", 100))
     turns.choose(0.0, rotate=True)
@@ -62,6 +62,7 @@ def test_a_new_lane_is_attached_at_once_though_all_places_are_taken() -> None:
     turns.choose(0.1, rotate=False)
     assert "new" in turns.chosen
     assert len(turns.chosen) == 21
+    assert not turns.choose(0.2, rotate=False)
     turns.choose(1.0, rotate=True)
     assert len(turns.chosen) == 20
 

@@ -153,6 +153,7 @@ def test_only_lanes_that_may_be_sent_now_are_held(fields: dict[str, object], hel
 
 def test_of_ten_thousand_tasks_a_change_reads_one() -> None:
     watch = Watch(*(live(f"x{number}") for number in range(10_000)))
+    watch.rounds(after_s=1.0)
     assert len(watch.told[-1].lanes) == 17 + 100
     reads, watch.registry.named = watch.registry.reads, []
     watch.watcher.round(watch.registry.set(live("new")))
