@@ -64,13 +64,12 @@ class _Known:
 
 class LiveLanes:
     """Not safe for threads. Times are Redis' (ms), but for the turns of the rotation. overrides: by task, the edited
-    message encoded as in an envelope. news: whether a lane or a message is to be told of anew; for the teller to
-    unset."""
+    message encoded as in an envelope."""
 
     def __init__(self, settings: LiveLaneSettings) -> None:
         self.overrides: dict[str, bytes] = {}
         self.rotation = Rotation(settings.rotation)
-        self.news = False
+        self._news = True
         self.paused: frozenset[str] = frozenset()
         self._settings = settings
         self._known: dict[str, _Known] = {}
@@ -107,7 +106,7 @@ class LiveLanes:
             if known is not None:
                 self._open -= known.open
                 self.rotation.drop(task)
-                self.news |= self.overrides.pop(task, None) is not None
+                self._news |= self.overrides.pop(task, None) is not None
         if len(self._due) > 2 * len(self._known) + _STALE_DUE:
             self._due = [(known.due_ms, task) for task, known in self._known.items() if known.due_ms]
             heapify(self._due)
@@ -151,6 +150,16 @@ class LiveLanes:
         return self._due[0][0] if self._due else None
 
     # ------------------------------------------------------------- what follows
+    @property
+    def news(self) -> bool:
+        """Whether the lanes, what is known of them or the edited messages may be others than at the last choice."""
+        return self._news or self.rotation.news or self.rotation.more
+
+    def choose(self, now_s: float, *, rotate: bool) -> None:
+        """As Rotation.choose; until then there is news."""
+        self._news = False
+        self.rotation.choose(now_s, rotate=rotate)
+
     def attached(self) -> list[LaneInfo]:
         """The chosen lanes."""
         known = self._known
@@ -195,13 +204,13 @@ class LiveLanes:
 
     def _describe(self, known: _Known, *, light: bool) -> None:
         known.info = lane_of(known.task, light=light)
-        self.news = True
+        self._news = True
 
     def _note_override(self, task: LiveTask) -> None:
         message = override_message(task.override) if task.override else None
         if message is not None and message != self.overrides.get(task.id):
             self.overrides[task.id] = message
-            self.news = True
+            self._news = True
 
     def _judge(self, known: _Known, now_ms: int) -> None:
         task = known.task

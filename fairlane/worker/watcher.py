@@ -84,6 +84,7 @@ class LaneWatcher:
         self._lanes = LiveLanes(settings.lanes)
         self._standing = [lane for lane in standing_lanes(topics) if lane.tier in settings.lanes.tiers]
         self._sides: list[LaneInfo] = []
+        self._told_sides = self._sides
         self._reading = _Reading()
         self._told: LanesChanged | None = None
         self._place: bytes | None = None
@@ -120,7 +121,7 @@ class LaneWatcher:
         if rotate:
             self._read(self._lanes.busy(), told=False)
         self._lanes.wake(self._now_ms())
-        if rotate or self._told is None or self._lanes.news or self._lanes.rotation.news or self._lanes.rotation.more:
+        if rotate or self._lanes.news or self._sides != self._told_sides:
             self._tell(rotate)
 
     # ------------------------------------------------------------- reading
@@ -137,7 +138,6 @@ class LaneWatcher:
         sides = self._side_lanes(look.sides)
         if sides != self._sides:
             self._sides = sides
-            self._lanes.news = True
 
     def _read(self, tasks: Iterable[str], *, told: bool) -> None:
         named, size = list(tasks), self._settings.page_tasks
@@ -163,8 +163,8 @@ class LaneWatcher:
     # ------------------------------------------------------------- telling
     def _tell(self, rotate: bool) -> None:
         lanes, told = self._lanes, self._told
-        lanes.news = False
-        lanes.rotation.choose(self._clock.monotonic_s(), rotate=rotate)
+        lanes.choose(self._clock.monotonic_s(), rotate=rotate)
+        self._told_sides = self._sides
         held = [*self._standing, *self._sides, *lanes.attached()]
         waiting: Sequence[WaitingLane] = lanes.waiting() if rotate else ()
         if not rotate and lanes.rotation.crowded and told is not None:

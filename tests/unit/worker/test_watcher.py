@@ -326,26 +326,49 @@ STEPS = st.lists(
 )
 
 
+def step(watch: Watch, number: int, what: str, finals: int) -> None:
+    task, name = live(f"x{number}", finals=finals, total=30, published=30), f"x{number}"
+    match what:
+        case "set":
+            changes = watch.registry.set(task)
+        case "pause":
+            changes = watch.registry.set(task._replace(state="paused"))
+        case "share":
+            changes = watch.registry.set(task._replace(shared=True))
+        case "end":
+            changes = watch.registry.end(name)
+        case _:
+            watch.registry.set(task)
+            changes = []
+    watch.clock.advance(0.5)
+    watch.watcher.round(changes)
+
+
+class AlwaysNews(LiveLanes):
+    @property
+    def news(self) -> bool:
+        return True
+
+
+@settings(deadline=None)
+@given(STEPS, st.sampled_from([2, 100]))
+def test_nothing_is_missed_by_choosing_only_where_there_is_news(
+    steps: list[tuple[int, str, int]], max_lanes: int
+) -> None:
+    watch, other = Watch(page=3, max_lanes=max_lanes), Watch(page=3, max_lanes=max_lanes)
+    other.watcher._lanes.__class__ = AlwaysNews
+    for one in steps:
+        step(watch, *one)
+        step(other, *one)
+        assert watch.told[-1] == other.told[-1]
+
+
 @settings(deadline=None)
 @given(STEPS)
 def test_what_is_known_from_changes_is_what_is_known_from_reading_all(steps: list[tuple[int, str, int]]) -> None:
     watch = Watch(page=3)
-    for number, what, finals in steps:
-        task, name = live(f"x{number}", finals=finals, total=30, published=30), f"x{number}"
-        match what:
-            case "set":
-                changes = watch.registry.set(task)
-            case "pause":
-                changes = watch.registry.set(task._replace(state="paused"))
-            case "share":
-                changes = watch.registry.set(task._replace(shared=True))
-            case "end":
-                changes = watch.registry.end(name)
-            case _:
-                watch.registry.set(task)
-                changes = []
-        watch.clock.advance(0.5)
-        watch.watcher.round(changes)
+    for one in steps:
+        step(watch, *one)
     watch.rounds(6, after_s=1.1)
     afresh = Watch(*watch.registry.tasks.values(), page=3)
     assert sorted(watch.own()) == sorted(afresh.own())
