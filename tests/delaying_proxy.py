@@ -10,11 +10,14 @@ from contextlib import contextmanager, suppress
 _CHUNK = 1 << 16
 
 
-class _Proxy:
+class DelayingProxy:
+    """delay_s: from now on; may be set at any time, from any thread."""
+
     def __init__(self, to_port: int, delay_s: float) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self.listener.getsockname()[1])
+        self.delay_s = delay_s
         self._to_port = to_port
-        self._delay_s = delay_s
         self._ends: list[socket.socket] = []
 
     def accept(self) -> None:
@@ -44,7 +47,7 @@ class _Proxy:
         _start(_write_late, late, to)
         with suppress(OSError):
             while chunk := source.recv(_CHUNK):
-                late.put((time.monotonic() + self._delay_s, chunk))
+                late.put((time.monotonic() + self.delay_s, chunk))
         late.put((0.0, b""))
 
 
@@ -69,11 +72,11 @@ def _start(run: object, *args: object) -> None:
 
 
 @contextmanager
-def delaying_proxy(to_port: int, delay_s: float) -> Iterator[int]:
-    """The port to connect to instead, for as long as the context lasts."""
-    proxy = _Proxy(to_port, delay_s)
+def delaying_proxy(to_port: int, delay_s: float) -> Iterator[DelayingProxy]:
+    """Its port is there to be connected to instead, for as long as the context lasts."""
+    proxy = DelayingProxy(to_port, delay_s)
     _start(proxy.accept)
     try:
-        yield int(proxy.listener.getsockname()[1])
+        yield proxy
     finally:
         proxy.close()

@@ -99,9 +99,13 @@ class Crew:
 
     # ------------------------------------------------------------- what was delivered
     def lines(self) -> list[dict[str, object]]:
-        if not self.delivered.exists():
-            return []
-        return [json.loads(line) for line in self.delivered.read_text().splitlines() if line.strip()]
+        return list(self.each_line())
+
+    def each_line(self) -> Iterator[dict[str, object]]:
+        """For logs of millions of targets."""
+        if self.delivered.exists():
+            with self.delivered.open() as log:
+                yield from (json.loads(line) for line in log if line.strip())
 
     def targets(self, task: str) -> Counter[str]:
         """How often each target of a task was delivered."""
@@ -116,7 +120,7 @@ def delivered_at_s(members: Crew) -> list[tuple[float, str, int]]:
     """(wall time, task, targets) of each delivery."""
     return [
         (datetime.fromisoformat(str(line["ts"])).timestamp(), str(line["task"]), len(line["targets"]))  # type: ignore[arg-type]
-        for line in members.lines()
+        for line in members.each_line()
     ]
 
 
