@@ -14,13 +14,6 @@ from tests.conftest import fresh_names
 
 
 @pytest.fixture
-def two_settings(stack: StackAddresses) -> Iterator[tuple[Settings, Settings]]:
-    """As fresh_settings, twice."""
-    with fresh_names(stack) as one, fresh_names(stack) as other:
-        yield one, other
-
-
-@pytest.fixture
 def client(fresh_settings: Settings) -> Iterator[pulsar.Client]:
     client = connect(fresh_settings.pulsar)
     yield client
