@@ -9,8 +9,6 @@ from backends.pulsar_admin import PulsarAdmin
 from backends.pulsar_client import close, connect, topics
 from dispatcher.topics import Topics
 from fairlane.settings import Settings
-from fairlane.stack.addresses import StackAddresses
-from tests.conftest import fresh_names
 
 
 @pytest.fixture
