@@ -4,9 +4,9 @@ others are: so millions of states cost thousands of steps of the real engine and
 Nobody has to be believed about what is read: the other parts are hidden, and who touches one is told so.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import is_, itemgetter
+from operator import is_
 from typing import Any, NamedTuple
 
 from tests.exploration.world import Step, World
@@ -22,7 +22,7 @@ _PART_OF = [part for part, names in enumerate(_FIELDS) for _ in names]
 _SLICES = [slice(World._fields.index(names[0]), World._fields.index(names[-1]) + 1) for names in _FIELDS]
 HANDS = ("one", "two")
 """The two workers' parts, by the names that a Menu gives parts."""
-_NAMES = (
+NAMES = (
     *HANDS,
     *["view", "lane", "acked", "done", "rest", "control", "epoch", "acknowledged", "deleted", "calls", "down", "left"],
 )
@@ -97,94 +97,15 @@ class Table:
         """Its fields."""
         return self._values[part][number]
 
-    def world(self, numbers: Sequence[int], seen: Iterable[int] = PARTS) -> World:
+    def world(self, seen: Mapping[int, int]) -> World:
+        """With these parts, all others hidden."""
         fields: list[Any] = [HIDDEN] * len(World._fields)
-        for part in seen:
-            fields[_SLICES[part]] = self._values[part][numbers[part]]
-        return World(*fields)
+        for part, number in seen.items():
+            fields[_SLICES[part]] = self._values[part][number]
+        return World._make(fields)
 
     def changes(self, before: World, step: Step) -> Change:
         after = step.world
         touched = {_PART_OF[at] for at, same in enumerate(map(is_, before, after)) if not same}
-        to = []
-        for part in sorted(touched):
-            new = after[_SLICES[part]]
-            if any(value is HIDDEN for value in new):
-                raise Unseen
-            to.append((part, self.number(part, new)))
+        to = [(part, self.number(part, after[_SLICES[part]])) for part in touched]
         return Change(step.fault, tuple(to), step.wrong)
-
-
-_MORE: list[Change] = []
-"""Says that these parts do not do."""
-
-
-class _Course:
-    """One menu, as far as it is known."""
-
-    def __init__(self, menu: Menu, table: Table) -> None:
-        self._of = menu.of
-        self._table = table
-        first, *more = ([_NAMES.index(name) for name in reads.split()] for reads in menu.reads)
-        (self.first,) = first
-        self._known: list[tuple[Callable[[Numbers], Any], Sequence[int], dict[Any, list[Change]]]]
-        self._known = [(itemgetter(*reads), reads, {}) for reads in more]
-
-    def closed(self, number: int) -> bool:
-        """Whether there are none of these steps, by the first part alone."""
-        numbers = [number] * len(PARTS)
-        try:
-            return not list(self._of(self._table.world(numbers, (self.first,))))
-        except Unseen:
-            return False
-
-    def changes(self, numbers: Numbers) -> list[Change]:
-        for getter, reads, known in self._known:
-            key = getter(numbers)
-            found = known.get(key)
-            if found is None:
-                found = known[key] = self._found(numbers, reads)
-            if found is not _MORE:
-                return found
-        raise AssertionError(f"{self._of} depends on more than it says")
-
-    def _found(self, numbers: Numbers, reads: Sequence[int]) -> list[Change]:
-        world = self._table.world(numbers, reads)
-        try:
-            return [self._table.changes(world, step) for step in self._of(world)]
-        except Unseen:
-            return _MORE
-
-
-class Menus:
-    """The steps that may follow, in numbers. alone: if there is one of a menu of these, no others need be tried."""
-
-    def __init__(self, table: Table, alone: Sequence[Menu], others: Sequence[Menu]) -> None:
-        self._alone = [_Course(menu, table) for menu in alone]
-        self._others = [_Course(menu, table) for menu in others]
-        self._open: list[tuple[int, dict[int, tuple[list[_Course], list[_Course]]]]]
-        self._open = [(part, {}) for part in sorted({course.first for course in (*self._alone, *self._others)})]
-
-    def of(self, numbers: Numbers) -> list[Change]:
-        found: list[Change] = []
-        others: list[_Course] = []
-        for part, known in self._open:
-            opened = known.get(numbers[part])
-            if opened is None:
-                opened = known[numbers[part]] = self._opened(part, numbers[part])
-            for course in opened[0]:
-                changes = course.changes(numbers)
-                if changes:
-                    return changes
-            if opened[1]:
-                others += opened[1]
-        for course in others:
-            found += course.changes(numbers)
-        return found
-
-    def _opened(self, part: int, number: int) -> tuple[list[_Course], list[_Course]]:
-        alone, others = (
-            [course for course in courses if course.first == part and not course.closed(number)]
-            for courses in (self._alone, self._others)
-        )
-        return alone, others

@@ -1,81 +1,96 @@
 """Worlds of which one stands for all, because they go on alike."""
 
-from tests.exploration.footprint import ACKED, DONE, DOWN, LANE, LEFT, ONE, REST, TWO, VIEW, Numbers, Table
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tests.exploration.footprint import ACKED, DONE, DOWN, LANE, LEFT, ONE, REST, TWO, VIEW, Table
+from tests.exploration.rows import Hashes, Places, Remembered, Rows
 from tests.exploration.steps import Steps
+
+_NAMING_WORKERS = (VIEW, REST, DOWN)
 
 
 class Likeness:
     """In numbers: what Steps.plain and Steps.exchanged do, a part at a time and remembered."""
 
-    def __init__(self, table: Table, steps: Steps) -> None:
+    def __init__(self, table: Table, hashes: Hashes, steps: Steps) -> None:
         self._table = table
         self._steps = steps
         self._none_left = table.number(LEFT, (0,))
         self._end = (table.number(LANE, ((),)), table.number(REST, ((),)))
         self._nothing_acked = table.number(ACKED, ((),))
-        self._workers = {
-            table.number(DOWN, (down,)): [(i, me, down >> i & 1) for i, me in enumerate((ONE, TWO))]
-            for down in (0, 1, 2)
-        }
-        self._settled: dict[tuple[int, int, int], tuple[int, int]] = {}
-        self._summed: dict[int, int] = {}
-        self._named: dict[tuple[int, int], int] = {}
-        self._exchanged: dict[tuple[int, int], int] = {}
+        self._named = Remembered(hashes, (VIEW, REST), self._name)
+        self._summed = Remembered(hashes, (DONE,), self._sum)
+        self._exchanged = {part: Remembered(hashes, (part,), partial(self._exchange, part)) for part in _NAMING_WORKERS}
+        self._settled = [
+            (me, [Remembered(hashes, (me, LANE, DOWN), partial(self._settle, i, which)) for which in (0, 1)])
+            for i, me in enumerate((ONE, TWO))
+        ]
+        self._both_settled: dict[tuple[int, ...], tuple[int, int]] = {}
 
-    def of(self, numbers: list[int]) -> Numbers:
-        """The world that stands for this one."""
-        if not self._steps.reduced:
-            return tuple(numbers)
-        self._plain_part(numbers)
-        one, two = numbers[ONE], numbers[TWO]
-        if one < two:
-            return tuple(numbers)
-        exchanged = [*numbers]
-        exchanged[ONE], exchanged[TWO] = two, one
-        for part in (VIEW, REST, DOWN):
-            known = self._exchanged.get((part, numbers[part]))
-            exchanged[part] = self._exchange(part, numbers[part]) if known is None else known
-        return tuple(exchanged if one > two or exchanged < numbers else numbers)
+    def of(self, worlds: Rows) -> Rows:
+        """Changes them to those that stand for them."""
+        if self._steps.reduced:
+            worlds[REST] = self._named.of(worlds)
+            self._make_plain(worlds, np.flatnonzero(worlds[LEFT] == self._none_left))
+            self._make_first(worlds, np.flatnonzero(worlds[ONE] >= worlds[TWO]))
+        return worlds
 
-    def _plain_part(self, numbers: list[int]) -> None:
-        """Changes it to one without what can matter no more, and after the steps that nobody can see."""
-        known = self._named.get((numbers[VIEW], numbers[REST]))
-        numbers[REST] = self._name(numbers[VIEW], numbers[REST]) if known is None else known
-        if numbers[LEFT] != self._none_left:
-            return
-        numbers[ACKED] = self._nothing_acked
-        known = self._summed.get(numbers[DONE])
-        numbers[DONE] = self._sum(numbers[DONE]) if known is None else known
-        for i, me, down in self._workers[numbers[DOWN]]:
-            before = (numbers[me], numbers[LANE], down)
-            settled = self._settled.get(before)
-            numbers[me], numbers[LANE] = self._settle(i, me, down, numbers) if settled is None else settled
+    def _make_plain(self, worlds: Rows, at: Places) -> None:
+        """Without what can matter no more, and after the steps that nobody can see."""
+        worlds[ACKED, at] = self._nothing_acked
+        worlds[DONE, at] = self._summed.of(worlds, at)
+        for me, (hands, lane) in self._settled:
+            settled = hands.of(worlds, at), lane.of(worlds, at)
+            worlds[me, at], worlds[LANE, at] = settled
 
-    def _settle(self, i: int, me: int, down: int, numbers: list[int]) -> tuple[int, int]:
-        """The worker and the lanes. down: whether Redis may not answer it any more."""
-        before = (numbers[me], numbers[LANE], down)
-        world = self._table.world(numbers, (me, LANE, ACKED, DOWN, LEFT))
-        world = world.with_hands(i, self._steps.plain_hands(world.hands(i), down))
-        for step in self._steps.settling(i, world):
+    def _make_first(self, worlds: Rows, at: Places) -> None:
+        """With the workers' names exchanged, if the numbers come before those that they are now."""
+        before = worlds[:, at]
+        after = before.copy()
+        after[ONE], after[TWO] = before[TWO], before[ONE]
+        for part, exchanged in self._exchanged.items():
+            after[part] = exchanged.of(before)
+        less, same = before[ONE] > before[TWO], before[ONE] == before[TWO]
+        for part in _NAMING_WORKERS:
+            less |= same & (after[part] < before[part])
+            same &= after[part] == before[part]
+        worlds[:, at[less]] = after[:, less]
+
+    def ends(self, worlds: Rows) -> Places:
+        """Those with nothing in a lane, and with all that was recorded read."""
+        lane, rest = self._end
+        return np.flatnonzero((worlds[LANE] == lane) & (worlds[REST] == rest))
+
+    def _settle(self, i: int, which: int, *numbers: int) -> int:
+        """The worker or the lanes."""
+        both = self._both_settled.get((i, *numbers))
+        if both is None:
+            both = self._both_settled[i, *numbers] = self._settle_both(i, *numbers)
+        return both[which]
+
+    def _settle_both(self, i: int, hands: int, lane: int, down: int) -> tuple[int, int]:
+        me, steps = (ONE, TWO)[i], self._steps
+        parts = {me: hands, LANE: lane, DOWN: down, LEFT: self._none_left, ACKED: self._nothing_acked}
+        world = self._table.world(parts)
+        is_down = world.down >> i & 1
+        world = world.with_hands(i, steps.plain_hands(world.hands(i), is_down))
+        for step in steps.settling(i, world):
             world = step.world
-        hands = self._steps.plain_hands(world.hands(i), down)
-        self._settled[before] = self._table.number(me, (hands,)), self._table.number_of(LANE, world)
-        return self._settled[before]
-
-    def is_end(self, numbers: Numbers) -> bool:
-        """Whether nothing is in a lane, and all that was recorded is read."""
-        return (numbers[LANE], numbers[REST]) == self._end
+        plain = steps.plain_hands(world.hands(i), is_down)
+        return self._table.number(me, (plain,)), self._table.number_of(LANE, world)
 
     def _sum(self, number: int) -> int:
         (done,) = self._table.value(DONE, number)
-        return self._summed.setdefault(number, self._table.number(DONE, (self._steps.truth.summed(done),)))
+        return self._table.number(DONE, (self._steps.truth.summed(done),))
 
     def _name(self, view: int, rest: int) -> int:
         (state,), (entries,) = self._table.value(VIEW, view), self._table.value(REST, rest)
-        named = self._steps.named(state, entries)
-        return self._named.setdefault((view, rest), self._table.number(REST, (named,)))
+        return self._table.number(REST, (self._steps.named(state, entries),))
 
     def _exchange(self, part: int, number: int) -> int:
         (value,) = self._table.value(part, number)
-        exchanged = self._steps.exchange[part](value)
-        return self._exchanged.setdefault((part, number), self._table.number(part, (exchanged,)))
+        exchange: Any = self._steps.exchange[part]
+        return self._table.number(part, (exchange(value),))

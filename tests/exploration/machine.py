@@ -66,6 +66,7 @@ class WorkerMachine:
         self._lanes = variant.lanes()
         self._topics = topics
         self._known: dict[bytes, int] = {}
+        self._starts: dict[tuple[Input, ...], int] = {}
         self._moves: dict[tuple[int, Input], tuple[int, tuple[int, ...]]] = {}
         self._objects: dict[Any, Any] = {}
         self._looked_at = 0
@@ -74,7 +75,10 @@ class WorkerMachine:
     def start(self, without: Sequence[str] = ()) -> int:
         """A new process."""
         history = (("hold", *(lane.name for lane in self._lanes if lane.name not in without)),)
-        return self._note(self._live(history), history)
+        state = self._starts.get(history)
+        if state is None:
+            state = self._starts[history] = self._note(self._live(history), history)
+        return state
 
     def move(self, state: int, event: Input) -> tuple[int, tuple[int, ...]]:
         """What becomes of a state on an input, and for each delivery it then holds, which slot that had before. Answers

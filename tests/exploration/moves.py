@@ -81,7 +81,9 @@ class Moves:
             view, answer = self._scene.ledger.lease(world.view, i, state, number, True)
             if answer.ready and (answer.claimed or state.request.given_back):
                 label = (i, "LOSES THE ANSWER", number, _statuses(answer.answer))
-                lost = self._scene.moved(world, i, ("lost", number), view=view, left=world.left - 1)
+                gives_up = state.overdue and state.gives_up
+                event = ("lost", number, world.control) if gives_up else ("lost", number)
+                lost = self._scene.moved(world, i, event, view=view, left=world.left - 1)
                 yield Step(label, True, lost, wrong)
 
     def free_number(self, world: World, i: int, state: WorkerState) -> int:

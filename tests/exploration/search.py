@@ -1,6 +1,5 @@
 """Visits every state of a variant, each once, and says which laws were broken, with the steps that lead there."""
 
-import gc
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,9 +7,13 @@ from itertools import islice, pairwise
 from shlex import quote
 from typing import Any
 
+import numpy as np
+
 from tests.exploration.envelopes import results
-from tests.exploration.footprint import Menus, Numbers, Table
+from tests.exploration.footprint import PARTS, Numbers, Table
 from tests.exploration.likeness import Likeness
+from tests.exploration.menus import FAULT, SAME, WRONG, Menus
+from tests.exploration.rows import Growing, Hashes, Known, Places, Rows
 from tests.exploration.rules import left_out
 from tests.exploration.scene import Machines
 from tests.exploration.steps import Steps
@@ -18,6 +21,8 @@ from tests.exploration.variants import Variant
 from tests.exploration.world import World
 
 EXCHANGED = "x"
+AT_ONCE = 1 << 16
+"""States visited together."""
 
 
 @dataclass
@@ -60,25 +65,26 @@ class Search:
         self.steps = Steps(variant, machines, reduced=reduced)
         self._variant = variant
         self.table = Table()
-        self.menus = Menus(self.table, self.steps.alone, self.steps.others)
-        self._likeness = Likeness(self.table, self.steps)
-        self.worlds: list[Numbers] = []
-        self._places: dict[Numbers, int] = {}
-        self._parents: list[int] = []
-        self._edges: list[tuple[int, ...]] = []
+        self._hashes = Hashes(len(PARTS))
+        self.menus = Menus(self.table, self._hashes, self.steps.alone, self.steps.others)
+        self._likeness = Likeness(self.table, self._hashes, self.steps)
+        self._worlds, self._parents = Growing(len(PARTS)), Growing(1)
+        self._places = Known()
+        self._edges: list[tuple[Places, Places]] = []
         self._ends: list[int] = []
         self.found = Found(variant.name)
 
     def run(self, *, first_only: bool = False) -> Found:
         """first_only: stops at the first violation."""
         began = time.process_time()
-        gc.disable()  # it would go through millions of worlds again and again, and none of them is garbage
-        found, worlds = self.found, self.worlds
-        self._place(self._likeness.of([*self.table.numbers(self.steps.start())]), -1)
+        found, worlds = self.found, self._worlds
+        start = np.array([self.table.numbers(self.steps.start())], np.int32).T
+        self._place(self._likeness.of(start), np.array([-1]))
         at = 0
         while at < len(worlds) and not (first_only and found.violations):
-            self._visit(at)
-            at += 1
+            until = min(len(worlds), at + AT_ONCE)
+            self._visit(np.arange(at, until))
+            at = until
             if len(worlds) > self._variant.limit:
                 found.complete = False
                 break
@@ -90,86 +96,95 @@ class Search:
         found.workers, found.views = len(self.steps.scene.workers.states), len(self.steps.scene.ledger.states)
         return found
 
-    def _place(self, numbers: Numbers, parent: int) -> int:
-        place = self._places[numbers] = len(self.worlds)
-        self.worlds.append(numbers)
-        self._parents.append(parent)
-        return place
+    @property
+    def worlds(self) -> Rows:
+        """All that were visited."""
+        return self._worlds.rows
 
-    def _visit(self, at: int) -> None:
-        numbers, places, after = self.worlds[at], self._places, []
-        changes = self.menus.of(numbers)
-        self.found.steps += len(changes)
-        for fault, to, wrong in changes:
-            if wrong:
-                self._note(wrong, at)
-                continue
-            if not to:
-                continue
-            changed = [*numbers]
-            for part, number in to:
-                changed[part] = number
-            new = self._likeness.of(changed)
-            place = places.get(new)
-            if place is None:
-                place = self._place(new, at)
-            if not fault and place != at:
-                after.append(place)
-        self._edges.append(tuple(after))
-        if self._likeness.is_end(numbers):
-            self._look_at_end(at)
+    def _world(self, at: int) -> World:
+        return self.table.world(dict(enumerate(self._worlds.rows[:, at].tolist())))
+
+    def _visit(self, at: Places) -> None:
+        worlds = self._worlds.rows[:, at]
+        of, steps = self.menus.of(worlds)
+        self.found.steps += len(of)
+        self._note_broken(at[of], steps[WRONG])
+        changes = steps[: len(PARTS)]
+        on = np.flatnonzero((steps[WRONG] == 0) & (changes != SAME).any(axis=0))
+        of, changes = of[on], changes[:, on]
+        after = self._likeness.of(np.where(changes == SAME, worlds[:, of], changes))
+        before, places = at[of], self._place(after, at[of])
+        way = (steps[FAULT][on] == 0) & (before != places)
+        self._edges.append((before[way], places[way]))
+        for end in at[self._likeness.ends(worlds)]:
+            self._look_at_end(int(end))
+
+    def _place(self, worlds: Rows, parents: Places) -> Places:
+        """Where each of them is, now that those that are new have a place."""
+        hashes = self._hashes.of(worlds, PARTS)
+        places, is_new = self._places.of(hashes)
+        _, first = np.unique(hashes[is_new], return_index=True)
+        new = np.flatnonzero(is_new)[np.sort(first)]
+        self._places.give(hashes[new], np.arange(len(self._worlds), len(self._worlds) + len(new)))
+        self._worlds.add(worlds[:, new])
+        self._parents.add(parents[None, new])
+        return np.where(is_new, self._places.of(hashes)[0], places)
 
     def _look_at_end(self, at: int) -> None:
-        world = self.table.world(self.worlds[at])
+        world = self._world(at)
         if self.steps.is_good_end(world):
             self._ends.append(at)
             self.found.outcomes.add(tuple(sorted(self.steps.truth.of(world.done).items())))
+
+    def _note_broken(self, at: Places, laws: Any) -> None:
+        """at: the worlds before."""
+        broken, first = np.unique(laws, return_index=True)
+        for law, place in zip(broken.tolist(), at[first].tolist(), strict=True):
+            if law:
+                self._note(self.menus.laws[law], place)
 
     def _note(self, wrong: str, at: int) -> None:
         if wrong in self.found.violations:
             return
         way = [*self._path(at)]
         if not wrong.startswith("I4"):
-            world = self.table.world(self.worlds[at])
-            way.append(next(str(place) for place, step in enumerate(self.steps.of(world)) if step.wrong == wrong))
+            way.append(next(str(place) for place, step in enumerate(self.steps.of(self._world(at))) if step.wrong == wrong))
         self.found.violations[wrong] = [step for step, _ in follow(self.steps, way)]
         self.found.replays[wrong] = " ".join(way)
 
     def _look_for_dead_ends(self) -> None:
         """From every state a good end is reached without further faults. Most steps lead on to states found later, so
         looking backwards a few times is enough."""
-        good = bytearray(len(self.worlds))
-        for at in self._ends:
-            good[at] = 1
-        line, count = [at for at in range(len(good) - 1, -1, -1) if not good[at]], -1
-        while line and len(line) != count:
-            count, open_ = len(line), []
-            for at in line:
-                for place in self._edges[at]:
-                    if good[place]:
-                        good[at] = 1
-                        break
-                else:
-                    open_.append(at)
-            line = open_
-        if line:
-            stuck = next((at for at in reversed(line) if not self._edges[at]), line[-1])
-            self._note("I4: no good end can be reached any more", stuck)
+        good, has_way = np.zeros((2, len(self._worlds)), np.bool_)
+        good[self._ends] = True
+        count = 0
+        while count < (count := int(good.sum())):
+            for before, after in reversed(self._edges):
+                good[before[good[after]]] = True
+        for before, _ in self._edges:
+            has_way[before] = True
+        stuck = [*np.flatnonzero(~good & has_way)[-1:], *np.flatnonzero(~good & ~has_way)[-1:]]
+        if stuck:
+            self._note("I4: no good end can be reached any more", int(stuck[-1]))
 
     def _path(self, at: int) -> Iterator[str]:
         """Of each step on the shortest way to a state, its place among all that were possible, and EXCHANGED where the
         workers' names are exchanged after it."""
+        (parents,) = self._parents.rows
         way = [at]
-        while self._parents[way[-1]] >= 0:
-            way.append(self._parents[way[-1]])
+        while parents[way[-1]] >= 0:
+            way.append(int(parents[way[-1]]))
         for before, after in pairwise(reversed(way)):
-            yield self._place_of(self.table.world(self.worlds[before]), self.worlds[after])
+            yield self._place_of(self._world(before), self._worlds.rows[:, after])
 
-    def _place_of(self, before: World, after: Numbers) -> str:
+    def _place_of(self, before: World, after: Any) -> str:
         for place, step in enumerate(self.steps.of(before)):
-            plain = self.table.numbers(settled(self.steps, step.world))
-            if not step.wrong and self._likeness.of([*plain]) == after:
-                return f"{place}{'' if plain == after else EXCHANGED}"
+            if step.wrong:
+                continue
+            plain = np.array([self.table.numbers(settled(self.steps, step.world))], np.int32).T
+            like = self._likeness.of(plain.copy())
+            if (like[:, 0] == after).all():
+                return f"{place}{'' if (plain == like).all() else EXCHANGED}"
         raise AssertionError("a step in numbers that is none")
 
 
@@ -184,7 +199,6 @@ def explore_all(variants: Sequence[Variant]) -> dict[str, Found]:
     machines, found = Machines(), {}
     for variant in variants:
         found[variant.name] = explore(variant, machines)
-        gc.collect()
     return found
 
 

@@ -112,48 +112,30 @@ COPY = (first(), first())
 TWO = (first(), first(1))
 
 
-def _worlds(suffix: str, faults: int, kinds: tuple[str, ...]) -> tuple[Variant, ...]:
-    """Those in which the outage together with another fault takes too long for every day."""
-    return (
-        Variant(f"two envelopes{suffix}", faults, kinds, TWO, hands=1),
-        Variant(f"cancelled{suffix}", faults, kinds, events=("cancel",), letting_go=True, hands=1),
-        Variant(f"a copy of it (a resumed submission){suffix}", faults, kinds, COPY, hands=1),
-        Variant(
-            f"moved to a lane of its own{suffix}",
-            faults,
-            kinds,
-            events=("move",),
-            shared=True,
-            letting_go=True,
-            hands=1,
-        ),
-        Variant(f"paused and resumed{suffix}", faults, kinds, events=("pause", "resume"), hands=1),
-        _writers(f"a writer left out by the seal{suffix}", faults=faults, kinds=kinds, hands=1),
-    )
-
-
 VARIANTS = (
-    *_worlds("", 2, NO_OUTAGE),
-    Variant("one envelope", hands=1),
-    Variant("one envelope, and several in hand", hands=2),
+    Variant("two envelopes", envelopes=TWO, hands=1),
+    Variant("a copy of it (a resumed submission)", envelopes=COPY, hands=1),
+    Variant("cancelled", events=("cancel",), letting_go=True, hands=1),
+    Variant("moved to a lane of its own", events=("move",), shared=True, letting_go=True, hands=1),
+    Variant("paused and resumed", events=("pause", "resume"), hands=1),
+    _writers("a writer left out by the seal", hands=1),
     Variant("cancelled in a shared lane", events=("cancel",), shared=True, hands=1),
-    *_worlds(", without Redis", 1, ("outage",)),
+    Variant("one envelope, and several in hand", hands=2),
+    Variant("one envelope", hands=1),
     Variant("a copy of it, and several in hand", 1, NO_OUTAGE, COPY, hands=2),
     Variant("cancelled, any number in hand", 1, NO_OUTAGE, events=("cancel",), letting_go=True),
     Variant("cancelled in a shared lane, any number in hand", 1, NO_OUTAGE, events=("cancel",), shared=True),
     Variant("two envelopes received together", faults=0, envelopes=TWO, together=True),
 )
-"""In about a minute on two cores; the longest first. With two faults, of all eight: one envelope, with one or two in
-hand, and one that is cancelled in a shared lane. Of the seven but the outage: all other worlds; there the outage comes
-alone. With one fault but an outage, and several in hand: a copy, and what is cancelled. Without: what is received
-together."""
+"""The longest first. In all worlds two faults of the eight, with one delivery at a time in a worker's hands. With
+several: two faults for one envelope; one but the outage for a copy, and for what is cancelled; none for what is
+received together."""
 DEEP = (
-    *_worlds(", an outage too", 2, FAULTS),
     Variant("two envelopes received together, 1 fault", faults=1, envelopes=TWO, together=True),
     Variant("one envelope, any number held", faults=2),
     Variant("one envelope, 3 faults", faults=3, hands=1),
 )
-"""On demand: five minutes of CPU and some gigabytes."""
+"""On demand: minutes of CPU and some gigabytes."""
 
 
 def _without(rule: str, breaks: str, *kinds: str, **given: Any) -> Variant:
