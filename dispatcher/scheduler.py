@@ -1,8 +1,8 @@
 """The local pick: among the lanes with credit the tier, then the lane, with the fewest targets sent per weight.
 
 Start-time fair queueing on two levels, in integers. A tier or lane that was idle re-enters at the present virtual time,
-so that it neither waits for those before it nor is owed for the past. Heaps make a pick cost the same for ten lanes and
-for a hundred thousand.
+so that it neither waits for those before it nor is owed for the past. A pick costs little more for a hundred thousand
+lanes than for ten.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,10 @@ UNIT = 1_000_000
 """Virtual time of one target at a weight of one thousandth."""
 
 T = TypeVar("T")
+_FEW = 512
+"""Up to so many entries are sorted at once; more are first laid out in steps."""
+_STEP = 64
+_SAMPLE = 256
 
 
 class Flow(Generic[T]):
@@ -33,23 +37,31 @@ class Flow(Generic[T]):
         self.order = -1
 
 
+_Entry = tuple[int, int, Flow[T]]
+
+
 class _Group(Generic[T]):
     """The flows of one tier that can be stopped together (those of one channel). floor: they are not owed what others
     were sent while they were stopped.
 
-    Entries (time, order, flow) in order of time, in three parts: `run`, sorted, last first; `early`, a heap of those
-    that came since and stand before the `end` of the run; `later`, those behind it, sorted once the run is used up. A
-    served flow mostly goes behind the run, so that a pick costs little more for many flows than for few. An entry is
-    out of date once its flow left or entered again.
+    Entries (time, order, flow), as in a ladder queue (Tang, Goh and Thng, 2005): `run`, in order of time, last first;
+    `early`, a heap of those that came since and stand before the `end` of the run; `steps`, of equal length, unsorted,
+    last first, which end at `horizon`; `later`, unsorted, all behind. The next step becomes the run once that is used
+    up. A served flow mostly goes behind the run, so that a pick costs little more for many flows than for few. An
+    entry is out of date once its flow left or entered again.
     """
 
-    __slots__ = ("active", "closed", "early", "end", "floor", "later", "run")
+    __slots__ = ("active", "closed", "early", "end", "floor", "horizon", "later", "run", "shift", "steps")
 
     def __init__(self) -> None:
-        self.run: list[tuple[int, int, Flow[T]]] = []
-        self.early: list[tuple[int, int, Flow[T]]] = []
-        self.later: list[tuple[int, int, Flow[T]]] = []
+        self.run: list[_Entry[T]] = []
+        self.early: list[_Entry[T]] = []
+        self.steps: list[list[_Entry[T]]] = []
+        self.later: list[_Entry[T]] = []
         self.end = 0
+        self.horizon = 0
+        self.shift = 0
+        """A step is `1 << shift` long."""
         self.active = 0
         self.closed = False
         self.floor = 0
@@ -61,8 +73,8 @@ class _Group(Generic[T]):
                 _, order, flow = early[0] if early and early[0] < run[-1] else run[-1]
             elif early:
                 _, order, flow = early[0]
-            elif self.later:
-                self._sort()
+            elif self.steps or self.later:
+                self._go_on()
                 continue
             else:
                 return None
@@ -79,24 +91,56 @@ class _Group(Generic[T]):
             run.pop()
 
     def push(self, flow: Flow[T]) -> None:
-        entries = self.later
-        if flow.time < self.end:
-            entries = self.early
-            heappush(entries, (flow.time, flow.order, flow))
+        time = flow.time
+        if time >= self.horizon:
+            entries = self.later
+            entries.append((time, flow.order, flow))
+        elif time >= self.end:
+            entries = self.steps[(self.horizon - 1 - time) >> self.shift]
+            entries.append((time, flow.order, flow))
         else:
-            entries.append((flow.time, flow.order, flow))
+            entries = self.early
+            heappush(entries, (time, flow.order, flow))
         if len(entries) > 2 * self.active + 64:
             entries[:] = [entry for entry in entries if entry[2].active and entry[2].order == entry[1]]
             heapify(entries)
 
-    def _sort(self) -> None:
-        """The next run: the earlier half of what is left, so that a flow far behind the others does not make the run
-        reach as far."""
+    def _go_on(self) -> None:
+        """To the next run."""
+        if not self.steps and len(self.later) > _FEW:
+            self._lay_out()
+        if self.steps:
+            self.run = self.steps.pop()
+            self.run.sort(reverse=True)
+            self.end = self.horizon - (len(self.steps) << self.shift)
+        else:
+            self._take_half()
+
+    def _take_half(self) -> None:
+        """Of what is left the earlier half, so that a flow far behind the others does not make the run reach as far."""
         later = self.later
         later.sort(reverse=True)
         half = len(later) // 2
         self.run, self.later = later[half:], later[:half]
-        self.end = self.run[0][0]
+        self.end = self.horizon = self.run[0][0]
+
+    def _lay_out(self) -> None:
+        """Steps of some _STEP entries, as far as most of what is left reaches: all but flows far behind the others."""
+        entries = self.later
+        some = sorted([entry[0] for entry in entries[:: len(entries) // _SAMPLE]])
+        begin, most = min(entries)[0], some[len(some) * 9 // 10]
+        shift = ((most - begin) * _STEP // len(entries)).bit_length()
+        count = ((most - begin) >> shift) + 1
+        horizon = begin + (count << shift)
+        steps: list[list[_Entry[T]]] = [[] for _ in range(count)]
+        self.later = later = []
+        for entry in entries:
+            time = entry[0]
+            if time < horizon:
+                steps[(horizon - 1 - time) >> shift].append(entry)
+            else:
+                later.append(entry)
+        self.steps, self.horizon, self.shift = steps, horizon, shift
 
 
 class _TierQueue(Generic[T]):

@@ -32,7 +32,7 @@ class Faults:
 
     def _menus_of_worker(self, i: int) -> list[Menu]:
         me = HANDS[i]
-        crash, outage = f"left {me} view control calls down", f"{me} down left view rest control"
+        crash, outage = f"left {me} view control calls down", f"{me} down left view said_by_{me} control"
         return [
             Menu(partial(self._crashes, i), ("left", f"left {me}", crash, f"{crash} lane")),
             Menu(partial(self._stalls, i), ("left", f"left {me}", f"left {me} calls", f"left {me} calls lane")),

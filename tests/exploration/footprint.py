@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from operator import is_
 from typing import Any, NamedTuple
 
-from tests.exploration.world import Step, World
+from tests.exploration.world import ENDED, OUTCOME, Step, World
 
 ONE, TWO, VIEW, LANE, ACKED, DONE, REST, CONTROL, EPOCH, ACKNOWLEDGED, DELETED, CALLS, DOWN, LEFT = PARTS = range(14)
 """Parts of a world: fields that are mostly read together."""
@@ -20,12 +20,17 @@ _FIELDS = (
 )  # fmt: skip
 _PART_OF = [part for part, names in enumerate(_FIELDS) for _ in names]
 _SLICES = [slice(World._fields.index(names[0]), World._fields.index(names[-1]) + 1) for names in _FIELDS]
+_SLICES += [_SLICES[REST]] * 2
 HANDS = ("one", "two")
-"""The two workers' parts, by the names that a Menu gives parts."""
+"""The two workers' parts, as a Menu calls them."""
+SAID = SAID_BY_ONE, SAID_BY_TWO = len(PARTS), len(PARTS) + 1
+"""Of REST, the claims of one worker that it speaks of. A step that reads no more of it is shown an end of each."""
 NAMES = (
     *HANDS,
     *["view", "lane", "acked", "done", "rest", "control", "epoch", "acknowledged", "deleted", "calls", "down", "left"],
+    *["said_by_one", "said_by_two"],
 )
+"""How a Menu calls the parts, and what each worker said."""
 assert [name for names in _FIELDS for name in names] == list(World._fields)
 
 Numbers = tuple[int, ...]
@@ -74,8 +79,8 @@ class Table:
     """The parts of worlds by number. Both workers' are numbered together, so that they can be exchanged."""
 
     def __init__(self) -> None:
-        self._values: list[list[Any]] = [[] for _ in PARTS]
-        self._numbers: list[dict[Any, int]] = [{} for _ in PARTS]
+        self._values: list[list[Any]] = [[] for _ in NAMES]
+        self._numbers: list[dict[Any, int]] = [{} for _ in NAMES]
         self._values[TWO], self._numbers[TWO] = self._values[ONE], self._numbers[ONE]
 
     def number(self, part: int, value: Any) -> int:
@@ -96,6 +101,12 @@ class Table:
     def value(self, part: int, number: int) -> Any:
         """Its fields."""
         return self._values[part][number]
+
+    def said(self, worker: int, rest: int) -> int:
+        """What this rest says of a worker's claims."""
+        (entries,) = self._values[REST][rest]
+        names = {entry[-2:] for entry in entries if entry[0] in (OUTCOME, ENDED) and entry[-2] == worker}
+        return self.number(SAID[worker], (tuple([(ENDED, *name) for name in sorted(names)]),))
 
     def world(self, seen: Mapping[int, int]) -> World:
         """With these parts, all others hidden."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.exploration.footprint import NAMES, PARTS, Change, Menu, Table, Unseen
+from tests.exploration.footprint import NAMES, PARTS, REST, Change, Menu, Table, Unseen
 from tests.exploration.rows import Growing, Hashes, Places, Remembered, Rows
 
 SAME = -1
@@ -25,9 +25,11 @@ class Menus:
         self.laws = lists.laws
         self._alone = [_Course(menu, table, hashes, lists) for menu in alone]
         self._others = [_Course(menu, table, hashes, lists) for menu in others]
+        self._said = [Remembered(hashes, (REST,), partial(table.said, worker)) for worker in (0, 1)]
 
     def of(self, worlds: Rows) -> tuple[Places, Rows]:
         """Of each step the place of its world, and what becomes of its parts, with FAULT and WRONG."""
+        worlds = np.concatenate([worlds, [said.of(worlds) for said in self._said]])
         left = np.arange(worlds.shape[1])
         found = []
         for course in self._alone:
@@ -120,4 +122,7 @@ class _Course:
 
     def _steps(self, reads: Sequence[int], *numbers: int) -> list[Change]:
         world = self._table.world(dict(zip(reads, numbers, strict=True)))
-        return [self._table.changes(world, step) for step in self._of(world)]
+        steps = [*self._of(world)]
+        if REST not in reads and any(step.world.rest is not world.rest for step in steps):
+            raise Unseen
+        return [self._table.changes(world, step) for step in steps]

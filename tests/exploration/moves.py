@@ -23,7 +23,7 @@ class Moves:
     def menus(self, i: int) -> list[Menu]:
         """All of one worker's."""
         me = HANDS[i]
-        asks, gives_up = f"{me} view rest down left", f"{me} down view rest control"
+        asks, gives_up = f"{me} view said_by_{me} down left", f"{me} down view said_by_{me} control"
         granted, stores = f"{asks} control acknowledged", f"{me} left deleted lane"
         return [
             Menu(partial(self.receives, i), (me, f"{me} lane")),

@@ -1,5 +1,6 @@
 """Visits every state of a variant, each once, and says which laws were broken, with the steps that lead there."""
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.exploration.envelopes import results
-from tests.exploration.footprint import PARTS, Numbers, Table
+from tests.exploration.footprint import NAMES, PARTS, Table
 from tests.exploration.likeness import Likeness
 from tests.exploration.menus import FAULT, SAME, WRONG, Menus
 from tests.exploration.rows import Growing, Hashes, Known, Places, Rows
@@ -65,7 +66,7 @@ class Search:
         self.steps = Steps(variant, machines, reduced=reduced)
         self._variant = variant
         self.table = Table()
-        self._hashes = Hashes(len(PARTS))
+        self._hashes = Hashes(len(NAMES))
         self.menus = Menus(self.table, self._hashes, self.steps.alone, self.steps.others)
         self._likeness = Likeness(self.table, self._hashes, self.steps)
         self._worlds, self._parents = Growing(len(PARTS)), Growing(1)
@@ -77,6 +78,7 @@ class Search:
     def run(self, *, first_only: bool = False) -> Found:
         """first_only: stops at the first violation."""
         began = time.process_time()
+        gc.disable()  # it would go through all that is remembered again and again, and none of it is garbage
         found, worlds = self.found, self._worlds
         start = np.array([self.table.numbers(self.steps.start())], np.int32).T
         self._place(self._likeness.of(start), np.array([-1]))
@@ -148,7 +150,8 @@ class Search:
             return
         way = [*self._path(at)]
         if not wrong.startswith("I4"):
-            way.append(next(str(place) for place, step in enumerate(self.steps.of(self._world(at))) if step.wrong == wrong))
+            steps = enumerate(self.steps.of(self._world(at)))
+            way.append(next(str(place) for place, step in steps if step.wrong == wrong))
         self.found.violations[wrong] = [step for step, _ in follow(self.steps, way)]
         self.found.replays[wrong] = " ".join(way)
 
@@ -199,6 +202,7 @@ def explore_all(variants: Sequence[Variant]) -> dict[str, Found]:
     machines, found = Machines(), {}
     for variant in variants:
         found[variant.name] = explore(variant, machines)
+        gc.collect()
     return found
 
 

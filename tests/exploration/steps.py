@@ -83,7 +83,8 @@ class Steps:
         may follow there is hardly any, for a fault may fall before or after each of them."""
         me = HANDS[i]
         calm = f"{me} left down"
-        asks, granted = f"{calm} view rest", f"{calm} view rest control acknowledged"
+        asks = f"{calm} view said_by_{me}"
+        granted = f"{asks} control acknowledged"
         return [
             Menu(partial(self._quiet, i), (me, calm, f"{calm} calls", f"{calm} calls lane deleted acked rest")),
             Menu(partial(self._drops, i), (me, calm, asks, granted, f"{granted} lane")),

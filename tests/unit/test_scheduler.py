@@ -1,7 +1,9 @@
 """Laws of the local pick."""
 
+import random
 from collections import Counter
 from itertools import pairwise
+from operator import attrgetter
 
 import pytest
 from hypothesis import given, settings
@@ -250,15 +252,33 @@ def test_the_flow_picked_is_the_one_furthest_behind(weights: list[int], steps: l
             scheduler.charge(picked, targets)
 
 
-def test_many_lanes_coming_and_going_leave_nothing_behind() -> None:
+@pytest.mark.parametrize("heaviest", [1, 30, 5_000])
+def test_the_same_among_so_many_that_they_are_laid_out_in_steps(heaviest: int) -> None:
+    chance = random.Random(heaviest)
     scheduler: Scheduler[str] = Scheduler()
-    flows = backlogged(scheduler, {str(i): (HIGH, 1000) for i in range(10)})
-    for _ in range(5_000):
+    flows = [scheduler.flow(str(number), HIGH, chance.randint(1, heaviest)) for number in range(1_200)]
+    for flow in flows:
+        scheduler.enter(flow)
+    for _ in range(6_000):
+        for other in chance.sample(flows, chance.choice((0, 0, 0, 2))):
+            (scheduler.leave if other.active else scheduler.enter)(other)
+        picked = scheduler.pick()
+        assert picked is min((flow for flow in flows if flow.active), key=attrgetter("time", "order"))
+        scheduler.charge(picked, chance.choice((1, 10, 37, 50)))
+
+
+@pytest.mark.parametrize("lanes", [10, 1_000])
+def test_many_lanes_coming_and_going_leave_nothing_behind(lanes: int) -> None:
+    scheduler: Scheduler[str] = Scheduler()
+    flows = backlogged(scheduler, {str(i): (HIGH, 1000 + i) for i in range(lanes)})
+    for _ in range(50_000 // lanes):
         for flow in flows.values():
             scheduler.leave(flow)
             scheduler.enter(flow)
+        send(scheduler, 50)
     (group,) = flows["0"].tier.groups.values()
-    assert len(group.run) + len(group.early) + len(group.later) < 200
+    entries = [group.run, group.early, *group.steps, group.later]
+    assert sum(map(len, entries)) < 5 * lanes + 200
 
 
 # ------------------------------------------------------------------ sharing out
