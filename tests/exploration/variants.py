@@ -135,7 +135,7 @@ DEEP = (
     Variant("one envelope, any number held", faults=2),
     Variant("one envelope, 3 faults", faults=3, hands=1),
 )
-"""On demand: minutes of CPU and some gigabytes."""
+"""On demand."""
 
 
 def _without(rule: str, breaks: str, *kinds: str, **given: Any) -> Variant:
