@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes .venv and sees to Python >= 3.11, Java >= 17 and Maven. Run again it does nothing and takes no time.
+# Makes .venv and sees to Python >= 3.11, Java >= 17 and Maven, and to the programs named as arguments (each in a Debian
+# package of its name). Run again it does nothing and takes no time.
 # Console scripts are never called: their first line breaks in a path with spaces. `.venv/bin/python -m NAME` always works.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -7,6 +8,7 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 readonly ROOT="$PWD"
 readonly VENV=".venv"
 readonly STAMP="$VENV/.fairlane-setup"
+readonly PROGRAMS=("$@")
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
@@ -51,6 +53,14 @@ missing_packages() {
     major="$(java_major)"
     [ "${major:-0}" -ge 17 ] || java_package
     command -v mvn >/dev/null 2>&1 || echo maven
+    missing_programs
+}
+
+missing_programs() {
+    local name
+    for name in "${PROGRAMS[@]}"; do
+        command -v "$name" >/dev/null 2>&1 || echo "$name"
+    done
 }
 
 # How to become root without being asked for a password; empty when root already.
@@ -111,7 +121,7 @@ relink() {
 main() {
     local missing
     if venv_works && [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(stamp_text)" ] &&
-        [ "$(java_major)" -ge 17 ] && command -v mvn >/dev/null 2>&1; then
+        [ "$(java_major)" -ge 17 ] && command -v mvn >/dev/null 2>&1 && [ -z "$(missing_programs)" ]; then
         return
     fi
     missing="$(missing_packages)"
@@ -131,4 +141,4 @@ main() {
     say "ready"
 }
 
-main "$@"
+main
