@@ -2,7 +2,7 @@
 
 Start-time fair queueing on two levels, in integers. A tier or lane that was idle re-enters at the present virtual time,
 so that it neither waits for those before it nor is owed for the past. A pick costs little more for a hundred thousand
-lanes than for ten.
+lanes than for ten, as long as their times are spread.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,11 @@ UNIT = 1_000_000
 
 T = TypeVar("T")
 _FEW = 512
-"""Up to so many entries are sorted at once; more are first laid out in steps."""
-_STEP = 64
+"""Up to so many entries are sorted at once; more are first laid out on rungs."""
+_A_RUNG = 64
+"""So many or half as many entries are on a rung, were they spread evenly."""
 _SAMPLE = 256
+"""So many entries, at least, tell where nine tenths of all stand."""
 
 
 class Flow(Generic[T]):
@@ -45,23 +47,24 @@ class _Group(Generic[T]):
     were sent while they were stopped.
 
     Entries (time, order, flow), as in a ladder queue (Tang, Goh and Thng, 2005): `run`, in order of time, last first;
-    `early`, a heap of those that came since and stand before the `end` of the run; `steps`, of equal length, unsorted,
-    last first, which end at `horizon`; `later`, unsorted, all behind. The next step becomes the run once that is used
-    up. A served flow mostly goes behind the run, so that a pick costs little more for many flows than for few. An
-    entry is out of date once its flow left or entered again.
+    `early`, a heap of those that came since and stand before the `end` of the run; `rungs`, lists for spans of equal
+    length from there to `horizon`, the last span first; `later`, those from there on. The next rung is sorted and
+    becomes the run once that is used up. A served flow mostly goes behind the run, so that a pick costs little more for
+    many flows than for few. An entry is out of date once its flow left or entered again.
     """
 
-    __slots__ = ("active", "closed", "early", "end", "floor", "horizon", "later", "run", "shift", "steps")
+    __slots__ = ("active", "closed", "early", "end", "entries", "floor", "horizon", "later", "run", "rungs", "shift")
 
     def __init__(self) -> None:
         self.run: list[_Entry[T]] = []
         self.early: list[_Entry[T]] = []
-        self.steps: list[list[_Entry[T]]] = []
+        self.rungs: list[list[_Entry[T]]] = []
         self.later: list[_Entry[T]] = []
+        self.entries = 0
         self.end = 0
         self.horizon = 0
         self.shift = 0
-        """A step is `1 << shift` long."""
+        """A rung spans a time of `1 << shift`."""
         self.active = 0
         self.closed = False
         self.floor = 0
@@ -73,51 +76,62 @@ class _Group(Generic[T]):
                 _, order, flow = early[0] if early and early[0] < run[-1] else run[-1]
             elif early:
                 _, order, flow = early[0]
-            elif self.steps or self.later:
+            elif self.entries:
                 self._go_on()
                 continue
             else:
                 return None
             if flow.active and flow.order == order:
                 return flow
-            self.pop()
+            self._pop()
 
-    def pop(self) -> None:
+    def _pop(self) -> None:
         """Takes the first entry away."""
         run, early = self.run, self.early
         if early and (not run or early[0] < run[-1]):
             heappop(early)
         else:
             run.pop()
+        self.entries -= 1
 
     def push(self, flow: Flow[T]) -> None:
+        """One more entry."""
+        self.put(flow)
+        self.entries += 1
+        if self.entries > 2 * self.active + 64:
+            self._purge()
+
+    def put(self, flow: Flow[T]) -> None:
+        """An entry instead of one that was taken away."""
         time = flow.time
         if time >= self.horizon:
-            entries = self.later
-            entries.append((time, flow.order, flow))
+            self.later.append((time, flow.order, flow))
         elif time >= self.end:
-            entries = self.steps[(self.horizon - 1 - time) >> self.shift]
-            entries.append((time, flow.order, flow))
+            self.rungs[(self.horizon - 1 - time) >> self.shift].append((time, flow.order, flow))
         else:
-            entries = self.early
-            heappush(entries, (time, flow.order, flow))
-        if len(entries) > 2 * self.active + 64:
+            heappush(self.early, (time, flow.order, flow))
+
+    def _purge(self) -> None:
+        """Takes what is out of date away."""
+        self.entries = 0
+        for entries in (self.run, self.early, *self.rungs, self.later):
             entries[:] = [entry for entry in entries if entry[2].active and entry[2].order == entry[1]]
-            heapify(entries)
+            self.entries += len(entries)
+        heapify(self.early)
 
     def _go_on(self) -> None:
         """To the next run."""
-        if not self.steps and len(self.later) > _FEW:
+        if not self.rungs and len(self.later) > _FEW:
             self._lay_out()
-        if self.steps:
-            self.run = self.steps.pop()
+        if self.rungs:
+            self.run = self.rungs.pop()
             self.run.sort(reverse=True)
-            self.end = self.horizon - (len(self.steps) << self.shift)
+            self.end = self.horizon - (len(self.rungs) << self.shift)
         else:
             self._take_half()
 
     def _take_half(self) -> None:
-        """Of what is left the earlier half, so that a flow far behind the others does not make the run reach as far."""
+        """Of what is left the earlier half, so that a flow much later than the others does not make the run long."""
         later = self.later
         later.sort(reverse=True)
         half = len(later) // 2
@@ -125,22 +139,23 @@ class _Group(Generic[T]):
         self.end = self.horizon = self.run[0][0]
 
     def _lay_out(self) -> None:
-        """Steps of some _STEP entries, as far as most of what is left reaches: all but flows far behind the others."""
+        """On rungs, up to the time of nine tenths of what is left, so that a few that are much later do not make the
+        rungs long."""
         entries = self.later
         some = sorted([entry[0] for entry in entries[:: len(entries) // _SAMPLE]])
         begin, most = min(entries)[0], some[len(some) * 9 // 10]
-        shift = ((most - begin) * _STEP // len(entries)).bit_length()
+        shift = ((most - begin) * _A_RUNG // len(entries)).bit_length()
         count = ((most - begin) >> shift) + 1
         horizon = begin + (count << shift)
-        steps: list[list[_Entry[T]]] = [[] for _ in range(count)]
+        rungs: list[list[_Entry[T]]] = [[] for _ in range(count)]
         self.later = later = []
         for entry in entries:
             time = entry[0]
             if time < horizon:
-                steps[(horizon - 1 - time) >> shift].append(entry)
+                rungs[(horizon - 1 - time) >> shift].append(entry)
             else:
                 later.append(entry)
-        self.steps, self.horizon, self.shift = steps, horizon, shift
+        self.rungs, self.horizon, self.shift = rungs, horizon, shift
 
 
 class _TierQueue(Generic[T]):
@@ -289,9 +304,12 @@ class Scheduler(Generic[T]):
             flow.order = self._order
             if run and run[-1][1] == was:
                 run.pop()
+                group.put(flow)
             elif early and early[0][1] == was:
                 heappop(early)
-            group.push(flow)
+                group.put(flow)
+            else:
+                group.push(flow)
         if tier.time > self._now:
             self._now = tier.time
         step, tier.rest = divmod(cost + tier.rest, tier.weight)

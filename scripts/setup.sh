@@ -58,7 +58,7 @@ missing_packages() {
 
 missing_programs() {
     local name
-    for name in "${PROGRAMS[@]}"; do
+    for name in ${PROGRAMS[@]+"${PROGRAMS[@]}"}; do  # an empty array is unset to older bash
         command -v "$name" >/dev/null 2>&1 || echo "$name"
     done
 }
@@ -120,14 +120,13 @@ relink() {
 
 main() {
     local missing
-    if venv_works && [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(stamp_text)" ] &&
-        [ "$(java_major)" -ge 17 ] && command -v mvn >/dev/null 2>&1 && [ -z "$(missing_programs)" ]; then
-        return
-    fi
     missing="$(missing_packages)"
     if [ -n "$missing" ]; then
         # shellcheck disable=SC2086  # package names have no spaces
         install_packages $missing
+    fi
+    if venv_works && [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(stamp_text)" ]; then
+        return
     fi
     if relink; then
         say "linked $VENV to $ROOT"

@@ -1,7 +1,8 @@
 """What a step reads and writes of a world. A step that reads a few parts only is found out once for them, whatever the
 others are: so millions of states cost thousands of steps of the real engine and ledger.
 
-Nobody has to be believed about what is read: the other parts are hidden, and who touches one is told so.
+Nobody has to be believed about what is read: the other parts are hidden, and who touches one is told so. Only who reads
+what a worker SAID must ask for no more than the claims that are spoken of.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

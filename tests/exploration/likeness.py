@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.exploration.footprint import ACKED, DONE, DOWN, LANE, LEFT, ONE, REST, TWO, VIEW, Table
-from tests.exploration.rows import Hashes, Places, Remembered, Rows
+from tests.exploration.rows import Columns, Hashes, Remembered, Rows
 from tests.exploration.steps import Steps
 
 _NAMING_WORKERS = (VIEW, REST, DOWN)
@@ -29,6 +29,7 @@ class Likeness:
             for i, me in enumerate((ONE, TWO))
         ]
         self._both_settled: dict[tuple[int, ...], tuple[int, int]] = {}
+        """Found out together, remembered one by one."""
 
     def of(self, worlds: Rows) -> Rows:
         """Changes them to those that stand for them."""
@@ -38,7 +39,7 @@ class Likeness:
             self._make_first(worlds, np.flatnonzero(worlds[ONE] >= worlds[TWO]))
         return worlds
 
-    def _make_plain(self, worlds: Rows, at: Places) -> None:
+    def _make_plain(self, worlds: Rows, at: Columns) -> None:
         """Without what can matter no more, and after the steps that nobody can see."""
         worlds[ACKED, at] = self._nothing_acked
         worlds[DONE, at] = self._summed.of(worlds, at)
@@ -46,7 +47,7 @@ class Likeness:
             settled = hands.of(worlds, at), lane.of(worlds, at)
             worlds[me, at], worlds[LANE, at] = settled
 
-    def _make_first(self, worlds: Rows, at: Places) -> None:
+    def _make_first(self, worlds: Rows, at: Columns) -> None:
         """With the workers' names exchanged, if the numbers come before those that they are now."""
         before = worlds[:, at]
         after = before.copy()
@@ -59,7 +60,7 @@ class Likeness:
             same &= after[part] == before[part]
         worlds[:, at[less]] = after[:, less]
 
-    def ends(self, worlds: Rows) -> Places:
+    def ends(self, worlds: Rows) -> Columns:
         """Those with nothing in a lane, and with all that was recorded read."""
         lane, rest = self._end
         return np.flatnonzero((worlds[LANE] == lane) & (worlds[REST] == rest))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.exploration.footprint import NAMES, PARTS, REST, Change, Menu, Table, Unseen
-from tests.exploration.rows import Growing, Hashes, Places, Remembered, Rows
+from tests.exploration.footprint import NAMES, PARTS, REST, SAID, Change, Menu, Table, Unseen
+from tests.exploration.rows import Columns, Growing, Hashes, Remembered, Rows
 
 SAME = -1
 """What a part becomes that a step leaves alone."""
@@ -23,24 +23,19 @@ class Menus:
     def __init__(self, table: Table, hashes: Hashes, alone: Sequence[Menu], others: Sequence[Menu]) -> None:
         self._lists = lists = _Lists()
         self.laws = lists.laws
-        self._alone = [_Course(menu, table, hashes, lists) for menu in alone]
-        self._others = [_Course(menu, table, hashes, lists) for menu in others]
+        self._courses = [(_Course(menu, table, hashes, lists), menu in alone) for menu in (*alone, *others)]
         self._said = [Remembered(hashes, (REST,), partial(table.said, worker)) for worker in (0, 1)]
 
-    def of(self, worlds: Rows) -> tuple[Places, Rows]:
+    def of(self, worlds: Rows) -> tuple[Columns, Rows]:
         """Of each step the place of its world, and what becomes of its parts, with FAULT and WRONG."""
         worlds = np.concatenate([worlds, [said.of(worlds) for said in self._said]])
         left = np.arange(worlds.shape[1])
         found = []
-        for course in self._alone:
+        for course, is_alone in self._courses:
             lists = course.of(worlds, left)
             some = lists != _NO_STEPS
             found.append((left[some], lists[some]))
-            left = left[~some]
-        for course in self._others:
-            lists = course.of(worlds, left)
-            some = lists != _NO_STEPS
-            found.append((left[some], lists[some]))
+            left = left[~some] if is_alone else left
         return self._lists.spread(*map(np.concatenate, zip(*found, strict=True)))
 
 
@@ -69,7 +64,7 @@ class _Lists:
             self.laws.append(step.wrong)
         return [*row, step.fault, self.laws.index(step.wrong)]
 
-    def spread(self, at: Places, lists: Any) -> tuple[Places, Rows]:
+    def spread(self, at: Columns, lists: Any) -> tuple[Columns, Rows]:
         """Of each step in these lists its place, and the step."""
         self._keep()
         begin, count = self._bounds.rows[:, lists]
@@ -84,6 +79,14 @@ class _Lists:
                 new.clear()
 
 
+def _numbers(names: Sequence[str]) -> list[int]:
+    """Of parts. Each counts once, for hashes of the same undo each other, and REST is read whole or not."""
+    numbers = [NAMES.index(name) for name in names]
+    assert len(set(numbers)) == len(numbers), names
+    assert REST not in numbers or not {*SAID} & {*numbers}, names
+    return numbers
+
+
 class _Course:
     """One menu, as far as it is known."""
 
@@ -91,12 +94,12 @@ class _Course:
         self._of = menu.of
         self._table = table
         self._lists = lists
-        first, *more = ([NAMES.index(name) for name in reads.split()] for reads in menu.reads)
+        first, *more = (_numbers(reads.split()) for reads in menu.reads)
         self._first = first
         self._open = Remembered(hashes, first, self._is_open)
         self._known = [Remembered(hashes, reads, partial(self._found, reads)) for reads in more]
 
-    def of(self, worlds: Rows, at: Places) -> Any:
+    def of(self, worlds: Rows, at: Columns) -> Any:
         """At each of these places the number of its list."""
         found = np.zeros(len(at), np.int32)
         left = np.flatnonzero(self._open.of(worlds, at))

@@ -77,13 +77,12 @@ class Moves:
         )  # fmt: skip
         wrong = _wrong_grant(world) if answer.sends and not state.fixed else ""
         yield Step((i, "is answered", number, _statuses(answer.answer)), False, after, wrong)
-        if not state.fixed and self._scene.may(world, "lost answer"):
+        has_patience = not (state.overdue and state.gives_up)  # else an answer that is lost is a giving up (ticks)
+        if not state.fixed and has_patience and self._scene.may(world, "lost answer"):
             view, answer = self._scene.ledger.lease(world.view, i, state, number, True)
             if answer.ready and (answer.claimed or state.request.given_back):
                 label = (i, "LOSES THE ANSWER", number, _statuses(answer.answer))
-                gives_up = state.overdue and state.gives_up
-                event = ("lost", number, world.control) if gives_up else ("lost", number)
-                lost = self._scene.moved(world, i, event, view=view, left=world.left - 1)
+                lost = self._scene.moved(world, i, ("lost", number), view=view, left=world.left - 1)
                 yield Step(label, True, lost, wrong)
 
     def free_number(self, world: World, i: int, state: WorkerState) -> int:

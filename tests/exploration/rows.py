@@ -7,8 +7,8 @@ import numpy as np
 
 Rows = Any
 """Worlds in numbers: an array with a row for each part, in it a column for each world."""
-Places = Any
-"""An array of columns."""
+Columns = Any
+"""An array of column numbers: which of the worlds."""
 
 
 class Growing:
@@ -41,7 +41,7 @@ class Hashes:
         self._random = np.random.default_rng(5)
         self._of = [self._some() for _ in range(parts)]
 
-    def of(self, rows: Rows, parts: Sequence[int], at: Places | None = None) -> Any:
+    def of(self, rows: Rows, parts: Sequence[int], at: Columns | None = None) -> Any:
         """at: of these columns only."""
         found: Any = 0
         for part in parts:
@@ -87,7 +87,7 @@ class Known:
             self._slots, before = np.zeros(8 * len(self._hashes), np.int32), 0
         self._fill(np.arange(before, count))
 
-    def _fill(self, places: Places) -> None:
+    def _fill(self, places: Columns) -> None:
         """Where several ask for a slot, one gets it and the others ask again."""
         while len(places):
             slots = self._slot(self._hashes[places])
@@ -115,7 +115,7 @@ class Remembered:
         self._find = find
         self._known = Known()
 
-    def of(self, rows: Rows, at: Places | None = None) -> Any:
+    def of(self, rows: Rows, at: Columns | None = None) -> Any:
         """at: of these columns only."""
         hashes = self._hashes.of(rows, self._parts, at)
         found, new = self._known.of(hashes)
@@ -124,7 +124,7 @@ class Remembered:
             found, _ = self._known.of(hashes)
         return found
 
-    def _find_out(self, rows: Rows, at: Places, hashes: Any) -> None:
+    def _find_out(self, rows: Rows, at: Columns, hashes: Any) -> None:
         some, first = np.unique(hashes, return_index=True)
         numbers = rows[list(self._parts)][:, at[first]].T.tolist()
         self._known.give(some, [self._find(*given) for given in numbers])

@@ -3,6 +3,7 @@
 import gc
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from shlex import quote
@@ -14,7 +15,7 @@ from tests.exploration.envelopes import results
 from tests.exploration.footprint import NAMES, PARTS, Table
 from tests.exploration.likeness import Likeness
 from tests.exploration.menus import FAULT, SAME, WRONG, Menus
-from tests.exploration.rows import Growing, Hashes, Known, Places, Rows
+from tests.exploration.rows import Columns, Growing, Hashes, Known, Rows
 from tests.exploration.rules import left_out
 from tests.exploration.scene import Machines
 from tests.exploration.steps import Steps
@@ -71,32 +72,36 @@ class Search:
         self._likeness = Likeness(self.table, self._hashes, self.steps)
         self._worlds, self._parents = Growing(len(PARTS)), Growing(1)
         self._places = Known()
-        self._edges: list[tuple[Places, Places]] = []
+        self._edges: list[tuple[Columns, Columns]] = []
         self._ends: list[int] = []
         self.found = Found(variant.name)
 
     def run(self, *, first_only: bool = False) -> Found:
         """first_only: stops at the first violation."""
-        began = time.process_time()
-        gc.disable()  # it would go through all that is remembered again and again, and none of it is garbage
-        found, worlds = self.found, self._worlds
-        start = np.array([self.table.numbers(self.steps.start())], np.int32).T
-        self._place(self._likeness.of(start), np.array([-1]))
-        at = 0
-        while at < len(worlds) and not (first_only and found.violations):
-            until = min(len(worlds), at + AT_ONCE)
-            self._visit(np.arange(at, until))
-            at = until
-            if len(worlds) > self._variant.limit:
-                found.complete = False
-                break
-        if found.complete and not (first_only and found.violations):
-            self._look_for_dead_ends()
-        found.states, found.ends, found.seconds = len(worlds), len(self._ends), time.process_time() - began
+        began, found = time.process_time(), self.found
+        with _never_collecting():
+            self._visit_all(first_only)
+            if found.complete and not (first_only and found.violations):
+                self._look_for_dead_ends()
+        found.states, found.ends, found.seconds = len(self._worlds), len(self._ends), time.process_time() - began
         found.outages_felt = self.steps.outages_felt()
         found.doubts = [repr(doubt) for doubt in self.steps.scene.workers.doubts(self._variant.doubts)]
         found.workers, found.views = len(self.steps.scene.workers.states), len(self.steps.scene.ledger.states)
         return found
+
+    def _visit_all(self, first_only: bool) -> None:
+        """Those that are as many steps away come together, so that the first way to each is a shortest one."""
+        found, worlds = self.found, self._worlds
+        start = np.array([self.table.numbers(self.steps.start())], np.int32).T
+        self._place(self._likeness.of(start), np.array([-1]))
+        at = as_far = 0
+        while at < len(worlds) and found.complete:
+            as_far = as_far if at < as_far else len(worlds)
+            until = min(as_far, at + AT_ONCE)
+            self._visit(np.arange(at, until), first_only)
+            if first_only and found.violations:
+                return
+            at, found.complete = until, len(worlds) <= self._variant.limit
 
     @property
     def worlds(self) -> Rows:
@@ -106,11 +111,15 @@ class Search:
     def _world(self, at: int) -> World:
         return self.table.world(dict(enumerate(self._worlds.rows[:, at].tolist())))
 
-    def _visit(self, at: Places) -> None:
+    def _visit(self, at: Columns, first_only: bool) -> None:
         worlds = self._worlds.rows[:, at]
         of, steps = self.menus.of(worlds)
         self.found.steps += len(of)
-        self._note_broken(at[of], steps[WRONG])
+        broken = np.flatnonzero(steps[WRONG])
+        for place, law in sorted({*zip(at[of[broken]].tolist(), steps[WRONG, broken].tolist(), strict=True)}):
+            self._note(self.menus.laws[law], place)
+            if first_only:
+                return
         changes = steps[: len(PARTS)]
         on = np.flatnonzero((steps[WRONG] == 0) & (changes != SAME).any(axis=0))
         of, changes = of[on], changes[:, on]
@@ -121,7 +130,7 @@ class Search:
         for end in at[self._likeness.ends(worlds)]:
             self._look_at_end(int(end))
 
-    def _place(self, worlds: Rows, parents: Places) -> Places:
+    def _place(self, worlds: Rows, parents: Columns) -> Columns:
         """Where each of them is, now that those that are new have a place."""
         hashes = self._hashes.of(worlds, PARTS)
         places, is_new = self._places.of(hashes)
@@ -138,13 +147,6 @@ class Search:
             self._ends.append(at)
             self.found.outcomes.add(tuple(sorted(self.steps.truth.of(world.done).items())))
 
-    def _note_broken(self, at: Places, laws: Any) -> None:
-        """at: the worlds before."""
-        broken, first = np.unique(laws, return_index=True)
-        for law, place in zip(broken.tolist(), at[first].tolist(), strict=True):
-            if law:
-                self._note(self.menus.laws[law], place)
-
     def _note(self, wrong: str, at: int) -> None:
         if wrong in self.found.violations:
             return
@@ -158,17 +160,19 @@ class Search:
     def _look_for_dead_ends(self) -> None:
         """From every state a good end is reached without further faults. Most steps lead on to states found later, so
         looking backwards a few times is enough."""
-        good, has_way = np.zeros((2, len(self._worlds)), np.bool_)
+        good = np.zeros(len(self._worlds), np.bool_)
         good[self._ends] = True
-        count = 0
-        while count < (count := int(good.sum())):
+        count, more = 0, len(self._ends)
+        while more > count:
             for before, after in reversed(self._edges):
                 good[before[good[after]]] = True
+            count, more = more, int(good.sum())
+        ends_here = ~good
         for before, _ in self._edges:
-            has_way[before] = True
-        stuck = [*np.flatnonzero(~good & has_way)[-1:], *np.flatnonzero(~good & ~has_way)[-1:]]
+            ends_here[before] = False
+        stuck = [*np.flatnonzero(ends_here)[:1], *np.flatnonzero(~good)[:1]]
         if stuck:
-            self._note("I4: no good end can be reached any more", int(stuck[-1]))
+            self._note("I4: no good end can be reached any more", int(stuck[0]))
 
     def _path(self, at: int) -> Iterator[str]:
         """Of each step on the shortest way to a state, its place among all that were possible, and EXCHANGED where the
@@ -189,6 +193,16 @@ class Search:
             if (like[:, 0] == after).all():
                 return f"{place}{'' if (plain == like).all() else EXCHANGED}"
         raise AssertionError("a step in numbers that is none")
+
+
+@contextmanager
+def _never_collecting() -> Iterator[None]:
+    """Collections would go through all that is remembered again and again, and none of it is garbage."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def explore(variant: Variant, machines: Machines | None = None) -> Found:

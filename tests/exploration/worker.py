@@ -263,12 +263,10 @@ class LiveWorker:
         self.ports.request = None
         self.engine.step(LeaseAnswered(number, answer))
 
-    def _lost(self, number: int, control: Sequence[str] | None = None) -> None:
-        """number: 0 if the ledger has not carried it out. control: what it reads, if it gives the ledger up now."""
+    def _lost(self, number: int) -> None:
+        """number: 0 if the ledger has not carried it out."""
         if number:
             self._number(number)
-        if control is not None and self.controls is not None:
-            self.controls.read(control)
         request, self.ports.request = self.ports.request, None
         assert request is not None
         self.engine.step(LeaseAnswered(number or request.number, None, Unreachable("lost")))
