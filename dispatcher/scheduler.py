@@ -18,7 +18,7 @@ T = TypeVar("T")
 _FEW = 512
 """Up to so many entries are sorted at once; more are first laid out on rungs."""
 _A_RUNG = 64
-"""So many or half as many entries are on a rung, were they spread evenly."""
+"""So many to twice as many entries are on a rung, if they are spread evenly."""
 _SAMPLE = 256
 """So many entries, at least, tell where nine tenths of all stand."""
 
