@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from dispatcher.buffers import RateWindow
+from dispatcher.buffers import Credit, RateWindow
 from dispatcher.clock import VirtualClock
 from dispatcher.engine_grace import SPAN_S, STEP_S, Grace, GrantMeter
 from dispatcher.engine_settings import EngineSettings
@@ -26,7 +26,7 @@ from dispatcher.envelope import Envelope
 from dispatcher.scheduler import Flow, Scheduler
 from dispatcher.timers import Timers
 from dispatcher.topics import Topics
-from tests.exploration.worker import Ports
+from tests.exploration.worker import NEVER_S, Ports
 
 OPAQUE = frozenset((VirtualClock, EngineSettings, EngineStats, Scheduler, Flow, RateWindow, Topics, Ports))
 """Of these only the type counts."""
@@ -86,7 +86,7 @@ class Walk:
         return type(thing).__name__
 
     def _pairs(self, thing: dict[Any, Any]) -> list[Any]:
-        return [self._all(pair) for pair in thing.items()]
+        return [self._all(pair) for pair in thing.items() if not _is_spent(pair[1])]
 
     def _members(self, thing: Iterable[Any]) -> list[str]:
         return sorted(map(repr, thing))
@@ -132,8 +132,15 @@ class Walk:
         return (self._fields(thing), self._all(thing._receipts.values()))
 
     def _timers(self, timers: Timers) -> Any:
+        """One that is NEVER_S off or more does not come."""
         heap = sorted(timers._heap, key=lambda entry: entry[:2])
-        return [(max(-1.0, round(when_s - self._now_s, 3)), self.of(call)) for when_s, _, call in heap]
+        soon = [entry for entry in heap if entry[0] - self._now_s < NEVER_S / 2]
+        return [(max(-1.0, round(when_s - self._now_s, 3)), self.of(call)) for when_s, _, call in soon]
+
+
+def _is_spent(thing: Any) -> bool:
+    """Credit of which nothing is left is as none."""
+    return type(thing) is Credit and not thing.queue
 
 
 _Way = Callable[[Walk, Any], Any]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.exploration.footprint import ACKED, DONE, DOWN, LANE, LEFT, ONE, REST, TWO, VIEW, Table
+from tests.exploration.footprint import ACKED, CALLS, DONE, DOWN, LANE, LEFT, ONE, REST, TWO, VIEW, Table
 from tests.exploration.rows import Columns, Hashes, Remembered, Rows
 from tests.exploration.steps import Steps
 
@@ -22,6 +22,7 @@ class Likeness:
         self._end = (table.number(LANE, ((),)), table.number(REST, ((),)))
         self._nothing_acked = table.number(ACKED, ((),))
         self._named = Remembered(hashes, (VIEW, REST), self._name)
+        self._called = Remembered(hashes, (CALLS,), self._call)
         self._summed = Remembered(hashes, (DONE,), self._sum)
         self._exchanged = {part: Remembered(hashes, (part,), partial(self._exchange, part)) for part in _NAMING_WORKERS}
         self._settled = [
@@ -34,6 +35,7 @@ class Likeness:
     def of(self, worlds: Rows) -> Rows:
         """Changes them to those that stand for them."""
         if self._steps.reduced:
+            worlds[CALLS] = self._called.of(worlds)
             worlds[REST] = self._named.of(worlds)
             self._make_plain(worlds, np.flatnonzero(worlds[LEFT] == self._none_left))
             self._make_first(worlds, np.flatnonzero(worlds[ONE] >= worlds[TWO]))
@@ -86,6 +88,9 @@ class Likeness:
     def _sum(self, number: int) -> int:
         (done,) = self._table.value(DONE, number)
         return self._table.number(DONE, (self._steps.truth.summed(done),))
+
+    def _call(self, number: int) -> int:
+        return self._table.number(CALLS, self._steps.plain_calls(self._table.value(CALLS, number)))
 
     def _name(self, view: int, rest: int) -> int:
         (state,), (entries,) = self._table.value(VIEW, view), self._table.value(REST, rest)

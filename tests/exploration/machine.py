@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from dispatcher.lease import LeaseRequest, encode
@@ -69,7 +68,6 @@ class WorkerMachine:
         self._starts: dict[tuple[Input, ...], int] = {}
         self._moves: dict[tuple[int, Input], tuple[int, tuple[int, ...]]] = {}
         self._objects: dict[Any, Any] = {}
-        self._looked_at = 0
         self._other_histories: dict[int, tuple[Input, ...]] = {}
 
     def start(self, without: Sequence[str] = ()) -> int:
@@ -126,12 +124,9 @@ class WorkerMachine:
         return state
 
     def doubts(self, every: int) -> list[tuple[WorkerState, Input]]:
-        """Looks whether a state reacts alike whichever way it was reached: at one in `every` moves that were made since
-        it last looked."""
+        """Looks whether a state reacts alike whichever way it was reached: at one in `every` moves."""
         found = []
-        moves = islice(self._moves.items(), self._looked_at, None)
-        self._looked_at = len(self._moves)
-        for place, ((state, event), (after, _)) in enumerate(list(moves)):
+        for place, ((state, event), (after, _)) in enumerate(list(self._moves.items())):
             if place % every == 0 and state in self._other_histories:
                 history = (*self._other_histories[state], event)
                 if self._known.get(digest_of(self._live(history))) != after:

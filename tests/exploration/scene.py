@@ -10,24 +10,12 @@ from tests.exploration.worker import Input
 from tests.exploration.world import LIMBO, Hands, Held, World
 
 
-class Machines:
-    """What the real parts do does not depend on the world around them: variants may share what was found out."""
-
-    def __init__(self) -> None:
-        self.ledger = LedgerMachine(TOPICS)
-        self._workers: dict[str, WorkerMachine] = {}
-
-    def workers(self, variant: Variant) -> WorkerMachine:
-        return self._workers.setdefault(variant.part, WorkerMachine(variant, TOPICS))
-
-
 class Scene:
-    def __init__(self, variant: Variant, machines: Machines | None = None) -> None:
-        machines = machines or Machines()
+    def __init__(self, variant: Variant) -> None:
         self.variant = variant
         self.lanes = [lane.name for lane in variant.lanes()]
-        self.workers = machines.workers(variant)
-        self.ledger = machines.ledger
+        self.workers = WorkerMachine(variant, TOPICS)
+        self.ledger = LedgerMachine(TOPICS)
         self.kinds: list[Kind] = []
         self.bodies: list[bytes] = []
         self._numbers: dict[Kind, int] = {}

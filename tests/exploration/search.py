@@ -17,7 +17,6 @@ from tests.exploration.likeness import Likeness
 from tests.exploration.menus import FAULT, SAME, WRONG, Menus
 from tests.exploration.rows import Columns, Growing, Hashes, Known, Rows
 from tests.exploration.rules import left_out
-from tests.exploration.scene import Machines
 from tests.exploration.steps import Steps
 from tests.exploration.variants import Variant
 from tests.exploration.world import World
@@ -63,8 +62,8 @@ class Found:
 class Search:
     """reduced: otherwise every order is tried, even where no step can see it, and no world stands for another."""
 
-    def __init__(self, variant: Variant, machines: Machines | None = None, *, reduced: bool = True) -> None:
-        self.steps = Steps(variant, machines, reduced=reduced)
+    def __init__(self, variant: Variant, *, reduced: bool = True) -> None:
+        self.steps = Steps(variant, reduced=reduced)
         self._variant = variant
         self.table = Table()
         self._hashes = Hashes(len(NAMES))
@@ -93,7 +92,7 @@ class Search:
         """Those that are as many steps away come together, so that the first way to each is a shortest one."""
         found, worlds = self.found, self._worlds
         start = np.array([self.table.numbers(self.steps.start())], np.int32).T
-        self._place(self._likeness.of(start), np.array([-1]))
+        self.place(self._likeness.of(start), np.array([-1]))
         at = as_far = 0
         while at < len(worlds) and found.complete:
             as_far = as_far if at < as_far else len(worlds)
@@ -107,6 +106,9 @@ class Search:
     def worlds(self) -> Rows:
         """All that were visited."""
         return self._worlds.rows
+
+    def each(self) -> Iterator[World]:
+        return (self.table.world(dict(enumerate(numbers))) for numbers in self.worlds.T.tolist())
 
     def _world(self, at: int) -> World:
         return self.table.world(dict(enumerate(self._worlds.rows[:, at].tolist())))
@@ -124,13 +126,13 @@ class Search:
         on = np.flatnonzero((steps[WRONG] == 0) & (changes != SAME).any(axis=0))
         of, changes = of[on], changes[:, on]
         after = self._likeness.of(np.where(changes == SAME, worlds[:, of], changes))
-        before, places = at[of], self._place(after, at[of])
+        before, places = at[of], self.place(after, at[of])
         way = (steps[FAULT][on] == 0) & (before != places)
         self._edges.append((before[way], places[way]))
         for end in at[self._likeness.ends(worlds)]:
             self._look_at_end(int(end))
 
-    def _place(self, worlds: Rows, parents: Columns) -> Columns:
+    def place(self, worlds: Rows, parents: Columns) -> Columns:
         """Where each of them is, now that those that are new have a place."""
         hashes = self._hashes.of(worlds, PARTS)
         places, is_new = self._places.of(hashes)
@@ -205,19 +207,10 @@ def _never_collecting() -> Iterator[None]:
         gc.enable()
 
 
-def explore(variant: Variant, machines: Machines | None = None) -> Found:
+def explore(variant: Variant) -> Found:
     """All of a variant; of a broken one, until the first violation."""
     with left_out(variant.broken):
-        return Search(variant, machines).run(first_only=bool(variant.broken))
-
-
-def explore_all(variants: Sequence[Variant]) -> dict[str, Found]:
-    """One after the other, by name. They share the machines, so none but the only one may be broken."""
-    machines, found = Machines(), {}
-    for variant in variants:
-        found[variant.name] = explore(variant, machines)
-        gc.collect()
-    return found
+        return Search(variant).run(first_only=bool(variant.broken))
 
 
 def replay(variant: Variant, places: Sequence[str]) -> Iterator[tuple[str, World]]:
@@ -241,6 +234,8 @@ def follow(steps: Steps, places: Sequence[str]) -> Iterator[tuple[str, World]]:
 
 def settled(steps: Steps, world: World) -> World:
     """What stands for it, but for the workers' names."""
+    if not steps.reduced:
+        return world
     world = steps.plain(world)
     for step in steps.all_settling(world):
         world = step.world

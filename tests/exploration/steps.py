@@ -17,8 +17,9 @@ Four things keep the number of worlds small, and none of them hides anything (te
   like the one with the outage just before the first giving up, and only that is tried (Faults).
 - Of worlds that differ in the workers' names only, one is searched: both are given the same code.
 - What can matter no more is left out of a world: where no fault may follow, what only faults ask for, and what only
-  the giving up of the ledger asks for (plain_hands); names of claims that the view does not know, and the ends of such
-  claims (named).
+  the giving up of the ledger asks for (plain_hands); of calls that may come twice, whether they were made
+  (plain_calls); of what is still to be read, all that is nothing when it is read, such as the end of a claim behind its
+  record, and names of claims that the view does not know then (named).
 """
 
 from collections.abc import Callable, Iterator
@@ -26,10 +27,11 @@ from functools import partial
 from typing import Any
 
 from dispatcher.lease import Status
+from tests.exploration.envelopes import SIZE
 from tests.exploration.faults import Faults
 from tests.exploration.footprint import DOWN, HANDS, REST, VIEW, Menu
 from tests.exploration.moves import Moves
-from tests.exploration.scene import Machines, Scene
+from tests.exploration.scene import Scene
 from tests.exploration.truth import Truth
 from tests.exploration.upkeep import Upkeep
 from tests.exploration.variants import OWN, Variant
@@ -39,13 +41,14 @@ from tests.exploration.world import ENDED, OUTCOME, Hands, Step, World
 class Steps:
     """The steps of one variant. reduced: steps that no other can see come alone, and worlds are made plain."""
 
-    def __init__(self, variant: Variant, machines: Machines | None = None, *, reduced: bool = True) -> None:
-        self.scene = Scene(variant, machines)
+    def __init__(self, variant: Variant, *, reduced: bool = True) -> None:
+        self.scene = Scene(variant)
         self.reduced = reduced
         self._variant = variant
         self.truth = Truth(self.scene)
         self._moves = Moves(self.scene)
-        faults, upkeep = Faults(self.scene, self._moves, apart=not reduced), Upkeep(self.scene, self.truth)
+        self._upkeep = Upkeep(self.scene, self.truth)
+        faults = Faults(self.scene, self._moves, apart=not reduced)
         self.alone = [menu for i in (0, 1) for menu in (self._late(i), *(self._alone(i) if reduced else ()))]
         self.exchange: dict[int, Callable[[Any], Any]]
         """Of each part that names the workers, the same with their names exchanged."""
@@ -54,7 +57,7 @@ class Steps:
             REST: lambda rest: tuple([_exchanged(entry) for entry in rest]),
             DOWN: lambda down: down >> 1 | (down & 1) << 1,
         }
-        self.others = [*self._moves.menus(0), *self._moves.menus(1), *upkeep.menus(), *faults.menus()]
+        self.others = [*self._moves.menus(0), *self._moves.menus(1), *self._upkeep.menus(), *faults.menus()]
 
     def start(self) -> World:
         ledger, variant = self.scene.ledger, self._variant
@@ -138,15 +141,23 @@ class Steps:
         return steps if all(status == Status.DROP for status, _ in steps[0].label[3]) else []
 
     def plain(self, world: World) -> World:
-        """Without what can matter no more: names of claims that nobody holds, and, where no fault may follow, what only
-        faults ask for."""
-        if not self.reduced:
-            return world
-        world = world._replace(rest=self.named(world.view, world.rest))
+        """Without what can matter no more: of calls, of claims, and, where no fault may follow, what only faults ask
+        for."""
+        called, excused, accepted = self.plain_calls((world.called, world.excused, world.accepted))
+        rest = self.named(world.view, world.rest)
+        world = world._replace(rest=rest, called=called, excused=excused, accepted=accepted)
         if world.left:
             return world
         one, two = (self.plain_hands(world.hands(i), world.down >> i & 1) for i in (0, 1))
         return world._replace(one=one, two=two, acked=(), done=self.truth.summed(world.done))
+
+    def plain_calls(self, calls: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Made, excused, accepted: of what may come twice, nobody asks whether it was made or accepted."""
+        called, excused, accepted = calls
+        for kind in self._variant.envelopes:
+            if excused & self.scene.both_bits(kind):
+                accepted &= ~self.scene.target_bits(kind, (1 << SIZE) - 1)
+        return called & ~excused, excused, accepted
 
     def plain_hands(self, hands: Hands, down: int) -> Hands:
         """Where no fault may follow. A worker that Redis answers, and that has seen what time it is, gives the ledger
@@ -156,15 +167,19 @@ class Steps:
         return hands._replace(unrecorded=0, state=workers.calm[hands.state] if calm else hands.state)
 
     def named(self, view: int, rest: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What is still to be read, without the names of claims that the view does not know. It never will: names are
-        used once. So the end of such a claim is nothing, and a record of it is one without a claim (which LedgerMachine
-        looks after)."""
-        known, found = self.scene.ledger.states[view].names, []
+        """What is still to be read, without what will be nothing to the view when it comes to it, and without the names
+        of claims that it will not know then. It never will: names are used once. So a record of such a claim is one
+        without a claim (which Upkeep.fold looks after)."""
+        found: list[tuple[Any, ...]] = []
         for entry in rest:
-            if entry[0] not in (OUTCOME, ENDED) or entry[-2:] in known:
+            now = self.scene.ledger.states[view]
+            if entry[0] == OUTCOME and entry[-2:] not in now.names:
+                entry = (OUTCOME, entry[1], 0, 0)
+            after = self._upkeep.fold(view, entry)
+            counts = entry[0] == OUTCOME and now.ended  # elsewhere, though it is nothing to a task that has ended
+            if after != view or counts or entry[0] not in (OUTCOME, ENDED):
                 found.append(entry)
-            elif entry[0] == OUTCOME:
-                found.append((OUTCOME, entry[1], 0, 0))
+                view = after
         return tuple(found)
 
     def exchanged(self, world: World) -> World:

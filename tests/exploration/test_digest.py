@@ -1,6 +1,6 @@
 """States of a worker that react differently have different digests, where the exploration would not come upon it."""
 
-from dispatcher.buffers import Stretch
+from dispatcher.buffers import Credit, Stretch
 from dispatcher.ports import Delivery
 from tests.exploration.digest import digest
 from tests.exploration.envelopes import envelope_of, first
@@ -41,6 +41,18 @@ def test_what_was_granted_counts_by_how_long_before_the_call_it_was() -> None:
     assert lately != long_ago
     assert lately == digest(grace, 2_000.0, 1.0)
     assert digest(grace, 1_000.0, 1.0, calm=True) == digest(grace, 1_000.0, 10.0, calm=True)
+
+
+def test_spent_credit_is_as_none() -> None:
+    worker = _worker()
+    before = digest_of(worker)
+    lane = next(iter(worker.engine._working.lanes.values()))
+    part = Stretch(Delivery(envelope_of(first()), 0, 0.0))
+    credit = lane.credit["null"] = Credit(lane)
+    credit.flow = worker.engine._sending.scheduler.flow(credit, lane.tier, 1, "null")
+    assert digest_of(worker) == before
+    credit.queue.append(part)
+    assert digest_of(worker) != before
 
 
 def _worker() -> LiveWorker:

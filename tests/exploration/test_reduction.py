@@ -2,21 +2,30 @@
 small enough to be searched without this, both searches end in the same outcomes, and both find what is broken."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 
+import numpy as np
 import pytest
 
+from tests.exploration.alike import Graph
 from tests.exploration.footprint import Numbers
 from tests.exploration.menus import FAULT, SAME, WRONG
+from tests.exploration.rows import Rows
 from tests.exploration.rules import left_out
 from tests.exploration.search import Found, Search
 from tests.exploration.variants import BROKEN, VARIANTS, Variant
+from tests.exploration.world import World
 
 pytestmark = pytest.mark.slow
-LARGER = ("one envelope", "cancelled in a shared lane")
+BY_NAME = {variant.name: variant for variant in (*VARIANTS, *BROKEN)}
+ONE, CANCELLED = BY_NAME["one envelope"], BY_NAME["cancelled in a shared lane"]
 NO_FAULT = [replace(variant, faults=0) for variant in VARIANTS if variant.hands == 1 or variant.together]
-ONE_FAULT = [replace(variant, faults=1) for variant in VARIANTS if variant.name in LARGER]
-TWO_FAULTS = [replace(variant, kinds=("crash", "outage")) for variant in VARIANTS if variant.name == "one envelope"]
+ONE_FAULT = [replace(variant, faults=1) for variant in (ONE, CANCELLED)]
+TWO_FAULTS = [replace(ONE, kinds=("crash", "outage"))]
+CALLED_TWICE = replace(BY_NAME["without: nothing is sent past its use-by"], hands=1)
+STOOD_FOR = [ONE_FAULT[0], replace(CANCELLED, kinds=("flush",)), CALLED_TWICE]
 
 
 def both(variant: Variant) -> tuple[Found, Found]:
@@ -40,6 +49,27 @@ def test_both_searches_find_the_same_law_broken(variant: Variant) -> None:
     reduced, whole = both(variant)
     assert [law.partition(":")[0] for law in reduced.violations] == [variant.breaks]
     assert [law.partition(":")[0] for law in whole.violations] == [variant.breaks]
+
+
+@pytest.mark.parametrize("variant", STOOD_FOR, ids=lambda variant: variant.name)
+def test_a_world_goes_on_like_the_one_that_stands_for_it(variant: Variant) -> None:
+    """And like the one in which the workers' names are exchanged."""
+    search = Search(variant, reduced=False)
+    with left_out(variant.broken):
+        search.run()
+        count, graph = search.worlds.shape[1], Graph(search)
+        plain = graph.add(changed(search, count, search.steps.plain))
+        exchanged = graph.add(changed(search, count, search.steps.exchanged))
+    parts = graph.parts()
+    assert (plain != np.arange(count)).any()
+    assert (parts[plain] == parts[:count]).all()
+    assert (parts[exchanged] == parts[:count]).all()
+    assert parts.max() > 100
+
+
+def changed(search: Search, count: int, change: Callable[[World], World]) -> Rows:
+    """Each of so many worlds after a change."""
+    return np.array([search.table.numbers(change(world)) for world in islice(search.each(), count)], np.int32).T
 
 
 def test_what_is_remembered_of_a_step_is_what_it_does() -> None:

@@ -16,7 +16,7 @@ I9  nothing is granted while the view holds a pause
 That they can fail is shown by leaving out one rule after the other. What is broken is printed as the shortest sequence
 of steps that breaks it, with the command that goes through them again, state by state.
 
-FAIRLANE_TEST_EXPLORE=deep explores three faults, and more that is in hand: half a minute more.
+FAIRLANE_TEST_EXPLORE=deep explores three faults, and more that is in hand: ten seconds more.
 """
 
 import multiprocessing
@@ -26,26 +26,23 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from tests.exploration.search import Found, explore_all
+from tests.exploration.search import Found, explore
 from tests.exploration.variants import BROKEN, DEEP, VARIANTS, Variant
 
 IS_DEEP = os.environ.get("FAIRLANE_TEST_EXPLORE") == "deep"
 WHOLE = (*VARIANTS, *DEEP) if IS_DEEP else VARIANTS
 Result = Callable[[Variant], Found]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
 def result(request: pytest.FixtureRequest) -> Iterator[Result]:
-    """All that are asked for under way, two at a time; one after the other those that are the same to workers."""
+    """All that are asked for under way, two at a time."""
     items = [item for item in request.session.items if request.node in item.iter_parents()]
     asked: list[Variant] = [item.callspec.params["variant"] for item in items if isinstance(item, pytest.Function)]  # type: ignore[misc]
     pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
-    alike: dict[str, list[Variant]] = {}
-    for variant in asked:
-        alike.setdefault(variant.broken or variant.part, []).append(variant)
-    found = {part: pool.submit(explore_all, variants) for part, variants in alike.items()}
-    yield lambda variant: found[variant.broken or variant.part].result()[variant.name]
+    found = {variant.name: pool.submit(explore, variant) for variant in asked}
+    yield lambda variant: found[variant.name].result()
     pool.shutdown(cancel_futures=True)
 
 

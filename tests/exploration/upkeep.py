@@ -24,6 +24,7 @@ class Upkeep:
         self._scene = scene
         self._variant = scene.variant
         self._truth = truth
+        self._folded: dict[tuple[int, tuple[Any, ...]], int] = {}
 
     def menus(self) -> list[Menu]:
         ended, over = "control one two deleted", "view control"
@@ -66,17 +67,20 @@ class Upkeep:
         if not world.rest:
             return
         entry = world.rest[0]
-        view = self._fold(world.view, entry)
+        view = self.fold(world.view, entry)
         after = world._replace(view=view, done=self._read(world, entry), rest=world.rest[1:])
         yield Step(("the fold takes", *self._told(entry)), False, after, self._truth.wrong_counts(after))
 
-    def _fold(self, view: int, entry: tuple[Any, ...]) -> int:
-        """A record without a claim does what one of an unknown claim does, for it stands for such (Steps.named)."""
-        ledger = self._scene.ledger
-        after = ledger.fold(view, self._encoded(entry))
-        if entry[0] == OUTCOME and not entry[3]:
-            assert after == ledger.fold(view, self._encoded((*entry[:2], 0, NOBODYS)))
-            assert after == ledger.fold(after, self._encoded((ENDED, 0, NOBODYS)))
+    def fold(self, view: int, entry: tuple[Any, ...]) -> int:
+        """What becomes of the view. A record without a claim does what one of an unknown claim does, for it stands for
+        such (Steps.named)."""
+        after = self._folded.get((view, entry))
+        if after is None:
+            ledger = self._scene.ledger
+            after = self._folded[view, entry] = ledger.fold(view, self._encoded(entry))
+            if entry[0] == OUTCOME and not entry[3]:
+                assert after == ledger.fold(view, self._encoded((*entry[:2], 0, NOBODYS)))
+                assert after == ledger.fold(after, self._encoded((ENDED, 0, NOBODYS)))
         return after
 
     def _encoded(self, entry: tuple[Any, ...]) -> bytes:

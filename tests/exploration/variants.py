@@ -50,11 +50,6 @@ class Variant:
         return "outage" in self.kinds
 
     @property
-    def part(self) -> str:
-        """Names what a worker sees of it: variants of the same are the same to workers."""
-        return repr((self.lanes(), self.grace and [self.record(name) for name in ("task", "seal")], self.before))
-
-    @property
     def lane(self) -> str:
         return SHARED if self.shared else OWN
 

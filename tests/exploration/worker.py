@@ -31,6 +31,7 @@ UNASKED = 1
 """The number of a call that the ledger has not carried out yet; then the world gives it one that no claim has."""
 STALL_S = 1_000.0
 """Longer than any lease."""
+NEVER_S = 1e9
 UNANSWERED_S, GRACE_S = 2.1, 0.25
 """Until the ledger is given up; then, until there is something to be sent in the grace."""
 AT_ONCE = EngineSettings(
@@ -48,6 +49,7 @@ AT_ONCE = EngineSettings(
     settle_linger_s=0.0,
     store_again_first_s=0.0,
     store_again_longest_s=0.0,
+    attach_again_s=NEVER_S,
 )
 """What the engine waits for it has at once: the exploration itself lets it happen at any later time. Leases and claims
 have their real lengths; time passes only for a worker that stands still."""
