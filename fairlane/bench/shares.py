@@ -14,11 +14,13 @@ WINDOW_S = 5.0
 WANTED = {Tier.HIGH: 0.6, Tier.MEDIUM: 0.3, Tier.LOW: 0.1}
 
 
-def fill(scene: Stage, seconds: float, seed: int, channel: str = "null") -> dict[Tier, list[TaskHandle]]:
-    """Two tasks a tier, enough to stay backlogged for that long."""
+def fill(
+    scene: Stage, seconds: float, seed: int, channel: str = "null", rate: float = CAPACITY
+) -> dict[Tier, list[TaskHandle]]:
+    """Two tasks a tier, enough to stay backlogged for that long at so many targets/s."""
     handles: dict[Tier, list[TaskHandle]] = {}
     for tier, share in WANTED.items():
-        count = max(int(CAPACITY * share * seconds), 6_000)
+        count = max(int(rate * share * seconds), 6_000)
         handles[tier] = [
             scene.client.submit(
                 PushTask(app="bench", tier=tier, channel=channel, message={"body": "shares"}, expected_targets=count),

@@ -91,13 +91,15 @@ def shares(low_only: bool) -> Benchmark:
 
 @bench.command()
 @click.option("--workers", type=click.IntRange(1, 50), default=8, show_default=True, help="Started at once.")
+@click.option("--no-capacity", is_flag=True, help="None is set: the workers are the limit, 0.1 s a call.")
 @_measured
-def laws(workers: int) -> Benchmark:
+def laws(workers: int, no_capacity: bool) -> Benchmark:
     """Every delivery at 2,000/s, all tiers backlogged: the worst of any 10,000 targets, of any 10 s, and the most in
     any second."""
-    from fairlane.bench.laws import run
+    from fairlane.bench.laws import run, run_uncapped
 
-    return f"laws {workers} workers", lambda settings, seed: run(settings, seed, workers, say)
+    one_run, what = (run_uncapped, ", no capacity") if no_capacity else (run, "")
+    return f"laws {workers} workers{what}", lambda settings, seed: one_run(settings, seed, workers, say)
 
 
 @bench.command()
