@@ -1,5 +1,6 @@
 """Reads a topic from a position on, without a subscription."""
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -63,7 +64,10 @@ class TopicReader:
         if self._reader is None:
             with translated(f"read {self._topic}"):
                 after = message_id_from(self._after)
-                reader = self._client.create_reader(self._topic, after, receiver_queue_size=self._ahead)
+                # Its own names for subscriptions have met: one of two readers of a topic was then refused.
+                reader = self._client.create_reader(
+                    self._topic, after, receiver_queue_size=self._ahead, subscription_role_prefix=secrets.token_hex(8)
+                )
             self._reader = reader
         # The wrapper makes an object a message; a rebuild reads millions.
         return self._reader._reader

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from dispatcher.task import PushTask
 from dispatcher.tier import Tier
@@ -14,16 +15,30 @@ WINDOW_S = 5.0
 WANTED = {Tier.HIGH: 0.6, Tier.MEDIUM: 0.3, Tier.LOW: 0.1}
 
 
-def fill(
-    scene: Stage, seconds: float, seed: int, channel: str = "null", rate: float = CAPACITY
-) -> dict[Tier, list[TaskHandle]]:
-    """Two tasks a tier, enough to stay backlogged for that long at so many targets/s."""
+@dataclass(frozen=True)
+class Load:
+    """rate: targets/s of all. chunk: targets an envelope; None: by tier and size of the task."""
+
+    channel: str = "null"
+    rate: float = CAPACITY
+    chunk: int | None = None
+
+
+def fill(scene: Stage, seconds: float, seed: int, load: Load) -> dict[Tier, list[TaskHandle]]:
+    """Two tasks a tier, enough to stay backlogged for that long."""
     handles: dict[Tier, list[TaskHandle]] = {}
     for tier, share in WANTED.items():
-        count = max(int(rate * share * seconds), 6_000)
+        count = max(int(load.rate * share * seconds), 6_000)
         handles[tier] = [
             scene.client.submit(
-                PushTask(app="bench", tier=tier, channel=channel, message={"body": "shares"}, expected_targets=count),
+                PushTask(
+                    app="bench",
+                    tier=tier,
+                    channel=load.channel,
+                    message={"body": "shares"},
+                    expected_targets=count,
+                    chunk=load.chunk,
+                ),
                 targets=targets(count, seed + number),
             )
             for number in range(2)
@@ -54,7 +69,7 @@ def run(settings: Settings, seed: int, one_holds_low_only: bool, say: Callable[[
     count = 4
     with stage(settings, say) as scene:
         scene.client.set_capacity(CAPACITY)
-        handles = fill(scene, WINDOW_S * (count + 3), seed)
+        handles = fill(scene, WINDOW_S * (count + 3), seed, Load())
         scene.crew.join("worker-0")
         scene.crew.join("worker-1", *(("--tiers", "low") if one_holds_low_only else ()))
         wait_for("both workers", lambda: len(scene.client.workers()) == 2, 60)

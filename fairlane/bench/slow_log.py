@@ -13,10 +13,14 @@ NAME = "slow"
 CALL_S = 0.1
 
 
-class SlowLog(LogChannel):
-    """Writes what the `log` channel writes, an envelope a call, eight calls at a time."""
+CALLS = 8
+"""At a time."""
 
-    concurrency = 8
+
+class SlowLog(LogChannel):
+    """Writes what the `log` channel writes, an envelope a call."""
+
+    concurrency = CALLS
     batch_limit = 1
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
@@ -24,7 +28,7 @@ class SlowLog(LogChannel):
         return await super().deliver(envelopes, tier)
 
 
-def serving(log: Path) -> dict[str, str]:
-    """The environment of workers that serve it and write to this file."""
+def environment(log: Path) -> dict[str, str]:
+    """Of workers that serve it and write to this file."""
     classes, channels = {NAME: f"{__name__}:{SlowLog.__name__}"}, {NAME: {"path": str(log)}}
     return {"FAIRLANE_WORKER_CHANNELS": json.dumps(classes), "FAIRLANE_CHANNELS": json.dumps(channels)}

@@ -94,8 +94,8 @@ def shares(low_only: bool) -> Benchmark:
 @click.option("--no-capacity", is_flag=True, help="None is set: the workers are the limit, 0.1 s a call.")
 @_measured
 def laws(workers: int, no_capacity: bool) -> Benchmark:
-    """Every delivery at 2,000/s, all tiers backlogged: the worst of any 10,000 targets, of any 10 s, and the most in
-    any second."""
+    """Every delivery, all tiers backlogged: the worst of any 10,000 targets, of any 10 s and, at the 2,000/s that are
+    set, the most in any second."""
     from fairlane.bench.laws import run, run_uncapped
 
     one_run, what = (run_uncapped, ", no capacity") if no_capacity else (run, "")

@@ -2,8 +2,8 @@
 
 Everything counts that is not named in IGNORED (statistics, clocks, virtual times of sharing, which only choose among
 lanes that are both served) or RELATIVE_S (times of the monotonic clock: what counts is how far
-ahead they are; of what is neither granted nor asked for, nothing). What is
-shared counts as shared, closures and partial functions by what they hold.
+ahead they are; of what is neither granted nor asked for, nothing), but for spent credit and timers that never come.
+What is shared counts as shared, closures and partial functions by what they hold.
 """
 
 from collections import deque
@@ -132,7 +132,7 @@ class Walk:
         return (self._fields(thing), self._all(thing._receipts.values()))
 
     def _timers(self, timers: Timers) -> Any:
-        """One that is NEVER_S off or more does not come."""
+        """One that was NEVER_S off does not come, however long workers stand still."""
         heap = sorted(timers._heap, key=lambda entry: entry[:2])
         soon = [entry for entry in heap if entry[0] - self._now_s < NEVER_S / 2]
         return [(max(-1.0, round(when_s - self._now_s, 3)), self.of(call)) for when_s, _, call in soon]
@@ -140,7 +140,7 @@ class Walk:
 
 def _is_spent(thing: Any) -> bool:
     """Credit of which nothing is left is as none."""
-    return type(thing) is Credit and not thing.queue
+    return type(thing) is Credit and not (thing.queue or thing.targets)
 
 
 _Way = Callable[[Walk, Any], Any]

@@ -126,7 +126,7 @@ class WorkerMachine:
     def doubts(self, every: int) -> list[tuple[WorkerState, Input]]:
         """Looks whether a state reacts alike whichever way it was reached: at one in `every` moves."""
         found = []
-        for place, ((state, event), (after, _)) in enumerate(list(self._moves.items())):
+        for place, ((state, event), (after, _)) in enumerate(self._moves.items()):
             if place % every == 0 and state in self._other_histories:
                 history = (*self._other_histories[state], event)
                 if self._known.get(digest_of(self._live(history))) != after:

@@ -22,6 +22,7 @@ from tests.exploration.variants import Variant
 from tests.exploration.world import World
 
 EXCHANGED = "x"
+NO_PARENT = -1
 AT_ONCE = 1 << 16
 """States visited together."""
 
@@ -29,7 +30,7 @@ AT_ONCE = 1 << 16
 @dataclass
 class Found:
     """violations: by law, the shortest sequence of steps, and their places for `replay`. workers, views: states of the
-    real parts known by now. outcomes: of all targets, at good ends. doubts: states that reacted in two ways, so that
+    real parts. outcomes: of all targets, at good ends. doubts: states that reacted in two ways, so that
     the digest does not tell enough. seconds: of CPU."""
 
     variant: str
@@ -92,7 +93,7 @@ class Search:
         """Those that are as many steps away come together, so that the first way to each is a shortest one."""
         found, worlds = self.found, self._worlds
         start = np.array([self.table.numbers(self.steps.start())], np.int32).T
-        self.place(self._likeness.of(start), np.array([-1]))
+        self.place(self._likeness.of(start), np.array([NO_PARENT]))
         at = as_far = 0
         while at < len(worlds) and found.complete:
             as_far = as_far if at < as_far else len(worlds)
@@ -108,6 +109,7 @@ class Search:
         return self._worlds.rows
 
     def each(self) -> Iterator[World]:
+        """All that were visited, by place."""
         return (self.table.world(dict(enumerate(numbers))) for numbers in self.worlds.T.tolist())
 
     def _world(self, at: int) -> World:
@@ -133,7 +135,8 @@ class Search:
             self._look_at_end(int(end))
 
     def place(self, worlds: Rows, parents: Columns) -> Columns:
-        """Where each of them is, now that those that are new have a place."""
+        """Where each of them is, now that those that are new have a place. parents: the places of worlds from which a
+        step leads to them, or NO_PARENT."""
         hashes = self._hashes.of(worlds, PARTS)
         places, is_new = self._places.of(hashes)
         _, first = np.unique(hashes[is_new], return_index=True)
@@ -181,7 +184,7 @@ class Search:
         workers' names are exchanged after it."""
         (parents,) = self._parents.rows
         way = [at]
-        while parents[way[-1]] >= 0:
+        while parents[way[-1]] != NO_PARENT:
             way.append(int(parents[way[-1]]))
         for before, after in pairwise(reversed(way)):
             yield self._place_of(self._world(before), self._worlds.rows[:, after])

@@ -176,8 +176,8 @@ class Steps:
             if entry[0] == OUTCOME and entry[-2:] not in now.names:
                 entry = (OUTCOME, entry[1], 0, 0)
             after = self._upkeep.fold(view, entry)
-            counts = entry[0] == OUTCOME and now.ended  # elsewhere, though it is nothing to a task that has ended
-            if after != view or counts or entry[0] not in (OUTCOME, ENDED):
+            is_passed_over = entry[0] == OUTCOME and now.ended  # by a task that has ended; not by the outcome topic
+            if after != view or is_passed_over or entry[0] not in (OUTCOME, ENDED):
                 found.append(entry)
                 view = after
         return tuple(found)

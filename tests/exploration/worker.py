@@ -49,7 +49,7 @@ AT_ONCE = EngineSettings(
     settle_linger_s=0.0,
     store_again_first_s=0.0,
     store_again_longest_s=0.0,
-    attach_again_s=NEVER_S,
+    attach_again_s=NEVER_S,  # nothing to these ports
 )
 """What the engine waits for it has at once: the exploration itself lets it happen at any later time. Leases and claims
 have their real lengths; time passes only for a worker that stands still."""

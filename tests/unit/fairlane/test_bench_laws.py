@@ -2,8 +2,11 @@
 
 from collections import Counter
 
+import pytest
+
+from dispatcher.errors import FairlaneError
 from fairlane.bench.deliveries import Delivery
-from fairlane.bench.laws import deviation, judged, windows_of_targets, windows_of_time
+from fairlane.bench.laws import deviation, judged, judged_uncapped, windows_of_targets, windows_of_time
 
 TURN = ["high"] * 6 + ["medium"] * 3 + ["low"]
 
@@ -35,3 +38,20 @@ def test_windows_are_as_long_as_they_are_said_to_be() -> None:
 def test_the_deviation_is_that_of_the_tier_furthest_off() -> None:
     assert deviation(Counter(high=60, medium=30, low=10)) == 0
     assert round(deviation(Counter(high=50, medium=30, low=20)), 9) == 10
+
+
+def test_without_a_capacity_shares_and_rate_are_told_beside_the_largest_envelope() -> None:
+    found = judged_uncapped([*steady(20), Delivery(20_000_000, "high", 250)])
+    assert found["worst_of_10000_points"] < found["envelope_of_each_tier_points"] == 2.7
+    assert found["worst_of_10_s_points"] < 1
+    assert found["targets_per_s"] == 2_012.5
+
+
+def test_too_little_to_judge_is_said() -> None:
+    with pytest.raises(FairlaneError, match="too few"):
+        judged(steady(6))
+
+
+def test_a_tier_that_got_nothing_is_a_figure() -> None:
+    none_low = [delivery for delivery in steady(20) if delivery.tier != "low"]
+    assert judged(none_low)["worst_of_10_s_points"] == pytest.approx(10)
