@@ -20,16 +20,14 @@ FAIRLANE_TEST_EXPLORE=deep explores three faults, and more that is in hand: ten 
 """
 
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
 from tests.exploration.search import Found, explore
-from tests.exploration.variants import BROKEN, DEEP, VARIANTS, Variant
+from tests.exploration.variants import BROKEN, DEEP, IS_DEEP, VARIANTS, Variant
 
-IS_DEEP = os.environ.get("FAIRLANE_TEST_EXPLORE") == "deep"
 WHOLE = (*VARIANTS, *DEEP) if IS_DEEP else VARIANTS
 Result = Callable[[Variant], Found]
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.timeout(900)]

@@ -1,5 +1,6 @@
 """What is explored: a task, what may happen to it, and how many faults."""
 
+import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +12,8 @@ from dispatcher.topics import Topics
 from tests.exploration.envelopes import MESSAGE, SIZE, TASK, Kind, first
 from tests.exploration.rules import EARLY_MARK, EARLY_WORD
 
+IS_DEEP = os.environ.get("FAIRLANE_TEST_EXPLORE") == "deep"
+"""More is explored, and compared, than always."""
 TOPICS = Topics(outcome_partitions=1)
 SHARED, OWN = TOPICS.shared_lane(0), TOPICS.own_lane(TASK)
 FAULTS = ("crash", "stall", "redelivery", "lost receipt", "lost answer", "forgotten ack", "flush", "outage")
