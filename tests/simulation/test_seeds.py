@@ -5,11 +5,10 @@ import os
 import pytest
 
 from fairlane.simulate.library import names
-from fairlane.simulate.many import AT_ONCE, run_batch, run_one
+from fairlane.simulate.many import Seeds, run_many, run_one
 
 LONG = {"thousand-lanes", "crash-storm"}
 SEEDS = int(os.environ.get("FAIRLANE_TEST_SEEDS", "1000"))
-PARTS = 10
 
 
 @pytest.mark.timeout(300)
@@ -23,11 +22,12 @@ def test_a_scenario_that_ships_is_met(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("part", range(PARTS))
-def test_a_thousand_seeds_violate_nothing(part: int) -> None:
-    """Of at most 2,000 envelopes each; a tenth of them in each test. FAIRLANE_TEST_SEEDS changes how many."""
-    first, last = (1 + one * SEEDS // PARTS for one in (part, part + 1))
-    for start in range(first, last, AT_ONCE):
-        for one in run_batch("random", start, last):
-            assert one.good, f"seed {one.seed}: {one.failures[0]}; run it again: {one.replay}"
+def test_a_thousand_seeds_violate_nothing() -> None:
+    """Of at most 2,000 envelopes each. FAIRLANE_TEST_SEEDS changes how many."""
+    found = run_many(Seeds("random", 1, SEEDS), print)
+    print(f"{found.seeds} seeds, {found.targets} targets, {found.took_s} s")
+    assert found.seeds == SEEDS
+    assert found.targets > SEEDS
+    assert [f"seed {one.seed}: {one.failures[0]}; run it again: {one.replay}" for one in found.bad] == []
