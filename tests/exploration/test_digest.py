@@ -6,7 +6,7 @@ from tests.exploration.digest import digest
 from tests.exploration.envelopes import envelope_of, first
 from tests.exploration.machine import digest_of
 from tests.exploration.variants import TOPICS, VARIANTS
-from tests.exploration.worker import LiveWorker, TopicReader
+from tests.exploration.worker import NEVER_S, STALL_S, LiveWorker, TopicReader
 
 
 def test_what_was_sent_in_the_grace_counts_while_it_lasts() -> None:
@@ -41,6 +41,17 @@ def test_what_was_granted_counts_by_how_long_before_the_call_it_was() -> None:
     assert lately != long_ago
     assert lately == digest(grace, 2_000.0, 1.0)
     assert digest(grace, 1_000.0, 1.0, calm=True) == digest(grace, 1_000.0, 10.0, calm=True)
+
+
+def test_a_timer_that_never_comes_is_as_none() -> None:
+    worker = _worker()
+    before = digest_of(worker)
+    worker.engine._timers.at(worker.clock.monotonic_s() + NEVER_S, lambda: None)
+    worker.clock.advance(10 * STALL_S)
+    worker.engine.advance()
+    assert digest_of(worker) == before
+    worker.engine._timers.at(worker.clock.monotonic_s() + STALL_S, lambda: None)
+    assert digest_of(worker) != before
 
 
 def test_spent_credit_is_as_none() -> None:

@@ -1,10 +1,14 @@
 """`fairlane bench laws`: what it makes of the deliveries that it reads."""
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from consumers.channel_registry import load_channels
 from dispatcher.errors import FairlaneError
+from fairlane.bench import slow_log
 from fairlane.bench.deliveries import Delivery
 from fairlane.bench.laws import deviation, judged, judged_uncapped, windows_of_targets, windows_of_time
 
@@ -45,6 +49,13 @@ def test_without_a_capacity_shares_and_rate_are_told_beside_the_largest_envelope
     assert found["worst_of_10000_points"] < found["envelope_of_each_tier_points"] == 2.7
     assert found["worst_of_10_s_points"] < 1
     assert found["targets_per_s"] == 2_012.5
+
+
+def test_workers_can_be_told_of_the_slow_channel(tmp_path: Path) -> None:
+    told = slow_log.environment(tmp_path / "delivered.jsonl")
+    classes, settings = (json.loads(told[name]) for name in ("FAIRLANE_WORKER_CHANNELS", "FAIRLANE_CHANNELS"))
+    channel = load_channels(classes, settings)[slow_log.NAME]
+    assert (channel.name, channel.concurrency, channel.batch_limit) == (slow_log.NAME, slow_log.CALLS, 1)
 
 
 def test_too_little_to_judge_is_said() -> None:
