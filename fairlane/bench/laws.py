@@ -68,17 +68,19 @@ def deviations(found: Sequence[Delivery]) -> dict[str, float]:
 def judged(found: Sequence[Delivery]) -> dict[str, float]:
     """Worst deviations of the shares, in points; most targets in any second, from the first delivery on, and the most
     that capacity, burst and an envelope of each tier allow."""
+    shares = deviations(found)
     doses: list[Dose] = [(delivery.at_us, delivery.targets) for delivery in found]
     most, limit = overshoot(doses, [CapSince(0, Cap(CAPACITY))], envelope_of_each_tier(found)) or (0, 0.0)
-    return {**deviations(found), "most_in_a_second": most, "limit_in_a_second": limit}
+    return {**shares, "most_in_a_second": most, "limit_in_a_second": limit}
 
 
 def judged_uncapped(found: Sequence[Delivery]) -> dict[str, float]:
     """Worst deviations of the shares, and what an envelope of each tier is of 10,000 targets, in points; targets a
     second."""
+    shares = deviations(found)
     seconds = (found[-1].at_us - found[0].at_us) / SECOND_US
     return {
-        **deviations(found),
+        **shares,
         "envelope_of_each_tier_points": 100 * envelope_of_each_tier(found) / WINDOW_TARGETS,
         "targets_per_s": sum(delivery.targets for delivery in found) / seconds,
     }

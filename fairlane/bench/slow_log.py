@@ -11,8 +11,6 @@ from dispatcher.outcome import Report
 
 NAME = "slow"
 CALL_S = 0.1
-
-
 CALLS = 8
 """At a time."""
 

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,13 @@ def test_workers_can_be_told_of_the_slow_channel(tmp_path: Path) -> None:
     assert (channel.name, channel.concurrency, channel.batch_limit) == (slow_log.NAME, slow_log.CALLS, 1)
 
 
-def test_too_little_to_judge_is_said() -> None:
+@pytest.mark.parametrize("judge", [judged, judged_uncapped])
+@pytest.mark.parametrize("found", [[], steady(1)[:1], steady(6)], ids=["none", "one", "too short a time"])
+def test_too_little_to_judge_is_said(
+    judge: Callable[[Sequence[Delivery]], dict[str, float]], found: list[Delivery]
+) -> None:
     with pytest.raises(FairlaneError, match="too few"):
-        judged(steady(6))
+        judge(found)
 
 
 def test_a_tier_that_got_nothing_is_a_figure() -> None:
