@@ -55,23 +55,29 @@ class _Piece(NamedTuple):
 
 class Call:
     """Pieces, of one tier, that go to the channel together. It is settled once: by the channel's answer, its failure,
-    the timeout, the use-by (late: the earliest had passed when the call's turn came)."""
+    the timeout, the use-by (the earliest had passed when the call's turn came)."""
 
-    __slots__ = ("envelopes", "late", "pieces", "quick", "settled", "task", "timer", "use_by_s")
+    __slots__ = ("envelopes", "pieces", "settled", "tier", "use_by_s")
 
     def __init__(self, pieces: list[_Piece]) -> None:
         self.pieces = pieces
         self.envelopes = [envelope for piece in pieces for envelope in piece.envelopes]
         self.use_by_s = min(piece.parcel.batch.use_by_s for piece in pieces)
+        self.tier = pieces[0].parcel.batch.tier
         self.settled = False
-        self.late = False
-        self.quick = True
-        self.task: asyncio.Task[Sequence[Report]] | None = None
-        self.timer: asyncio.TimerHandle | None = None
 
-    def waits(self) -> None:
-        """The channel has let others go on before it was through."""
-        self.quick = False
+
+class _Turn:
+    """One of the channel's places and the task that has it. quick: none of its calls has let others go on before it was
+    over."""
+
+    __slots__ = ("call", "quick", "task", "timer")
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.quick = True
+        self.task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
 
 
 class ChannelQueue:
@@ -84,21 +90,20 @@ class ChannelQueue:
         self._loop = loop
         self._clock = clock
         self._waiting: deque[_Piece] = deque()
-        self._running: set[Call] = set()
+        self._running: set[_Turn] = set()
         self._targets = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._ended = False
         self._quick = False
-        """The last call was over as soon as it was begun."""
+        """The last calls were over as soon as they were begun."""
 
     @property
     def in_flight(self) -> InFlight:
         return InFlight(len(self._running), len(self._waiting), self._targets)
 
     def put(self, batch: Batch, sent: Sent) -> None:
-        """Cuts the batch into calls. If calls take time they begin here, side by side; if they are over at once many
-        would only cost more, and `start` begins them."""
+        """Cuts the batch into calls. If calls take time they begin here, side by side; if not, `start` begins them."""
         envelopes = [delivery.envelope for delivery in batch.deliveries]
         starts = range(0, len(envelopes), self.call_limit)
         parcel = _Parcel(batch, sent, len(starts))
@@ -112,7 +117,7 @@ class ChannelQueue:
             self._start_calls()
 
     def start(self) -> None:
-        """Begins what was put and could not be joined before."""
+        """Begins what was put."""
         self._start_calls()
 
     async def idle(self, deadline_s: float) -> bool:
@@ -128,97 +133,103 @@ class ChannelQueue:
         self._ended = True
         while self._waiting:
             self._settle_piece(self._waiting.popleft(), None)
-        tasks = [call.task for call in self._running if call.task is not None]
-        for call in list(self._running):
-            self._give_up(call, "the worker stopped during the call")
+        tasks = [turn.task for turn in self._running if turn.task is not None]
+        for turn in list(self._running):
+            self._give_up(turn, "the worker stopped during the call")
         if tasks:
             await asyncio.wait(tasks, timeout=1.0)
 
-    # ------------------------------------------------------------- one call
+    # ------------------------------------------------------------- calls
     def _start_calls(self) -> None:
-        """As many as there are places for. The use-by is looked at here and once more when the task gets its turn."""
-        while self._waiting and len(self._running) < self.channel.concurrency:
-            pieces = self._next_pieces()
-            if not pieces:
-                continue
-            call = Call(pieces)
-            self._running.add(call)
-            call.timer = self._loop.call_later(self.timeout_s, self._timed_out, call)
-            call.task = self._loop.create_task(self._deliver(call))
-            call.task.add_done_callback(partial(self._over, call))
+        """As many as there are places for; one, which goes on with the others, as long as calls are over at once."""
+        places = 1 if self._quick else self.channel.concurrency
+        while self._waiting and len(self._running) < places:
+            call = self._next_call()
+            if call is None:
+                return
+            turn = _Turn(call)
+            self._running.add(turn)
+            turn.task = self._loop.create_task(self._serve(turn))
+            turn.task.add_done_callback(partial(self._over, turn))
 
-    def _next_pieces(self) -> list[_Piece]:
-        """What waits at the front and may go in one call: of one tier, within the channel's limit, not late. Others are
-        passed over only where calls take no time.
-
-        A call costs a task and a timer, some 60 us; an envelope alone in each would spend more on these than on itself.
-        """
+    def _next_call(self) -> Call | None:
+        """What waits at the front and may go together: of one tier, within the channel's limit, not late. Nothing is
+        passed over: the order is the scheduler's. None if nothing is left."""
         pieces: list[_Piece] = []
-        passed: list[_Piece] = []
-        room, tier, now_s = self.call_limit, self._waiting[0].parcel.batch.tier, self._clock.monotonic_s()
-        while self._waiting and len(self._waiting[0].envelopes) <= room:
-            piece = self._waiting.popleft()
-            if piece.parcel.batch.tier != tier:
-                passed.append(piece)
-                if not self._quick:
-                    break
-            elif now_s >= piece.parcel.batch.use_by_s:
+        room, now_s, waiting = self.call_limit, self._clock.monotonic_s(), self._waiting
+        while waiting:
+            batch, count = waiting[0].parcel.batch, len(waiting[0].envelopes)
+            if pieces and (count > room or batch.tier != pieces[0].parcel.batch.tier):
+                break
+            piece = waiting.popleft()
+            if now_s >= batch.use_by_s:
                 self._settle_piece(piece, None)
             else:
                 pieces.append(piece)
-                room -= len(piece.envelopes)
-        self._waiting.extendleft(reversed(passed))
-        return pieces
+                room -= count
+        return Call(pieces) if pieces else None
 
-    async def _deliver(self, call: Call) -> Sequence[Report]:
-        if self._clock.monotonic_s() >= call.use_by_s:
-            call.late = True
-            return []
-        turn = self._loop.call_soon(call.waits)
-        reports = await self.channel.deliver(call.envelopes, call.pieces[0].parcel.batch.tier)
-        turn.cancel()
-        return reports
+    async def _serve(self, turn: _Turn) -> None:
+        """Makes the call, and those after it as long as all are over at once. A task and its timer cost some 60 us: an
+        envelope alone in a call would spend more on these than on itself."""
+        waits = self._loop.call_soon(self._waits, turn)
+        try:
+            call: Call | None = turn.call
+            while call is not None:
+                turn.call = call
+                reports = await self._answer(turn)
+                if not call.settled:
+                    self._settle(call, reports)
+                alone = turn.quick and len(self._running) == 1
+                call = self._next_call() if alone and not self._ended else None
+        finally:
+            waits.cancel()
+        self._quick = all(other.quick for other in self._running)
 
-    def _over(self, call: Call, _task: object) -> None:
-        """The channel has answered or failed, maybe too late for its word to count."""
-        if call.timer is not None:
-            call.timer.cancel()
-        self._running.discard(call)
-        self._quick = call.quick and not call.late
-        reports = self._reports(call)
-        if not call.settled:
-            self._settle(call, reports)
+    def _waits(self, turn: _Turn) -> None:
+        """A call has let others go on: the other places are for those behind it."""
+        turn.quick = self._quick = False
+        turn.timer = self._loop.call_later(self.timeout_s, self._timed_out, turn)
+        self._start_calls()
+
+    def _over(self, turn: _Turn, _task: object) -> None:
+        """The channel has answered or failed, maybe too late for its word to count, or the task was cancelled."""
+        if turn.timer is not None:
+            turn.timer.cancel()
+        self._running.discard(turn)
+        if not turn.call.settled:
+            self._settle(turn.call, self._retry(turn.call, "the call was cancelled"))
         self._start_calls()
         if not self._running and not self._waiting:
             self._idle.set()
 
-    def _reports(self, call: Call) -> Sequence[Report | None]:
-        """What the channel said, or RETRY for all with the reason why it counts for nothing."""
-        task = call.task
-        if call.late:
+    async def _answer(self, turn: _Turn) -> Sequence[Report | None]:
+        """What the channel says, or RETRY for all with the reason why it counts for nothing. The use-by was looked at
+        when the call was made up, and is once more."""
+        call = turn.call
+        if self._clock.monotonic_s() >= call.use_by_s:
+            turn.quick = False
             return [None] * len(call.envelopes)
-        if task is None or task.cancelled():
-            return self._retry(call, "the call was cancelled")
-        error = task.exception()
-        if error is not None:
+        try:
+            reports = await self.channel.deliver(call.envelopes, call.tier)
+        except Exception as error:
             if not call.settled:
                 _log.warning("A call of the channel %s failed: %s: %s", self.channel.name, type(error).__name__, error)
             return self._retry(call, f"{type(error).__name__}: {error}")
-        reports = task.result()
         fault = _fault(reports, len(call.envelopes))
         if fault:
             _log.error("The channel %s is faulty: %s", self.channel.name, fault)
             return self._retry(call, fault)
         return reports
 
-    def _timed_out(self, call: Call) -> None:
-        self._give_up(call, f"no answer within {self.timeout_s:g} s")
+    def _timed_out(self, turn: _Turn) -> None:
+        self._give_up(turn, f"no answer within {self.timeout_s:g} s")
 
-    def _give_up(self, call: Call, reason: str) -> None:
-        if not call.settled:
-            self._settle(call, self._retry(call, reason))
-        if call.task is not None:
-            call.task.cancel()
+    def _give_up(self, turn: _Turn, reason: str) -> None:
+        if not turn.call.settled:
+            self._settle(turn.call, self._retry(turn.call, reason))
+        if turn.task is not None:
+            turn.task.cancel()
 
     def _retry(self, call: Call, reason: str) -> list[Report]:
         return [Report(Verdict(RETRY, reason))] * len(call.envelopes)

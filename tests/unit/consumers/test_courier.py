@@ -257,10 +257,29 @@ def calls_for(channel: Channel, *batches: Batch) -> list[tuple[list[int], str]]:
     return channel.calls[1:]
 
 
-def test_a_channel_that_is_through_at_once_gets_what_came_together_in_one_call_a_tier() -> None:
+def test_a_channel_that_is_through_at_once_gets_what_came_together_in_order() -> None:
     tiers = ["high", "low", "high", "high", "low"]
     calls = calls_for(Channel(batch_limit=10), *(batch([envelope(n)], tier=tier) for n, tier in enumerate(tiers)))
-    assert calls == [([0, 2, 3], "high"), ([1, 4], "low")]
+    assert calls == [([0], "high"), ([1], "low"), ([2, 3], "high"), ([4], "low")]
+
+
+def test_calls_that_are_over_at_once_share_a_task_until_one_has_to_wait() -> None:
+    tasks: dict[int, asyncio.Task[object] | None] = {}
+
+    class Moody(Channel):
+        async def open(self) -> None:
+            self.meeting = asyncio.Barrier(2)
+
+        async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+            tasks[envelopes[0].sequence] = asyncio.current_task()
+            if envelopes[0].sequence in {3, 4}:
+                await self.meeting.wait()
+            return await super().deliver(envelopes, tier)
+
+    calls = calls_for(Moody(batch_limit=1, concurrency=2), *(batch([envelope(n)]) for n in range(6)))
+    assert sorted(calls) == [([n], "high") for n in range(6)]
+    assert tasks[0] is tasks[1] is tasks[2] is tasks[3]
+    assert tasks[4] is not tasks[3]
 
 
 def test_a_channel_that_takes_its_time_gets_its_calls_side_by_side() -> None:
