@@ -102,6 +102,20 @@ def laws(workers: int, no_capacity: bool) -> Benchmark:
     return f"laws {workers} workers{what}", lambda settings, seed: one_run(settings, seed, workers, say)
 
 
+@bench.command("full-speed")
+@click.option("--workers", type=click.IntRange(1, 50), default=1, show_default=True, help="Started at once.")
+@click.option("--chunk", type=click.IntRange(1, 500), default=500, show_default=True, help="Targets an envelope.")
+@_measured
+def full_speed(workers: int, chunk: int) -> Benchmark:
+    """Every delivery with no capacity set and a channel that takes no time: how far any 10,000 targets and any second
+    are off the shares."""
+    from fairlane.bench.full_speed import run
+
+    return f"full-speed {workers} workers, {chunk} an envelope", lambda settings, seed: run(
+        settings, seed, workers, chunk, say
+    )
+
+
 @bench.command()
 @_measured
 def latency() -> Benchmark:
