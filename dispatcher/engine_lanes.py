@@ -9,9 +9,10 @@ from dispatcher.ports import Delivery, LaneInfo, Lanes
 from dispatcher.scheduler import Scheduler
 from dispatcher.tier import Tier
 
-DRAINED_AT_ONCE = 1_000
-"""Envelopes; then the engine looks at its inbox again."""
-DRAIN_TARGETS, DRAIN_ENVELOPES, MOST_DRAIN_TARGETS = 100, 100, 5_000
+DRAINED_AT_ONCE, TARGETS_AT_ONCE = 1_000, 20_000
+"""Envelopes and targets; then the engine looks at its inbox again. An answer of the ledger waits there for as long: the
+tier whose credit has run out would be passed over meanwhile."""
+DRAIN_TARGETS, DRAIN_ENVELOPES, MOST_DRAIN_TARGETS = 100, 100, 2_000
 """Of one lane before it is the next one's turn: so many envelopes, within these bounds in targets."""
 DRAIN_AGAIN_S = 0.005
 """For a lane that says it has something and yields nothing."""
@@ -155,7 +156,8 @@ class WorkingSet:
             for lane in self._stinted.values():
                 self.thirst(lane)
             self._stinted.clear()
-        while count < DRAINED_AT_ONCE:
+        most = self.targets + TARGETS_AT_ONCE
+        while count < DRAINED_AT_ONCE and self.targets < most:
             flow = self._drains.pick()
             if flow is None:
                 return False
