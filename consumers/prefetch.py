@@ -10,9 +10,9 @@ ENVELOPE_COST = 8
 """Targets' worth of memory that an envelope takes besides its targets (about 1 kB of client objects and message)."""
 _PART = 4
 """A lane gets at most one part in so many of what is left, so that those who come later find something."""
-_MIDDLING = 2_000
-"""The tier weight, in thousandths, of a lane that gets just what it wants. With no capacity set the broker's delivering
-may set the pace: it then follows the queues, so that equal ones would let low have a fifth."""
+_MIDDLING, _MOST = 2_000, max(DEFAULT_TIER_WEIGHTS.values())
+"""Tier weights, in thousandths: of a lane that gets just what it wants, and the largest. With no capacity set the
+broker's delivering may set the pace: it then follows the queues, so that equal ones would let low have a fifth."""
 RESIZE_FACTOR = 4
 """A queue is exchanged for another only if the wanted size differs by more than this."""
 
@@ -63,6 +63,7 @@ class PrefetchBudget:
             return batch
         settings = self._settings
         wanted = max(batch * settings.batches, settings.least_queue, wanted_targets // max(1, lane.chunk))
+        wanted = min(wanted, settings.largest_queue * _MIDDLING // _MOST)
         wanted = max(2 * batch, wanted * DEFAULT_TIER_WEIGHTS[Tier(lane.tier)] // _MIDDLING)
         left = settings.budget_targets - self._spent + self._costs.get(lane.name, 0)
         return max(batch, min(wanted, settings.largest_queue, left // (_PART * _cost(lane))))

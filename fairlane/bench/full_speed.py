@@ -2,39 +2,60 @@
 order of sending is all that shares."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from dispatcher.tier import TIERS, Tier
+from dispatcher.errors import FairlaneError
+from dispatcher.tier import Tier
 from fairlane.bench import tally_channel
 from fairlane.bench.deliveries import Delivery
-from fairlane.bench.laws import WINDOW_TARGETS, deviation, envelope_of_each_tier, windows_of_targets, windows_of_time
-from fairlane.bench.shares import Load, fill, sent
-from fairlane.bench.stage import stage, wait_for
+from fairlane.bench.laws import (
+    WINDOW_TARGETS,
+    WINDOW_US,
+    deviation,
+    envelope_of_each_tier,
+    windows_of_targets,
+    windows_of_time,
+)
+from fairlane.bench.shares import TASKS_A_TIER, Load, fill, sent
+from fairlane.bench.stage import SEE_LOGS, stage, wait_for
 from fairlane.settings import Settings
 from fairlane.simulate.laws import SECOND_US
 
-SECONDS = 3
 ENVELOPES_PER_S, TARGETS_PER_S = 150_000, 3_000_000
-"""More than two cores handle: so much is queued for each of the seconds."""
+"""About what two cores handle: so much is queued for each second."""
 JUDGED = 0.8
-"""Of a tier's targets: what comes later may be the last of one of its two tasks."""
+"""Of a task's targets: what comes later may be the last of it."""
 
 
-def standing(found: Sequence[Delivery], queued: Counter[str]) -> list[Delivery]:
-    """Those made while every tier had something: from the last tier's first delivery until a tier has sent most of what
-    was queued of it."""
-    first = max(next((n for n, delivery in enumerate(found) if delivery.tier == tier), len(found)) for tier in TIERS)
-    made: Counter[str] = Counter()
-    for end, delivery in enumerate(found):
-        made[delivery.tier] += delivery.targets
-        if made[delivery.tier] > JUDGED * queued[delivery.tier]:
-            return list(found[first:end])
-    return list(found[first:])
+@dataclass(frozen=True)
+class Backlog:
+    """chunk: targets an envelope; seconds: about as long as two cores need for it."""
+
+    chunk: int
+    seconds: int
+
+
+def standing(found: Sequence[Delivery], queued: Mapping[str, int]) -> list[Delivery]:
+    """Those made while every task had something: from the last one's first delivery until one has sent most of what was
+    queued of it. queued: targets by task."""
+    made = dict.fromkeys(queued, 0)
+    idle, first = set(queued), 0
+    for place, delivery in enumerate(found):
+        if delivery.task in idle:
+            idle.remove(delivery.task)
+            first = place
+        made[delivery.task] += delivery.targets
+        if made[delivery.task] > JUDGED * queued[delivery.task]:
+            return [] if idle else list(found[first:place])
+    return [] if idle else list(found[first:])
 
 
 def judged(found: Sequence[Delivery]) -> dict[str, float]:
-    """How far shares are off, in points: of any 10,000 targets, of any second, of all. Beside it what an envelope of
-    each tier is of 10,000 targets, and targets/s."""
+    """How far shares are off, in points: of any 10,000 targets, of any second or 10 s, of all. Beside it what an
+    envelope of each tier is of 10,000 targets, and targets/s."""
+    if sum(delivery.targets for delivery in found) < WINDOW_TARGETS:
+        raise FairlaneError(f"{len(found)} deliveries of all tiers at once are too few to judge.", SEE_LOGS)
     by_count = sorted(map(deviation, windows_of_targets(found, WINDOW_TARGETS)))
     total = Counter[str]()
     for delivery in found:
@@ -47,20 +68,21 @@ def judged(found: Sequence[Delivery]) -> dict[str, float]:
         "envelope_of_each_tier_points": envelopes,
         "of_10000_within_law_percent": 100 * kept / len(by_count),
         "worst_of_a_second_points": max(map(deviation, windows_of_time(found, SECOND_US)), default=0.0),
+        "worst_of_10_s_points": max(map(deviation, windows_of_time(found, WINDOW_US)), default=0.0),
         "shares_off_points": deviation(total),
         "targets_per_s": total.total() / (found[-1].at_us - found[0].at_us) * SECOND_US,
     }
 
 
-def run(settings: Settings, seed: int, workers: int, chunk: int, say: Callable[[str], None]) -> dict[str, float]:
+def run(settings: Settings, seed: int, workers: int, backlog: Backlog, say: Callable[[str], None]) -> dict[str, float]:
     """One run: all tiers backlogged before the workers start, all at once."""
     with stage(settings, say) as scene:
         scene.crew.environment |= tally_channel.environment(scene.log)
-        rate = min(TARGETS_PER_S, ENVELOPES_PER_S * chunk)
-        handles = fill(scene, SECONDS, seed, Load(tally_channel.NAME, rate, chunk))
-        queued = Counter({str(tier): sum(one.progress().targets.total for one in handles[tier]) for tier in handles})
+        rate = min(TARGETS_PER_S, ENVELOPES_PER_S * backlog.chunk) / TASKS_A_TIER
+        handles = fill(scene, backlog.seconds, seed, Load(tally_channel.NAME, rate, backlog.chunk))
+        queued = {handle.id: handle.progress().targets.total for of_tier in handles.values() for handle in of_tier}
         for number in range(workers):
             scene.crew.join(f"worker-{number}")
-        most = JUDGED * queued[str(Tier.HIGH)]
-        wait_for("most of the high tier", lambda: max(sent(handles).values()) >= most, 300)
+        most = JUDGED * sum(queued[handle.id] for handle in handles[Tier.HIGH])
+        wait_for("most of the high tier", lambda: sent(handles)[Tier.HIGH] >= most, 50 * backlog.seconds)
         return judged(standing(list(tally_channel.tallied(scene.log)), queued))

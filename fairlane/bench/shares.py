@@ -12,6 +12,7 @@ from producers.handle import TaskHandle
 
 CAPACITY = 2_000
 WINDOW_S = 5.0
+TASKS_A_TIER = 2
 WANTED = {Tier.HIGH: 0.6, Tier.MEDIUM: 0.3, Tier.LOW: 0.1}
 
 
@@ -25,7 +26,7 @@ class Load:
 
 
 def fill(scene: Stage, seconds: float, seed: int, load: Load) -> dict[Tier, list[TaskHandle]]:
-    """Two tasks a tier, enough to stay backlogged for that long."""
+    """Two tasks a tier, each enough to stay backlogged for that long."""
     handles: dict[Tier, list[TaskHandle]] = {}
     for tier, share in WANTED.items():
         count = max(int(load.rate * share * seconds), 6_000)
@@ -41,7 +42,7 @@ def fill(scene: Stage, seconds: float, seed: int, load: Load) -> dict[Tier, list
                 ),
                 targets=targets(count, seed + number),
             )
-            for number in range(2)
+            for number in range(TASKS_A_TIER)
         ]
     return handles
 

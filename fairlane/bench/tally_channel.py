@@ -17,8 +17,8 @@ NAME = "tally"
 
 
 class TallyChannel(NullChannel):
-    """The `null` channel, with a line for each run of equal envelopes in a call: wall time (us), tier, targets in each,
-    how many. Worker processes may share the file."""
+    """The `null` channel, with a line for each run of equal envelopes in a call: wall time (us), task, tier, targets in
+    each, how many. Worker processes may share the file."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__({"name": NAME})
@@ -30,8 +30,8 @@ class TallyChannel(NullChannel):
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         at_us = time.time_ns() // 1_000
-        sizes = [len(envelope.targets) for envelope in envelopes]
-        lines = [f"{at_us} {tier} {size} {len(list(run))}\n" for size, run in groupby(sizes)]
+        equal = groupby([(envelope.task, len(envelope.targets)) for envelope in envelopes])
+        lines = [f"{at_us} {task} {tier} {size} {len(list(run))}\n" for (task, size), run in equal]
         os.write(self._file, "".join(lines).encode())
         return await super().deliver(envelopes, tier)
 
@@ -43,9 +43,8 @@ def tallied(path: Path) -> Iterator[Delivery]:
     """Every delivery, in the order in which they were noted."""
     with path.open() as lines:
         for line in lines:
-            at_us, tier, targets, count = line.split()
-            for _ in range(int(count)):
-                yield Delivery(int(at_us), tier, int(targets))
+            at_us, task, tier, targets, count = line.split()
+            yield from [Delivery(int(at_us), tier, int(targets), task)] * int(count)
 
 
 def environment(path: Path) -> dict[str, str]:

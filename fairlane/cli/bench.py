@@ -105,14 +105,16 @@ def laws(workers: int, no_capacity: bool) -> Benchmark:
 @bench.command("full-speed")
 @click.option("--workers", type=click.IntRange(1, 50), default=1, show_default=True, help="Started at once.")
 @click.option("--chunk", type=click.IntRange(1, 500), default=500, show_default=True, help="Targets an envelope.")
+@click.option("--seconds", type=click.IntRange(1, 600), default=6, show_default=True, help="About as long it takes.")
 @_measured
-def full_speed(workers: int, chunk: int) -> Benchmark:
+def full_speed(workers: int, chunk: int, seconds: int) -> Benchmark:
     """Every delivery with no capacity set and a channel that takes no time: how far any 10,000 targets and any second
     are off the shares."""
-    from fairlane.bench.full_speed import run
+    from fairlane.bench.full_speed import Backlog, run
 
+    backlog = Backlog(chunk, seconds)
     return f"full-speed {workers} workers, {chunk} an envelope", lambda settings, seed: run(
-        settings, seed, workers, chunk, say
+        settings, seed, workers, backlog, say
     )
 
 
