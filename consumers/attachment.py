@@ -60,8 +60,8 @@ class Attachment:
         self._messages: deque[Any] = deque()
         self._armed = False
         self._arming = False
-        self._streaming = False
-        """More was there than the last drain wanted."""
+        self._ahead = 0
+        """Messages given out since a drain last found less than it wanted."""
         self._opening = self._open()
 
     @property
@@ -91,7 +91,7 @@ class Attachment:
             deliveries.append(Delivery(envelope, message, now_s))
             room -= len(envelope.targets) or 1
         self.held += len(deliveries)
-        self._streaming = room <= 0 and len(deliveries) >= batch_messages(self.queue)
+        self._ahead = self._ahead + len(deliveries) if room <= 0 else 0
         return deliveries, room > 0
 
     def _fill(self, consumer: Any) -> bool:
@@ -102,9 +102,11 @@ class Attachment:
         """
         if self._armed:
             return False
-        if self._streaming:
+        full = batch_messages(self.queue)
+        if self._ahead >= full:
             batch = self._take_batch(consumer)
-            self._streaming = len(batch) >= batch_messages(self.queue)
+            if len(batch) < full:
+                self._ahead = 0
             self._messages.extend(batch)
             if batch:
                 return True
@@ -161,7 +163,7 @@ class Attachment:
             consumer.close_async(ignore)
             return
         self._messages.clear()
-        self._streaming = False
+        self._ahead = 0
         self.held = 0
         self._armed = True
         self._consumer = consumer

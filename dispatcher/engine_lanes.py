@@ -9,7 +9,7 @@ from dispatcher.ports import Delivery, LaneInfo, Lanes
 from dispatcher.scheduler import Scheduler
 from dispatcher.tier import Tier
 
-DRAINED_AT_ONCE, TARGETS_AT_ONCE = 1_000, 20_000
+DRAINED_AT_ONCE, TARGETS_AT_ONCE = 1_000, 50_000
 """Envelopes and targets; then the engine looks at its inbox again. An answer of the ledger waits there for as long: the
 tier whose credit has run out would be passed over meanwhile."""
 DRAIN_TARGETS, DRAIN_ENVELOPES, MOST_DRAIN_TARGETS = 100, 100, 2_000

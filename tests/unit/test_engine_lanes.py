@@ -1,14 +1,16 @@
 """The lanes a worker holds: bounded buffers, lanes that do not get in each other's way, coming and going."""
 
+from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from msgspec import structs
 
 from dispatcher.control import ControlChange
 from dispatcher.events import LaneReady, LanesChanged
 from dispatcher.lease import LaneKind
 from dispatcher.ports import Delivery, LaneInfo
-from dispatcher.tier import Tier
+from dispatcher.tier import TIERS, Tier
 from tests.unit.engine_world import World
 
 
@@ -71,6 +73,28 @@ def test_every_lane_gets_its_turn_when_the_budget_is_spent() -> None:
         world.add_task(f"big{i}", 400, chunk=200)
     world.worker(budget_targets=2_000, lane_roomy_targets=100)
     world.run(lambda: world.finished(*(f"big{i}" for i in range(50))), within_s=30)
+
+
+@pytest.mark.parametrize(("chunk", "most"), [(500, 50_000), (20, 20_000), (1, 1_000)])
+def test_a_turn_brings_some_of_every_tier_by_weight_and_no_more_than_is_soon_decoded(chunk: int, most: int) -> None:
+    """So that an answer of the ledger is soon read, and no tier runs out of credit meanwhile."""
+    world = World()
+    tiers = {world.add_task(str(tier), 1_000 * chunk, chunk=chunk, tier=tier): tier for tier in TIERS}
+    worker = world.worker(budget_targets=1_000_000, lane_roomy_targets=100_000)
+    brought: Counter[Tier] = Counter()
+    drain = worker.lanes.drain
+
+    def counted(lane: str, max_targets: int) -> tuple[list[Delivery], bool]:
+        deliveries, empty = drain(lane, max_targets)
+        brought[tiers[lane]] += sum(len(delivery.envelope.targets) for delivery in deliveries)
+        return deliveries, empty
+
+    worker.lanes.drain = counted  # type: ignore[method-assign]
+    while not worker.inbox.empty():
+        worker.engine._handle(worker.inbox.get())
+    worker.engine.advance()
+    assert most <= brought.total() < most + 2_000 + chunk
+    assert [brought[tier] / most for tier in TIERS] == pytest.approx([0.6, 0.3, 0.1], abs=0.1)
 
 
 # ------------------------------------------------------------------ lanes do not get in each other's way

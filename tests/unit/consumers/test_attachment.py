@@ -91,6 +91,15 @@ def test_a_standing_backlog_is_taken_in_batches_and_in_order() -> None:
     assert consumer.batches == [10, 10, 10, 10, 0]
 
 
+def test_small_drains_that_always_find_enough_are_taken_in_batches_too() -> None:
+    consumer = Consumer(40)
+    attachment, _ = attached(consumer)
+    assert [drained(attachment, 4)[1] for _ in range(3)] == [False, False, False]
+    assert consumer.batches == []
+    assert drained(attachment, 4) == (list(range(12, 16)), False)
+    assert consumer.batches == [10]
+
+
 def test_a_lane_that_ran_dry_is_armed_once_and_tells_of_the_next_message() -> None:
     consumer = Consumer(30)
     attachment, told = attached(consumer)
