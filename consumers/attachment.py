@@ -61,7 +61,7 @@ class Attachment:
         self._armed = False
         self._arming = False
         self._ahead = 0
-        """Messages given out since a drain last found less than it wanted."""
+        """Messages given out since a drain last found less than it wanted, or a batch was not full."""
         self._opening = self._open()
 
     @property

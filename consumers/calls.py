@@ -68,8 +68,8 @@ class Call:
 
 
 class _Turn:
-    """One of the channel's places and the task that has it. quick: none of its calls has let others go on before it was
-    over."""
+    """One of the channel's places and the task that has it. quick: none of its calls was late or has let others go on
+    before it was over."""
 
     __slots__ = ("call", "quick", "task", "timer")
 
@@ -146,15 +146,17 @@ class ChannelQueue:
         while self._waiting and len(self._running) < places:
             call = self._next_call()
             if call is None:
-                return
+                break
             turn = _Turn(call)
             self._running.add(turn)
             turn.task = self._loop.create_task(self._serve(turn))
             turn.task.add_done_callback(partial(self._over, turn))
+        if not self._running and not self._waiting:
+            self._idle.set()
 
     def _next_call(self) -> Call | None:
         """What waits at the front and may go together: of one tier, within the channel's limit, not late. Nothing is
-        passed over: the order is the scheduler's. None if nothing is left."""
+        passed over: the order is the scheduler's. None if nothing but late ones was left."""
         pieces: list[_Piece] = []
         room, now_s, waiting = self.call_limit, self._clock.monotonic_s(), self._waiting
         while waiting:
@@ -200,8 +202,6 @@ class ChannelQueue:
         if not turn.call.settled:
             self._settle(turn.call, self._retry(turn.call, "the call was cancelled"))
         self._start_calls()
-        if not self._running and not self._waiting:
-            self._idle.set()
 
     async def _answer(self, turn: _Turn) -> Sequence[Report | None]:
         """What the channel says, or RETRY for all with the reason why it counts for nothing. The use-by was looked at
@@ -246,8 +246,6 @@ class ChannelQueue:
         """reports: None if the call was not started in time."""
         if piece.parcel.settle(piece.start, [None] * len(piece.envelopes) if reports is None else reports):
             self._targets -= piece.parcel.batch.targets
-        if not self._running and not self._waiting:
-            self._idle.set()
 
 
 def refused(batch: Batch, sent: Sent, reason: str) -> None:

@@ -21,7 +21,8 @@ RESIZE_FACTOR = 4
 class PrefetchSettings:
     """budget_targets: for the queues of all lanes together. producer_batch: the largest batch a producer
     makes (fewer of large envelopes). Where the budget allows, a queue fits `batches` of them and `least_queue`
-    envelopes (three times as many in the high tier, half as many in low); it never fits more than `largest_queue`."""
+    envelopes (three times as many in the high tier, half as many in low); it never fits more than `largest_queue`
+    (half of that in medium, a sixth in low)."""
 
     budget_targets: int = 400_000
     producer_batch: int = 100

@@ -40,9 +40,11 @@ class TallyChannel(NullChannel):
 
 
 def tallied(path: Path) -> Iterator[Delivery]:
-    """Every delivery, in the order in which they were noted."""
+    """Every delivery, in the order in which they were noted; whole lines only, since workers may still write."""
     with path.open() as lines:
         for line in lines:
+            if not line.endswith("\n"):
+                return
             at_us, task, tier, targets, count = line.split()
             yield from [Delivery(int(at_us), tier, int(targets), task)] * int(count)
 

@@ -105,7 +105,7 @@ def laws(workers: int, no_capacity: bool) -> Benchmark:
 @bench.command("full-speed")
 @click.option("--workers", type=click.IntRange(1, 50), default=1, show_default=True, help="Started at once.")
 @click.option("--chunk", type=click.IntRange(1, 500), default=500, show_default=True, help="Targets an envelope.")
-@click.option("--seconds", type=click.IntRange(1, 600), default=6, show_default=True, help="About as long it takes.")
+@click.option("--seconds", type=click.IntRange(1, 600), default=6, show_default=True, help="About as long as it takes.")
 @_measured
 def full_speed(workers: int, chunk: int, seconds: int) -> Benchmark:
     """Every delivery with no capacity set and a channel that takes no time: how far any 10,000 targets and any second

@@ -329,6 +329,22 @@ def test_stopping_waits_for_calls_under_way() -> None:
     assert channel.state == "closed"
 
 
+def test_stopping_waits_for_a_call_that_came_together_with_a_late_one() -> None:
+    channel = Channel(batch_limit=10)
+    with office(channel) as at:
+        at.send(batch([envelope(99)]))
+        at.reported()
+        at.clock.advance(2.0)
+        hold = threading.Event()
+        at.courier._loop.call_soon_threadsafe(hold.wait, TIMEOUT_S)
+        at.send(batch([envelope(0)]))
+        at.send(batch([envelope(1)], use_by_s=1.0))
+        threading.Timer(0.05, hold.set).start()
+        at.courier.stop(TIMEOUT_S)
+        said = {one.deliveries[0].envelope.sequence: reports for one, reports in (at.reported(), at.reported())}
+    assert said == {0: [ALL_SENT], 1: [None]}
+
+
 def test_at_the_deadline_of_stopping_every_batch_is_reported() -> None:
     channel = Channel(concurrency=1)
     channel.gate.clear()
