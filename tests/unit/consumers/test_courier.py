@@ -339,7 +339,9 @@ def test_stopping_waits_for_a_call_that_came_together_with_a_late_one() -> None:
         at.courier._loop.call_soon_threadsafe(hold.wait, TIMEOUT_S)
         at.send(batch([envelope(0)]))
         at.send(batch([envelope(1)], use_by_s=1.0))
-        threading.Timer(0.05, hold.set).start()
+        channel.gate.clear()
+        hold.set()
+        threading.Timer(0.05, channel.gate.set).start()
         at.courier.stop(TIMEOUT_S)
         said = {one.deliveries[0].envelope.sequence: reports for one, reports in (at.reported(), at.reported())}
     assert said == {0: [ALL_SENT], 1: [None]}
