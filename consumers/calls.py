@@ -13,6 +13,8 @@ from dispatcher.outcome import RETRY, Report, Verdict
 from dispatcher.ports import Batch, Channel
 
 Sent = Callable[[Batch, Sequence[Report | None]], None]
+SERVED_WITHIN_S = 0.005
+"""So long one task makes calls that are over at once, before the other channels and the timers get a turn."""
 _log = logging.getLogger(__name__)
 
 
@@ -172,9 +174,10 @@ class ChannelQueue:
         return Call(pieces) if pieces else None
 
     async def _serve(self, turn: _Turn) -> None:
-        """Makes the call, and those after it as long as all are over at once. A task and its timer cost some 60 us: an
-        envelope alone in a call would spend more on these than on itself."""
+        """Makes the call, and for a time those after it, as long as all are over at once. A task and its timer cost
+        some 60 us: an envelope alone in a call would spend more on these than on itself."""
         waits = self._loop.call_soon(self._waits, turn)
+        until_s = self._clock.monotonic_s() + SERVED_WITHIN_S
         try:
             call: Call | None = turn.call
             while call is not None:
@@ -183,7 +186,8 @@ class ChannelQueue:
                 if not call.settled:
                     self._settle(call, reports)
                 alone = turn.quick and len(self._running) == 1
-                call = self._next_call() if alone and not self._ended else None
+                on = alone and not self._ended and self._clock.monotonic_s() < until_s
+                call = self._next_call() if on else None
         finally:
             waits.cancel()
         self._quick = all(other.quick for other in self._running)
