@@ -19,8 +19,8 @@ from fairlane.bench.laws import (
 )
 from fairlane.bench.shares import TASKS_A_TIER, Load, fill, sent
 from fairlane.bench.stage import SEE_LOGS, stage, wait_for
+from fairlane.laws import SECOND_US
 from fairlane.settings import Settings
-from fairlane.simulate.laws import SECOND_US
 
 ENVELOPES_PER_S, TARGETS_PER_S = 150_000, 3_000_000
 """About what two cores handle: so much is queued for each second."""

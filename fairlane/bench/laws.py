@@ -11,8 +11,8 @@ from fairlane.bench import slow_log
 from fairlane.bench.deliveries import Delivery, DeliveryLog
 from fairlane.bench.shares import CAPACITY, WANTED, Load, fill, sent
 from fairlane.bench.stage import SEE_LOGS, Stage, stage, wait_for
+from fairlane.laws import SECOND_US, CapSince, Dose, overshoot
 from fairlane.settings import Settings
-from fairlane.simulate.laws import SECOND_US, CapSince, Dose, overshoot
 from producers.handle import TaskHandle
 
 MEASURED_S = 30.0

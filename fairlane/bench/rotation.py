@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from dispatcher.task import PushTask
 from dispatcher.tier import Tier
 from fairlane.bench.stage import Stage, stage, targets, wait_for
+from fairlane.laws import jain
 from fairlane.settings import Settings
-from fairlane.simulate.laws import jain
 
 WORKERS = 2
 SETTLE_S = 20.0

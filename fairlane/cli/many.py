@@ -14,7 +14,7 @@ from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE, OK, REFUSED, UNREACHABLE
 from fairlane.cli.output import Output, say, table_of
 from fairlane.cli.progress import counted
-from fairlane.cli.service import effect_fields, show_effects, situation
+from fairlane.cli.service import effect_fields, limit_option, show_effects, situation
 from producers.task_changes import LIVE_STATES, Changes, TaskFilter
 
 if TYPE_CHECKING:
@@ -27,19 +27,19 @@ Follow = Callable[["PushClient", list[str]], dict[str, Any]]
 F = TypeVar("F", bound=Callable[..., Any])
 SHOWN = 5
 """Tasks of a preview."""
-SHOWN_EFFECTS = 20
-"""Tasks of which a dry run says when they are done, the most affected."""
 _NAMED = 20
 """Most tasks whose change is told one by one."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Which tasks, and how much is to be asked before. by_filter: not only by their ids."""
+    """Which tasks, how much is to be asked before, and how many affected ones a dry run shows. by_filter: not only by
+    their ids."""
 
     tasks: TaskFilter
     yes: bool
     dry_run: bool
+    limit: int | None = None
 
     @property
     def by_filter(self) -> bool:
@@ -50,13 +50,14 @@ class Asked:
 
 
 def asked_options(command: F) -> F:
-    """Give a command filters, --yes and --dry-run; passed to it as `asked`, with its argument `ids` if it has one."""
+    """Give a command filters, --yes, --dry-run and --limit; passed to it as `asked`, with its argument `ids` if it has
+    one."""
 
     @wraps(command)
-    def called(*args: Any, yes: bool, dry_run: bool, ids: tuple[str, ...] = (), **rest: Any) -> Any:
+    def called(*args: Any, yes: bool, dry_run: bool, limit: int | None, ids: tuple[str, ...] = (), **rest: Any) -> Any:
         names = ("app", "tier", "channel", "state", "id_prefix")
         wanted = TaskFilter(ids, **{name: rest.pop(name) for name in names})
-        return command(*args, asked=Asked(wanted, yes, dry_run), **rest)
+        return command(*args, asked=Asked(wanted, yes, dry_run, limit), **rest)
 
     options = (
         click.option("--app", help="All live tasks of this app."),
@@ -66,6 +67,7 @@ def asked_options(command: F) -> F:
         click.option("--id-prefix", help="All whose ids begin so."),
         click.option("--yes", is_flag=True, help="Do not ask before tasks found by a filter are changed."),
         click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
+        limit_option,
     )
     made: Any = called
     for option in reversed(options):
@@ -84,7 +86,7 @@ def change_many(
         plan = client.plan_many(asked.tasks, changes)
         if asked.dry_run:
             before = situation(client)
-            _show_plan(output, plan, before, _after_plan(before, plan))
+            _show_plan(output, plan, before, _after_plan(before, plan), asked.limit)
             return
         if asked.by_filter:
             _ask(ctx, plan, asked.yes)
@@ -120,17 +122,17 @@ def _after_plan(before: "Situation", plan: "Plan") -> "Situation":
     return before._replace(tasks=[changed(task, fields.get(task.id, {})) for task in before.tasks])
 
 
-def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situation") -> None:
+def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situation", limit: int | None) -> None:
     """What would change, and whose end would move by it."""
     if output.as_json:
         changes = [_row(step) for step in plan.steps]
-        effects = effect_fields(before, after, SHOWN_EFFECTS)
+        effects = effect_fields(before, after, limit)
         output.emit({"changes": changes, "refused": dict(plan.refused), **effects}, lambda: "")
         return
     output.emit([], lambda: _preview(plan, len(plan.steps)))
     for reason in list(plan.refused.values())[:_NAMED]:
         say(reason)
-    show_effects(output, before, after, SHOWN_EFFECTS)
+    show_effects(output, before, after, limit)
 
 
 def _ask(ctx: click.Context, plan: "Plan", yes: bool) -> None:

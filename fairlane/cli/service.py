@@ -16,14 +16,17 @@ if TYPE_CHECKING:
     from producers.service_controls import ServiceControls
 
 F = TypeVar("F", bound=Callable[..., Any])
+SHOWN = 20
+"""Rows of a table of affected tasks, unless it is said how many."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Whether a change is only tried, how many of the tasks it affects are shown, and how."""
+    """Whether a change is only tried, how many of the tasks it affects are shown (None: SHOWN, as JSON all), and
+    how."""
 
     dry_run: bool
-    limit: int
+    limit: int | None
     output: Output
 
 
@@ -31,15 +34,17 @@ def dry_run_option(command: F) -> F:
     """Give a command --dry-run, --limit and -o; passed to it as `trial`."""
 
     @wraps(command)
-    def called(*args: Any, dry_run: bool, limit: int, output: Output, **rest: Any) -> Any:
+    def called(*args: Any, dry_run: bool, limit: int | None, output: Output, **rest: Any) -> Any:
         return command(*args, trial=Trial(dry_run, limit, output), **rest)
 
     made: Any = output_option(called)
-    most = click.option(
-        "--limit", type=click.IntRange(1), default=20, show_default=True, help="Most tasks a dry run shows."
-    )
     dry = click.option("--dry-run", is_flag=True, help="Change nothing; show when tasks are done, before and after.")
-    return dry(most(made))  # type: ignore[no-any-return]
+    return dry(limit_option(made))  # type: ignore[no-any-return]
+
+
+limit_option = click.option(
+    "--limit", type=click.IntRange(1), help=f"Most affected tasks a dry run shows.  [default: {SHOWN}; as JSON all]"
+)
 
 
 def change_service(ctx: click.Context, trial: Trial, change: "Callable[[ServiceControls], None]", done: str) -> None:
@@ -63,26 +68,26 @@ def situation(client: "PushClient") -> "Situation":
     return Situation(client.live_tasks(), client.globals(), rate, SystemClock().wall_ms())
 
 
-def effect_fields(before: "Situation", after: "Situation", limit: int) -> dict[str, Any]:
+def effect_fields(before: "Situation", after: "Situation", limit: int | None) -> dict[str, Any]:
     """As JSON shows the most affected tasks: when they are done, before and after."""
     from fairlane.what_if import effects
 
     return _fields(effects(before, after), len(after.tasks), limit)
 
 
-def show_effects(output: Output, before: "Situation", after: "Situation", limit: int) -> None:
+def show_effects(output: Output, before: "Situation", after: "Situation", limit: int | None) -> None:
     """The most affected tasks: when they are done, before and after."""
     from fairlane.what_if import effects
 
     found, count = effects(before, after), len(after.tasks)
     if not (before.settings.capacity or before.measured_rate):
         say("the capacity is unlimited and nothing is being sent: only caps tell when a task is done")
-    output.emit(_fields(found, count, limit), lambda: _table(found[:limit], len(found)))
+    output.emit(_fields(found, count, limit), lambda: _table(found[: limit or SHOWN], len(found)))
     if not output.as_json:
         say(f"{len(found):,} of {count:,} live tasks would be done sooner or later; nothing was changed")
 
 
-def _fields(found: "Sequence[Effect]", count: int, limit: int) -> dict[str, Any]:
+def _fields(found: "Sequence[Effect]", count: int, limit: int | None) -> dict[str, Any]:
     rows = [_row(effect) for effect in found[:limit]]
     return {"affected": len(found), "unaffected": count - len(found), "tasks": rows}
 

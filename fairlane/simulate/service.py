@@ -18,10 +18,10 @@ from dispatcher.ports import Ledger
 from dispatcher.service_settings import Cap
 from dispatcher.tier import MILLI, TIERS, Tier
 from dispatcher.topics import Topics
+from fairlane.laws import CapSince
 from fairlane.simulate.agenda import Agenda, SimClock
 from fairlane.simulate.audience import SimTask
 from fairlane.simulate.journal import Journal
-from fairlane.simulate.laws import CapSince
 from fairlane.simulate.network import Network
 from fairlane.simulate.ports import SimDeadLetters
 from fairlane.simulate.registry import LaneBook

@@ -38,12 +38,8 @@ end
 
 -- A pool, read once a call.
 local function pool_of(name, now_us)
-  local pool = pools_read[name]
-  if not pool then
-    pool = load_pool(name, now_us)
-    pools_read[name] = pool
-  end
-  return pool
+  pools_read[name] = pools_read[name] or load_pool(name, now_us)
+  return pools_read[name]
 end
 
 local function pour_once(amount, levels, limits, weights)

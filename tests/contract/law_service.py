@@ -20,7 +20,7 @@ from dispatcher.outcome import RETRY
 from dispatcher.service_settings import NO_CAP, Cap
 from dispatcher.tier import MILLI, TIERS
 from dispatcher.topics import side_of_lane
-from fairlane.simulate.laws import CapSince, overshoot
+from fairlane.laws import CapSince, overshoot
 from tests.contract.ledger_worlds import (
     SHARED_LANE,
     World,

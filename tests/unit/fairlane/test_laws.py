@@ -3,7 +3,7 @@
 import pytest
 
 from dispatcher.service_settings import NO_CAP, Cap
-from fairlane.simulate.laws import (
+from fairlane.laws import (
     CapSince,
     Gap,
     Turn,
