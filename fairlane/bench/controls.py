@@ -80,9 +80,11 @@ class Trial:
         self._tell(name, seconds_until(self._sent, changed_ms, self.now.parts()))
 
     def edit(self, task: TaskHandle) -> None:
-        """Until the last delivery with the message as it was."""
+        """Until the last delivery with the message as it was; and how many targets were sent so meanwhile."""
         changed_ms = self._watched(lambda: task.edit_message({"body": EDITED}), lambda: None)
-        self._tell("edit", seconds_of_others(self._sent.since(changed_ms, task.id), changed_ms, EDITED))
+        since = self._sent.since(changed_ms, task.id)
+        self._tell("edit", seconds_of_others(since, changed_ms, EDITED))
+        self.found["edited_sent_old"] = sum(delivery.targets for delivery in since if delivery.body != EDITED)
 
     def cancel(self, task: TaskHandle) -> None:
         """And what was sent after the call returned, which says how much may be: the log has whole ms, so what was sent
@@ -139,13 +141,13 @@ _EQUAL = {"high": 1.0, "medium": 1.0, "low": 1.0}
 
 
 def measure(scene: Stage, tasks: dict[str, TaskHandle]) -> dict[str, float]:
-    """Seconds by change; the cancel comes last, since it ends a task."""
-    trial = Trial(scene, tasks)
+    """Seconds by change; the cancel comes last, since it ends a task. Edited and cancelled is what most is sent of."""
+    trial, most = Trial(scene, tasks), tasks["high-0"]
     trial.settle()
     for step in steps(scene.client, tasks, trial.now):
         trial.change(*step)
-    trial.edit(tasks["medium-0"])
-    trial.cancel(tasks["high-0"])
+    trial.edit(most)
+    trial.cancel(most)
     return trial.figures()
 
 

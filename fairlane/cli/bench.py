@@ -134,7 +134,8 @@ def controls() -> Benchmark:
     eight workers, a million targets queued.
 
     Seconds until the shares of a second are as they should be (a channel's pause: until nothing is sent in one; an
-    edit: until the last delivery of the old message); targets in flight at the cancel, and sent after it."""
+    edit: until the last delivery of the old message, and the targets it had meanwhile); targets in flight at the
+    cancel, and sent after it."""
     from fairlane.bench.controls import run
 
     return "controls", lambda settings, seed: run(settings, seed, say)
