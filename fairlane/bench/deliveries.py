@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 
 class Delivery(NamedTuple):
-    """One envelope that was delivered. at_us: wall time; targets: how many."""
+    """One envelope that was delivered. at_us: wall time; targets: how many; body: of the message."""
 
     at_us: int
     tier: str
     targets: int
     task: str = ""
+    body: str = ""
 
 
 class DeliveryLog:
@@ -38,4 +39,4 @@ class DeliveryLog:
 def _delivery(line: bytes) -> Delivery:
     entry = json.loads(line)
     at_us = round(datetime.fromisoformat(entry["ts"]).timestamp() * 1e6)
-    return Delivery(at_us, entry["tier"], len(entry["targets"]), entry["task"])
+    return Delivery(at_us, entry["tier"], len(entry["targets"]), entry["task"], entry["message"].get("body", ""))

@@ -130,8 +130,12 @@ def latency() -> Benchmark:
 @bench.command()
 @_measured
 def controls() -> Benchmark:
-    """Weight, tier, pause, cap and tiers changed at 2,000/s, eight workers, a million targets queued: seconds until the
-    shares of a second are as they should be."""
+    """Weight, tier, pause, cap, tiers, many tasks by a filter, a channel's pause, a message and a cancel at 2,000/s,
+    eight workers, a million targets queued.
+
+    Seconds until the shares of a second are as they should be (a channel's pause: until nothing is sent in one; an
+    edit: until the last delivery of the old message, and the targets it had meanwhile); targets in flight at the
+    cancel, and sent after it."""
     from fairlane.bench.controls import run
 
     return "controls", lambda settings, seed: run(settings, seed, say)
