@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from fairlane.simulate import laws
+from fairlane import laws
 from fairlane.simulate.figures import Figures
 from fairlane.simulate.result import Checked
 from fairlane.simulate.scenario import Expectation

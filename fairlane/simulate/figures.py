@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from dispatcher.outcome import OUTCOME_NAMES
 from dispatcher.tier import MILLI, TIERS
-from fairlane.simulate import laws
+from fairlane import laws
 from fairlane.simulate.journal import Amount
 from fairlane.simulate.outcomes import read_outcomes
 from fairlane.simulate.result import (
