@@ -157,7 +157,7 @@ class Steered(Backlogged):
         self.measure()
 
     def _shared_in_between(self, from_ms: int) -> None:
-        """In every 2 s of it the tiers share as well, but for what a late call puts off and an envelope of each tier."""
+        """In every 2 s of it tiers share as well, but for what a late call puts off and an envelope of each tier."""
         window_ms, late_s = 2_000, LONGEST_PERIOD_MS * 1.2 / 1_000
         for since_ms in range(from_ms, self.service.now_ms - window_ms + 1, 250):
             granted = self.service.sums(since_ms, since_ms + window_ms, lambda dose: dose.tier)
