@@ -5,7 +5,9 @@ lanes, and where a pause or a cap moves them. Nothing granted is ever recorded, 
 """
 
 import heapq
+import os
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -38,6 +40,8 @@ from tests.contract.ledger_worlds import (
     want,
 )
 
+TIMES = int(os.environ.get("FAIRLANE_TEST_LAWS", "1"))
+"""So many times the examples of every stateful law; read before tests lose their FAIRLANE_ variables."""
 DEMAND_MS = 400
 BACKLOG = 2_000
 """Targets that a lane is said to be able to send."""
@@ -301,10 +305,23 @@ class LawService:
             assert worst is None or worst[0] <= worst[1] + 1e-6, f"{name}: {worst[0]} in a second of {worst[1]} allowed"
 
 
+class Judged(RuleBasedStateMachine):
+    """A machine whose every example ends in a judgement, unless something has failed before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._raised = sys.exc_info()[1]
+
+    @property
+    def is_sound(self) -> bool:
+        """In `teardown`: it is called with what a rule has raised in flight."""
+        return sys.exc_info()[1] is self._raised
+
+
 def check(machine: type[RuleBasedStateMachine], worlds: Worlds, *, examples: int, steps: int) -> None:
-    """Runs a machine that makes its service in `worlds()`."""
+    """Runs a machine that makes its service in `worlds()`. FAIRLANE_TEST_LAWS=10 tries ten times the examples."""
     here = type(f"{machine.__name__}Here", (machine,), {"worlds": staticmethod(worlds)})
     chosen = settings(
-        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+        max_examples=TIMES * examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
     )
     run_state_machine_as_test(here, settings=chosen)  # type: ignore[no-untyped-call]

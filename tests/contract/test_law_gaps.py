@@ -4,10 +4,10 @@ import random
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from dispatcher.tier import TIERS
-from tests.contract.law_service import LawService, check
+from tests.contract.law_service import Judged, LawService, check
 from tests.contract.ledger_worlds import Worlds, setting
 
 NAMES = [str(tier) for tier in TIERS]
@@ -16,7 +16,7 @@ tier_weights = st.sampled_from([(6_000, 3_000, 1_000), (1_000, 1_000, 1_000), (1
 randoms = st.randoms(use_true_random=False, note_method_calls=False)
 
 
-class Gaps(RuleBasedStateMachine):
+class Gaps(Judged):
     """Workers that hold all lanes and ask every few milliseconds; each tier has envelopes of its own size."""
 
     worlds: Worlds
@@ -73,6 +73,11 @@ class Gaps(RuleBasedStateMachine):
         for tier in NAMES:
             gap, bound = self._longest_gap(tier, from_ms), self._bound(tier)
             assert gap <= bound, f"{tier}: others were granted {gap} between two grants, {bound} is the bound"
+
+    def teardown(self) -> None:
+        """Every example ends with it."""
+        if self.is_sound and hasattr(self, "service"):
+            self.measure(500)
 
     def _longest_gap(self, tier: str, from_ms: int) -> int:
         longest = between = 0

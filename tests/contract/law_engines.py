@@ -1,0 +1,272 @@
+"""Real engines over the ledger of a world, with all they ask and all they send written down: what law 8 is asserted of.
+
+Broker and logs are in memory; ledger and fold are the world's. Time moves only in `run_for`.
+"""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dispatcher.control import ControlRecord
+from dispatcher.envelope import Envelope
+from dispatcher.lease import LaneKind, LeaseAnswer, LeaseRequest
+from dispatcher.outcome import ALL_SENT, ClaimsEnded, Report
+from dispatcher.outcome import FORMAT as RECORD_FORMAT
+from dispatcher.ports import LaneInfo
+from dispatcher.tier import MILLI
+from tests.contract.ledger_worlds import World, change, own_lane, sealed, setting, task_record
+from tests.unit.engine_world import Worker
+from tests.unit.engine_world import World as Service
+
+LEASE_S = 2.0
+FOLD_S = 0.05
+HOUSEKEEPING_S = 0.5
+SETTINGS = {"total": "capacity", "channel": "cap:channel:", "app": "cap:app:"}
+FOREVER = 1_000_000
+KEPT_TARGETS = 3_000
+"""A task with a standing backlog has so many unsent, and a second of the capacity: more than all buffers take."""
+
+
+class Call(NamedTuple):
+    """lanes: what was asked for."""
+
+    at_s: float
+    worker: str
+    lanes: frozenset[str]
+
+
+class Sent(NamedTuple):
+    at_s: float
+    worker: str
+    task: str
+    targets: int
+
+
+class Outage(NamedTuple):
+    """from_s: the first moment without the ledger."""
+
+    from_s: float
+    to_s: float
+
+    @property
+    def alone_s(self) -> float:
+        """From now on nothing is left of what the ledger granted."""
+        return self.from_s + LEASE_S
+
+
+@dataclass
+class Push:
+    """A task. standing: its lane does not run dry. paused_s: since when."""
+
+    name: str
+    channel: str
+    standing: bool
+    published: int = 0
+    sent: int = 0
+    next: int = 0
+    paused_s: float | None = None
+    calls: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Sequence -> the workers that sent it."""
+
+
+class _OnTime:
+    """The world's ledger, which is told the time before it is asked."""
+
+    def __init__(self, place: World) -> None:
+        self._place = place
+
+    def lease(self, request: LeaseRequest) -> LeaseAnswer:
+        self._place.advance(0)
+        return self._place.ledger.lease(request)
+
+
+class LawEngines(Service):
+    """size: targets of every envelope."""
+
+    def __init__(self, place: World, size: int, grace_s: float) -> None:
+        self.place = place
+        self.size, self.grace_s = size, grace_s
+        self.pushes: dict[str, Push] = {}
+        self.calls: list[Call] = []
+        self.sent: list[Sent] = []
+        self.caps: dict[str, list[tuple[float, int]]] = {}
+        self.outages: list[Outage] = []
+        self.graced: set[tuple[str, int]] = set()
+        """Sent while the ledger was gone: task and sequence."""
+        self._unheard: list[ControlRecord] = []
+        self._at_work = ""
+        self._cursor: str | None = None
+        self._fold_s = self._house_s = 0.0
+        super().__init__()
+        self.clock, self.fold = place.clock, place.fold
+        self.ledger = _OnTime(place)  # type: ignore[assignment]
+        del self.view
+
+    # ------------------------------------------------------------- what there is
+    @property
+    def now_s(self) -> float:
+        return self.clock.monotonic_s()
+
+    @property
+    def live(self) -> list[Worker]:
+        return [worker for worker in self.workers if worker.alive]
+
+    def join(self) -> Worker:
+        worker = self.worker(f"w{len(self.workers)}", grace_s=self.grace_s)
+        worker.leases.fail = 0 if self.reachable else FOREVER
+        return worker
+
+    def arrive(self, name: str, tier: str, *, channel: str = "null", standing: bool = False) -> Push:
+        """A task with one envelope, or with a standing backlog."""
+        push = self.pushes[name] = Push(name, channel, standing)
+        self.write(task_record(name, tier, app="app", channel=channel, chunk=self.size))
+        self._add_lane(LaneInfo(own_lane(name), LaneKind.OWN, tier, MILLI, self.size, name, channel))
+        self.more(push, 1)
+        self._top_up()
+        return push
+
+    def more(self, push: Push, envelopes: int) -> None:
+        targets = envelopes * self.size
+        self.publish(push.name, own_lane(push.name), targets, chunk=self.size, channel=push.channel, first=push.next)
+        push.next += envelopes
+        push.published += targets
+
+    def set_cap(self, name: str, rate: int) -> None:
+        """name: total, channel/NAME, app/NAME, task/NAME. A rate of 0 takes the cap off."""
+        kind, _, what = name.partition("/")
+        self.write(change(what, "cap", str(rate)) if kind == "task" else setting(f"{SETTINGS[kind]}{what}", str(rate)))
+        history = self.caps.setdefault(name, [(0.0, 0)] if self.now_s else [])
+        history.append((self.now_s, rate))
+
+    def cap_of(self, name: str) -> int:
+        return self.caps[name][-1][1] if name in self.caps else 0
+
+    def pause(self, push: Push, paused: bool) -> None:
+        self.change(push.name, "paused", str(int(paused)))
+        push.paused_s = self.now_s if paused else None
+
+    def write(self, record: ControlRecord) -> None:
+        """To the control topic, and into the view as soon as it can be."""
+        self.control.append(record)
+        self._unheard.append(record)
+        self._hear()
+
+    def _hear(self) -> None:
+        while self.reachable and self._unheard:
+            self.place.apply(self._unheard.pop(0))
+
+    # ------------------------------------------------------------- the ledger goes and comes
+    def lose_ledger(self) -> None:
+        super().lose_ledger()
+        self.outages.append(Outage(self.now_s, float("inf")))
+
+    def lose_answers(self) -> None:
+        """Calls are carried out, and no answer comes."""
+        self.lose_ledger()
+        for worker in self.workers:
+            worker.leases.fail, worker.leases.lose = 0, FOREVER
+
+    def find_ledger(self) -> None:
+        self.reachable = self.folding = True
+        self._hear()
+        for worker in self.workers:
+            worker.leases.fail = worker.leases.lose = 0
+        self.outages[-1] = self.outages[-1]._replace(to_s=self.now_s)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the ledger is gone and all its leases have ended."""
+        return not self.reachable and self.now_s >= self.outages[-1].alone_s
+
+    # ------------------------------------------------------------- time
+    def run_for(self, seconds: float) -> None:
+        end_s = self.now_s + seconds
+        while (left_s := end_s - self.now_s) > 1e-9:
+            self._upkeep()
+            wait_s = min([self._turn(worker) for worker in self.live], default=1.0)
+            self.clock.advance(max(0.001, min(wait_s, left_s, self._fold_s - self.now_s)))
+
+    def _turn(self, worker: Worker) -> float:
+        self._at_work = worker.name
+        wait_s = worker.work()
+        for request in worker.leases.requests:
+            lanes = frozenset(ask.lane for ask in request.lanes if ask.wants)
+            self.calls.append(Call(self.now_s, worker.name, lanes))
+        worker.leases.requests.clear()
+        return wait_s
+
+    def answer(self, envelope: Envelope) -> Report:
+        """The provider is called. Law 7 is asserted here of what is sent without the ledger."""
+        push, targets = self.pushes[envelope.task], len(envelope.targets)
+        if self.is_alone:
+            assert push.paused_s is None, f"{push.name} is sent without the ledger, paused since {push.paused_s} s"
+        if not self.reachable:
+            self.graced.add((envelope.task, envelope.sequence))
+        if envelope.sequence not in push.calls:
+            push.sent += targets
+        push.calls[envelope.sequence].append(self._at_work)
+        self.sent.append(Sent(self.now_s, self._at_work, envelope.task, targets))
+        return ALL_SENT
+
+    def _upkeep(self) -> None:
+        """What publishers, the folder and the housekeeper do."""
+        if self.now_s >= self._fold_s:
+            self._fold_s = self.now_s + FOLD_S
+            self._top_up()
+            self.fold_all()
+        if self.reachable and self.now_s >= self._house_s:
+            self._house_s = self.now_s + HOUSEKEEPING_S
+            self.place.advance(0)
+            for members in self.place.ledger.due_claims().values():
+                self.outcomes.publish("housekeeping", ClaimsEnded(RECORD_FORMAT, members), lambda _: None)
+
+    def _top_up(self) -> None:
+        kept = KEPT_TARGETS + self.cap_of("total")
+        for push in self.pushes.values():
+            short = kept - (push.published - push.sent)
+            if push.standing and short > kept // 4:
+                self.more(push, -(-short // self.size))
+
+    def fold_all(self) -> None:
+        entries = self.outcomes.read(0, self._cursor) if self.folding else []
+        if entries:
+            self.place.advance(0)
+            result = self.fold.apply(0, self._cursor, entries[-1][0], [record for _, record in entries])
+            assert result.applied
+            self._cursor = result.cursor
+
+    # ------------------------------------------------------------- what the law is asserted of
+    def calls_within(self, from_s: float, to_s: float) -> Counter[str]:
+        """By worker."""
+        return Counter(call.worker for call in self.calls[self._place(self.calls, from_s) :] if call.at_s < to_s)
+
+    def sent_within(self, from_s: float, to_s: float) -> Iterator[Sent]:
+        for sent in self.sent[self._place(self.sent, from_s) :]:
+            if sent.at_s >= to_s:
+                return
+            yield sent
+
+    def _place(self, log: list[Call] | list[Sent], from_s: float) -> int:
+        return bisect_left(log, from_s, key=lambda entry: entry.at_s)  # type: ignore[type-var, arg-type]
+
+    def under(self, name: str) -> Callable[[Sent], bool]:
+        """Whether a cap is on what was sent."""
+        kind, _, what = name.partition("/")
+        if kind == "task":
+            return lambda sent: sent.task == what
+        return lambda sent: kind != "channel" or self.pushes[sent.task].channel == what
+
+    def finish(self, within_s: float = 40.0) -> None:
+        """All is sealed and sent, whatever it takes."""
+        for push in self.pushes.values():
+            push.standing = False
+            self.write(sealed(push.name, push.published))
+        end_s = self.now_s + within_s
+        while any(self.counts_of(push)["sent"] < push.published for push in self.pushes.values()):
+            assert self.now_s < end_s, f"not sent: {self.explain()}"
+            self.run_for(0.5)
+
+    def counts_of(self, push: Push) -> dict[str, int]:
+        return self.place.counts(push.name)
