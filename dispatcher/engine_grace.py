@@ -5,23 +5,18 @@ granted under the caps, so their sum is not above them. Nobody claims either: on
 time are sent, and their records count by their identity, whatever the ledger knows of their claim.
 """
 
-from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from dispatcher.buffers import LaneBuffer, Stretch
 from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_sending import Sending
 from dispatcher.engine_shared import Shared
-from dispatcher.known_tasks import TOTAL, Controls, KnownTask, cap_of_pool, is_paused, weights_of
-from dispatcher.lease import GivenBack, LaneKind
+from dispatcher.grant_meter import WINDOW_S, GrantMeter, UnderCaps, cap_now, pools_of_task, rate_under
+from dispatcher.known_tasks import TOTAL, Controls, KnownTask, is_paused, weights_of
+from dispatcher.lease import LaneKind
 from dispatcher.scheduler import Flow, Scheduler
-from dispatcher.service_settings import pools_of
 from dispatcher.tier import TIERS, Tier
 
-SPAN_S, STEP_S = 4.0, 0.25
-"""The last granted rate is a mean over this span, counted in these steps."""
-WINDOW_S = 0.25
-"""What the ledger may have granted at once, beside the rate: a window's worth. And how much unused grace is kept."""
 FRESH_S = 2.0
 """The control topic must have been read as far as it went this long ago."""
 USE_BY_S = 0.5
@@ -30,55 +25,16 @@ LOOKED_AT = 100
 """Stretches of a lane that are looked at for one that may be sent."""
 
 
-class GrantMeter:
-    """Targets granted by task in the last SPAN_S."""
-
-    def __init__(self) -> None:
-        self._steps: deque[tuple[float, Counter[str]]] = deque()
-        self._places: dict[str, tuple[str, str]] = {}
-
-    def granted(self, part: Stretch, now_s: float) -> None:
-        """`part` came with an answer of the ledger."""
-        if part.task not in self._places:
-            self._places[part.task] = (part.deliveries[0].envelope.app, part.channel)
-        self._step(now_s)[part.task] += part.targets
-
-    def given_back(self, given: Iterable[GivenBack], now_s: float) -> None:
-        for one in given:
-            if one.task in self._places:
-                self._step(now_s)[one.task] -= one.count * one.size
-
-    def rates(self, until_s: float) -> dict[str, float]:
-        """Targets/s by pool (`task/ID` among them), over the span that ends at until_s."""
-        rates: Counter[str] = Counter()
-        for at_s, counts in self._steps:
-            if until_s - SPAN_S - STEP_S < at_s <= until_s:
-                for task, targets in counts.items():
-                    for pool in _pools(task, *self._places[task]):
-                        rates[pool] += targets
-        return {pool: max(0, targets) / (SPAN_S + WINDOW_S) for pool, targets in rates.items()}
-
-    def _step(self, now_s: float) -> Counter[str]:
-        if not self._steps or now_s - self._steps[-1][0] >= STEP_S:
-            self._forget(now_s)
-            self._steps.append((now_s, Counter()))
-        return self._steps[-1][1]
-
-    def _forget(self, now_s: float) -> None:
-        while self._steps and self._steps[0][0] < now_s - 4 * SPAN_S:
-            self._steps.popleft()
-        if len(self._places) > 1_000 and len(self._places) > 2 * len(kept := {t for _, c in self._steps for t in c}):
-            self._places = {task: place for task, place in self._places.items() if task in kept}
-
-
 class _Allowance:
-    """Of one pool: `rate` targets/s, saved up for no longer than a window; may go below zero by an envelope."""
+    """Of one pool with a cap: `rate` targets/s, saved up for no longer than a window; may go below zero by an
+    envelope."""
 
-    __slots__ = ("level", "rate")
+    __slots__ = ("cap", "level", "rate")
 
-    def __init__(self, rate: float) -> None:
+    def __init__(self, cap: int, rate: float, level: float) -> None:
+        self.cap = cap
         self.rate = rate
-        self.level = 0.0
+        self.level = level
 
     def refill(self, elapsed_s: float) -> None:
         self.level = min(self.level + self.rate * elapsed_s, self.rate * WINDOW_S)
@@ -108,7 +64,7 @@ class Grace:
 
     def __init__(self, shared: Shared, controls: Controls | None, working: WorkingSet, sending: Sending) -> None:
         self.lost = False
-        self.meter = GrantMeter()
+        self.meter = GrantMeter(controls)
         self.claim = f"{shared.settings.worker}.grace"
         self._settings = shared.settings
         self._controls = controls
@@ -118,8 +74,7 @@ class Grace:
         self._stats = shared.stats
         self._since_s = self._until_s = self._filled_s = 0.0
         self._allowances: dict[str, _Allowance] = {}
-        self._rates: Mapping[str, float] = {}
-        self._caps: dict[str, int] = {}
+        self._granted: Mapping[str, UnderCaps] = {}
         self._scheduler: Scheduler[LaneBuffer] = Scheduler()
         self._flows: dict[str, Flow[LaneBuffer]] = {}
         self._sent = _Sent()
@@ -136,8 +91,8 @@ class Grace:
         """The ledger has left a call unanswered that was made at asked_s; every lease has ended."""
         self.lost = True
         self._since_s, self._filled_s, self._until_s = asked_s, now_s, now_s + self._settings.grace_s
-        self._rates = self.meter.rates(asked_s)
-        self._allowances, self._caps, self._flows, self._sent = {}, {}, {}, _Sent()
+        self._granted = self.meter.under_caps(asked_s)
+        self._allowances, self._flows, self._sent = {}, {}, _Sent()
         self._scheduler = Scheduler()
         self._stats.in_grace = 1
         if self._controls is not None:
@@ -229,14 +184,14 @@ class Grace:
     def _has_credit(self, task: KnownTask, controls: Controls) -> bool:
         if is_paused(controls, task.channel):
             return False
-        pools = (self._allowance(controls, pool, task) for pool in _pools(task.id, task.app, task.channel))
+        pools = (self._allowance(controls, pool, task.id) for pool in pools_of_task(task.id, task.app, task.channel))
         return all(pool is None or pool.level > 0 for pool in pools)
 
     def _most(self, part: Stretch, task: KnownTask, controls: Controls) -> int:
         """Envelopes of one grant: a quantum, and no more than the pools hold."""
         targets = float(self._settings.quantum_targets)
-        for name in _pools(task.id, task.app, task.channel):
-            pool = self._allowance(controls, name, task)
+        for name in pools_of_task(task.id, task.app, task.channel):
+            pool = self._allowance(controls, name, task.id)
             targets = targets if pool is None else min(targets, pool.level)
         return max(1, int(targets) // max(1, part.size))
 
@@ -264,8 +219,8 @@ class Grace:
     def _grant(self, lane: LaneBuffer, part: Stretch, controls: Controls, now_s: float) -> None:
         task = controls.task(part.task)
         if task is not None:
-            for name in _pools(task.id, task.app, task.channel):
-                pool = self._allowance(controls, name, task)
+            for name in pools_of_task(task.id, task.app, task.channel):
+                pool = self._allowance(controls, name, task.id)
                 if pool is not None:
                     pool.level -= part.targets
             self._edit(task)
@@ -278,26 +233,13 @@ class Grace:
             self._sending.overrides = {**self._sending.overrides, task.id: task.override}
 
     # ------------------------------------------------------------- allowances
-    def _allowance(self, controls: Controls, pool: str, task: KnownTask | None = None) -> _Allowance | None:
-        """None: the pool does not bind. A cap set anew holds everything of its pool back, for nobody knows which part
-        of it is ours; one that was lowered lowers ours alike."""
-        cap = task.cap if task is not None and pool == _task_pool(task.id) else cap_of_pool(controls, pool)
-        before = self._caps.setdefault(pool, cap)
+    def _allowance(self, controls: Controls, pool: str, task: str = "") -> _Allowance | None:
+        """None: the pool does not bind."""
+        cap = cap_now(controls, pool, task)
         if pool != TOTAL and not cap:
             return None
         allowance = self._allowances.get(pool)
-        if allowance is None:
-            allowance = self._allowances[pool] = _Allowance(0.0)
-        rate = self._rates.get(pool, 0.0)
-        if cap:
-            rate = min(rate * min(1.0, cap / before), float(cap)) if before else 0.0
-        allowance.rate = rate
+        if allowance is None or allowance.cap != cap:
+            level = 0.0 if allowance is None else allowance.level
+            allowance = self._allowances[pool] = _Allowance(cap, rate_under(self._granted.get(pool, {}), cap), level)
         return allowance
-
-
-def _task_pool(task: str) -> str:
-    return f"task/{task}"
-
-
-def _pools(task: str, app: str, channel: str) -> tuple[str, ...]:
-    return (TOTAL, *pools_of(app, channel), _task_pool(task))

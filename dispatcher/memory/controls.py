@@ -1,4 +1,4 @@
-"""The control topic as one worker follows it, in memory: read when told to."""
+"""The control topic as one worker follows it, in memory: read up to its end whenever something is asked of it."""
 
 from dispatcher.clock import Clock
 from dispatcher.control import decode_control
@@ -26,9 +26,11 @@ class MemoryControls:
         return self._until_s
 
     def task(self, task: str) -> KnownTask | None:
+        self._follow()
         return self._known.task(task)
 
     def setting(self, field: str) -> str:
+        self._follow()
         return self._known.setting(field)
 
     def _follow(self) -> None:

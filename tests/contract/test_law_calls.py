@@ -15,6 +15,8 @@ from tests.contract.ledger_worlds import Worlds, own_lane
 STEADY_CALLS_S, WAKING_CALLS_S, CALLS_BURST = 10, 50, 10
 """Law 8: of one worker, and with lanes that wake up. And what may come at once after a rest."""
 MUCH_TARGETS_S, CALLS_PER_TARGET = 5_000, 0.02
+STILL_WAKING = 3
+"""Calls for lanes whose alerts, of before, have come to their end meanwhile."""
 AT_ONCE_S = 0.05
 RECOVERY_S = 4.0
 """The longest wait for another attempt, and for the other workers."""
@@ -124,7 +126,7 @@ class Calls(Judged):
         crew.run_for(seconds)
         calls, sent = crew.calls_within(from_s, crew.now_s), self._targets(from_s, crew.now_s)
         for worker, count in calls.items():
-            assert count <= STEADY_CALLS_S * seconds + 1, f"{worker}: {count} calls in {seconds} s"
+            assert count <= STEADY_CALLS_S * seconds + 1 + STILL_WAKING, f"{worker}: {count} calls in {seconds} s"
         if sent >= MUCH_TARGETS_S * seconds:
             assert calls.total() <= CALLS_PER_TARGET * sent
 
@@ -148,9 +150,6 @@ class Calls(Judged):
     @precondition(lambda self: self.crew.reachable)
     @rule(settled=st.booleans(), answers_only=st.booleans(), ms=st.sampled_from([500, 4_000, 7_000]))
     def lose(self, settled: bool, answers_only: bool, ms: int) -> None:
-        """Not so soon after a cap was changed that the workers' last rates are partly of the cap before it."""
-        changed_s = max(history[-1][0] for history in self.crew.caps.values())
-        self.crew.run_for(max(0.0, changed_s + SPAN_S + WINDOW_S - self.crew.now_s))
         if settled:
             self.crew.run_for(SPAN_S + WINDOW_S + max(0.0, self._back_s() + RECOVERY_S - self.crew.now_s))
         if answers_only:

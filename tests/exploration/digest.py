@@ -18,11 +18,12 @@ import msgspec
 
 from dispatcher.buffers import Credit, RateWindow
 from dispatcher.clock import VirtualClock
-from dispatcher.engine_grace import SPAN_S, STEP_S, Grace, GrantMeter
+from dispatcher.engine_grace import Grace
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_settling import Settling
 from dispatcher.engine_stats import EngineStats
 from dispatcher.envelope import Envelope
+from dispatcher.grant_meter import SPAN_S, STEP_S, GrantMeter
 from dispatcher.scheduler import Flow, Scheduler
 from dispatcher.timers import Timers
 from dispatcher.topics import Topics
@@ -106,7 +107,8 @@ class Walk:
             return "whatever"
         asked_s = self._asked_s
         steps = [step for step in meter._steps if step[0] > asked_s - SPAN_S - STEP_S]
-        return [(round(at_s - asked_s, 2), sorted(counts.items())) for at_s, counts in steps]
+        caps = {pool: [cap for _, cap in entries] for pool, entries in meter._caps.items()}
+        return [(round(at_s - asked_s, 2), sorted(counts.items())) for at_s, counts in steps], sorted(caps.items())
 
     def _method(self, thing: MethodType) -> Any:
         return (thing.__name__, self.of(thing.__self__))

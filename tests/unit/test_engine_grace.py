@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from dispatcher.events import LanesChanged
 from dispatcher.lease import LaneKind
 from dispatcher.outcome import RETRY, Report, Verdict
 from dispatcher.tier import Tier
@@ -14,6 +15,12 @@ CAPACITY = 1_000
 
 def crowd(world: World, count: int, grace_s: float = 30.0) -> list[Worker]:
     return [world.worker(grace_s=grace_s) for _ in range(count)]
+
+
+def hold_only(world: World, worker: Worker, lane: str) -> None:
+    while not worker.inbox.empty():
+        worker.inbox.get()
+    worker.inbox.put(LanesChanged([world.lanes[lane]]))
 
 
 def lost(world: World, after_s: float = 8.0, until_s: float = 3.0) -> None:
@@ -42,6 +49,23 @@ def test_all_workers_together_go_on_at_no_more_than_the_capacity(workers: int) -
     for _ in range(10):
         sent = sent_within(world, 1.0).total()
         assert 0.8 * CAPACITY <= sent <= 1.05 * CAPACITY
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("ago_s", [0.1, 2.0])
+@pytest.mark.parametrize("field", ["capacity", "cap:channel:null"])
+def test_a_cap_lowered_or_set_shortly_before_is_not_exceeded(field: str, ago_s: float, workers: int) -> None:
+    """Each worker alone would be within it, with what it was granted under the cap before."""
+    world = World(capacity=12 * CAPACITY)
+    for number, worker in enumerate(crowd(world, workers)):
+        lane = world.add_task(f"t{number}", 60_000, chunk=10, publish=False)
+        hold_only(world, worker, lane)
+        world.publish(f"t{number}", lane, 60_000, chunk=10)
+    world.run(within_s=3.0)
+    world.set_global(field, str(CAPACITY))
+    lost(world, after_s=ago_s)
+    for _ in range(5):
+        assert sent_within(world, 1.0).total() <= 1.05 * CAPACITY
 
 
 def test_the_shares_stay_as_they_were() -> None:
