@@ -34,17 +34,18 @@ class GrantMeter:
 
     def granted(self, part: Stretch, now_s: float) -> None:
         """`part` came with an answer of the ledger."""
+        counts = self._step(now_s)
         if part.task not in self._places:
             self._places[part.task] = (part.deliveries[0].envelope.app, part.channel)
-        counts = self._step(now_s)
         if part.task not in counts:
             self._note_caps(part.task, now_s)
         counts[part.task] += part.targets
 
     def given_back(self, given: Iterable[GivenBack], now_s: float) -> None:
         for one in given:
+            counts = self._step(now_s)
             if one.task in self._places:
-                self._step(now_s)[one.task] -= one.count * one.size
+                counts[one.task] -= one.count * one.size
 
     def under_caps(self, until_s: float) -> dict[str, UnderCaps]:
         """What was granted in the span that ends at until_s, by pool (`task/ID` among them)."""
@@ -79,6 +80,7 @@ class GrantMeter:
                 del entries[0]
 
     def _step(self, now_s: float) -> Counter[str]:
+        """The present one. What is known of tasks that are in none may be forgotten by this."""
         if not self._steps or now_s - self._steps[-1][0] >= STEP_S:
             self._forget(now_s)
             self._noted.clear()
