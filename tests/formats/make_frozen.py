@@ -1,0 +1,304 @@
+"""Write the stored forms of one version as data files.
+
+Run once, at the release of a version, with that version's code and an empty Redis of its own, and never again:
+
+    PYTHONPATH=CHECKOUT_OF_THE_VERSION python tests/formats/make_frozen.py redis://HOST:PORT/0 tests/formats/VERSION
+
+0.1.0 was made from commit 9d5a78a. The files are what the next versions must read: do not edit them.
+"""
+
+import base64
+import json
+import sys
+import time
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from backends.epochs import Epochs
+from backends.redis_view import RedisView, open_view
+from backends.registry import Registry
+from backends.settings import RedisSettings
+from backends.workers import Workers
+from dispatcher.control import (
+    MAIN_WRITER,
+    Checkpoint,
+    ControlChange,
+    EpochStarted,
+    Finished,
+    GlobalChange,
+    Restated,
+    Sealed,
+    TaskRecord,
+    encode_control,
+    encode_override,
+)
+from dispatcher.envelope import Envelope, encode_envelope, encode_message
+from dispatcher.lease import LaneAsk, LaneKind, LeaseRequest, Want
+from dispatcher.outcome import ClaimsEnded, CloseTask, EpochMark, Mixed, Named, Outcomes, Run, encode_record
+from dispatcher.ports import DeadLetter
+from dispatcher.snapshot import Begun, Packer, encode
+from dispatcher.tier import Tier
+from dispatcher.topics import Topics
+from dispatcher.view import TierStats, WorkerBeat
+from quotas.fold import RedisFold
+from quotas.ledger import RedisLedger
+from quotas.snapshots import RedisSnapshots
+
+TOPICS = Topics(outcome_partitions=2)
+MESSAGE = encode_message({"title": "Sale", "body": "10 % off for {name}", "badge": 3})
+AT_MS = 1_700_000_000_000
+FAR_MS = 4_102_444_800_000
+SIZE = 10
+PREFIX = "frozen"
+
+
+def task(name: str, **fields: Any) -> TaskRecord:
+    record = TaskRecord(
+        format=1, task=name, app="shop", tier=Tier.HIGH, channel="http", message=MESSAGE, lane=TOPICS.own_lane(name),
+        shared=False, chunk=SIZE, expected_targets=60, weight=1_000, cap=0, start_ms=0, expires_ms=0,
+        hold_until_sealed=False, max_attempts=5, created_ms=AT_MS, digest="0f1e2d",
+    )  # fmt: skip
+    return msgspec.structs.replace(record, **fields)
+
+
+def shared(name: str, **fields: Any) -> TaskRecord:
+    return task(name, tier=Tier.LOW, lane=TOPICS.shared_lane_of(name), shared=True, **fields)
+
+
+def change(name: str, field: str, value: str) -> ControlChange:
+    return ControlChange(1, name, field, value, AT_MS + 5)
+
+
+def checkpoint(name: str, sequence: int = 6, writer: str = MAIN_WRITER) -> Checkpoint:
+    return Checkpoint(1, name, writer, sequence, sequence * SIZE, 1, sequence * SIZE + 1, "aa" * 16)
+
+
+def seal(name: str, targets: int = 60, writers: tuple[str, ...] = (MAIN_WRITER,)) -> Sealed:
+    return Sealed(1, name, targets, 1, "aa" * 16, list(writers))
+
+
+def setting(field: str, value: str) -> GlobalChange:
+    return GlobalChange(1, field, value, AT_MS + 7)
+
+
+ENVELOPES = {
+    "first attempt": Envelope(
+        1, "running", "0", 3, 0, "shop", "http", AT_MS, 0, 0, 3, 5, MESSAGE, ["a", "b", "c"]
+    ),
+    "later attempt, with variables": Envelope(
+        1, "running", "0", 4, 2, "shop", "http", AT_MS, AT_MS + 5_000, FAR_MS, 10, 5, MESSAGE, ["d", "é"], [0, 7],
+        [{"name": "Ann", "n": [1, 2.5, None]}, None],
+    ),
+    "of a Spark writer": Envelope(
+        1, "spark", "-Qm_3x0Zb", 0, 0, "shop", "log", AT_MS, 0, 0, 1, 20, MESSAGE, ["x"], None, [{}]
+    ),
+}  # fmt: skip
+
+CONTROL = [
+    EpochStarted(1, "3f2a", AT_MS),
+    task("running", tier=Tier.MEDIUM, cap=500, cap_burst=100, partitions=2, weight=2_500),
+    checkpoint("running"),
+    seal("running"),
+    change("running", "weight", "1500"),
+    change("running", "tier", "high"),
+    change("running", "cap", "400:50"),
+    change("running", "override", encode_override(1, {"title": "Sale, edited"})),
+    task("scheduled", start_ms=FAR_MS, expires_ms=FAR_MS + 1_000),
+    task("paused", app="news"),
+    checkpoint("paused", 2),
+    change("paused", "paused", "1"),
+    task("expired", expires_ms=AT_MS + 60_000),
+    checkpoint("expired"),
+    task("cancelling"),
+    change("cancelling", "cancelled", "1"),
+    task("held", hold_until_sealed=True, expected_targets=-1),
+    task("spark", expected_targets=-1),
+    checkpoint("spark", 2, "-Qm_3x0Zb"),
+    checkpoint("spark", 1, "_k9-Zy1aW"),
+    seal("spark", 30, ("-Qm_3x0Zb", "_k9-Zy1aW")),
+    shared("small"),
+    checkpoint("small", 1),
+    seal("small", 10),
+    shared("moved"),
+    checkpoint("moved", 1),
+    change("moved", "lane", TOPICS.own_lane("moved")),
+    change("moved", "paused", "1"),
+    change("moved", "paused", "0"),
+    task("completed"),
+    seal("completed", 20),
+    Finished(1, "completed", "completed", [18, 1, 1, 0, 0], AT_MS + 9_000),
+    task("cancelled"),
+    change("cancelled", "cancelled", "1"),
+    Finished(1, "cancelled", "cancelled", [5, 0, 0, 0, 55], AT_MS + 9_500),
+    task("lapsed", expires_ms=AT_MS + 60_000),
+    Finished(1, "lapsed", "expired", [5, 0, 0, 55, 0], AT_MS + 60_500),
+    change("unknown", "weight", "3000"),
+    setting("capacity", "5000:1000"),
+    setting("tiers", "5000:3000:2000"),
+    setting("sharing", "apps"),
+    setting("cap:channel:http", "3000"),
+    setting("cap:app:news", "100:10"),
+    setting("cap:app_channel:news/http", "50"),
+    setting("channel_paused:log", "1"),
+    setting("channel_paused:null", "1"),
+    setting("channel_paused:null", "0"),
+    setting("app_weight:news", "2500"),
+    setting("limit:tasks:shop", "50"),
+    setting("limit:targets:*", "10000000"),
+    EpochMark(1, "3f2a"),
+    Restated(1, f"{7:020d}:{1:020d}:{0:06d}", msgspec.Raw(encode_control(task("old")))),
+]
+
+OUTCOMES = [
+    Outcomes(1, "running", "w-1.7", AT_MS + 900, "http", [Run("0", 0, 0, 2, SIZE, 0), Run("0", 0, 2, 1, SIZE, 9)], []),
+    Outcomes(
+        1, "running", "w-1.8", AT_MS + 950, "http", [],
+        [Mixed("0", 0, 3, SIZE, None, bytes([0, 0, 1, 2, 9, 9, 0, 0, 0, 0]), 5)],
+        "shop", 120, [Named("0", 0, 3, [2, 3], ["t2", "t3"], ["gone", "refused"]), Named("0", 0, 3, None, ["t0"])],
+    ),
+    Outcomes(1, "running", "w-1.9", AT_MS + 990, "http", [], [Mixed("0", 1, 3, SIZE, [4, 5], bytes([0, 9]), 30)]),
+    CloseTask(1, "expired", 3, AT_MS + 61_000),
+    ClaimsEnded(1, ["w-0.1|running", "w-0.2|small"]),
+    EpochMark(1, "3f2a"),
+]  # fmt: skip
+
+LETTERS = {
+    "targets": DeadLetter(1, "running", "0", 3, 0, AT_MS, "http", [2, 3], ["t2", "t3"], [1, 2], ["gone", "refused"]),
+    "unknown task": DeadLetter(1, "", "", 0, 0, AT_MS, "", [], [], [], ["not an envelope"], b"\x93garbage\xff"),
+}
+
+
+def text(body: bytes) -> str:
+    return base64.b64encode(body).decode()
+
+
+def plain(value: Any) -> Any:
+    """As JSON can hold it."""
+    if isinstance(value, bytes):
+        return {"bytes": text(value)}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return {name: plain(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+def form(name: str, body: bytes) -> dict[str, Any]:
+    """A record's bytes, and beside them the same for a reader of this file."""
+    return {"name": name, "body": text(body), "says": plain(msgspec.msgpack.decode(body))}
+
+
+def make_view(view: RedisView) -> RedisSnapshots:
+    """A small service in which everything there is has happened at least once."""
+    registry, epochs, fold = Registry(view), Epochs(view), RedisFold(view)
+    assert epochs.begin_epoch("3f2a", 0, TOPICS.outcome_partitions)
+    for number, record in enumerate(CONTROL):
+        if not isinstance(record, Restated | EpochMark):
+            registry.apply(position(number), record)
+    epochs.epoch_announced("3f2a", first=True)
+    epochs.epoch_marked("3f2a")
+    assert registry.move_control_cursor(None, position(len(CONTROL) - 1), "3f2a", marked=True)
+    for partition in range(TOPICS.outcome_partitions):
+        records = [record for record in OUTCOMES if belongs(record, partition)]
+        assert fold.apply(partition, None, position(99), [encode_record(record) for record in records]).applied
+    registry.add_side_lane(TOPICS.side_lane("news", "log"))
+    lease(view)
+    beat(view)
+    view.call("hold_seats", "w-1", 4_500, 3, 2, "control", "rebuild")
+    view.command("SET", view.keys.restated, AT_MS, "PX", 8 * 86_400_000)
+    registry.admit(task("soon"))
+    return RedisSnapshots(view)
+
+
+def belongs(record: Any, partition: int) -> bool:
+    return not hasattr(record, "task") or TOPICS.partition_of(record.task) == partition
+
+
+def lease(view: RedisView) -> None:
+    """What is claimed, granted, parked, moved and announced. Asked twice: a cap grants nothing at its first sight."""
+    asks = [
+        LaneAsk(TOPICS.own_lane("running"), LaneKind.OWN, "", 30, [Want("running", "0", 0, 4, 2, SIZE, SIZE)]),
+        LaneAsk(TOPICS.own_lane("paused"), LaneKind.OWN, "", 20, [Want("paused", "0", 0, 0, 2, SIZE, SIZE)]),
+        LaneAsk(
+            TOPICS.shared_lane_of("small"), LaneKind.SHARED, "", 10,
+            [Want("small", "0", 0, 0, 1, SIZE, SIZE), Want("moved", "0", 0, 0, 1, SIZE, SIZE)],
+        ),
+        LaneAsk(
+            TOPICS.retry_lane(Tier.HIGH, 5), LaneKind.RETRY, "high", 10, [Want("running", "0", 1, 2, 1, SIZE, SIZE)]
+        ),
+        LaneAsk(TOPICS.own_lane("cancelling"), LaneKind.OWN, "", 10, [Want("cancelling", "0", 0, 0, 1, SIZE, SIZE)]),
+        LaneAsk(TOPICS.own_lane("spark"), LaneKind.OWN, "", 30, [], True),
+    ]  # fmt: skip
+    for number in (1, 2):
+        answer = RedisLedger(view, TOPICS).lease(LeaseRequest(1, "w-1", number, 2_000, 13_000, 400, asks, []))
+        assert answer.ready
+        time.sleep(0.2)
+    assert view.command("ZCARD", view.keys.claims)
+
+
+def beat(view: RedisView) -> None:
+    worker = WorkerBeat(
+        "w-1", "host", 4711, "serving", AT_MS, AT_MS, "0.1.0", 7, 20, 100, 12.5,
+        {"high": TierStats(30, 20, 2, [1, 1], 12.5)}, 9100, {"holds": ["high", "low"]},
+    )  # fmt: skip
+    Workers(view).beat(worker)
+
+
+def position(number: int) -> str:
+    return f"{7:020d}:{number:020d}:{0:06d}"
+
+
+def dumped(view: RedisView) -> Iterator[dict[str, Any]]:
+    """Every key, with its kind, its value and how long it is kept (ms, -1: for ever)."""
+    client = view.client
+    for name in sorted(client.keys(f"{PREFIX}:*")):
+        kind = client.type(name).decode()
+        kept_ms = client.pttl(name)
+        key = name.decode().removeprefix(PREFIX)
+        yield {"key": key, "kind": kind, "kept_ms": kept_ms, "value": plain(VALUE_OF[kind](client, name))}
+
+
+def words(value: dict[bytes, bytes]) -> list[list[bytes]]:
+    return [list(pair) for pair in sorted(value.items())]
+
+
+VALUE_OF: dict[str, Any] = {
+    "string": lambda client, name: client.get(name),
+    "hash": lambda client, name: words(client.hgetall(name)),
+    "set": lambda client, name: sorted(client.smembers(name)),
+    "zset": lambda client, name: [[member, score] for member, score in client.zrange(name, 0, -1, withscores=True)],
+    "stream": lambda client, name: [words(fields) for _, fields in client.xrange(name)],
+}
+
+
+def snapshot(snapshots: RedisSnapshots) -> list[bytes]:
+    """The records of its topic."""
+    packer, cursors = Packer(2_000), snapshots.cursors(TOPICS.outcome_partitions)
+    parts = packer.add(chain.from_iterable(snapshots.parts()))
+    return [encode(record) for record in (Begun(1, AT_MS, cursors), *parts, *packer.end())]
+
+
+def write(folder: Path, name: str, forms: list[Any]) -> None:
+    lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in forms)
+    (folder / f"{name}.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def main(url: str, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    view = open_view(RedisSettings(url=url, prefix=PREFIX))
+    snapshots = make_view(view)
+    write(folder, "snapshot", [{"name": str(i), "body": text(body)} for i, body in enumerate(snapshot(snapshots))])
+    write(folder, "view", list(dumped(view)))
+    write(folder, "envelopes", [form(name, encode_envelope(one)) for name, one in ENVELOPES.items()])
+    write(folder, "control", [form(type(one).__name__, encode_control(one)) for one in CONTROL])
+    write(folder, "outcomes", [form(type(one).__name__, encode_record(one)) for one in OUTCOMES])
+    letter = msgspec.msgpack.Encoder().encode
+    write(folder, "dead_letters", [form(name, letter(one)) for name, one in LETTERS.items()])
+    view.wipe()
+    view.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
