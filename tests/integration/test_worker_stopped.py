@@ -4,8 +4,10 @@ import asyncio
 import json
 import signal
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -21,6 +23,11 @@ ANSWER_S = 0.02
 
 async def slowly(_: Body) -> web.Response:
     await asyncio.sleep(ANSWER_S)
+    return web.Response()
+
+
+async def never(_: Body) -> web.Response:
+    await asyncio.Event().wait()
     return web.Response()
 
 
@@ -65,3 +72,34 @@ timeout_s = 5
             assert handle.wait(60).targets.sent == TARGETS
             again = Counter(there.targets_of(handle.id, 0)) - Counter(audience(TARGETS))
             assert len(again) <= 1  # the call that was under way when it was stopped
+
+
+@pytest.mark.timeout(120)
+def test_a_claim_lasts_as_long_as_the_slowest_call_that_may_be_made_under_it(
+    fresh_settings: Settings, tmp_path: Path
+) -> None:
+    """A call may begin until the lease ends and then take the channel's timeout: only after that may others send."""
+    timeout_s = 20
+    with (
+        provider() as there,
+        PushClient.connect(fresh_settings) as client,
+        closing(open_view(fresh_settings.redis)) as view,
+    ):
+        there.answers["slow"] = never
+        config = f"""
+[worker.channels]
+slow = "http"
+[channels.slow]
+url = {json.dumps(there.url)}
+timeout_s = {timeout_s}
+"""
+        with crew(fresh_settings, tmp_path, "w1", config=config):
+            push = PushTask(app="slow", tier="high", channel="slow", message={"title": "Hello"})
+            client.submit(push, audience(10))
+            eventually(lambda: there.posts, 30, "a call is under way")
+            members = view.command("ZRANGE", view.keys.claims, 0, -1)
+            packed = [view.command("GET", f"{view.keys.prefix}:claim:{member.decode()}") for member in members]
+            assert packed
+            for claim in packed:
+                end_ms, lease_end_ms, _runs = msgspec.msgpack.decode(claim)
+                assert end_ms >= lease_end_ms + timeout_s * 1_000

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from consumers.calls import ChannelQueue
+from dispatcher.clock import VirtualClock
 from dispatcher.envelope import Envelope
 from dispatcher.outcome import ALL_SENT, RETRY, Report, Verdict
 from dispatcher.ports import Batch
@@ -61,6 +63,23 @@ def test_a_call_whose_turn_comes_after_its_use_by_is_not_made() -> None:
         assert at.reported()[1] == [ALL_SENT]
         assert at.reported() == (late, [None, None])
     assert channel.calls == [([0], "high")]
+
+
+def test_a_call_that_was_made_up_in_time_and_begins_after_its_use_by_is_not_made() -> None:
+    """The worker may stand still between the two; its lease is gone when it wakes."""
+    channel, clock = Channel(), VirtualClock()
+    reported: list[Sequence[Report | None]] = []
+
+    async def stand_still_before_the_call() -> None:
+        calls = ChannelQueue(channel, asyncio.get_running_loop(), clock)
+        calls.put(batch([envelope(0), envelope(1)], use_by_s=2.0), lambda _batch, reports: reported.append(reports))
+        assert calls.in_flight.calls == 1
+        clock.advance(2.0)
+        assert await calls.idle(TIMEOUT_S)
+
+    asyncio.run(stand_still_before_the_call())
+    assert reported == [[None, None]]
+    assert channel.calls == []
 
 
 def test_a_batch_may_be_partly_late() -> None:
