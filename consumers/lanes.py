@@ -115,9 +115,6 @@ class PulsarLanes:
             return [], True
         return known.attachment.drain(max_targets)
 
-    def is_first(self, delivery: Delivery) -> bool:
-        return bool(delivery.handle.redelivery_count() == 0)
-
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
         """Of a lane that is no longer attached: nothing, copies will be told by their identity."""
         known = self._lanes.get(lane)

@@ -5,7 +5,6 @@ from queue import Empty
 from typing import Protocol
 
 from dispatcher.clock import Clock
-from dispatcher.engine_grace import Grace
 from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_leases import Leases
 from dispatcher.engine_sending import Sending
@@ -14,7 +13,6 @@ from dispatcher.engine_settling import Logs, Settling
 from dispatcher.engine_shared import Shared
 from dispatcher.engine_stats import EngineStats
 from dispatcher.events import BatchSent, Drain, Event, Inbox, LaneReady, LanesChanged, LeaseAnswered, Stored
-from dispatcher.known_tasks import Controls
 from dispatcher.ports import Courier, DeadLetters, EnvelopePublisher, Lanes, LeaseCaller, OutcomeLog
 from dispatcher.timers import Timers
 from dispatcher.topics import Topics
@@ -33,7 +31,7 @@ class StopSignal(Protocol):
 
 @dataclass(frozen=True)
 class EnginePorts:
-    """Everything outside of the engine. controls: what the grace goes by; without them there is none."""
+    """Everything outside of the engine."""
 
     lanes: Lanes
     courier: Courier
@@ -42,7 +40,6 @@ class EnginePorts:
     publisher: EnvelopePublisher
     dead_letters: DeadLetters
     topics: Topics
-    controls: Controls | None = None
 
 
 class Engine:
@@ -60,8 +57,7 @@ class Engine:
         self._working = WorkingSet(shared, ports.lanes)
         self._settling = Settling(shared, logs, self._working)
         self._sending = Sending(shared, ports.courier, self._working, self._settling)
-        self._grace = Grace(shared, ports.controls, self._working, self._sending)
-        self._leases = Leases(shared, ports.leases, self._working, self._sending, self._settling, self._grace)
+        self._leases = Leases(shared, ports.leases, self._working, self._sending, self._settling)
         self._timers.at(clock.monotonic_s() + EXPIRY_S, self._expire)
 
     def run(self, stop: StopSignal) -> None:
@@ -110,10 +106,8 @@ class Engine:
         """Does all that is now possible. Returns the seconds until there is more to do, unless something happens."""
         now_s = self._clock.monotonic_s()
         self._timers.run(now_s)
-        lost_s = self._leases.watch(now_s)
         draining = self._drain_by_s is not None
         busy = False if draining else self._working.fill(now_s)
-        grace_s = None if draining else self._grace.advance(now_s)
         self._sending.pump(now_s)
         self._settling.flush(now_s, everything=draining)
         next_ask_s = self._leases.advance(now_s)
@@ -121,7 +115,7 @@ class Engine:
             self._finish_drain(now_s)
         if busy:
             return 0.0
-        wakes = (lost_s, grace_s, next_ask_s, self._settling.next_s, self._timers.next_s, self._drain_by_s)
+        wakes = (next_ask_s, self._settling.next_s, self._timers.next_s, self._drain_by_s)
         sleep_s = LONGEST_SLEEP_S
         for wake_s in wakes:
             if wake_s is not None and wake_s - now_s < sleep_s:
@@ -139,7 +133,6 @@ class Engine:
         if self._drain_by_s is None:
             self._drain_by_s = self._clock.monotonic_s() + event.within_s
             self._leases.draining = True
-            self._grace.end()
             self._working.close_all()
 
     def _finish_drain(self, now_s: float) -> None:

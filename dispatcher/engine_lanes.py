@@ -322,10 +322,6 @@ class WorkingSet:
             self.hold(lane, part)
         self.detach_if_done(lane)
 
-    def is_first(self, delivery: Delivery) -> bool:
-        """Whether the broker has never delivered it before."""
-        return self._port.is_first(delivery)
-
     def ack(self, lane: LaneBuffer, deliveries: Sequence[Delivery], targets: int) -> None:
         """Done with: the last step of settling."""
         self._port.ack(lane.name, deliveries)

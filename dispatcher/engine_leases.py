@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from dispatcher.buffers import LaneBuffer, Stretch
-from dispatcher.engine_grace import Grace
 from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_rhythm import Rhythm
 from dispatcher.engine_sending import Sending
@@ -11,7 +10,7 @@ from dispatcher.engine_settling import Settling
 from dispatcher.engine_shared import Shared
 from dispatcher.engine_waiting import Waiting
 from dispatcher.events import LeaseAnswered
-from dispatcher.lease import FORMAT, GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
+from dispatcher.lease import FORMAT, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
 from dispatcher.outcome import Outcome
 from dispatcher.ports import LeaseCaller
 from dispatcher.sharing import share_out
@@ -22,7 +21,12 @@ GRANTED, NO_CREDIT, RETRY = Status.GRANTED, Status.NO_CREDIT, LaneKind.RETRY
 
 
 class Leases:
-    """One call is under way at a time. An answer that is lost is asked for again under the same number."""
+    """One call is under way at a time.
+
+    A call without an answer is made again under its number, for as long as it takes: the ledger may have carried it
+    out, and only under that number does it give the same answer. The use-by of its grants counts from the first
+    attempt, so what a late answer grants is given back and asked for again.
+    """
 
     def __init__(
         self,
@@ -31,14 +35,12 @@ class Leases:
         working: WorkingSet,
         sending: Sending,
         settling: Settling,
-        grace: Grace,
     ) -> None:
         self._settings = shared.settings
         self._caller = caller
         self._working = working
         self._sending = sending
         self._settling = settling
-        self._grace = grace
         self._clock = shared.clock
         self._timers = shared.timers
         self._inbox = shared.inbox
@@ -53,7 +55,6 @@ class Leases:
         self._rhythm = Rhythm(shared.settings)
         self._floor = shared.settings.horizon_floor_targets
         self._given_back_seen = 0
-        self._abandoned: list[GivenBack] = []
         self._capacity = 0
         self._weights = dict(DEFAULT_TIER_WEIGHTS)
         self.draining = False
@@ -63,37 +64,6 @@ class Leases:
     def pending(self) -> bool:
         """Whether the ledger is owed a call or owes an answer."""
         return self._request is not None or bool(self._working.given_back)
-
-    # ------------------------------------------------------------- the ledger is gone
-    def watch(self, now_s: float) -> float | None:
-        """Gives the ledger up once every lease has ended that it may have granted before the call it owes. Returns when
-        to look again."""
-        if self._request is None or self._grace.lost or self.draining or not self._grace.possible:
-            return None
-        lost_s = self._first_asked_s + self._settings.lease_ms / 1000
-        if now_s < lost_s:
-            return lost_s
-        self._abandon(self._request)
-        self._grace.begin(self._first_asked_s, now_s)
-        self._ask(now_s)
-        return None
-
-    def _abandon(self, request: LeaseRequest) -> None:
-        """Takes back what was asked for; the next call gives back what this one claimed, if it was carried out."""
-        asked, self._asked, self._request = self._asked, [], None
-        self._abandoned += request.given_back
-        self._abandoned += [
-            GivenBack(request.claim, ask.lane, w.task, w.writer, w.attempt, w.first, w.count, w.size)
-            for ask in request.lanes
-            for w in ask.wants
-        ]
-        self._back_to_lanes(asked)
-
-    def _back_to_lanes(self, asked: Sequence[LaneBuffer]) -> None:
-        for lane in asked:
-            parts, lane.asked, lane.asked_targets = lane.asked, [], 0
-            self.keep(lane, parts)
-            self._working.detach_if_done(lane)
 
     # ------------------------------------------------------------- when
     def advance(self, now_s: float) -> float | None:
@@ -119,7 +89,7 @@ class Leases:
         if self.waiting.due_s() is None:
             return None
         scarce = self._capacity or any(lane.short for lane in self._working.lanes.values())
-        return self.waiting.due_s() if scarce and not (self.draining or self._grace.lost) else None
+        return self.waiting.due_s() if scarce and not self.draining else None
 
     def _is_urgent(self, now_s: float) -> bool:
         """New demand, or credit that runs out for no other reason than that we have not asked."""
@@ -151,10 +121,9 @@ class Leases:
         self._adapt_floor()
         settings, working = self._settings, self._working
         working.woken = working.eager = False
-        asks = [] if self.draining or self._grace.lost else self._lane_asks(now_s)
+        asks = [] if self.draining else self._lane_asks(now_s)
         if self._waiting_due_s() is not None:
             asks += self.waiting.take(now_s)
-        self._grace.meter.given_back(working.given_back, now_s)
         self._number += 1
         self._request = LeaseRequest(
             FORMAT,
@@ -164,10 +133,10 @@ class Leases:
             settings.claim_ms,
             settings.demand_ms,
             asks,
-            [*self._abandoned, *working.given_back],
+            working.given_back,
             self.waiting.good_for_ms,
         )
-        working.given_back, self._abandoned = [], []
+        working.given_back = []
         self._first_asked_s = now_s
         self._rhythm.asked(now_s)
         self._call()
@@ -236,7 +205,6 @@ class Leases:
             return
         self._request = None
         self._repeat_s = 0.0
-        self._found(now_s)
         self._learn(event.answer)
         asked, self._asked = self._asked, []
         if not event.answer.ready:
@@ -254,21 +222,12 @@ class Leases:
             raise error
         settings, number = self._settings, self._number
         self._stats.lease_errors += 1
-        longest_s = settings.repeat_lost_s if self._grace.active else settings.repeat_longest_s
-        self._repeat_s = min(longest_s, max(settings.repeat_first_s, 2 * self._repeat_s))
+        self._repeat_s = min(settings.repeat_longest_s, max(settings.repeat_first_s, 2 * self._repeat_s))
         self._timers.at(now_s + self._repeat_s, lambda: self._call_again(number))
 
     def _call_again(self, number: int) -> None:
         if self._number == number:
             self._call()
-
-    def _found(self, now_s: float) -> None:
-        """The ledger answers. Whoever is still in the grace finds it within repeat_lost_s; the shares that they go on
-        with are not for us."""
-        if self._grace.active:
-            self._not_before_s = now_s + self._settings.recover_s
-        if self._grace.lost:
-            self._grace.end()
 
     def _learn(self, answer: LeaseAnswer) -> None:
         self._capacity = answer.capacity
@@ -284,6 +243,12 @@ class Leases:
         self._not_before_s = now_s + self._not_ready_s
         self._back_to_lanes(asked)
 
+    def _back_to_lanes(self, asked: Sequence[LaneBuffer]) -> None:
+        for lane in asked:
+            parts, lane.asked, lane.asked_targets = lane.asked, [], 0
+            self.keep(lane, parts)
+            self._working.detach_if_done(lane)
+
     def keep(self, lane: LaneBuffer, parts: Sequence[Stretch]) -> None:
         """Asked for and not granted: back to the head of what waits."""
         for part in reversed(parts):
@@ -297,7 +262,6 @@ class Leases:
         if lane.closing:
             self._working.give_back(lane, part)
         else:
-            self._grace.meter.granted(part, self._clock.monotonic_s())
             self._sending.grant(lane, part)
 
     @property

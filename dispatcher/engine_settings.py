@@ -26,9 +26,7 @@ class EngineSettings:
     instead of calls_per_s. horizon_s: asked for is what can be sent in
     this time, at least horizon_floor_targets. use_by_margin_s: credit this near its use-by is given back.
     wants_per_lane: most runs of envelopes in one lane's ask.
-    repeat_*: between attempts of a call that was not answered; repeat_lost_s: the longest once the ledger is given up.
-    grace_s: how long sending goes on without the ledger (0: not at all), at the rate it granted last. recover_s: after
-    that, until the ledger is asked again: until others have found it too.
+    repeat_*: between attempts of a call that was not answered.
 
     Sending. quantum_targets: most targets of one pick (at least one envelope). in_flight_batches and
     in_flight_targets: under way per channel; channel_batches overrides the former by channel name.
@@ -66,9 +64,6 @@ class EngineSettings:
     wants_per_lane: int = 200
     repeat_first_s: float = 0.05
     repeat_longest_s: float = 2.0
-    repeat_lost_s: float = 0.5
-    grace_s: float = 30.0
-    recover_s: float = 0.6
 
     quantum_targets: int = 50
     in_flight_batches: int = 64

@@ -53,7 +53,6 @@ class EngineStats:
     outcomes: targets by (tier, channel, Outcome value). stages: envelopes, by what they had reached: received (since
     published), leased (since received), sent (since leased), settled (since sent). republished, moved, dropped,
     dead_lettered: envelopes. given_back, retried: targets. stored_again: things published again for want of a receipt.
-    in_grace: 1 while sending goes on without the ledger. grace_targets: granted by ourselves then.
     """
 
     tiers: dict[Tier, TierCounts] = field(default_factory=lambda: {tier: TierCounts() for tier in TIERS})
@@ -72,8 +71,6 @@ class EngineStats:
     stored_again: int = 0
     lease_calls: int = 0
     lease_errors: int = 0
-    in_grace: int = 0
-    grace_targets: int = 0
 
     lanes: int = 0
     parked_lanes: int = 0

@@ -63,10 +63,6 @@ class Lanes(Protocol):
         announce itself when something arrives). Never blocks."""
         ...
 
-    def is_first(self, delivery: Delivery) -> bool:
-        """Whether the broker has never delivered it before, to anybody."""
-        ...
-
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None: ...
 
 

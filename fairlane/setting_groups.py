@@ -42,12 +42,6 @@ class WorkerSettings(Group):
         description="targets one worker holds at most, over all its lanes (half of them of one lane); "
         "with a slow Redis at most half of what is held is sent for each of its answers",
     )
-    grace_s: float = Field(
-        30.0,
-        ge=0,
-        le=3600,
-        description="seconds a worker goes on at its last granted rate when Redis is gone; 0 to stop at once",
-    )
     snapshot_every_s: float = Field(
         600.0,
         ge=0,

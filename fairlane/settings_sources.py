@@ -16,6 +16,10 @@ from dispatcher.errors import InvalidInput
 from fairlane.settings import ENV_PREFIX, FILE_NAME, Settings, Values, file_values, first_path, stack_values
 
 MASK = "********"
+REMOVED = {
+    "worker.grace_s": "was removed in 0.2.0: without Redis a worker sends what it has leased, then waits. Delete it",
+}
+"""Settings of earlier versions, and what became of them."""
 SECRET_NAME = re.compile(r"pass|secret|token|key|auth|credential", re.IGNORECASE)
 URL_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+(@)")
 
@@ -78,6 +82,8 @@ def _explain(fault: ErrorDetails, sources: Sources) -> str:
     name = ".".join(path)
     origin = sources.of(path)
     if fault["type"] == "extra_forbidden":
+        if name in REMOVED:
+            return f"Setting {name} ({origin}) {REMOVED[name]}."
         return f"There is no setting {name} ({origin})."
     field = _field(path)
     what = f" It is: {field.description}." if field is not None and field.description else ""

@@ -12,14 +12,12 @@ from dispatcher.ports import Delivery, Done, LaneInfo
 class _Message:
     """holder: the consumer that has it, if any."""
 
-    __slots__ = ("acked", "again", "envelope", "holder")
+    __slots__ = ("acked", "envelope", "holder")
 
     def __init__(self, envelope: Envelope) -> None:
         self.envelope = envelope
         self.holder: MemoryLanes | None = None
         self.acked = False
-        self.again = 0
-        """How often it was delivered after the first time."""
 
 
 class _Topic:
@@ -89,7 +87,6 @@ class MemoryBroker:
     def _again(self, lane: str, topic: _Topic, messages: Sequence[_Message]) -> None:
         for message in messages:
             message.holder = None
-            message.again += 1
         topic.waiting.extendleft(reversed(messages))
         self._announce(lane, topic)
 
@@ -163,9 +160,6 @@ class MemoryLanes:
         taken, empty = self._broker.take(self, lane, max_targets)
         self._armed[lane] = empty
         return [Delivery(message.envelope, message, now_s) for message in taken], empty
-
-    def is_first(self, delivery: Delivery) -> bool:
-        return bool(delivery.handle.again == 0)
 
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
         if lane in self._armed:

@@ -39,11 +39,6 @@ class RedisSide:
         """Whether the view is not being rebuilt. Raises Unreachable."""
         return self.epochs.ready()
 
-    def setting_fields(self) -> dict[str, str]:
-        """The service's settings as stored, by field. Raises Unreachable."""
-        stored = self.view.command("HGETALL", self.view.keys.globals)
-        return {field.decode(): text.decode() for field, text in stored.items()}
-
     def epoch_id(self) -> str | None:
         """Of the view there is. Raises Unreachable."""
         epoch = self.epochs.epoch()

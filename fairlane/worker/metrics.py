@@ -35,7 +35,6 @@ _GAUGES = {
     "held_envelopes": "Envelopes that wait unacked for the fold or for another worker's claim",
     "in_flight_targets": "Targets with a channel now",
     "unsettled_targets": "Targets sent whose outcome record has no receipt yet",
-    "in_grace": "1 while Redis is gone and this worker goes on at its last granted rate",
 }
 
 
@@ -95,9 +94,6 @@ class EngineCollector(Collector):
         yield CounterMetricFamily("fairlane_given_back_targets", "Leased and given back unsent", stats.given_back)
         yield CounterMetricFamily("fairlane_lease_calls", "Lease calls made", stats.lease_calls)
         yield CounterMetricFamily("fairlane_lease_errors", "Lease calls that failed", stats.lease_errors)
-        yield CounterMetricFamily(
-            "fairlane_grace_targets", "Targets sent without a lease, Redis being gone", stats.grace_targets
-        )
 
 
 class ServiceCollector(Collector):

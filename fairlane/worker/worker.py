@@ -26,7 +26,6 @@ from fairlane import __version__
 from fairlane.settings import Settings
 from fairlane.worker.call_times import CallTimes
 from fairlane.worker.connections import open_pulsar, open_redis
-from fairlane.worker.control_follower import ControlFollower
 from fairlane.worker.heartbeat import Heartbeat, Identity
 from fairlane.worker.lease_caller import LeaseThread
 from fairlane.worker.live_lanes import LiveLaneSettings
@@ -94,10 +93,6 @@ class Worker:
             LaneSettings(PrefetchSettings(budget_targets=self._settings.worker.buffer_targets)),
         )
         self._leases = LeaseThread(self._redis.ledger)
-        redis, control = self._redis, self._pulsar.control
-        self._controls = ControlFollower(
-            redis.registry, redis.complete, redis.setting_fields, control.reader, self._clock
-        )
         self._engine = Engine(
             EngineSettings(
                 worker=self.id,
@@ -106,7 +101,6 @@ class Worker:
                 lease_ms=_LEASE_MS,
                 claim_ms=self._claim_ms,
                 channel_batches=self._courier.batch_counts(),
-                grace_s=self._settings.worker.grace_s,
                 named_targets=self._settings.journal.targets,
             ),
             EnginePorts(
@@ -117,7 +111,6 @@ class Worker:
                 publisher=self._publisher,
                 dead_letters=self._dead_letters,
                 topics=self._pulsar.topics,
-                controls=self._controls if self._settings.worker.grace_s else None,
             ),
             self._clock,
             inbox,
@@ -184,8 +177,6 @@ class Worker:
         self._jobs.start(threads)
         threads.start("lease", self._leases.run)
         threads.start("lane-publisher", self._publisher.run)
-        if self._settings.worker.grace_s:
-            threads.start("follow-control", self._controls.run)
         threads.start("engine", self._run_engine)
         threads.start("watch", self._watcher.run)
 

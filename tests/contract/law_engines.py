@@ -5,7 +5,7 @@ Broker and logs are in memory; ledger and fold are the world's. Time moves only 
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,8 +39,6 @@ class Call(NamedTuple):
 
 class Sent(NamedTuple):
     at_s: float
-    worker: str
-    task: str
     targets: int
 
 
@@ -58,7 +56,7 @@ class Outage(NamedTuple):
 
 @dataclass
 class Push:
-    """A task. standing: its lane does not run dry. paused_s: since when."""
+    """A task. standing: its lane does not run dry."""
 
     name: str
     channel: str
@@ -66,7 +64,7 @@ class Push:
     published: int = 0
     sent: int = 0
     next: int = 0
-    paused_s: float | None = None
+    paused: bool = False
     calls: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Sequence -> the workers that sent it."""
 
@@ -85,16 +83,14 @@ class _OnTime:
 class LawEngines(Service):
     """size: targets of every envelope."""
 
-    def __init__(self, place: World, size: int, grace_s: float) -> None:
+    def __init__(self, place: World, size: int) -> None:
         self.place = place
-        self.size, self.grace_s = size, grace_s
+        self.size = size
         self.pushes: dict[str, Push] = {}
         self.calls: list[Call] = []
         self.sent: list[Sent] = []
-        self.caps: dict[str, list[tuple[float, int]]] = {}
+        self.caps: dict[str, int] = {}
         self.outages: list[Outage] = []
-        self.graced: set[tuple[str, int]] = set()
-        """Sent while the ledger was gone: task and sequence."""
         self._unheard: list[ControlRecord] = []
         self._at_work = ""
         self._cursor: str | None = None
@@ -114,7 +110,7 @@ class LawEngines(Service):
         return [worker for worker in self.workers if worker.alive]
 
     def join(self) -> Worker:
-        worker = self.worker(f"w{len(self.workers)}", grace_s=self.grace_s)
+        worker = self.worker(f"w{len(self.workers)}")
         worker.leases.fail = 0 if self.reachable else FOREVER
         return worker
 
@@ -137,15 +133,14 @@ class LawEngines(Service):
         """name: total, channel/NAME, app/NAME, task/NAME. A rate of 0 takes the cap off."""
         kind, _, what = name.partition("/")
         self.write(change(what, "cap", str(rate)) if kind == "task" else setting(f"{SETTINGS[kind]}{what}", str(rate)))
-        history = self.caps.setdefault(name, [(0.0, 0)] if self.now_s else [])
-        history.append((self.now_s, rate))
+        self.caps[name] = rate
 
     def cap_of(self, name: str) -> int:
-        return self.caps[name][-1][1] if name in self.caps else 0
+        return self.caps.get(name, 0)
 
     def pause(self, push: Push, paused: bool) -> None:
         self.change(push.name, "paused", str(int(paused)))
-        push.paused_s = self.now_s if paused else None
+        push.paused = paused
 
     def write(self, record: ControlRecord) -> None:
         """To the control topic, and into the view as soon as it can be."""
@@ -198,16 +193,13 @@ class LawEngines(Service):
         return wait_s
 
     def answer(self, envelope: Envelope) -> Report:
-        """The provider is called. Law 7 is asserted here of what is sent without the ledger."""
+        """The provider is called. Asserts that nothing is sent without a lease of the ledger."""
         push, targets = self.pushes[envelope.task], len(envelope.targets)
-        if self.is_alone:
-            assert push.paused_s is None, f"{push.name} is sent without the ledger, paused since {push.paused_s} s"
-        if not self.reachable:
-            self.graced.add((envelope.task, envelope.sequence))
+        assert not self.is_alone, f"{push.name} is sent at {self.now_s} s, the ledger gone since {self.outages[-1]}"
         if envelope.sequence not in push.calls:
             push.sent += targets
         push.calls[envelope.sequence].append(self._at_work)
-        self.sent.append(Sent(self.now_s, self._at_work, envelope.task, targets))
+        self.sent.append(Sent(self.now_s, targets))
         return ALL_SENT
 
     def _upkeep(self) -> None:
@@ -250,13 +242,6 @@ class LawEngines(Service):
 
     def _place(self, log: list[Call] | list[Sent], from_s: float) -> int:
         return bisect_left(log, from_s, key=lambda entry: entry.at_s)  # type: ignore[type-var, arg-type]
-
-    def under(self, name: str) -> Callable[[Sent], bool]:
-        """Whether a cap is on what was sent."""
-        kind, _, what = name.partition("/")
-        if kind == "task":
-            return lambda sent: sent.task == what
-        return lambda sent: kind != "channel" or self.pushes[sent.task].channel == what
 
     def finish(self, within_s: float = 40.0) -> None:
         """All is sealed and sent, whatever it takes."""

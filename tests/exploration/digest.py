@@ -18,12 +18,10 @@ import msgspec
 
 from dispatcher.buffers import Credit, RateWindow
 from dispatcher.clock import VirtualClock
-from dispatcher.engine_grace import Grace
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_settling import Settling
 from dispatcher.engine_stats import EngineStats
 from dispatcher.envelope import Envelope
-from dispatcher.grant_meter import SPAN_S, STEP_S, GrantMeter
 from dispatcher.scheduler import Flow, Scheduler
 from dispatcher.timers import Timers
 from dispatcher.topics import Topics
@@ -40,19 +38,15 @@ IGNORED = frozenset((
     "counted_until_ms", "_record", "latency_ms", "_oldest_ms",
 ))
 # fmt: on
-RELATIVE_S = frozenset(("use_by_s", "_first_asked_s", "_since_s", "_until_s", "_filled_s"))
+RELATIVE_S = frozenset(("use_by_s", "_first_asked_s"))
 _PLAIN = frozenset((str, int, bool, bytes, type(None)))
 
 
 class Walk:
-    """One walk over a graph. now_s: of the monotonic clock. asked_s: when the ledger was asked that has not answered
-    yet; what was granted counts by how long before that it was, for the grace goes on at the rate of then. calm: the
-    ledger will not be given up any more, so that it does not count."""
+    """One walk over a graph. now_s: of the monotonic clock."""
 
-    def __init__(self, now_s: float, asked_s: float | None = None, *, calm: bool = False) -> None:
+    def __init__(self, now_s: float) -> None:
         self._now_s = now_s
-        self._calm = calm
-        self._asked_s = now_s if asked_s is None else asked_s
         self._seen: dict[int, str] = {}
         self._kept: list[Any] = []
         """Keeps what was made on the way, so that no two objects have one id."""
@@ -95,21 +89,6 @@ class Walk:
     def _envelope(self, thing: Envelope) -> Any:
         return (thing.writer, thing.sequence, thing.attempt, thing.positions)
 
-    def _grace(self, thing: Grace) -> Any:
-        """Without controls there is none. What it goes by counts while it lasts; the next one reads them anew."""
-        if thing.active:
-            return self._fields(thing)
-        return ("grace", thing.lost, self.of(thing.meter)) if thing.possible else "no grace"
-
-    def _granted(self, meter: GrantMeter) -> Any:
-        """What the grace would go by, should it be the call under way, or the next, that is not answered."""
-        if self._calm:
-            return "whatever"
-        asked_s = self._asked_s
-        steps = [step for step in meter._steps if step[0] > asked_s - SPAN_S - STEP_S]
-        caps = {pool: [cap for _, cap in entries] for pool, entries in meter._caps.items()}
-        return [(round(at_s - asked_s, 2), sorted(counts.items())) for at_s, counts in steps], sorted(caps.items())
-
     def _method(self, thing: MethodType) -> Any:
         return (thing.__name__, self.of(thing.__self__))
 
@@ -149,7 +128,7 @@ _Way = Callable[[Walk, Any], Any]
 _ways: dict[type, _Way] = {
     list: Walk._all, deque: Walk._all, dict: Walk._pairs, set: Walk._members, frozenset: Walk._members,
     bytearray: lambda _, thing: bytes(thing), Envelope: Walk._envelope,
-    Timers: Walk._timers, GrantMeter: Walk._granted, Grace: Walk._grace, MethodType: Walk._method,
+    Timers: Walk._timers, MethodType: Walk._method,
     partial: Walk._partial, FunctionType: Walk._function, BuiltinMethodType: Walk._builtin,
     Settling: Walk._settling, **dict.fromkeys(OPAQUE, Walk._type),
 }  # fmt: skip
@@ -176,6 +155,6 @@ def _names(thing: Any) -> tuple[list[str], list[str]]:
     return _names_by_type[kind]
 
 
-def digest(thing: Any, now_s: float = 0.0, asked_s: float | None = None, *, calm: bool = False) -> bytes:
+def digest(thing: Any, now_s: float = 0.0) -> bytes:
     """16 bytes."""
-    return blake2b(repr(Walk(now_s, asked_s, calm=calm).of(thing)).encode(), digest_size=16).digest()
+    return blake2b(repr(Walk(now_s).of(thing)).encode(), digest_size=16).digest()

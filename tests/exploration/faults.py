@@ -1,43 +1,37 @@
-"""What may go wrong, each at any moment: a worker dies or stands still, a delivery comes again, Redis is gone or empty.
+"""What may go wrong, each at any moment: a worker dies or stands still, a delivery comes again, Redis is emptied.
 
-(A lost answer, receipt or record is found where it is awaited, in moves.py.)
+(A lost answer, receipt or record is found where it is awaited, in moves.py. Redis out of reach is no fault here: a call
+that is not answered is the same as one that takes long, which Steps.outages_felt checks.)
 """
 
 from collections.abc import Iterator
 from functools import partial
 
 from tests.exploration.footprint import HANDS, Menu
-from tests.exploration.moves import Moves
 from tests.exploration.scene import Scene
 from tests.exploration.variants import OWN
 from tests.exploration.world import CLOSE, OUTCOME, REBUILT, Hands, Step, World
 
 
 class Faults:
-    """apart: an outage is a step of its own."""
-
-    def __init__(self, scene: Scene, moves: Moves, *, apart: bool) -> None:
-        self._apart = apart
+    def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._moves = moves
 
     def menus(self) -> list[Menu]:
         return [
             *self._menus_of_worker(0),
             *self._menus_of_worker(1),
             Menu(self._forgotten_acks, ("left", "left acked", "left acked lane deleted")),
-            *([Menu(self._outages, ("left", "left down"))] if self._apart else []),
             Menu(self._flushes, ("left", "left one two done rest control epoch view")),
         ]
 
     def _menus_of_worker(self, i: int) -> list[Menu]:
         me = HANDS[i]
-        crash, outage = f"left {me} view control calls down", f"{me} down left view said_by_{me} control"
+        crash = f"left {me} view control calls"
         return [
             Menu(partial(self._crashes, i), ("left", f"left {me}", crash, f"{crash} lane")),
             Menu(partial(self._stalls, i), ("left", f"left {me}", f"left {me} calls", f"left {me} calls lane")),
             Menu(partial(self._redelivers, i), ("left", f"left {me}", f"left {me} lane")),
-            Menu(partial(self._outage, i), (me, f"{me} down left", outage, f"{outage} lane")),
         ]
 
     # ------------------------------------------------------------- of a worker
@@ -78,7 +72,7 @@ class Faults:
         after = world.with_hands(i, Hands(self._scene.workers.start(without)))
         return after._replace(
             view=self._scene.ledger.gone(world.view, i), lane=lane,
-            excused=world.excused | hands.unrecorded, left=world.left - 1, down=world.down & ~(1 << i),
+            excused=world.excused | hands.unrecorded, left=world.left - 1,
         )  # fmt: skip
 
     def _stalled(self, world: World, i: int) -> World:
@@ -111,24 +105,3 @@ class Faults:
             one=one, two=two, view=self._scene.ledger.empty(REBUILT), done=(), rest=rest, known=0, epoch=REBUILT,
             waiting=True, marked=False, left=world.left - 1,
         )  # fmt: skip
-
-    # ------------------------------------------------------------- an outage that is noticed
-    def _outages(self, world: World) -> Iterator[Step]:
-        if self._scene.may(world, "outage") and not world.down:
-            for down in (3, 1, 2):
-                after = world._replace(down=down, left=world.left - 1)
-                yield Step(("REDIS IS OUT OF REACH OF WORKERS (bits)", down), True, after)
-
-    def _outage(self, i: int, world: World) -> Iterator[Step]:
-        """Redis is out of reach, for one worker or both, for so long that a call under way is given up. An outage is
-        nothing to anybody before, so it is a step together with the first giving up. It ends for a worker when it is
-        answered; until then the other one may give up as well."""
-        if not self._scene.state(world, i).gives_up:
-            return
-        if world.down >> i & 1:
-            yield from self._moves.gives_up(i, world)
-        elif self._scene.may(world, "outage") and not (world.down or self._apart):
-            for down in (1 << 1 - i, 0):
-                for step in self._moves.gives_up(i, world._replace(down=down, left=world.left - 1)):
-                    where = "REDIS IS OUT OF REACH" if down else "IT DOES NOT REACH REDIS"
-                    yield Step((*step.label, where), True, step.world)

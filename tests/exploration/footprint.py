@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 from tests.exploration.world import ENDED, OUTCOME, Step, World
 
-ONE, TWO, VIEW, LANE, ACKED, DONE, REST, CONTROL, EPOCH, ACKNOWLEDGED, DELETED, CALLS, DOWN, LEFT = PARTS = range(14)
+ONE, TWO, VIEW, LANE, ACKED, DONE, REST, CONTROL, EPOCH, ACKNOWLEDGED, DELETED, CALLS, LEFT = PARTS = range(13)
 """Parts of a world: fields that are mostly read together."""
 _FIELDS = (
     ("one",), ("two",), ("view",), ("lane",), ("acked",), ("done",), ("rest",), ("control", "known"),
-    ("epoch", "waiting", "marked"), ("acknowledged",), ("deleted",), ("called", "excused", "accepted"), ("down",),
-    ("left",),
+    ("epoch", "waiting", "marked"), ("acknowledged",), ("deleted",), ("called", "excused", "accepted"), ("left",),
 )  # fmt: skip
 _PART_OF = [part for part, names in enumerate(_FIELDS) for _ in names]
 _SLICES = [slice(World._fields.index(names[0]), World._fields.index(names[-1]) + 1) for names in _FIELDS]
@@ -28,7 +27,7 @@ SAID = SAID_BY_ONE, SAID_BY_TWO = len(PARTS), len(PARTS) + 1
 """Of REST, the claims of one worker that it speaks of. A step that reads no more of it is shown an end of each."""
 NAMES = (
     *HANDS,
-    *["view", "lane", "acked", "done", "rest", "control", "epoch", "acknowledged", "deleted", "calls", "down", "left"],
+    *["view", "lane", "acked", "done", "rest", "control", "epoch", "acknowledged", "deleted", "calls", "left"],
     *["said_by_one", "said_by_two"],
 )
 """How a Menu calls the parts, and what each worker said."""

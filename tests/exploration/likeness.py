@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.exploration.footprint import ACKED, CALLS, DONE, DOWN, LANE, LEFT, ONE, REST, TWO, VIEW, Table
+from tests.exploration.footprint import ACKED, CALLS, DONE, LANE, LEFT, ONE, REST, TWO, VIEW, Table
 from tests.exploration.rows import Columns, Hashes, Remembered, Rows
 from tests.exploration.steps import Steps
 
-_NAMING_WORKERS = (VIEW, REST, DOWN)
+_NAMING_WORKERS = (VIEW, REST)
 
 
 class Likeness:
@@ -26,7 +26,7 @@ class Likeness:
         self._summed = Remembered(hashes, (DONE,), self._sum)
         self._exchanged = {part: Remembered(hashes, (part,), partial(self._exchange, part)) for part in _NAMING_WORKERS}
         self._settled = [
-            (me, [Remembered(hashes, (me, LANE, DOWN), partial(self._settle, i, which)) for which in (0, 1)])
+            (me, [Remembered(hashes, (me, LANE), partial(self._settle, i, which)) for which in (0, 1)])
             for i, me in enumerate((ONE, TWO))
         ]
         self._both_settled: dict[tuple[int, ...], tuple[int, int]] = {}
@@ -74,15 +74,14 @@ class Likeness:
             both = self._both_settled[i, *numbers] = self._settle_both(i, *numbers)
         return both[which]
 
-    def _settle_both(self, i: int, hands: int, lane: int, down: int) -> tuple[int, int]:
+    def _settle_both(self, i: int, hands: int, lane: int) -> tuple[int, int]:
         me, steps = (ONE, TWO)[i], self._steps
-        parts = {me: hands, LANE: lane, DOWN: down, LEFT: self._none_left, ACKED: self._nothing_acked}
+        parts = {me: hands, LANE: lane, LEFT: self._none_left, ACKED: self._nothing_acked}
         world = self._table.world(parts)
-        is_down = world.down >> i & 1
-        world = world.with_hands(i, steps.plain_hands(world.hands(i), is_down))
+        world = world.with_hands(i, steps.plain_hands(world.hands(i)))
         for step in steps.settling(i, world):
             world = step.world
-        plain = steps.plain_hands(world.hands(i), is_down)
+        plain = steps.plain_hands(world.hands(i))
         return self._table.number(me, (plain,)), self._table.number_of(LANE, world)
 
     def _sum(self, number: int) -> int:

@@ -9,7 +9,7 @@ from dispatcher.topics import Topics
 from tests.exploration.digest import digest
 from tests.exploration.envelopes import Kind
 from tests.exploration.variants import Variant
-from tests.exploration.worker import Call, Input, LiveWorker, TopicReader, number_of
+from tests.exploration.worker import Call, Input, LiveWorker, number_of
 
 Plain = tuple[str, tuple[Kind, ...], int, bytes]
 """Of something to be stored: lane (empty for an outcome record), envelopes, claim number, record."""
@@ -27,16 +27,14 @@ class CallState:
 
 @dataclass(frozen=True)
 class WorkerState:
-    """What the world sees of a worker's state. mask: numbers (bits) of the claims
-    it may still send or record under. all_ahead: no call's use-by has passed. gives_up: the ledger, if it is not
-    answered. names:
-    all claim numbers it knows. slots: how many deliveries it holds. overdue: time has passed that it has not seen."""
+    """What the world sees of a worker's state. mask: numbers (bits) of the claims it may still send or record under.
+    all_ahead: no call's use-by has passed. names: all claim numbers it knows. slots: how many deliveries it holds.
+    overdue: time has passed that it has not seen."""
 
     id: int
     history: tuple[Input, ...]
     mask: int
     all_ahead: bool
-    gives_up: bool
     request: LeaseRequest | None
     request_key: bytes
     fixed: int
@@ -58,10 +56,6 @@ class WorkerMachine:
 
     def __init__(self, variant: Variant, topics: Topics) -> None:
         self.states: list[WorkerState] = []
-        self.calm: list[int] = []
-        """By state: the one that stands for it where the ledger will not be given up any more."""
-        self._known_calm: dict[bytes, int] = {}
-        self._variant = variant
         self._lanes = variant.lanes()
         self._topics = topics
         self._known: dict[bytes, int] = {}
@@ -94,13 +88,10 @@ class WorkerMachine:
         return key
 
     def _live(self, history: Sequence[Input]) -> LiveWorker:
-        worker = LiveWorker(self._lanes, self._topics, self._controls())
+        worker = LiveWorker(self._lanes, self._topics)
         for event in history:
             worker.take(self._resolved(event))
         return worker
-
-    def _controls(self) -> TopicReader | None:
-        return TopicReader(self._variant.record, self._variant.before) if self._variant.grace else None
 
     def _resolved(self, event: Input) -> Input:
         match event[0]:
@@ -117,8 +108,6 @@ class WorkerMachine:
         if state is None:
             state = self._known[name] = len(self.states)
             self.states.append(describe(worker, state, history))
-            known = digest_of(worker, calm=True) if self._variant.grace else name
-            self.calm.append(self._known_calm.setdefault(known, state))
         elif history != self.states[state].history:
             self._other_histories[state] = history
         return state
@@ -134,21 +123,18 @@ class WorkerMachine:
         return found
 
 
-def digest_of(worker: LiveWorker, *, calm: bool = False) -> bytes:
-    """calm: as far as it counts where the ledger will not be given up any more."""
+def digest_of(worker: LiveWorker) -> bytes:
     receipts = list(worker.engine._settling._receipts)
     stores = [(store.plain(), receipts.index(store.token())) for store in worker.ports.stores]
     calls = [(call.batch, call.checked) for call in worker.ports.calls]
     whole = (worker.engine, calls, stores, worker.ports.acks, worker.fixed, worker.ports.attached)
-    leases = worker.engine._leases
-    asked_s = leases._first_asked_s if leases._request is not None else None
-    return digest(whole, worker.clock.monotonic_s(), asked_s, calm=calm)
+    return digest(whole, worker.clock.monotonic_s())
 
 
 def describe(worker: LiveWorker, number: int, history: tuple[Input, ...]) -> WorkerState:
-    ports, leases = worker.ports, worker.engine._leases
+    ports = worker.ports
     now_s = worker.clock.monotonic_s()
-    request = leases._request
+    request = worker.engine._leases._request
     assert (request is None) == (ports.request is None)
     fixed = worker.fixed
     calls = tuple(_call(call, now_s) for call in ports.calls)
@@ -163,7 +149,6 @@ def describe(worker: LiveWorker, number: int, history: tuple[Input, ...]) -> Wor
         history,
         sum(1 << one for one in in_hand),
         all(call.ahead for call in calls),
-        request is not None and leases._grace.possible and not leases._grace.lost,
         request,
         encode(request),
         fixed,

@@ -23,7 +23,7 @@ class Moves:
     def menus(self, i: int) -> list[Menu]:
         """All of one worker's."""
         me = HANDS[i]
-        asks, gives_up = f"{me} view said_by_{me} down left", f"{me} down view said_by_{me} control"
+        asks = f"{me} view said_by_{me} left"
         granted, stores = f"{asks} control acknowledged", f"{me} left deleted lane"
         return [
             Menu(partial(self.receives, i), (me, f"{me} lane")),
@@ -31,7 +31,7 @@ class Moves:
             Menu(partial(self.calls, i), (me, f"{me} left calls", f"{me} left calls lane")),
             Menu(partial(self.stores, i), (me, stores, f"{stores} rest")),
             Menu(partial(self.acks, i), (me, f"{me} left lane acked")),
-            Menu(partial(self.ticks, i), (me, f"{me} lane", gives_up, f"{gives_up} lane")),
+            Menu(partial(self.ticks, i), (me, f"{me} lane")),
         ]
 
     # ------------------------------------------------------------- deliveries
@@ -72,13 +72,11 @@ class Moves:
         fresh = ~(1 << number)
         named = number if answer.claimed or state.fixed else UNASKED
         after = self._scene.moved(
-            world, i, ("answer", answer.key, named), late=hands.late & fresh, old=hands.old & fresh, view=view,
-            down=world.down & ~(1 << i),
-        )  # fmt: skip
+            world, i, ("answer", answer.key, named), late=hands.late & fresh, old=hands.old & fresh, view=view
+        )
         wrong = _wrong_grant(world) if answer.sends and not state.fixed else ""
         yield Step((i, "is answered", number, _statuses(answer.answer)), False, after, wrong)
-        has_patience = not (state.overdue and state.gives_up)  # else an answer that is lost is a giving up (ticks)
-        if not state.fixed and has_patience and self._scene.may(world, "lost answer"):
+        if not state.fixed and self._scene.may(world, "lost answer"):
             view, answer = self._scene.ledger.lease(world.view, i, state, number, True)
             if answer.ready and (answer.claimed or state.request.given_back):
                 label = (i, "LOSES THE ANSWER", number, _statuses(answer.answer))
@@ -95,28 +93,12 @@ class Moves:
             number += 1
         return number
 
-    def gives_up(self, i: int, world: World) -> Iterator[Step]:
-        """It has waited for an answer until all its leases had ended, and goes on by the control topic. Whether its
-        call was carried out it does not know."""
-        state, gone = self._scene.state(world, i), self._scene.ledger.gone
-        after = world._replace(down=world.down & ~(1 << i))
-        if not state.fixed:
-            event = ("gives_up", 0, world.control)
-            yield Step((i, "gives the ledger up"), False, self._scene.moved(after, i, event))
-        number = state.fixed or self.free_number(world, i, state)
-        view, _ = self._scene.ledger.lease(world.view, i, state, number, True)
-        if state.fixed or view != world.view:
-            event = ("gives_up", number, world.control)
-            given_up = self._scene.moved(after, i, event, view=gone(world.view if state.fixed else view, i))
-            yield Step((i, "gives the ledger up, its call carried out as", number), False, given_up)
-
     # ------------------------------------------------------------- calls of the provider
     def calls(self, i: int, world: World) -> Iterator[Step]:
         hands, state = self._scene.one(world, i)
         for index, call in enumerate(state.calls):
             bits = self._scene.call_bits(call.kinds)
-            excused = world.excused if call.number else world.excused | bits
-            wrong = self._wrong_call(world._replace(excused=excused), call.kinds)
+            wrong = self._wrong_call(world, call.kinds)
             for said in product(*(answers(kind) for kind in call.kinds)):
                 reports = tuple(self._scene.workers.keep(name, report) for name, report, _ in said)
                 accepted = world.accepted
@@ -124,10 +106,9 @@ class Moves:
                     accepted |= self._scene.target_bits(kind, positions)
                 after = self._scene.moved(
                     world, i, ("sent", index, reports), unrecorded=hands.unrecorded | bits, called=world.called | bits,
-                    accepted=accepted, excused=excused,
+                    accepted=accepted,
                 )  # fmt: skip
-                where = "calls the provider" if call.number else "calls the provider IN THE GRACE"
-                yield Step((i, where, call.kinds, [one[0] for one in said]), False, after, wrong)
+                yield Step((i, "calls the provider", call.kinds, [one[0] for one in said]), False, after, wrong)
 
     def late_calls(self, i: int, world: World) -> Iterator[Step]:
         """Those that are given up."""
@@ -160,7 +141,7 @@ class Moves:
                 continue
             changes: dict[str, Any] = {}
             if record:
-                changes["rest"] = (*world.rest, (OUTCOME, self._scene.body(record), i if number else 0, number))
+                changes["rest"] = (*world.rest, (OUTCOME, self._scene.body(record), i, number))
                 changes["unrecorded"] = hands.unrecorded & ~self._scene.record_bits(record)
                 label: tuple[Any, ...] = (i, "stores the record", number, results(record))
             else:
@@ -191,11 +172,8 @@ class Moves:
                 yield Step((i, "acks", self._scene.kinds[place[1]]), False, after)
 
     def ticks(self, i: int, world: World) -> Iterator[Step]:
-        """It wakes. A call that it has waited for all the while it gives up, if the answer is not there yet."""
-        state = self._scene.state(world, i)
-        if state.overdue and state.gives_up:
-            yield from self.gives_up(i, world)
-        elif state.overdue:
+        """It wakes."""
+        if self._scene.state(world, i).overdue:
             yield Step((i, "sees that time has passed"), False, self._scene.moved(world, i, ("tick",)))
 
     def _acked(self, world: World, place: Place) -> tuple[Place, ...]:

@@ -106,7 +106,7 @@ _PATCHES: Mapping[str, tuple[Any, str, Callable[..., Any]]] = {
     "the next attempt is stored before the ack": (Settling, "_advance", _acks_before_the_next_attempt),
     "what has no receipt is stored again": (Settling, "_again", _believes),
     "recorded with open targets: the next attempt is published again": (Settling, "recorded", _sends_nothing_again),
-    "what was asked for is kept when the ledger is given up": (Leases, "_back_to_lanes", _forgets_what_it_asked_for),
+    "what was asked for is kept while the view is not ready": (Leases, "_back_to_lanes", _forgets_what_it_asked_for),
     "an ended claim is freed by the fold only": (MemoryLedger, "due_claims", _frees_at_once),
     "the first final outcome counts": (MemoryFold, "_envelope", _counts_again),
     "a claim is one delivery's, not a worker's": (MemoryLedger, "lease", _frees_claims_of_the_caller),

@@ -4,22 +4,19 @@ A step is one thing that the rest of the world can see: a delivery, a lease call
 something stored, an ack, a record folded, or a fault. What a worker does in between concerns nobody else, so it follows
 at once; what it asks of its ports waits to be chosen.
 
-Four things keep the number of worlds small, and none of them hides anything (test_reduction.py compares):
+Three things keep the number of worlds small, and none of them hides anything (test_reduction.py compares):
 
 - A step may come alone where it is always possible until it is done, where it and any step of others give the same
   world in either order, and where it breaks no law later that it would not break at once. For let an order of steps
   lead to a law broken, or to where no good end can be reached: either it has this step in it, then it may stand first;
   or it has not, then it may be put first, and what was broken still is. As each of these steps uses something up (an
   ack, a call, something to publish, a lease call told that all is final), they end. Without faults left, an ack, a call
-  and a publishing of one worker are such, for only its own crash, stall, redelivery or giving up could come between.
+  and a publishing of one worker are such, for only its own crash, stall or redelivery could come between.
   Where such a step is the only one to choose, the world before it is not kept: the one after it stands for it.
-- An outage is nothing to anybody until a call is given up: it only allows that. So an order with an outage earlier ends
-  like the one with the outage just before the first giving up, and only that is tried (Faults).
 - Of worlds that differ in the workers' names only, one is searched: both are given the same code.
-- What can matter no more is left out of a world: where no fault may follow, what only faults ask for, and what only
-  the giving up of the ledger asks for (plain_hands); of calls that may come twice, whether they were made
-  (plain_calls); of what is still to be read, all that is nothing when it is read, such as the end of a claim behind its
-  record, and names of claims that the view does not know then (named).
+- What can matter no more is left out of a world: where no fault may follow, what only faults ask for (plain_hands); of
+  calls that may come twice, whether they were made (plain_calls); of what is still to be read, all that is nothing when
+  it is read, such as the end of a claim behind its record, and names of claims that the view does not know (named).
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +26,7 @@ from typing import Any
 from dispatcher.lease import Status
 from tests.exploration.envelopes import SIZE
 from tests.exploration.faults import Faults
-from tests.exploration.footprint import DOWN, HANDS, REST, VIEW, Menu
+from tests.exploration.footprint import HANDS, REST, VIEW, Menu
 from tests.exploration.moves import Moves
 from tests.exploration.scene import Scene
 from tests.exploration.truth import Truth
@@ -48,14 +45,13 @@ class Steps:
         self.truth = Truth(self.scene)
         self._moves = Moves(self.scene)
         self._upkeep = Upkeep(self.scene, self.truth)
-        faults = Faults(self.scene, self._moves, apart=not reduced)
+        faults = Faults(self.scene)
         self.alone = [menu for i in (0, 1) for menu in (self._late(i), *(self._alone(i) if reduced else ()))]
         self.exchange: dict[int, Callable[[Any], Any]]
         """Of each part that names the workers, the same with their names exchanged."""
         self.exchange = {
             VIEW: self.scene.ledger.swap,
             REST: lambda rest: tuple([_exchanged(entry) for entry in rest]),
-            DOWN: lambda down: down >> 1 | (down & 1) << 1,
         }
         self.others = [*self._moves.menus(0), *self._moves.menus(1), *self._upkeep.menus(), *faults.menus()]
 
@@ -69,7 +65,7 @@ class Steps:
         return World(
             hands, hands, view, lane, acked=(), done=(), rest=(), control=variant.before, known=len(variant.before),
             epoch=0, waiting=False, marked=False, acknowledged=False, deleted=False, called=0, excused=0, accepted=0,
-            down=0, left=variant.faults,
+            left=variant.faults,
         )  # fmt: skip
 
     def of(self, world: World) -> Iterator[Step]:
@@ -85,7 +81,7 @@ class Steps:
         """Steps that no other step can see, change or prevent: then no order with others need be tried. While faults
         may follow there is hardly any, for a fault may fall before or after each of them."""
         me = HANDS[i]
-        calm = f"{me} left down"
+        calm = f"{me} left"
         asks = f"{calm} view said_by_{me}"
         granted = f"{asks} control acknowledged"
         return [
@@ -101,7 +97,7 @@ class Steps:
         """Where no fault may follow: an ack, a call, the publishing of a next attempt."""
         state, moves = self.scene.state(world, i), self._moves
         published = any(lane and lane != OWN for lane, *_ in state.stores)
-        if not (state.acks or state.calls or published) or world.left or world.down >> i & 1:
+        if not (state.acks or state.calls or published) or world.left:
             return []
         if state.acks:
             return list(moves.acks(i, world))
@@ -135,7 +131,7 @@ class Steps:
     def _drops(self, i: int, world: World) -> list[Step]:
         """Where no fault may follow: it is told that all it holds is final."""
         request = self.scene.state(world, i).request
-        if request is None or request.given_back or world.left or world.down >> i & 1:
+        if request is None or request.given_back or world.left:
             return []
         steps = list(self._moves.leases(i, world))
         return steps if all(status == Status.DROP for status, _ in steps[0].label[3]) else []
@@ -148,7 +144,7 @@ class Steps:
         world = world._replace(rest=rest, called=called, excused=excused, accepted=accepted)
         if world.left:
             return world
-        one, two = (self.plain_hands(world.hands(i), world.down >> i & 1) for i in (0, 1))
+        one, two = (self.plain_hands(world.hands(i)) for i in (0, 1))
         return world._replace(one=one, two=two, acked=(), done=self.truth.summed(world.done))
 
     def plain_calls(self, calls: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -159,12 +155,9 @@ class Steps:
                 accepted &= ~self.scene.target_bits(kind, (1 << SIZE) - 1)
         return called & ~excused, excused, accepted
 
-    def plain_hands(self, hands: Hands, down: int) -> Hands:
-        """Where no fault may follow. A worker that Redis answers, and that has seen what time it is, gives the ledger
-        up no more; then it is nothing to it how much it was granted in the last seconds."""
-        workers = self.scene.workers
-        calm = not (down or workers.states[hands.state].overdue)
-        return hands._replace(unrecorded=0, state=workers.calm[hands.state] if calm else hands.state)
+    def plain_hands(self, hands: Hands) -> Hands:
+        """Where no fault may follow."""
+        return hands._replace(unrecorded=0)
 
     def named(self, view: int, rest: tuple[Any, ...]) -> tuple[Any, ...]:
         """What is still to be read, without what will be nothing to the view when it comes to it, and without the names
@@ -185,15 +178,13 @@ class Steps:
     def exchanged(self, world: World) -> World:
         """The same with the workers' names exchanged."""
         view, rest = self.exchange[VIEW](world.view), self.exchange[REST](world.rest)
-        down = self.exchange[DOWN](world.down)
-        return world._replace(one=world.two, two=world.one, view=view, rest=rest, down=down)
+        return world._replace(one=world.two, two=world.one, view=view, rest=rest)
 
     # ------------------------------------------------------------- ends
     def outages_felt(self) -> list[str]:
-        """Worker states in which a call that does not reach the ledger is more than a call that takes long. There are
-        none before the grace: the same call is made again, and nothing else happens. So only an outage that lasts until
-        the ledger is given up is a step here; else the calls under way wait, and so do fold and housekeeping, as they
-        may in any case."""
+        """Worker states in which a call that does not reach the ledger is more than a call that takes long. There must
+        be none: the same call is made again, and nothing else happens. So an outage is no step here: the calls under
+        way wait, and so do fold and housekeeping, as they may in any case."""
         workers = self.scene.workers
         asking = [state for state in workers.states if state.request is not None and not state.overdue]
         return [repr(state) for state in asking if workers.move(state.id, ("lost", 0))[0] != state.id]

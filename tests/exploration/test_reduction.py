@@ -26,7 +26,7 @@ BY_NAME = {variant.name: variant for variant in (*VARIANTS, *BROKEN)}
 ONE, CANCELLED = BY_NAME["one envelope"], BY_NAME["cancelled in a shared lane"]
 NO_FAULT = [replace(variant, faults=0) for variant in VARIANTS if variant.hands == 1 or variant.together]
 ONE_FAULT = [replace(variant, faults=1) for variant in (ONE, CANCELLED)]
-TWO_FAULTS = [replace(ONE, kinds=("crash", "outage"))]
+TWO_FAULTS = [replace(ONE, kinds=("crash", "lost answer"))]
 CALLED_TWICE = replace(BY_NAME["without: nothing is sent past its use-by"], hands=1)
 STOOD_FOR = [ONE_FAULT[0], replace(CANCELLED, kinds=("flush",)), CALLED_TWICE]
 if IS_DEEP:

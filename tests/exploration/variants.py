@@ -16,9 +16,8 @@ IS_DEEP = os.environ.get("FAIRLANE_TEST_EXPLORE") == "deep"
 """More is explored, and compared, than always."""
 TOPICS = Topics(outcome_partitions=1)
 SHARED, OWN = TOPICS.shared_lane(0), TOPICS.own_lane(TASK)
-FAULTS = ("crash", "stall", "redelivery", "lost receipt", "lost answer", "forgotten ack", "flush", "outage")
-"""In an outage workers go on without Redis. One shorter than a lease is no fault (see Steps.outages_felt)."""
-NO_OUTAGE = FAULTS[:-1]
+FAULTS = ("crash", "stall", "redelivery", "lost receipt", "lost answer", "forgotten ack", "flush")
+"""Redis out of reach is none (see Steps.outages_felt)."""
 LEFT_OUT = "x"
 """A writer that the seal does not name."""
 
@@ -46,11 +45,6 @@ class Variant:
     broken: str = ""
     breaks: str = ""
     limit: int = 20_000_000
-
-    @property
-    def grace(self) -> bool:
-        """Whether workers go on without Redis."""
-        return "outage" in self.kinds
 
     @property
     def lane(self) -> str:
@@ -120,14 +114,13 @@ VARIANTS = (
     Variant("cancelled in a shared lane", events=("cancel",), shared=True, hands=1),
     Variant("one envelope, and several in hand", hands=2),
     Variant("one envelope", hands=1),
-    Variant("a copy of it, and several in hand", 1, NO_OUTAGE, COPY, hands=2),
-    Variant("cancelled, any number in hand", 1, NO_OUTAGE, events=("cancel",), letting_go=True),
-    Variant("cancelled in a shared lane, any number in hand", 1, NO_OUTAGE, events=("cancel",), shared=True),
+    Variant("a copy of it, and several in hand", 1, envelopes=COPY, hands=2),
+    Variant("cancelled, any number in hand", 1, events=("cancel",), letting_go=True),
+    Variant("cancelled in a shared lane, any number in hand", 1, events=("cancel",), shared=True),
     Variant("two envelopes received together", faults=0, envelopes=TWO, together=True),
 )
-"""The longest first. In all worlds two faults of the eight, with one delivery at a time in a worker's hands. With
-several: two faults for one envelope; one but the outage for a copy, and for what is cancelled; none for what is
-received together."""
+"""The longest first. In all worlds two faults of the seven, with one delivery at a time in a worker's hands. With
+several: two faults for one envelope; one for a copy, and for what is cancelled; none for what is received together."""
 DEEP = (
     Variant("two envelopes received together, 1 fault", faults=1, envelopes=TWO, together=True),
     Variant("one envelope, any number held", faults=2),
@@ -145,7 +138,7 @@ BROKEN = (
     _without("the next attempt is stored before the ack", "I4", "crash"),
     _without("what has no receipt is stored again", "I4", "lost receipt"),
     _without("recorded with open targets: the next attempt is published again", "I4", "crash"),
-    _without("what was asked for is kept when the ledger is given up", "I4", "outage"),
+    _without("what was asked for is kept while the view is not ready", "I4", "flush"),
     _without("an ended claim is freed by the fold only", "I3", "crash"),
     _without("the first final outcome counts", "I1", "stall", "redelivery"),
     _without("a claim is one delivery's, not a worker's", "I3", "redelivery"),

@@ -12,13 +12,11 @@ import msgspec
 
 from dispatcher.buffers import Stretch
 from dispatcher.clock import VirtualClock
-from dispatcher.control import ControlRecord
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.envelope import Envelope
 from dispatcher.errors import NotFound, Unreachable
 from dispatcher.events import BatchSent, LaneReady, LanesChanged, LeaseAnswered
-from dispatcher.known_tasks import KnownTasks
 from dispatcher.lease import LeaseAnswer, LeaseRequest
 from dispatcher.outcome import OutcomeRecord, Outcomes, Report
 from dispatcher.ports import Batch, Delivery, Done, LaneInfo
@@ -32,8 +30,6 @@ UNASKED = 1
 STALL_S = 1_000.0
 """Longer than any lease."""
 NEVER_S = 1e9
-UNANSWERED_S, GRACE_S = 2.1, 0.25
-"""Until the ledger is given up; then, until there is something to be sent in the grace."""
 AT_ONCE = EngineSettings(
     worker=NAME,
     held_first_s=0.0,
@@ -44,8 +40,6 @@ AT_ONCE = EngineSettings(
     calls_per_s=1e9,
     repeat_first_s=0.0,
     repeat_longest_s=0.0,
-    repeat_lost_s=0.0,
-    recover_s=0.0,
     settle_linger_s=0.0,
     store_again_first_s=0.0,
     store_again_longest_s=0.0,
@@ -87,9 +81,8 @@ class Store(msgspec.Struct):
 
 
 def number_of(claim: str) -> int:
-    """0 of the grace, which has no claim."""
-    number = claim.rpartition(".")[2]
-    return int(number) if number.isdecimal() else 0
+    """0 of what has no claim."""
+    return int(claim.rpartition(".")[2] or 0)
 
 
 class Ports:
@@ -114,9 +107,6 @@ class Ports:
 
     def drain(self, lane: str, max_targets: int) -> tuple[list[Delivery], bool]:
         return self.offered.pop(lane, []), True
-
-    def is_first(self, delivery: Delivery) -> bool:
-        return bool(delivery.handle >= 0)
 
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
         self.acks += [delivery.handle for delivery in deliveries]
@@ -164,37 +154,15 @@ class LetterPort:
         done(None)
 
 
-class TopicReader(KnownTasks):
-    """The control topic, followed by a worker. record: by name. It has read `names`."""
-
-    def __init__(self, record: Callable[[str], ControlRecord], names: Sequence[str]) -> None:
-        self._record = record
-        self.clock = VirtualClock()
-        self.read(names)
-
-    def read(self, names: Sequence[str]) -> None:
-        """All of it, from the start: what was read for a grace before is nothing to this one."""
-        super().__init__()
-        for name in names:
-            self.apply(self._record(name))
-
-    def attend(self, closely: bool) -> None:
-        pass
-
-    def read_until_s(self) -> float:
-        return self.clock.monotonic_s()
-
-
 class LiveWorker:
     """An engine and what it has asked of its ports."""
 
-    def __init__(self, lanes: Sequence[LaneInfo], topics: Topics, controls: TopicReader | None) -> None:
-        self.clock = VirtualClock() if controls is None else controls.clock
-        self.controls = controls
+    def __init__(self, lanes: Sequence[LaneInfo], topics: Topics) -> None:
+        self.clock = VirtualClock()
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.ports = Ports(self.inbox)
         outcomes, envelopes = OutcomePort(self.ports), EnvelopePort(self.ports)
-        ports = EnginePorts(self.ports, self.ports, self.ports, outcomes, envelopes, LetterPort(), topics, controls)
+        ports = EnginePorts(self.ports, self.ports, self.ports, outcomes, envelopes, LetterPort(), topics)
         self.engine = Engine(AT_ONCE, ports, self.clock, self.inbox)
         self.moved: tuple[int, ...] = ()
         """By slot of a delivery: which slot it had before the last input."""
@@ -210,8 +178,7 @@ class LiveWorker:
 
     @property
     def fixed(self) -> int:
-        """The number of the call that is made again, if the ledger has carried it out and the answer was lost; else 0.
-        A new call is not such a one, be it that the engine has given the ledger up in between."""
+        """The number of the call that is made again, if the ledger has carried it out and its answer was lost; or 0."""
         request = self.engine._leases._request
         return request.number if request is not None and request.number != UNASKED else 0
 
@@ -299,18 +266,6 @@ class LiveWorker:
 
     def _stall(self) -> None:
         self.clock.advance(STALL_S)
-
-    def _gives_up(self, number: int, control: Sequence[str]) -> None:
-        """number: 0 if the ledger has not carried out the call."""
-        if number:
-            self._number(number)
-        assert self.controls is not None
-        self.controls.read(control)
-        self.ports.request = None
-        self.clock.advance(UNANSWERED_S)
-        self.engine.advance()
-        self.clock.advance(GRACE_S)
-        self.engine.advance()
 
     def _tick(self) -> None:
         self.engine.advance()

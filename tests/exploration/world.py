@@ -29,8 +29,7 @@ class Hands(NamedTuple):
 class World(NamedTuple):
     """control: the control topic; known: how many of its records the view has read. waiting: whether claims of before
     this epoch may still be in use; marked: whether the control topic's mark is still to be read. called: calls of the
-    provider that were made (bits); excused: those that may come twice. accepted: targets (bits). down: workers (bits)
-    that Redis may not answer any more. left: faults."""
+    provider that were made (bits); excused: those that may come twice. accepted: targets (bits). left: faults."""
 
     one: Hands
     two: Hands
@@ -49,7 +48,6 @@ class World(NamedTuple):
     called: int
     excused: int
     accepted: int
-    down: int
     left: int
 
     def hands(self, worker: int) -> Hands:

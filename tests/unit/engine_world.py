@@ -12,7 +12,6 @@ from dispatcher.engine_settings import EngineSettings
 from dispatcher.envelope import FORMAT, Envelope, encode_message
 from dispatcher.events import Drain, LaneReady, LanesChanged
 from dispatcher.lease import LaneKind
-from dispatcher.memory.controls import MemoryControls
 from dispatcher.memory.courier import MemoryCourier, Script, all_sent
 from dispatcher.memory.fold import MemoryFold
 from dispatcher.memory.lanes import MemoryBroker, MemoryLanes, MemoryPublisher
@@ -69,7 +68,7 @@ class Tripped:
 
 
 class Worker:
-    """One engine over the world's broker, logs and ledger. Without `grace_s` it waits for a ledger that is gone."""
+    """One engine over the world's broker, logs and ledger."""
 
     def __init__(self, world: "World", name: str, **settings: Any) -> None:
         self.name = name
@@ -81,7 +80,6 @@ class Worker:
         self.courier = MemoryCourier(world.clock, world.answer)
         self.leases = MemoryLeaseCaller(world.ledger)
         self.publisher = MemoryPublisher(world.broker)
-        self.controls = MemoryControls(world.control, world.clock)
         ports = EnginePorts(
             lanes=Tripped(self.lanes, self.wire, ["ack"]),
             courier=Tripped(self.courier, self.wire, ["send"]),
@@ -90,11 +88,8 @@ class Worker:
             publisher=Tripped(self.publisher, self.wire, ["publish"]),
             dead_letters=Tripped(world.dead_letters, self.wire, ["publish"]),
             topics=world.topics,
-            controls=self.controls,
         )
-        self.engine = Engine(
-            EngineSettings(worker=name, **{"grace_s": 0.0, **settings}), ports, world.clock, self.inbox
-        )
+        self.engine = Engine(EngineSettings(worker=name, **settings), ports, world.clock, self.inbox)
         self.inbox.put(LanesChanged(world.held_lanes()))
 
     def work(self) -> float:

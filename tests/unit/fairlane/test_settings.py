@@ -140,7 +140,13 @@ def test_a_wrong_secret_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("[pulsar", "not TOML"), (None, "cannot be read"), ("[nope]", "no setting")]
+    ("text", "said"),
+    [
+        ("[pulsar", "not TOML"),
+        (None, "cannot be read"),
+        ("[nope]", "no setting"),
+        ("[worker]\ngrace_s = 30", "removed in 0.2.0"),
+    ],
 )
 def test_a_wrong_file_is_named(text: str | None, said: str, tmp_path: Path) -> None:
     file = tmp_path / "x.toml"
