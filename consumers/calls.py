@@ -5,16 +5,20 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from dispatcher.clock import Clock
 from dispatcher.envelope import Envelope
 from dispatcher.outcome import RETRY, Report, Verdict
 from dispatcher.ports import Batch, Channel
+from dispatcher.verdicts import all_sent, error_text, read_reports
 
 Sent = Callable[[Batch, Sequence[Report | None]], None]
 SERVED_WITHIN_S = 0.005
 """So long one task makes calls that are over at once, before the other channels and the timers get a turn."""
+_MAX_FAULTS = 50
+"""Kinds of faults of a channel that are logged; a kind may have a text of the channel's own in it."""
+_NOT_THE_CHANNELS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
 _log = logging.getLogger(__name__)
 
 
@@ -59,11 +63,13 @@ class Call:
     """Pieces, of one tier, that go to the channel together. It is settled once: by the channel's answer, its failure,
     the timeout, the use-by (the earliest had passed when the call's turn came)."""
 
-    __slots__ = ("envelopes", "pieces", "settled", "tier", "use_by_s")
+    __slots__ = ("count", "envelopes", "pieces", "settled", "tier", "use_by_s")
 
     def __init__(self, pieces: list[_Piece]) -> None:
         self.pieces = pieces
         self.envelopes = [envelope for piece in pieces for envelope in piece.envelopes]
+        """The channel gets this list and may change it."""
+        self.count = len(self.envelopes)
         self.use_by_s = min(piece.parcel.batch.use_by_s for piece in pieces)
         self.tier = pieces[0].parcel.batch.tier
         self.settled = False
@@ -99,6 +105,7 @@ class ChannelQueue:
         self._ended = False
         self._quick = False
         """The last calls were over as soon as they were begun."""
+        self._faults: set[str] = set()
 
     @property
     def in_flight(self) -> InFlight:
@@ -213,18 +220,27 @@ class ChannelQueue:
         call = turn.call
         if self._clock.monotonic_s() >= call.use_by_s:
             turn.quick = False
-            return [None] * len(call.envelopes)
+            return [None] * call.count
         try:
-            reports = await self.channel.deliver(call.envelopes, call.tier)
-        except Exception as error:
+            answer: object = await self.channel.deliver(call.envelopes, call.tier)
+        except _NOT_THE_CHANNELS:
+            raise
+        except BaseException as error:
+            reason = error_text(error)
             if not call.settled:
-                _log.warning("A call of the channel %s failed: %s: %s", self.channel.name, type(error).__name__, error)
-            return self._retry(call, f"{type(error).__name__}: {error}")
-        fault = _fault(reports, len(call.envelopes))
-        if fault:
-            _log.error("The channel %s is faulty: %s", self.channel.name, fault)
-            return self._retry(call, fault)
-        return reports
+                _log.warning("A call of the channel %s failed: %s", self.channel.name, reason)
+            return self._retry(call, reason)
+        if all_sent(answer, call.count):
+            return cast("list[Report]", answer)
+        return read_reports(answer, [one for piece in call.pieces for one in piece.envelopes], self._fault)
+
+    def _fault(self, kind: str) -> None:
+        """Log a fault of the channel's answers, each kind once."""
+        if kind in self._faults or len(self._faults) >= _MAX_FAULTS:
+            return
+        self._faults.add(kind)
+        more = " Further kinds are not logged." if len(self._faults) == _MAX_FAULTS else ""
+        _log.error("The channel %s is faulty: %s. Correct its class. (Logged once.)%s", self.channel.name, kind, more)
 
     def _timed_out(self, turn: _Turn) -> None:
         self._give_up(turn, f"no answer within {self.timeout_s:g} s")
@@ -236,7 +252,7 @@ class ChannelQueue:
             turn.task.cancel()
 
     def _retry(self, call: Call, reason: str) -> list[Report]:
-        return [Report(Verdict(RETRY, reason))] * len(call.envelopes)
+        return [Report(Verdict(RETRY, reason))] * call.count
 
     def _settle(self, call: Call, reports: Sequence[Report | None]) -> None:
         call.settled = True
@@ -262,13 +278,3 @@ def _tell(batch: Batch, sent: Sent, reports: Sequence[Report | None]) -> None:
         sent(batch, reports)
     except Exception:
         _log.exception("The report of a batch of the lane %s was not taken", batch.lane)
-
-
-def _fault(reports: object, wanted: int) -> str:
-    """Why these cannot be a channel's reports for so many envelopes; empty if they can."""
-    if not isinstance(reports, (list, tuple)):
-        return f"deliver() returned a {type(reports).__name__}, not a list of reports"
-    if len(reports) != wanted:
-        return f"deliver() returned {len(reports)} reports for {wanted} envelopes"
-    stranger = next((report for report in reports if not isinstance(report, Report)), None)
-    return "" if stranger is None else f"deliver() returned a {type(stranger).__name__} among its reports"

@@ -1,6 +1,7 @@
 """Finds and constructs the channels named in the settings."""
 
 import importlib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ BUILT_IN = {
     "http": "consumers.channels.http:HttpChannel",
 }
 _METHODS = ("open", "deliver", "close")
-_NUMBERS = ("timeout_s", "concurrency", "batch_limit")
+_NUMBERS = ("concurrency", "batch_limit")
 
 
 def load_channels(
@@ -58,11 +59,18 @@ def _class(name: str, path: str) -> Callable[[Mapping[str, Any]], object]:
 def _check(name: str, path: str, channel: object) -> None:
     """That it is what dispatcher.ports.Channel asks for."""
     missing = [method for method in _METHODS if not callable(getattr(channel, method, None))]
+    if not _is_seconds(getattr(channel, "timeout_s", None)):
+        missing.append("timeout_s (a number above 0)")
     for number in _NUMBERS:
         value = getattr(channel, number, None)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-            missing.append(f"{number} (a number above 0)")
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            missing.append(f"{number} (a whole number above 0)")
     if not isinstance(getattr(channel, "name", None), str):
         missing.append("name (a text)")
     if missing:
         raise InvalidInput(f"The channel {name} ({path}) lacks {', '.join(missing)}.", "See dispatcher.ports.Channel.")
+
+
+def _is_seconds(value: object) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and 0 < cast("float", value) < math.inf

@@ -1,5 +1,6 @@
 """Carries out what settle.py decides, in its order, each step once the one before is stored; the ack comes last."""
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -12,13 +13,14 @@ from dispatcher.envelope import MAX_CHUNK, Envelope, encode_envelope
 from dispatcher.errors import FairlaneError, NotFound
 from dispatcher.events import Stored
 from dispatcher.lease import Piece
-from dispatcher.outcome import FORMAT, Report
+from dispatcher.outcome import FORMAT, Outcomes, Report, reads_back
 from dispatcher.ports import DeadLetter, DeadLetters, Delivery, Done, EnvelopePublisher, OutcomeLog
 from dispatcher.retry import delay_after
 from dispatcher.settle import Draft, SettlePlan
 from dispatcher.topics import Topics
 
 Publish = Callable[[Done], None]
+_log = logging.getLogger(__name__)
 
 
 class Logs(msgspec.Struct, frozen=True):
@@ -141,16 +143,33 @@ class Settling:
     def _settle(self, gathering: _Gathering) -> None:
         logs, lane = self._logs, gathering.lane
         plan = gathering.draft.plan(self._clock.wall_ms())
+        stored = _readable(plan.record)
+        if stored is None:
+            self._give_up(lane, plan)
+            return
         again: list[Publish] = [
             partial(logs.publisher.publish, logs.topics.retry_lane(lane.tier, delay_s), envelopes)
             for delay_s, envelopes in plan.next_attempts.items()
         ]
         letters: list[Publish] = [partial(logs.dead_letters.publish, letter) for letter in plan.letters]
-        record = partial(logs.outcomes.publish, plan.task, plan.record)
+        record = partial(logs.outcomes.publish, plan.task, stored)
         job = _Job(lane, [letters, [record], again], plan.acks, plan.targets)
         job.plan = plan
         job.sent_s = gathering.since_s
         self._advance(job)
+
+    def _give_up(self, lane: LaneBuffer, plan: SettlePlan) -> None:
+        """A record that no fold could read would lose its outcomes: its envelopes stay unacknowledged, for whoever is
+        attached next. A fault of this program's; other envelopes go on."""
+        _log.error(
+            "The outcomes of %d envelopes of task %s (lane %s) cannot be recorded; they stay in the lane. "
+            "This is a fault of Fairlane's; please report it.",
+            len(plan.acks),
+            plan.task,
+            lane.name,
+        )
+        self._stats.unsettled_targets -= plan.targets
+        self._working.ack(lane, [], plan.targets)
 
     # ------------------------------------------------------------- what is not sent
     def dropped(self, lane: LaneBuffer, part: Stretch) -> None:
@@ -271,3 +290,11 @@ class Settling:
         stats.retried += plan.retried
         stats.dead_lettered += len(plan.letters)
         stats.stages["settled"].add((self._clock.monotonic_s() - job.sent_s) * 1000, len(job.acks))
+
+
+def _readable(record: Outcomes) -> Outcomes | None:
+    """The record, or without the targets it names, whichever its readers can decode. Runs alone always can."""
+    if not (record.mixed or record.named):
+        return record
+    bare = msgspec.structs.replace(record, named=[])
+    return next((one for one in (record, bare) if reads_back(one)), None)

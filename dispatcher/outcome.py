@@ -7,7 +7,9 @@ import msgspec
 
 FORMAT = 1
 MAX_REASON = 200
-"""Characters of a reason in an outcome record; the dead letter has it whole."""
+"""Characters of a reason in an outcome record; the dead letter has more of it."""
+MAX_REASON_BYTES = 1_024
+"""Of a channel's reason, as UTF-8; a provider may answer with a page, an exception with its input."""
 
 
 class Outcome(IntEnum):
@@ -154,6 +156,14 @@ def read_record(body: bytes) -> OutcomeRecord | None:
     if isinstance(record, Outcomes) and not all(map(_is_sound, record.mixed)):
         return None
     return record
+
+
+def reads_back(record: OutcomeRecord) -> bool:
+    """Return whether the record can be encoded and its readers will not pass it over."""
+    try:
+        return read_record(encode_record(record)) is not None
+    except Exception:  # the encoder raises what a wrong type makes it raise
+        return False
 
 
 def _is_sound(mixed: Mixed) -> bool:

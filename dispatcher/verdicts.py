@@ -1,0 +1,237 @@
+"""Read what a channel returned. A channel may be anybody's code, so every field of its answer is checked here.
+
+What is clear is put right: bytes are decoded, surrogates escaped, "5" seconds are 5 seconds, an exception keyed by a
+target concerns that target. What is not clear is a fault, told once to `fault`, and decided so:
+
+- a verdict whose code is no outcome: those targets are tried again,
+- an exception that names no target of the envelope: ignored, so the envelope's verdict stands for all its targets.
+  The provider was called; trying all of them again would send twice to those it took.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from datetime import timedelta
+from itertools import islice
+from typing import SupportsFloat, SupportsIndex, cast
+
+from dispatcher.envelope import Envelope
+from dispatcher.outcome import ALL_SENT, MAX_REASON_BYTES, OUTCOME_NAMES, RETRY, Outcome, Report, Verdict
+
+Fault = Callable[[str], None]
+"""Told of each fault. The text names its kind and no target, so that the same fault has the same text."""
+
+_CODES = frozenset((*map(int, Outcome), RETRY))
+_BY_NAME = {**{name: code for code, name in enumerate(OUTCOME_NAMES)}, "retry": RETRY}
+_LONGEST_INDEX = 9
+"""Digits of an index given as text."""
+
+
+def all_sent(answer: object, wanted: int) -> bool:
+    """Return whether the answer is ALL_SENT for each of so many envelopes, the only one that needs no reading."""
+    if type(answer) is not list or len(answer) != wanted:
+        return False
+    # By identity: a foreign object may call itself equal to anything. A loop, since it is on the path of every call.
+    for report in answer:  # noqa: SIM110
+        if report is not ALL_SENT:
+            return False
+    return True
+
+
+def read_reports(answer: object, envelopes: Sequence[Envelope], fault: Fault) -> list[Report]:
+    """Make a sound report for each envelope out of what `deliver` returned."""
+    try:
+        reports = _listed(answer, len(envelopes), fault)
+    except Exception as error:
+        reports = f"deliver() returned a {_type(answer)} that cannot be read: {error_text(error)}"
+    if isinstance(reports, str):
+        fault(reports)
+        return [Report(Verdict(RETRY, reports))] * len(envelopes)
+    return [_report(report, one.targets, fault) for report, one in zip(reports, envelopes, strict=True)]
+
+
+def error_text(error: BaseException) -> str:
+    """Return the exception's type and text, in at most 1 kB. An exception may fail to say what it is."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "(it has no readable text)"
+    return sound_text(f"{_type(error)}: {text}")
+
+
+def sound_text(value: object) -> str:
+    """Return the value as text that can be stored: at most 1 kB of UTF-8, surrogates escaped."""
+    if isinstance(value, (bytes, bytearray)):
+        text = bytes(value[: 2 * MAX_REASON_BYTES]).decode("utf-8", "replace")
+    else:
+        text = str.__str__(value) if isinstance(value, str) else str(value)
+    if len(text) <= MAX_REASON_BYTES and text.isascii():
+        return text
+    encoded = text[:MAX_REASON_BYTES].encode("utf-8", "backslashreplace")
+    return encoded[:MAX_REASON_BYTES].decode("utf-8", "ignore")
+
+
+def _type(value: object) -> str:
+    return sound_text(type(value).__name__)
+
+
+def _listed(answer: object, wanted: int, fault: Fault) -> list[object] | str:
+    """The reports, as many as are wanted, or why there are none."""
+    if isinstance(answer, Report) and wanted == 1:
+        fault("deliver() returned a Report, not a list of reports")
+        return [answer]
+    unordered = isinstance(answer, (str, bytes, Mapping, Set))
+    if unordered or not hasattr(answer, "__iter__"):
+        return f"deliver() returned a {_type(answer)}, not a list of reports"
+    reports = list(islice(answer, wanted + 1))
+    if len(reports) != wanted:
+        many = len(answer) if isinstance(answer, (list, tuple)) else f"{len(reports)} or more"
+        return f"deliver() returned {many} reports for {wanted} envelopes"
+    if not isinstance(answer, (list, tuple)):
+        fault(f"deliver() returned a {_type(answer)}, not a list of reports")
+    return reports
+
+
+def _report(report: object, targets: Sequence[str], fault: Fault) -> Report:
+    if report is ALL_SENT:
+        return ALL_SENT
+    try:
+        if isinstance(report, Report):
+            verdict = _verdict(report.verdict, fault)
+            exceptions = _exceptions(report.exceptions, targets, fault)
+            return Report(verdict, exceptions or None)
+        if isinstance(report, (Verdict, Outcome)):
+            fault(f"deliver() returned a {_type(report)} among its reports")
+            return Report(_verdict(report, fault))
+        problem = f"deliver() returned a {_type(report)} among its reports"
+    except Exception as error:
+        problem = f"a report cannot be read: {error_text(error)}"
+    fault(problem)
+    return Report(Verdict(RETRY, problem))
+
+
+# ---------------------------------------------------------------- exceptions
+def _exceptions(found: object, targets: Sequence[str], fault: Fault) -> dict[int, Verdict]:
+    sound: dict[int, Verdict] = {}
+    if found is None:
+        return sound
+    if not isinstance(found, Mapping):
+        fault(f"the exceptions of a report are a {_type(found)}, not a dict; they are ignored")
+        return sound
+    try:
+        for key, value in found.items():
+            for index in _indexes(key, targets, fault):
+                sound[index] = _verdict(value, fault)
+    except Exception as error:
+        fault(f"the exceptions of a report cannot be read to their end: {error_text(error)}")
+    return sound
+
+
+def _indexes(key: object, targets: Sequence[str], fault: Fault) -> Iterator[int]:
+    """The targets that a key of the exceptions means."""
+    if isinstance(key, (str, bytes)):
+        name = key.decode("utf-8", "replace") if isinstance(key, bytes) else key
+        places = [index for index, target in enumerate(targets) if target == name]
+        if places:
+            fault("exceptions are keyed by target, not by index")
+            yield from places
+            return
+    index = _whole(key)
+    if index is None or not 0 <= index < len(targets):
+        fault(f"a key of the exceptions ({_type(key)}) is no index of a target; that exception is ignored")
+        return
+    if type(key) is not int:
+        fault(f"exceptions are keyed by {_type(key)}, not by int")
+    yield index
+
+
+def _whole(value: object) -> int | None:
+    """The whole number that is meant; None if that is not clear."""
+    if isinstance(value, str):
+        digits = value.isascii() and value.isdigit() and len(value) <= _LONGEST_INDEX
+        return int(value) if digits else None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(cast("SupportsIndex", value))
+    except Exception:
+        return None
+
+
+# ---------------------------------------------------------------- verdicts
+def _verdict(verdict: object, fault: Fault) -> Verdict:
+    try:
+        return _sound(verdict, fault)
+    except Exception as error:
+        problem = f"a verdict cannot be read: {error_text(error)}"
+        fault(problem)
+        return Verdict(RETRY, problem)
+
+
+def _sound(verdict: object, fault: Fault) -> Verdict:
+    if isinstance(verdict, Outcome):
+        fault("there is an Outcome where a Verdict belongs")
+        return Verdict(int(verdict))
+    if not isinstance(verdict, Verdict):
+        problem = f"there is a {_type(verdict)} where a Verdict belongs"
+        fault(problem)
+        return Verdict(RETRY, problem)
+    code = _code(verdict.code, fault)
+    if code is None:
+        problem = f"the channel answered with the unknown code {_shown(verdict.code)}"
+        fault(problem)
+        return Verdict(RETRY, problem, _seconds(verdict.retry_after_s, fault))
+    return Verdict(code, _reason(verdict.reason, fault), _seconds(verdict.retry_after_s, fault))
+
+
+def _code(code: object, fault: Fault) -> int | None:
+    if type(code) is int or type(code) is Outcome:
+        return int(code) if code in _CODES else None
+    number = _BY_NAME.get(code.lower()) if isinstance(code, str) else _whole(code)
+    if number not in _CODES:
+        return None
+    fault(f"the code of a verdict is a {_type(code)}, not an Outcome or RETRY")
+    return number
+
+
+def _shown(code: object) -> str:
+    return str(code) if type(code) is int and -1000 < code < 1000 else f"of type {_type(code)}"
+
+
+def _reason(reason: object, fault: Fault) -> str:
+    """A reason that cannot be read changes nothing of the verdict."""
+    if not isinstance(reason, str):
+        if reason is None:
+            return ""
+        fault(f"the reason of a verdict is a {_type(reason)}, not a str")
+    try:
+        return sound_text(reason)
+    except Exception:
+        return "(the reason cannot be read)"
+
+
+def _seconds(seconds: object, fault: Fault) -> float | None:
+    """The wait that is meant: at least 0, inf for the longest; None if that is not clear."""
+    if seconds is None:
+        return None
+    number = math.nan
+    if isinstance(seconds, timedelta):
+        number = seconds.total_seconds()
+    elif not isinstance(seconds, bool):
+        try:
+            number = float(cast("SupportsFloat | str", seconds))
+        except OverflowError:  # of an int
+            number = math.inf
+        except Exception:
+            number = math.nan
+    if type(seconds) not in (int, float) or not 0 <= number < math.inf:
+        fault(f"retry_after_s is not a number of seconds but {_wrong(seconds, number)}")
+    return None if math.isnan(number) else max(0.0, number)
+
+
+def _wrong(seconds: object, number: float) -> str:
+    if type(seconds) not in (int, float):
+        return f"a {_type(seconds)}"
+    return "negative" if number < 0 else "not finite"
