@@ -22,6 +22,11 @@ class Keys:
         return f"{self.prefix}:globals"
 
     @property
+    def paused(self) -> str:
+        """Set of the channels that are paused, as the settings have it."""
+        return f"{self.prefix}:paused"
+
+    @property
     def control(self) -> str:
         """Hash: cursor of the control topic's fold."""
         return f"{self.prefix}:control"

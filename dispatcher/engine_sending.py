@@ -14,6 +14,10 @@ from dispatcher.ports import Batch, Courier, Delivery
 from dispatcher.scheduler import Scheduler
 from dispatcher.settle import match
 
+CHANNELS_KEPT = 64
+"""Above so many names of channels, those of which nothing is under way are forgotten. (A lane then forgets how far it is
+ahead in them: a batch at most.)"""
+
 
 class PickedBatch(Batch, gc=False, kw_only=True):
     """A batch and what the engine needs to know when it comes back."""
@@ -83,6 +87,10 @@ class Sending:
             if lane.credit_targets:
                 for credit in lane.credit.values():
                     self._expire(credit, now_s)
+            if len(lane.credit) > CHANNELS_KEPT:
+                lane.credit = {name: credit for name, credit in lane.credit.items() if credit.queue}
+        if len(self._loads) > CHANNELS_KEPT:
+            self._loads = {name: load for name, load in self._loads.items() if load.batches}
 
     def _expire(self, credit: Credit, now_s: float) -> None:
         """Credit near its use-by is given back: a call that starts too late is none."""

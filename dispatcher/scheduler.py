@@ -43,8 +43,8 @@ _Entry = tuple[int, int, Flow[T]]
 
 
 class _Group(Generic[T]):
-    """The flows of one tier that can be stopped together (those of one channel). floor: they are not owed what others
-    were sent while they were stopped.
+    """The active flows of one tier that can be stopped together (those of one channel); it goes with the last of them.
+    floor: they are not owed what others were sent while they were stopped.
 
     Entries (time, order, flow), as in a ladder queue (Tang, Goh and Thng, 2005): `run`, in order of time, last first;
     `early`, a heap of those that came since and stand before the `end` of the run; `rungs`, lists for spans of equal
@@ -55,7 +55,7 @@ class _Group(Generic[T]):
 
     __slots__ = ("active", "closed", "early", "end", "entries", "floor", "horizon", "later", "run", "rungs", "shift")
 
-    def __init__(self) -> None:
+    def __init__(self, closed: bool) -> None:
         self.run: list[_Entry[T]] = []
         self.early: list[_Entry[T]] = []
         self.rungs: list[list[_Entry[T]]] = []
@@ -66,7 +66,7 @@ class _Group(Generic[T]):
         self.shift = 0
         """A rung spans a time of `1 << shift`."""
         self.active = 0
-        self.closed = False
+        self.closed = closed
         self.floor = 0
 
     def head(self) -> Flow[T] | None:
@@ -170,12 +170,6 @@ class _TierQueue(Generic[T]):
         """Flows that could be picked."""
         self.groups: dict[str, _Group[T]] = {}
 
-    def group(self, name: str) -> _Group[T]:
-        group = self.groups.get(name)
-        if group is None:
-            group = self.groups[name] = _Group()
-        return group
-
     def head(self) -> Flow[T] | None:
         if len(self.groups) == 1:
             (group,) = self.groups.values()
@@ -183,7 +177,7 @@ class _TierQueue(Generic[T]):
         best: Flow[T] | None = None
         best_key = (0, 0)
         for group in self.groups.values():
-            if group.closed or not group.active:
+            if group.closed:
                 continue
             flow = group.head()
             if flow is not None:
@@ -206,16 +200,16 @@ class Scheduler(Generic[T]):
 
     def flow(self, item: T, tier: Tier, weight: int, group: str = "") -> Flow[T]:
         """A new flow, idle until it enters. group: what `close` and `open` name (its channel)."""
-        flow = Flow(item, self._tiers[tier], weight, group)
-        self._tiers[tier].group(group).closed = group in self._closed
-        return flow
+        return Flow(item, self._tiers[tier], weight, group)
 
     def enter(self, flow: Flow[T]) -> None:
         """The flow has something to send. No effect if it had before."""
         if flow.active:
             return
         tier = flow.tier
-        group = tier.groups[flow.group]
+        group = tier.groups.get(flow.group)
+        if group is None:
+            group = tier.groups[flow.group] = _Group(flow.group in self._closed)
         flow.active = True
         if flow.time < tier.now:
             flow.time = tier.now
@@ -231,10 +225,13 @@ class Scheduler(Generic[T]):
         if not flow.active:
             return
         flow.active = False
-        group = flow.tier.groups[flow.group]
+        tier = flow.tier
+        group = tier.groups[flow.group]
         group.active -= 1
         if not group.closed:
-            flow.tier.open -= 1
+            tier.open -= 1
+        if not group.active:
+            del tier.groups[flow.group]
 
     def change(self, flow: Flow[T], tier: Tier, weight: int) -> None:
         """Gives the flow another weight or tier, at once. In another tier it starts at that tier's present time."""
@@ -246,7 +243,6 @@ class Scheduler(Generic[T]):
         active = flow.active
         self.leave(flow)
         flow.tier, flow.time, flow.rest = queue, queue.now, 0
-        queue.group(flow.group).closed = flow.group in self._closed
         if active:
             self.enter(flow)
 
@@ -263,8 +259,8 @@ class Scheduler(Generic[T]):
             return
         self._closed.add(group)
         for tier in self._queues:
-            flows = tier.group(group)
-            if not flows.closed:
+            flows = tier.groups.get(group)
+            if flows is not None:
                 flows.closed = True
                 tier.open -= flows.active
 
@@ -274,8 +270,8 @@ class Scheduler(Generic[T]):
             return
         self._closed.discard(group)
         for tier in self._queues:
-            flows = tier.group(group)
-            if flows.closed:
+            flows = tier.groups.get(group)
+            if flows is not None:
                 flows.closed = False
                 flows.floor = tier.now
                 self._raise_open(tier, flows.active)
@@ -291,14 +287,14 @@ class Scheduler(Generic[T]):
     def charge(self, flow: Flow[T], targets: int) -> None:
         """`targets` of the flow were sent."""
         tier = flow.tier
-        group = tier.groups[flow.group]
+        group = tier.groups.get(flow.group) if flow.active else None
         cost = targets * UNIT
-        start = flow.time if flow.time > group.floor else group.floor
+        start = flow.time if group is None or flow.time > group.floor else group.floor
         if start > tier.now:
             tier.now = start
         step, flow.rest = divmod(cost + flow.rest, flow.weight)
         flow.time = start + step
-        if flow.active:
+        if group is not None:
             was, run, early = flow.order, group.run, group.early
             self._order += 1
             flow.order = self._order

@@ -19,5 +19,6 @@ local read = redis.call('HGET', key, 'pos|' .. field)
 if read and read >= position then return 0 end
 
 redis.call('HSET', key, field, value, 'pos|' .. field, position)
+keep_paused(field, value)
 announce('globals', '')
 return 0

@@ -8,6 +8,7 @@
 
 -- include: writers.lua
 -- include: task_index.lua
+-- include: pauses.lua
 
 local put = {}
 
@@ -44,8 +45,9 @@ function put.open(task)
 end
 
 function put.settings()
-  redis.call('UNLINK', P .. ':globals')
+  redis.call('UNLINK', P .. ':globals', P .. ':paused')
   put_fields(P .. ':globals', 3)
+  for i = 3, #ARGV, 2 do keep_paused(ARGV[i], ARGV[i + 1]) end
 end
 
 if redis.call('HGET', P .. ':epoch', 'restoring') ~= ARGV[1] then return 0 end

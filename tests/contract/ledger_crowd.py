@@ -15,7 +15,7 @@ from tests.contract.ledger_worlds import MemoryWorld, RedisWorld, World, ask, ow
 DEMAND_MS = 400
 OWNED = (
     *("app:", "task:", "tasks", "index", "lane:", "globals", "epoch", "stats", "feed", "version", "test-clock"),
-    *("claims", "claim:", "fold:", "touched:", "final:", "open:", "sides"),
+    *("claims", "claim:", "fold:", "touched:", "final:", "open:", "sides", "paused"),
 )
 """Of the registry and of the fold; the tombstones' housekeeper and the cleaner of lanes take away what is theirs."""
 

@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from dispatcher.control import ControlChange
+from dispatcher.engine_sending import CHANNELS_KEPT
 from dispatcher.events import LaneReady, LanesChanged
 from dispatcher.lease import LaneKind
 from dispatcher.ports import Delivery, LaneInfo
@@ -285,3 +286,18 @@ def test_a_lane_that_holds_little_or_much_after_all_has_its_prefetch_changed() -
         world.run(within_s=0.05)
         asked.append(worker.lanes.prefetch_targets)
     assert asked[0] == asked[2] > 0 == asked[1]
+
+
+def test_channels_that_have_passed_leave_nothing_behind() -> None:
+    """A shared lane brings what apps name as a channel, and each name costs a little of every pick and every look."""
+    world = World()
+    worker = world.worker()
+    names = [f"t{number}" for number in range(300)]
+    for name in names:
+        lane = world.add_task(name, 3, chunk=1, tier=Tier.LOW, shared=True, channel=f"channel-{name}")
+    run(world, *names)
+    world.run(within_s=1.0)
+    sending = worker.engine._sending
+    assert not [name for queue in sending.scheduler._queues for name in queue.groups]
+    assert len(worker.engine._working.lanes[lane].credit) <= CHANNELS_KEPT
+    assert len(sending._loads) <= CHANNELS_KEPT

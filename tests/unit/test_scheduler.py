@@ -189,6 +189,23 @@ def test_a_flow_of_a_closed_group_may_come_and_go() -> None:
     assert scheduler.pick() is flow
 
 
+def test_groups_go_with_their_last_flow() -> None:
+    """Whatever names there were: a pick looks at those that have something to send."""
+    scheduler: Scheduler[str] = Scheduler()
+    steady = scheduler.flow("steady", HIGH, 1000, "http")
+    scheduler.enter(steady)
+    for number in range(1_000):
+        flow = scheduler.flow("passing", HIGH, 1000, f"channel{number}")
+        scheduler.close(flow.group)
+        scheduler.enter(flow)
+        scheduler.open(flow.group)
+        scheduler.charge(flow, 1)
+        scheduler.change(flow, LOW, 1000)
+        scheduler.leave(flow)
+    assert [len(queue.groups) for queue in (steady.tier, flow.tier)] == [1, 0]
+    assert scheduler.pick() is steady
+
+
 # ------------------------------------------------------------------ any course of events
 @st.composite
 def course(draw: st.DrawFn) -> list[tuple[str, int]]:
