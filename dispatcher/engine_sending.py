@@ -15,8 +15,8 @@ from dispatcher.scheduler import Scheduler
 from dispatcher.settle import match
 
 CHANNELS_KEPT = 64
-"""Above so many names of channels, those of which nothing is under way are forgotten. (A lane then forgets how far it is
-ahead in them: a batch at most.)"""
+"""Of more channels than these, those with nothing under way are forgotten, and how far a lane is ahead in them with it
+(a batch at most)."""
 
 
 class PickedBatch(Batch, gc=False, kw_only=True):
