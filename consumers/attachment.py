@@ -17,7 +17,7 @@ from consumers.background import Background
 from consumers.opening import OK, Opener, Opening, batch_messages, ignore
 from dispatcher.clock import Clock
 from dispatcher.envelope import decode_envelope
-from dispatcher.errors import Malformed
+from dispatcher.errors import FairlaneError, Malformed, NewerFormat
 from dispatcher.ports import Delivery
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Surroundings:
     background: Background
     clock: Clock
     ready: Callable[[str], None]
-    undecodable: Callable[["Attachment", Any, Malformed], None]
+    undecodable: Callable[["Attachment", Any, FairlaneError], None]
 
 
 class Attachment:
@@ -85,7 +85,7 @@ class Attachment:
             self._armed = False
             try:
                 envelope = decode_envelope(message.data())
-            except Malformed as error:
+            except (Malformed, NewerFormat) as error:
                 self._around.undecodable(self, message, error)
                 continue
             deliveries.append(Delivery(envelope, message, now_s))

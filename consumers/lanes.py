@@ -17,7 +17,7 @@ from consumers.opening import Opener, OpenSettings
 from consumers.partitioned import PartitionedAttachment
 from consumers.prefetch import PrefetchBudget, PrefetchSettings, too_different
 from dispatcher.clock import Clock
-from dispatcher.errors import Malformed
+from dispatcher.errors import FairlaneError
 from dispatcher.ports import DeadLetter, DeadLetters, Delivery, LaneInfo
 from dispatcher.read_ahead import largest_batch
 
@@ -167,7 +167,7 @@ class PulsarLanes:
                 self._all_closed.notify_all()
 
     # ------------------------------------------------------------- messages that are no envelopes
-    def _undecodable(self, attachment: Attachment, message: Any, error: Malformed) -> None:
+    def _undecodable(self, attachment: Attachment, message: Any, error: FairlaneError) -> None:
         """Never lost, never in the way: its body goes to the dead letters, then it is acked. Its place in the lane
         tells copies apart."""
         _log.error("%s Lane %s; it goes to the dead letters.", error, attachment.lane)

@@ -1,17 +1,33 @@
 """The unit on the wire: one Pulsar message that says everything needed to send its targets."""
 
+import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import lru_cache
+from operator import lt
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
-from dispatcher.errors import Malformed
+from dispatcher.errors import DECODING_ERRORS, Malformed, NewerFormat
+from dispatcher.topics import NAME_PATTERN, TASK_PATTERN
 
 FORMAT = 1
+MAX_FORMAT = 100
+"""A format above this is damage, and none of a later version's."""
 MAX_CHUNK = 500
 """Most targets in one envelope."""
+MAX_SEQUENCE = (1 << 27) - 1
+"""Largest sequence of an envelope. The view keeps a bit for each, so a writer's bitmap has at most 16 MiB."""
+MAX_ATTEMPTS = 20
 MAX_ENVELOPE_BYTES = 4 * 1024 * 1024
 """Kept below the broker's default limit of 5 MiB a message."""
+MAX_READABLE_BYTES = MAX_ENVELOPE_BYTES + 16 * 1024
+"""A later attempt also carries positions and its due time."""
+MAX_CAUSE = 200
+"""Characters of a decoder's words in an error."""
+MAX_WRITER_LENGTH = 64
+_WRITER_PATTERN = f"[A-Za-z0-9._-]{{1,{MAX_WRITER_LENGTH}}}"
 
 
 class Identity(NamedTuple):
@@ -23,6 +39,10 @@ class Identity(NamedTuple):
     attempt: int
 
 
+Time = Annotated[int, Meta(ge=0, lt=253_402_300_800_000)]
+"""Wall time in ms, before the year 10,000."""
+
+
 class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A message and a chunk of targets.
 
@@ -32,22 +52,22 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     variables has one entry a target, or is None when no target has any.
     """
 
-    format: int
+    format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
     task: str
     writer: str
-    sequence: int
-    attempt: int
+    sequence: Annotated[int, Meta(ge=0, le=MAX_SEQUENCE)]
+    attempt: Annotated[int, Meta(ge=0, lt=MAX_ATTEMPTS)]
     app: str
     channel: str
-    published_ms: int
-    not_before_ms: int
-    expires_ms: int
-    size: int
-    max_attempts: int
+    published_ms: Time
+    not_before_ms: Time
+    expires_ms: Time
+    size: Annotated[int, Meta(ge=1, le=MAX_CHUNK)]
+    max_attempts: Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS)]
     message: msgspec.Raw
-    targets: list[str]
-    positions: list[int] | None = None
-    variables: list[dict[str, Any] | None] | None = None
+    targets: Annotated[list[str], Meta(min_length=1, max_length=MAX_CHUNK)]
+    positions: Annotated[list[int], Meta(max_length=MAX_CHUNK)] | None = None
+    variables: Annotated[list[dict[str, Any] | None], Meta(max_length=MAX_CHUNK)] | None = None
 
     @property
     def identity(self) -> Identity:
@@ -69,8 +89,18 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
         )
 
 
+class _Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The first field, which envelopes of every format have."""
+
+    format: Annotated[int, Meta(gt=FORMAT, le=MAX_FORMAT)]
+
+
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Envelope)
+_decode = msgspec.msgpack.Decoder(Envelope).decode
+_decode_head = msgspec.msgpack.Decoder(_Head).decode
+_is_name = re.compile(NAME_PATTERN).fullmatch
+_is_task = re.compile(TASK_PATTERN).fullmatch
+_is_writer = re.compile(_WRITER_PATTERN).fullmatch
 
 
 def encode_message(message: dict[str, Any]) -> msgspec.Raw:
@@ -89,13 +119,58 @@ encode_envelope = _encoder.encode
 
 
 def decode_envelope(body: bytes) -> Envelope:
-    """bytes -> Envelope. Raises Malformed for anything that is not a complete envelope of this format."""
+    """bytes -> Envelope.
+
+    Raises Malformed for anything that is not a complete envelope within its limits, and NewerFormat for an envelope
+    that a later version has written.
+    """
     try:
-        envelope = _decoder.decode(body)
-    except msgspec.MsgspecError as error:
-        raise Malformed(f"A message in a lane is not an envelope: {error}.") from error
-    if envelope.format != FORMAT:
-        raise Malformed(
-            f"An envelope has format {envelope.format}; this version reads {FORMAT}.", "Upgrade the workers."
-        )
+        envelope = _decode(body)
+    except DECODING_ERRORS as error:
+        raise _unreadable(body, error) from error
+    if not _names_fit(envelope.task, envelope.writer, envelope.app, envelope.channel):
+        raise _malformed("the name of its task, writer, app or channel is not possible")
+    if len(body) > MAX_READABLE_BYTES:
+        raise _malformed(f"it has {len(body):,} bytes; at most {MAX_READABLE_BYTES:,} are possible")
+    if len(envelope.targets) != envelope.size or envelope.positions is not None or envelope.variables is not None:
+        _check_counts(envelope)
     return envelope
+
+
+@lru_cache(maxsize=4_096)
+def _names_fit(task: str, writer: str, app: str, channel: str) -> bool:
+    """Remembered, since this is asked of every envelope: 0.1 us instead of 1.2."""
+    return bool(_is_task(task) and _is_writer(writer) and _is_name(app) and _is_name(channel))
+
+
+def _check_counts(envelope: Envelope) -> None:
+    """Raises Malformed unless there are as many positions and variables as targets, and no more targets than size."""
+    count, size = len(envelope.targets), envelope.size
+    positions, variables = envelope.positions, envelope.variables
+    if count != size and (positions is None or envelope.attempt == 0 or count > size):
+        raise _malformed(f"it has {count} of {size} targets in attempt {envelope.attempt}")
+    if positions is not None and not _positions_fit(positions, count, size):
+        raise _malformed("its positions do not fit its targets")
+    if variables is not None and len(variables) != count:
+        raise _malformed(f"it has {len(variables)} variables for {count} targets")
+
+
+def _positions_fit(positions: list[int], count: int, size: int) -> bool:
+    """One a target, ascending, below size."""
+    if len(positions) != count or positions[0] < 0 or positions[-1] >= size:
+        return False
+    return all(map(lt, positions, positions[1:]))
+
+
+def _unreadable(body: bytes, error: Exception) -> Malformed | NewerFormat:
+    try:
+        head = _decode_head(body)
+    except DECODING_ERRORS:
+        return _malformed(str(error)[:MAX_CAUSE])
+    return NewerFormat(
+        f"An envelope has format {head.format}; this version reads {FORMAT}.", "Upgrade the workers that are left."
+    )
+
+
+def _malformed(why: str) -> Malformed:
+    return Malformed(f"A message in a lane is not an envelope: {why}.")

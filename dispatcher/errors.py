@@ -67,3 +67,12 @@ class NotReady(FairlaneError):
 
 class Malformed(FairlaneError):
     """Stored bytes are not what their format says."""
+
+
+class NewerFormat(FairlaneError):
+    """Stored by a later version of Fairlane: no damage, and not for this one to judge."""
+
+
+DECODING_ERRORS = (ValueError, RecursionError, OverflowError, MemoryError)
+"""Raised by msgspec for bytes from outside. Its own errors and those of text are ValueErrors; too deep nesting is a
+RecursionError, and a time or length that is too large one of the others."""

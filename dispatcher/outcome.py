@@ -4,8 +4,18 @@ from enum import IntEnum
 from typing import Annotated
 
 import msgspec
+from msgspec import Meta
+
+from dispatcher.envelope import MAX_ATTEMPTS, MAX_CHUNK, MAX_SEQUENCE, MAX_WRITER_LENGTH, Time
+from dispatcher.errors import DECODING_ERRORS
+from dispatcher.topics import TASK_PATTERN
 
 FORMAT = 1
+MAX_ENVELOPES = 10_000
+"""Envelopes that a record may tell of; a fold looks at each while Redis serves nobody else. Workers write some 1,500 at
+most."""
+MAX_CLAIMS = 10_000
+"""Claims in one record; 1,000 are written at most."""
 MAX_REASON = 200
 """Characters of a reason in an outcome record; the dead letter has more of it."""
 MAX_REASON_BYTES = 1_024
@@ -48,20 +58,24 @@ class Report(msgspec.Struct, frozen=True, gc=False):
 ALL_SENT = Report()
 
 
-Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
-"""Of an envelope, a place in it, or a count; a view keeps a bit for each envelope."""
-Code = Annotated[int, msgspec.Meta(ge=0, le=RETRY)]
-FinalCode = Annotated[int, msgspec.Meta(ge=0, lt=len(Outcome))]
+TaskName = Annotated[str, Meta(pattern=f"^{TASK_PATTERN}$")]
+Writer = Annotated[str, Meta(min_length=1, max_length=MAX_WRITER_LENGTH)]
+Attempt = Annotated[int, Meta(ge=0, lt=MAX_ATTEMPTS)]
+Sequence = Annotated[int, Meta(ge=0, le=MAX_SEQUENCE)]
+Size = Annotated[int, Meta(ge=0, le=MAX_CHUNK)]
+Positions = Annotated[list[Annotated[int, Meta(ge=0, lt=MAX_CHUNK)]], Meta(max_length=MAX_CHUNK)]
+Code = Annotated[int, Meta(ge=0, le=RETRY)]
+FinalCode = Annotated[int, Meta(ge=0, lt=len(Outcome))]
 
 
 class Run(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """`count` envelopes of consecutive sequences, `size` targets each, all of whose targets have outcome `code`."""
 
-    writer: str
-    attempt: Number
-    first: Number
-    count: Number
-    size: Number
+    writer: Writer
+    attempt: Attempt
+    first: Sequence
+    count: Annotated[int, Meta(ge=1, le=MAX_ENVELOPES)]
+    size: Size
     code: Code
 
 
@@ -72,13 +86,13 @@ class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     codes: one byte a target of this attempt, an Outcome value or RETRY. delay_s: of the next attempt (0: none).
     """
 
-    writer: str
-    attempt: Number
-    sequence: Number
-    size: Number
-    positions: list[Number] | None
-    codes: bytes
-    delay_s: int = 0
+    writer: Writer
+    attempt: Attempt
+    sequence: Sequence
+    size: Size
+    positions: Positions | None
+    codes: Annotated[bytes, Meta(max_length=MAX_CHUNK)]
+    delay_s: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
 
 
 class Named(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -88,10 +102,10 @@ class Named(msgspec.Struct, array_like=True, frozen=True, gc=False):
     (None: none has any).
     """
 
-    writer: str
-    attempt: Number
-    sequence: Number
-    positions: list[Number] | None
+    writer: Writer
+    attempt: Attempt
+    sequence: Sequence
+    positions: Positions | None
     targets: list[str]
     reasons: list[str] | None = None
 
@@ -104,14 +118,14 @@ class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o"):
     """
 
     format: int
-    task: str
+    task: TaskName
     claim: str
-    at_ms: int
+    at_ms: Time
     channel: str
     runs: list[Run]
     mixed: list[Mixed]
     app: str = ""
-    latency_ms: int = 0
+    latency_ms: Time = 0
     named: list[Named] = []
 
 
@@ -119,9 +133,9 @@ class CloseTask(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="c")
     """All open targets of a task get `code` (CANCELLED or EXPIRED). Written once its claims have ended."""
 
     format: int
-    task: str
+    task: TaskName
     code: FinalCode
-    at_ms: int
+    at_ms: Time
 
 
 class ClaimsEnded(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="e"):
@@ -129,7 +143,7 @@ class ClaimsEnded(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="e
     still unrecorded may be granted again."""
 
     format: int
-    claims: list[str]
+    claims: Annotated[list[str], Meta(max_length=MAX_CLAIMS)]
 
 
 class EpochMark(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="m"):
@@ -144,16 +158,16 @@ OutcomeRecord = Outcomes | CloseTask | ClaimsEnded | EpochMark
 encode_record = msgspec.msgpack.Encoder().encode
 """OutcomeRecord -> bytes. Arrays led by the tag, so that the ledger's scripts can read them as they are."""
 decode_record = msgspec.msgpack.Decoder(OutcomeRecord).decode
-"""bytes -> OutcomeRecord. Raises MsgspecError, also where a number is beyond its limits."""
+"""bytes -> OutcomeRecord. Raises one of DECODING_ERRORS, also where a number is beyond its limits."""
 
 
 def read_record(body: bytes) -> OutcomeRecord | None:
     """None for what a fold counts as malformed and passes over: bytes that are no outcome record of this format's."""
     try:
         record: OutcomeRecord = decode_record(body)
-    except msgspec.MsgspecError:
+    except DECODING_ERRORS:
         return None
-    if isinstance(record, Outcomes) and not all(map(_is_sound, record.mixed)):
+    if isinstance(record, Outcomes) and not _is_sound(record):
         return None
     return record
 
@@ -166,6 +180,10 @@ def reads_back(record: OutcomeRecord) -> bool:
         return False
 
 
-def _is_sound(mixed: Mixed) -> bool:
-    """Every code is one of a target."""
-    return mixed.codes.isascii() and (mixed.positions is None or len(mixed.positions) == len(mixed.codes))
+def _is_sound(record: Outcomes) -> bool:
+    """Its envelopes are no more than a fold can look at, and every code is one of a target."""
+    if sum([run.count for run in record.runs]) + len(record.mixed) > MAX_ENVELOPES:
+        return False
+    if any(run.first + run.count > MAX_SEQUENCE + 1 for run in record.runs):
+        return False
+    return all(m.codes.isascii() and (m.positions is None or len(m.positions) == len(m.codes)) for m in record.mixed)

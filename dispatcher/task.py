@@ -19,10 +19,10 @@ from pydantic import (
     model_validator,
 )
 
-from dispatcher.envelope import MAX_CHUNK, encode_message
+from dispatcher.envelope import MAX_ATTEMPTS, MAX_CHUNK, encode_message
 from dispatcher.errors import InvalidInput
 from dispatcher.tier import MILLI, Tier
-from dispatcher.topics import OWN_LANE_ABOVE
+from dispatcher.topics import NAME_PATTERN, OWN_LANE_ABOVE, TASK_PATTERN
 
 MAX_MESSAGE_BYTES = 16 * 1024
 """Longest message, encoded (msgpack)."""
@@ -33,7 +33,6 @@ MAX_VARIABLES_BYTES = 2 * 1024
 MAX_TTL_S = 7 * 86_400
 MAX_START_AHEAD_S = 30 * 86_400
 """How far ahead a start time may lie; checked when the task is submitted."""
-MAX_ATTEMPTS = 20
 MAX_TARGETS = 2**40
 MIN_WEIGHT = 0.001
 MAX_WEIGHT = 1_000
@@ -112,9 +111,9 @@ def _seconds(value: object) -> object:
     return float(written[1]) * _UNITS_S[written[2] or "s"] if written else value
 
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 """Of an app or a channel: 1 to 64 of A-Z a-z 0-9 . _ - and the first a letter or digit."""
-TaskId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"), AfterValidator(_not_reserved)]
+TaskId = Annotated[str, Field(pattern=f"^{TASK_PATTERN}$"), AfterValidator(_not_reserved)]
 """1 to 100 of A-Z a-z 0-9 . _ - and the first a letter or digit; it names the task's topic."""
 
 

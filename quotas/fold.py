@@ -37,13 +37,13 @@ class RedisFold:
 
 
 def _for_script(record: bytes) -> bytes:
-    """The record as Lua can read it: its msgpack knows no byte strings, so codes become text (all are below 128).
-    Without what is for the journal alone, if that is much."""
+    """The record as Lua can read it: without fields that only others know, whose types its msgpack may not, and with
+    codes as text (all are below 128), since it has no byte strings. What is for the journal alone is left out."""
     decoded = read_record(record)
     if decoded is None:
         return _MALFORMED
-    if not isinstance(decoded, Outcomes) or not (decoded.mixed or decoded.named):
-        return record
+    if not isinstance(decoded, Outcomes):
+        return _encode(decoded)
     mixed = [
         (m.writer, m.attempt, m.sequence, m.size, m.positions, m.codes.decode("ascii"), m.delay_s)
         for m in decoded.mixed
