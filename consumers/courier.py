@@ -25,9 +25,12 @@ class ChannelCourier:
     the calls under way, but what it says later counts no more.
     """
 
-    def __init__(self, channels: Mapping[str, Channel], clock: Clock) -> None:
+    def __init__(
+        self, channels: Mapping[str, Channel], clock: Clock, loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        """loop: a new one, if not asyncio's own kind; the courier closes it."""
         self._clock = clock
-        self._loop = asyncio.new_event_loop()
+        self._loop = loop or asyncio.new_event_loop()
         self._queues = {name: ChannelQueue(channel, self._loop, clock) for name, channel in channels.items()}
         self._incoming: deque[tuple[Batch, Sent]] = deque()
         self._woken = False

@@ -11,7 +11,8 @@ class Clock(Protocol):
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds of a clock that never steps; for what is measured and for use-by times."""
+        """Seconds of a clock that nobody sets and that goes on while the machine sleeps, where there is such a one; for
+        what is measured and for use-by times."""
         ...
 
 

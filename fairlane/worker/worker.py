@@ -14,6 +14,7 @@ from backends.lane_publisher import LanePublisher
 from backends.missing_lanes import MissingLanes
 from backends.redis_view import CLAIM_MAX_MS
 from consumers.channel_registry import load_channels
+from consumers.clock_loop import ClockLoop
 from consumers.courier import ChannelCourier
 from consumers.lanes import LaneSettings, PulsarLanes
 from consumers.prefetch import PrefetchSettings
@@ -60,7 +61,9 @@ class Worker:
         self._over = threading.Event()
         self._threads = Threads(self._over)
         self._calls = CallTimes()
-        self._courier = ChannelCourier(load_channels(settings.channel_classes(), settings.channel_settings()), clock)
+        self._courier = ChannelCourier(
+            load_channels(settings.channel_classes(), settings.channel_settings()), clock, ClockLoop(clock)
+        )
         self._claim_ms = _LEASE_MS + round(self._courier.longest_timeout_s * 1000) + _MARGIN_MS
         self._connect()
         self._build_engine()
