@@ -360,7 +360,7 @@ def _global_call(position: str, record: GlobalChange) -> Call:
 
 
 def _finished_call(position: str, record: Finished) -> Call:
-    return "apply_finished", (record.task, position, record.state, record.at_ms, *record.counts)
+    return "apply_finished", (record.task, position, record.state, record.at_ms, *record.counts, record.reason)
 
 
 _CALLS: dict[type[ControlRecord], Callable[[str, Any], Call]] = {

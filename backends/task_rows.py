@@ -10,7 +10,7 @@ from dispatcher.service_settings import Cap
 from dispatcher.tier import MILLI
 from dispatcher.view import TargetCounts, TaskView
 
-STATE_FIELDS = ("ended", "cancelled", "expires_ms", "paused", "start_ms", "lane", "app", "tier")
+STATE_FIELDS = ("ended", "cancelled", "expires_ms", "paused", "start_ms", "lane", "app", "tier", "stopped")
 """Lead every row: the scripts need them themselves."""
 LIVE_FIELDS = (
     *STATE_FIELDS, "shared", "weight", "chunk", "channel", "sealed", "published", "finals", "hold", "total", "cap",
@@ -18,7 +18,7 @@ LIVE_FIELDS = (
 )  # fmt: skip
 VIEW_FIELDS = (
     *LIVE_FIELDS, "cancelled_n", "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused",
-    "created_ms", "first_outcome_ms", "finished_ms",
+    "created_ms", "first_outcome_ms", "finished_ms", "reason",
 )  # fmt: skip
 SUBMISSION_FIELDS = (
     *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
@@ -142,7 +142,7 @@ def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
     """From a row with LIVE_FIELDS. On the path of every reconcile of thousands of tasks, hence by position."""
     task, state, values = answer
     (
-        _, cancelled, expires_ms, _, start_ms, lane, app, tier, shared, weight, chunk, channel, sealed, published,
+        _, cancelled, expires_ms, _, start_ms, lane, app, tier, _, shared, weight, chunk, channel, sealed, published,
         finals, hold, total, cap, claims, override, expected, partitions,
     ) = values  # fmt: skip
     return LiveTask(
@@ -208,6 +208,7 @@ def task_view(row: Row, now_ms: int) -> TaskView:
         hold_until_sealed=row.flag("hold"),
         cap_burst=cap.burst,
         partitions=row.number("partitions"),
+        reason=(row.text("reason") or row.text("stopped")) if row.state == "failed" else "",
     )
 
 

@@ -21,7 +21,7 @@ from dispatcher.service_settings import paused_field
 
 _CONTROLS = {
     "tier": "tier", "weight": "weight", "cap": "cap", "paused": "paused", "cancelled": "cancelled",
-    "override": "override", "lane": "moved_lane",
+    "stopped": "stopped", "override": "override", "lane": "moved_lane",
 }  # fmt: skip
 """Control -> the field of a task's hash that holds it; where it was set stands under its name and `_pos`."""
 _COUNTS = ("sent", "invalid", "failed", "expired", "cancelled_n")
@@ -123,4 +123,5 @@ def _changes(task: str, fields: Fields) -> Iterator[Restated]:
             yield _restated(at, ControlChange(FORMAT, task, name, fields[field], at_ms))
     if at := fields.get("ended_pos"):
         counted = [int(fields[name]) for name in _COUNTS]
-        yield _restated(at, Finished(FORMAT, task, fields["ended"], counted, int(fields["finished_ms"])))
+        finished_ms, reason = int(fields["finished_ms"]), fields.get("reason", "")
+        yield _restated(at, Finished(FORMAT, task, fields["ended"], counted, finished_ms, reason))

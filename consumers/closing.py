@@ -1,5 +1,5 @@
-"""Says in the outcome topics what has ended without an outcome: claims past their end, and tasks that were cancelled or
-have expired."""
+"""Says in the outcome topics what has ended without an outcome: claims past their end, and tasks that were cancelled,
+stopped or have expired."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -7,6 +7,7 @@ from typing import Protocol
 
 from consumers.rebuild import OutcomeTopics
 from dispatcher.clock import Clock
+from dispatcher.lease import Closable
 from dispatcher.outcome import FORMAT, ClaimsEnded, CloseTask
 
 _log = logging.getLogger(__name__)
@@ -19,8 +20,8 @@ class ClaimTable(Protocol):
         """By partition: claims past their end that no ClaimsEnded of the last few seconds names."""
         ...
 
-    def closable(self) -> Sequence[tuple[str, int]]:
-        """(task, outcome code) of cancelled and expired tasks that are not ended and have no live claim."""
+    def closable(self) -> Sequence[Closable]:
+        """Tasks that are cancelled, stopped or expired, have not ended and have no live claim."""
         ...
 
 
@@ -55,7 +56,8 @@ class Closing:
         """Raises Unreachable."""
         now_s = self._clock.monotonic_s()
         self._closed_s = {task: at_s for task, at_s in self._closed_s.items() if now_s - at_s < self._close_again_s}
-        for task, code in self._claims.closable():
+        for task, code, reason in self._claims.closable():
             if task not in self._closed_s:
-                self._outcomes.append(self._partition_of(task), CloseTask(FORMAT, task, code, self._clock.wall_ms()))
+                record = CloseTask(FORMAT, task, code, self._clock.wall_ms(), reason)
+                self._outcomes.append(self._partition_of(task), record)
                 self._closed_s[task] = now_s

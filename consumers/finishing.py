@@ -4,7 +4,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dispatcher.clock import Clock
 from dispatcher.control import FORMAT, ControlRecord, Finished
@@ -34,11 +34,42 @@ class Tombstones(Protocol):
         ...
 
 
-def end_state(counts: TargetCounts, cancel_asked: bool) -> str:
-    """What a task whose targets all have an outcome is called."""
-    if cancel_asked and counts.cancelled:
-        return "cancelled"
-    return "expired" if counts.expired else "completed"
+class End(NamedTuple):
+    """How a task ends. reason: why it failed."""
+
+    state: str
+    reason: str = ""
+
+
+def end_of(view: TaskView) -> End:
+    """How a task ends whose targets all have an outcome. The first line that fits counts:
+
+    | what was asked      | what became of the targets      | end                             |
+    |---------------------|---------------------------------|---------------------------------|
+    | a cancel            | some cancelled                  | cancelled                       |
+    | a stop for a reason | some cancelled                  | failed, for that reason         |
+    | anything            | some expired                    | expired                         |
+    | anything            | none sent, at least one failed  | failed, since nothing was sent  |
+    | anything            | anything else                   | completed                       |
+
+    A cancel or a stop that came when every target had its outcome has changed nothing. A cancelled task stays cancelled
+    when it is stopped besides.
+    """
+    counts = view.targets
+    if counts.cancelled and view.state in ("cancelled", "failed"):
+        return End(view.state, view.reason)
+    if counts.expired:
+        return End("expired")
+    if counts.failed and not counts.sent:
+        return End("failed", _nothing_sent(view.id, counts))
+    return End("completed")
+
+
+def _nothing_sent(task: str, counts: TargetCounts) -> str:
+    invalid = f" and {counts.invalid:,} invalid" if counts.invalid else ""
+    return (
+        f"nothing was sent: {counts.failed:,} targets failed{invalid} (`fairlane task failures {task}` has the reasons)"
+    )
 
 
 class Finisher:
@@ -103,10 +134,9 @@ class Finisher:
         return [view.id for view in views]
 
     def _tombstone(self, view: TaskView) -> Finished:
-        counts = view.targets
-        state = end_state(counts, cancel_asked=view.state == "cancelled")
+        counts, end = view.targets, end_of(view)
         by_outcome = [counts.sent, counts.invalid, counts.failed, counts.expired, counts.cancelled]
-        return Finished(FORMAT, view.id, state, by_outcome, self._clock.wall_ms())
+        return Finished(FORMAT, view.id, end.state, by_outcome, self._clock.wall_ms(), end.reason)
 
 
 def _is_done(view: TaskView) -> bool:

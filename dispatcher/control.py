@@ -71,8 +71,8 @@ class Sealed(msgspec.Struct, array_like=True, frozen=True, tag="s"):
 
 class ControlChange(msgspec.Struct, array_like=True, frozen=True, tag="x"):
     """A live control of one task. field -> value: weight (thousandths), cap (targets/s, or targets/s:burst), tier
-    (name), paused ("1"/"0"), cancelled ("1"), lane (the topic of a task that leaves its shared lane), override (see
-    `encode_override`). Values are strings on the wire."""
+    (name), paused ("1"/"0"), cancelled ("1"), stopped (why: see `stopping`), lane (the topic of a task that leaves its
+    shared lane), override (see `encode_override`). Values are strings on the wire."""
 
     format: int
     task: str
@@ -92,13 +92,15 @@ class GlobalChange(msgspec.Struct, array_like=True, frozen=True, tag="g"):
 
 
 class Finished(msgspec.Struct, array_like=True, frozen=True, tag="f"):
-    """All targets have an outcome; counts by Outcome value. The durable tombstone."""
+    """All targets have an outcome; counts by Outcome value. The durable tombstone. reason: why the task failed; empty
+    in every other state."""
 
     format: int
     task: str
     state: str
     counts: list[int]
     at_ms: int
+    reason: str = ""
 
 
 class EpochStarted(msgspec.Struct, array_like=True, frozen=True, tag="b"):
@@ -116,6 +118,17 @@ class Restated(msgspec.Struct, array_like=True, frozen=True, tag="r"):
     format: int
     position: str
     record: msgspec.Raw
+
+
+MAX_STOP_REASON = 1_024
+"""Bytes of the reason for which a task is stopped."""
+
+
+def stopping(task: str, reason: str, at_ms: int) -> ControlChange:
+    """Stop a task for good: nothing more is sent, open targets end as cancelled, and the task as failed with this
+    reason. Never taken back; the first reason in the topic counts. Any client or worker may append it."""
+    cut = reason.strip().encode(errors="replace")[:MAX_STOP_REASON].decode(errors="ignore")
+    return ControlChange(FORMAT, task, "stopped", cut, at_ms)
 
 
 def encode_override(number: int, message: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """What a worker asks of the ledger, and what the ledger answers. On the wire as msgpack arrays."""
 
 from enum import IntEnum, StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -130,6 +131,14 @@ class Piece(msgspec.Struct, array_like=True, frozen=True, gc=False):
     attempt: int = 0
     open_positions: list[int] = []
     lane: str = ""
+
+
+class Closable(NamedTuple):
+    """A task whose open targets can all be given one outcome. reason: why it was stopped, if it was for a reason."""
+
+    task: str
+    code: int
+    reason: str = ""
 
 
 class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -54,14 +54,14 @@ class Lifecycle:
         return "\n".join(lines) + "\n"
 
 
-_ENDS_EARLY = {"cancel": "cancelled", "expire": "expired"}
+_ENDS_EARLY = {"fail": "failed", "cancel": "cancelled", "expire": "expired"}
 
 TASK = Lifecycle(
     name="task",
     start=("scheduled", "running"),
     transitions={
         "scheduled": {"start": "running", "pause": "paused", **_ENDS_EARLY},
-        "running": {"pause": "paused", "complete": "completed", "fail": "failed", **_ENDS_EARLY},
+        "running": {"pause": "paused", "complete": "completed", **_ENDS_EARLY},
         # What was under way when it was paused may have been the last of it.
         "paused": {"resume": "running", "reschedule": "scheduled", "complete": "completed", **_ENDS_EARLY},
         "completed": {},

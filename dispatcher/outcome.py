@@ -130,12 +130,14 @@ class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o"):
 
 
 class CloseTask(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="c"):
-    """All open targets of a task get `code` (CANCELLED or EXPIRED). Written once its claims have ended."""
+    """All open targets of a task get `code` (CANCELLED or EXPIRED). Written once its claims have ended. reason: of a
+    task that was stopped for one; for the journal alone."""
 
     format: int
     task: TaskName
     code: FinalCode
     at_ms: Time
+    reason: str = ""
 
 
 class ClaimsEnded(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="e"):

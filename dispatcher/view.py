@@ -43,7 +43,8 @@ class TaskView(msgspec.Struct, frozen=True):
     """A task as the registry shows it. weight as the user gives it (1.0 = one share); cap in targets/s, 0 for none;
     cap_burst in targets, 0 for a quarter of a second of the cap; partitions: of the lane, 0 for a plain topic;
     rate: targets/s settled of late; eta_s: seconds until done at the present share, None if not known.
-    refused: targets the submission rejected. *_ms: wall times, 0 for none."""
+    refused: targets the submission rejected. *_ms: wall times, 0 for none. reason: why the task failed; empty in every
+    other state."""
 
     id: str
     app: str
@@ -69,6 +70,7 @@ class TaskView(msgspec.Struct, frozen=True):
     hold_until_sealed: bool = False
     cap_burst: int = 0
     partitions: int = 0
+    reason: str = ""
 
     @property
     def ended(self) -> bool:

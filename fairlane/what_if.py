@@ -78,6 +78,8 @@ def changed(task: TaskView, fields: Mapping[str, str]) -> TaskView:
                 values["state"] = "paused" if text == "1" else "running"
             case "cancelled":
                 values["state"] = "cancelled"
+            case "stopped":
+                values["state"] = "failed"
     return msgspec.structs.replace(task, **values)
 
 

@@ -45,7 +45,8 @@ class Controls:
 
     def change(self, task: str, changes: Changes) -> None:
         """Takes effect on targets already queued. Nothing in flight is called back. A small low task that shares its
-        lane is given one of its own first, unless it is only to be resumed or cancelled."""
+        lane is given one of its own first, unless it is only to be resumed, cancelled or
+        stopped."""
         fields = changes.fields()
         found = self._open(task)
         self._store(found, fields)
@@ -69,11 +70,19 @@ class Controls:
     def cancel(self, task: str, wait_s: float = 0.0) -> Cancelled:
         """What is not sent yet will not be; its targets end as cancelled. Again: nothing changes. Waits so long for
         what was in flight."""
+        return self._end(task, Changes(cancelled=True), wait_s)
+
+    def stop(self, task: str, reason: str, wait_s: float = 0.0) -> Cancelled:
+        """As `cancel`, but the task ends as failed, for this reason (cut at 1 kB)."""
+        return self._end(task, Changes(stopped=reason), wait_s)
+
+    def _end(self, task: str, changes: Changes, wait_s: float) -> Cancelled:
+        fields = changes.fields()
         found = self._known(task)
-        if found.stopped != "cancelled":
+        if found.stopped != changes.end:
             _refuse_ended(found)
             if not found.stopped:
-                self._store(found, {"cancelled": "1"})
+                self._store(found, fields)
         return self.follow([task], wait_s)
 
     def follow(
@@ -129,7 +138,7 @@ class Controls:
 
 def leaves_shared_lane(fields: Mapping[str, str]) -> bool:
     """Whether a task with such changes may not stand in a lane that others share: first in, first out."""
-    return fields.get("paused") == "1" or not fields.keys() <= {"paused", "cancelled"}
+    return fields.get("paused") == "1" or not fields.keys() <= {"paused", "cancelled", "stopped"}
 
 
 def changes_of(services: Services, task: str, fields: Mapping[str, str], lane: str) -> list[ControlChange]:

@@ -108,6 +108,10 @@ class TaskHandle:
         learn what became of the targets in flight."""
         return self._controls.cancel(self.id, wait_s)
 
+    def stop(self, reason: str, wait_s: float = 0.0) -> Cancelled:
+        """As `cancel`, but the task ends as failed, for this reason, which its view and its tombstone tell."""
+        return self._controls.stop(self.id, reason, wait_s)
+
     def set_weight(self, weight: float) -> None:
         """Share among the tasks of its tier, 0.001 to 1,000."""
         self._controls.set_weight(self.id, weight)

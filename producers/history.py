@@ -135,6 +135,8 @@ def _told(row: SubmissionRow | None, record: ControlRecord) -> SubmissionRow | N
             row = row._replace(checkpoint=record)
         case ControlChange(field="cancelled") if not row.ended:
             row = row._replace(state="cancelled")
+        case ControlChange(field="stopped") if not row.ended and row.state != "cancelled":
+            row = row._replace(state="failed")
         case ControlChange(field="lane"):
             row = row._replace(shares_lane=False)
         case ControlChange(field="override", value=value):

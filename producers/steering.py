@@ -85,9 +85,8 @@ class Steering:
         changes.fields()
         found, refused = self._find(tasks)
         steps = [Step(task, changes.needed(task)) for task in found]
-        if changes.cancelled:
-            steps += [Step(task, {}) for task in refused if task.state == "cancelled"]
-            refused = [task for task in refused if task.state != "cancelled"]
+        steps += [Step(task, {}) for task in refused if task.state == changes.end]
+        refused = [task for task in refused if task.state != changes.end]
         why = {task.id: f"Task {task.id} is {task.state} and takes no more changes." for task in refused}
         return Plan(tuple(steps), why)
 

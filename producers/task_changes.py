@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dispatcher.control import stopping
 from dispatcher.errors import InvalidInput
 from dispatcher.service_settings import Cap
 from dispatcher.task import MAX_WEIGHT, MIN_WEIGHT
@@ -50,6 +51,7 @@ class Changes:
 
     weight: share among the tasks of its tier, 0.001 to 1,000. cap: targets/s, as a number, a Cap, "RATE" or
     "RATE:BURST"; 0 or "none": no cap of its own. cancelled: True ends the task.
+    stopped: ends it as failed, for this reason.
     """
 
     weight: float | None = None
@@ -57,6 +59,12 @@ class Changes:
     cap: Cap | int | str | None = None
     paused: bool | None = None
     cancelled: bool = False
+    stopped: str | None = None
+
+    @property
+    def end(self) -> str:
+        """The state in which a task ends by them; empty if it goes on."""
+        return "cancelled" if self.cancelled else "" if self.stopped is None else "failed"
 
     def fields(self) -> dict[str, str]:
         """What is stored, by field. Raises InvalidInput for a value beyond its limits, or if nothing is to change."""
@@ -66,6 +74,7 @@ class Changes:
             "cap": None if self.cap is None else self._cap,
             "paused": None if self.paused is None else lambda: "1" if self.paused else "0",
             "cancelled": (lambda: "1") if self.cancelled else None,
+            "stopped": None if self.stopped is None else self._reason,
         }
         fields = {name: text() for name, text in given.items() if text is not None}
         if not fields:
@@ -75,6 +84,12 @@ class Changes:
     def needed(self, task: TaskView) -> dict[str, str]:
         """The fields in which the task is not yet as wished."""
         return {name: text for name, text in self.fields().items() if not _is_so(task, name, text)}
+
+    def _reason(self) -> str:
+        reason = stopping("", self.stopped or "", 0).value
+        if not reason:
+            raise InvalidInput("reason: is empty.", "Say why the task is stopped.")
+        return reason
 
     def _weight(self) -> str:
         weight = self.weight or 0

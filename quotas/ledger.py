@@ -8,7 +8,16 @@ import msgspec
 from backends.redis_client import lua_folder
 from backends.redis_view import RedisView
 from dispatcher.errors import FairlaneError, Refused
-from dispatcher.lease import ALIVE_MS, DUE_AGAIN_MS, SPARED_MS, LeaseAnswer, LeaseRequest, decode_answer, encode
+from dispatcher.lease import (
+    ALIVE_MS,
+    DUE_AGAIN_MS,
+    SPARED_MS,
+    Closable,
+    LeaseAnswer,
+    LeaseRequest,
+    decode_answer,
+    encode,
+)
 from dispatcher.outcome import Outcome
 from dispatcher.topics import Topics
 
@@ -48,13 +57,17 @@ class RedisLedger:
             due.setdefault(self._topics.partition_of(member.partition("|")[2]), []).append(member)
         return due
 
-    def closable(self) -> list[tuple[str, int]]:
-        """Tasks that are cancelled or expired and have no live claims, and the outcome their open targets get."""
-        found: list[tuple[str, int]] = []
+    def closable(self) -> list[Closable]:
+        """Tasks that are cancelled, stopped or expired and have no live claims, and the outcome their open targets
+        get."""
+        found: list[Closable] = []
         first, looked_at = 0, PAGE
         while looked_at == PAGE:
             looked_at, *rows = self._call("closable", first, PAGE)
-            found += [(task.decode(), int(Outcome[outcome.decode().upper()])) for task, outcome in rows]
+            found += [
+                Closable(task.decode(), int(Outcome[outcome.decode().upper()]), reason.decode())
+                for task, outcome, reason in rows
+            ]
             first += looked_at
         return found
 

@@ -29,9 +29,11 @@ CLOSE_FILE = pa.schema(
         pa.field("at", TIME, nullable=False),
         pa.field("topic", pa.int32(), nullable=False),
         pa.field("record", pa.string(), nullable=False),
+        pa.field("reason", pa.string()),
     ]
 )
-"""All targets of the task that have no row in outcomes have this outcome."""
+"""All targets of the task that have no row in outcomes have this outcome. reason: why, if the task was
+stopped for one."""
 TASK_FILE = pa.schema(
     [
         pa.field("task", pa.string(), nullable=False),
@@ -48,10 +50,11 @@ TASK_FILE = pa.schema(
         pa.field("state", pa.string()),
         pa.field("ended_at", TIME),
         *(pa.field(name, pa.int64()) for name in ("sent", "invalid", "failed", "expired", "cancelled")),
+        pa.field("reason", pa.string()),
     ]
 )
 """What one record of the control topic says of a task; null for what it says nothing of. record: its position.
-targets, refused, digest, writers: of the seal. state, ended_at and the counts: of the end."""
+targets, refused, digest, writers: of the seal. state, ended_at, the counts and reason (why it failed): of the end."""
 INVALID_FILE = pa.schema([ROWS.field(name) for name in ("target", "channel", "app", "at", "reason", "task")])
 """A target that a provider said is dead, as often as it said so. They are rows of outcomes as well; here they are all
 together, since each ingestion leaves them out."""

@@ -118,6 +118,7 @@ class Lander:
                         "at": datetime.fromtimestamp(record.at_ms / 1000, UTC),
                         "topic": self._landed.topic,
                         "record": stored.position,
+                        "reason": record.reason or None,
                     }
                 )
             case _:

@@ -26,13 +26,14 @@ OUTCOME_COLUMNS = (
     "task string, channel string, writer string, sequence int, position int, attempt int, outcome string, "
     "at timestamp, latency_ms bigint, target string, reason string, topic int, record string, day date, app string"
 )
-CLOSE_COLUMNS = "task string, outcome string, at timestamp, topic int, record string"
+CLOSE_COLUMNS = "task string, outcome string, at timestamp, topic int, record string, reason string"
 INVALID_COLUMNS = "target string, channel string, app string, at timestamp, reason string, task string"
 _COUNTS = ("sent", "invalid", "failed", "expired", "cancelled")
 TASK_COLUMNS = (
     "task string, record string, app string, tier string, channel string, accepted_at timestamp, expected bigint, "
     "targets bigint, refused bigint, digest string, writers array<string>, state string, ended_at timestamp, "
     + ", ".join(f"{name} bigint" for name in _COUNTS)
+    + ", reason string"
 )
 
 
@@ -82,7 +83,7 @@ def outcomes(
 
 
 def closes(spark: "SparkSession", tables: Path) -> "DataFrame":
-    """Tasks that were closed as a whole (cancelled, expired): that is the outcome of their targets that have none."""
+    """Tasks that were closed as a whole (cancelled, stopped, expired): the outcome of their targets without a row."""
     return _frame(spark, tables, CLOSES, JournalLog(tables).read().table(CLOSES), CLOSE_COLUMNS)
 
 

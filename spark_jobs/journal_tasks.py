@@ -75,7 +75,7 @@ def _said(record: ControlRecord) -> dict[str, Any] | None:
             return {"tier": record.value}
         case Finished():
             counts = dict(zip(OUTCOME_NAMES, record.counts, strict=False))
-            return {"state": record.state, "ended_at": _time(record.at_ms), **counts}
+            return {"state": record.state, "ended_at": _time(record.at_ms), "reason": record.reason or None, **counts}
         case _:
             return None
 

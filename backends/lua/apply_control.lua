@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- Applies a ControlChange: the last in the topic counts, for each control; a cancel is never taken back.
+-- Applies a ControlChange: the last in the topic counts, for each control; a cancel is never taken back, and of
+-- reasons to stop the task the first in the topic counts.
 --
 -- KEYS[1] prefix
--- ARGV[1] task, [2] position, [3] weight | tier | cap | paused | cancelled | lane | override, [4] value, [5] at_ms
+-- ARGV[1] task, [2] position, [3] weight | tier | cap | paused | cancelled | stopped | lane | override, [4] value, [5] at_ms
 -- Returns 0
 
 -- include: task_index.lua
@@ -15,7 +16,11 @@ local key = task_key(task)
 if field == 'paused' then note_pause(key, 'pauses', position, value, ARGV[5]) end
 if field == 'cancelled' and value ~= '1' then return 0 end
 local read = redis.call('HGET', key, field .. '_pos')
-if read and read >= position then return 0 end
+if field == 'stopped' then
+  if value == '' or read and read <= position then return 0 end
+elseif read and read >= position then
+  return 0
+end
 
 if field == 'override' then
   -- Two edits made at once have the same number: the later one in the topic takes the next.

@@ -4,7 +4,7 @@
 --
 -- KEYS[1] prefix
 -- ARGV[1] task, [2] position, [3] state, [4] at_ms, [5] to [9] targets by outcome: sent, invalid, failed, expired,
---         cancelled
+--         cancelled, [10] why it failed, or ''
 -- Returns 0
 
 -- include: task_index.lua
@@ -20,7 +20,7 @@ if read and read <= position then return 0 end
 local finals = 0
 for index = 5, 9 do finals = finals + tonumber(ARGV[index]) end
 redis.call('HSET', key, 'ended', ARGV[3], 'ended_pos', position, 'finished_ms', ARGV[4], 'sent', ARGV[5],
-  'invalid', ARGV[6], 'failed', ARGV[7], 'expired', ARGV[8], 'cancelled_n', ARGV[9], 'finals', whole(finals))
+  'invalid', ARGV[6], 'failed', ARGV[7], 'expired', ARGV[8], 'cancelled_n', ARGV[9], 'finals', whole(finals), 'reason', ARGV[10])
 clear(task)
 reindex(task)
 redis.call('PEXPIRE', key, TOMBSTONE_MS)

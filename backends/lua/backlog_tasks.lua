@@ -3,8 +3,7 @@
 --
 -- KEYS[1] prefix
 -- ARGV[1] tasks | ended, [2] and [3] first and last score, as ZRANGEBYSCORE takes them, [4] most tasks, [5] number n
---         of fields, then n fields. The first eight are: ended, cancelled, expires_ms, paused, start_ms, lane, app,
---         tier. [6 + n] is not read: it makes the call larger than what Redis reads of a client at once, so that it
+--         of fields, then n fields. The first are those of task_state.lua. [6 + n] is not read: it makes the call larger than what Redis reads of a client at once, so that it
 --         serves the others between two pages
 -- Returns {how many were found, packed...}, each the msgpack of {id, state, envelopes with open targets, {value...}};
 -- an absent value is false. Tasks whose record is not (or no longer) known are left out
@@ -20,7 +19,7 @@ local answer = { #found }
 for _, task in ipairs(found) do
   local got = redis.call('HMGET', task_key(task), unpack(fields))
   if got[6] then
-    local state = state_of(got[1], got[2], got[3], got[4], got[5], now)
+    local state = state_of(got, now)
     local open = redis.call('HLEN', P .. ':open:' .. task)
     answer[#answer + 1] = cmsgpack.pack({ task, state, open, got })
   end

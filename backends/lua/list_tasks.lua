@@ -5,7 +5,7 @@
 -- ARGV[1] tasks (live ones, by creation) | index (all, by creation) | ended (by end), [2] msgpack of a map of what to
 --         list only: state, app, tier, channel, id (what it begins with); what is left out, all, [3] most rows,
 --         [4] most tasks looked at, [5] and [6] the last page's score and id, or '', [7] number n of fields, then
---         n fields. The first eight are: ended, cancelled, expires_ms, paused, start_ms, lane, app, tier
+--         n fields. The first are those of task_state.lua
 -- Returns {now_ms, score, id, row...}: where the next page begins ('' for both: this was the last), rows as in
 -- read_tasks
 
@@ -39,7 +39,7 @@ local function row_of(task)
     if got[count + 1] ~= only.channel then return nil end
     got[count + 1] = nil
   end
-  local is = state_of(got[1], got[2], got[3], got[4], got[5], now)
+  local is = state_of(got, now)
   if only.state and only.state ~= is then return nil end
   return { task, is, got }
 end

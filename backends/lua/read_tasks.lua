@@ -1,8 +1,7 @@
 -- Reads fields of the tasks named.
 --
 -- KEYS[1] prefix
--- ARGV[1] number n of fields, then n fields, then task ids. The first seven fields are: ended, cancelled, expires_ms,
---         paused, start_ms, lane, app
+-- ARGV[1] number n of fields, then n fields, then task ids. The first fields are those of task_state.lua
 -- Returns {now_ms, row...}; a row is {id, state, {value...}}. Tasks whose record is not (or no longer) known are left
 -- out
 
@@ -17,7 +16,7 @@ local answer = { now }
 for index = count + 2, #ARGV do
   local got = redis.call('HMGET', task_key(ARGV[index]), unpack(fields))
   if got[6] then
-    answer[#answer + 1] = { ARGV[index], state_of(got[1], got[2], got[3], got[4], got[5], now), got }
+    answer[#answer + 1] = { ARGV[index], state_of(got, now), got }
   end
 end
 return answer

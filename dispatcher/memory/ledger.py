@@ -1,7 +1,17 @@
 """The ledger in memory: the reference for the one in Redis, and the one unit tests use."""
 
 from dispatcher.errors import Refused
-from dispatcher.lease import ALIVE_MS, DUE_AGAIN_MS, SPARED_MS, LeaseAnswer, LeaseRequest, Piece, Status, worker_of
+from dispatcher.lease import (
+    ALIVE_MS,
+    DUE_AGAIN_MS,
+    SPARED_MS,
+    Closable,
+    LeaseAnswer,
+    LeaseRequest,
+    Piece,
+    Status,
+    worker_of,
+)
 from dispatcher.memory import claims
 from dispatcher.memory.lease_call import LeaseCall
 from dispatcher.memory.view import MemoryTask, MemoryView
@@ -54,10 +64,13 @@ class MemoryLedger:
         seen_ms = self.view.beats.get(worker_of(name), -ALIVE_MS)
         return now_ms <= seen_ms + ALIVE_MS and now_ms < self.view.claims[name].end_ms + SPARED_MS
 
-    def closable(self) -> list[tuple[str, int]]:
-        """Tasks that are cancelled or expired and have no live claims, and the outcome their open targets get."""
-        found = ((task.id, self._closing_code(task)) for task in self.view.tasks.values())
-        return [(task, code) for task, code in found if code is not None]
+    def closable(self) -> list[Closable]:
+        """Tasks that are cancelled, stopped or expired and have no live claims, and the outcome their open targets
+        get."""
+        found = ((task, self._closing_code(task)) for task in self.view.tasks.values())
+        return [
+            Closable(task.id, code, "" if task.cancelled else task.stopped) for task, code in found if code is not None
+        ]
 
     def _closing_code(self, task: MemoryTask) -> int | None:
         record = task.record
@@ -65,6 +78,6 @@ class MemoryLedger:
             return None
         if task.sealed and task.finals >= task.total:
             return None
-        if task.cancelled:
+        if task.called_off:
             return int(Outcome.CANCELLED)
         return int(Outcome.EXPIRED) if 0 < record.expires_ms <= self.view.now_ms() else None

@@ -115,13 +115,13 @@ def gate(view: MemoryView, task: MemoryTask, lane: str) -> tuple[int, str]:
     stopped = record.channel in view.paused_channels
     scheduled = record.start_ms > 0 and record.start_ms > view.now_ms()
     waits = task.paused or scheduled or (record.hold_until_sealed and not task.sealed)
-    if not (task.cancelled or expired or waits or stopped):
+    if not (task.called_off or expired or waits or stopped):
         return GRANTABLE, ""
     if is_own(task, lane):
         return Status.PARKED, ""
     if not record.shared:
         return Status.MOVE, record.lane
-    if task.cancelled:
+    if task.called_off:
         return Status.CANCELLED, ""
     if expired:
         return Status.EXPIRED, ""

@@ -58,6 +58,8 @@ class MemoryTask:
     cap_known: bool = False
     paused: bool = False
     cancelled: bool = False
+    stopped: str = ""
+    """Why it was stopped for good."""
     sealed: bool = False
     guessed: bool = False
     total: int = 0
@@ -77,6 +79,11 @@ class MemoryTask:
     def finals(self) -> int:
         """Targets that have an outcome."""
         return sum(self.counts)
+
+    @property
+    def called_off(self) -> bool:
+        """Whether what is not sent yet never will be, by whomever's wish."""
+        return self.cancelled or self.stopped != ""
 
     @property
     def complete(self) -> bool:
@@ -240,7 +247,8 @@ class MemoryView:
         state.sealed, state.guessed, state.total, state.writers = True, False, targets, tuple(writers)
 
     def control(self, task: str, name: str, value: str) -> None:
-        """Changes a control: weight (thousandths), cap, tier, paused or cancelled ("1"/"0"), lane, override."""
+        """Changes a control: weight (thousandths), cap, tier, paused or cancelled ("1"/"0"), stopped (the
+        reason), lane, override."""
         state = self.task(task)
         if name == "weight":
             state.weight = int(value)
@@ -253,6 +261,8 @@ class MemoryView:
             state.paused = value == "1"
         elif name == "cancelled":
             state.cancelled = state.cancelled or value == "1"
+        elif name == "stopped":
+            state.stopped = state.stopped or value
         elif name == "lane":
             state.moved_lane = value
             state.leave_shared_lane()

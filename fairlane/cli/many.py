@@ -185,7 +185,7 @@ def _row(step: "Step") -> dict[str, Any]:
     return {
         "id": step.task.id,
         "changes": {
-            "state" if name == "cancelled" else name: (_before(step, name), _after(name, text))
+            "state" if name in ("cancelled", "stopped") else name: (_before(step, name), _after(name, text))
             for name, text in step.fields.items()
         },
     }
@@ -212,6 +212,8 @@ def _after(field: str, text: str) -> str:
             return "yes" if text == "1" else "no"
         case "cancelled":
             return "cancelled"
+        case "stopped":
+            return "failed"
     return text
 
 

@@ -69,7 +69,8 @@ def show(ctx: click.Context, output: Output, task_id: str) -> None:
 @output_option
 @click.pass_context
 def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None) -> None:
-    """Wait until every target has an outcome; exit code 0 if the task completed, 1 if it was cancelled or expired."""
+    """Wait until every target has an outcome; exit code 0 if the task completed, 1 if it was cancelled,
+    expired or failed (`reason` says why)."""
     with client_of(ctx) as client:
         view = client.task(task_id).wait(timeout)
     output.emit_record(task_fields(view))

@@ -1,4 +1,4 @@
-"""`fairlane task pause | resume | cancel | set`: of tasks by id, or of all that a filter takes."""
+"""`fairlane task pause | resume | cancel | stop | set`: of tasks by id, or of all that a filter takes."""
 
 from dataclasses import asdict
 from functools import partial
@@ -41,20 +41,39 @@ def resume(ctx: click.Context, output: Output, asked: Asked) -> None:
     change_many(ctx, output, asked, Changes(paused=False), "resumed")
 
 
+_no_wait = click.option("--no-wait", is_flag=True, help="Do not wait for what becomes of the targets in flight.")
+
+
 @click.command()
-@click.option("--no-wait", is_flag=True, help="Do not wait for what becomes of the targets in flight.")
+@_no_wait
 @_ids
 @asked_options
 @output_option
 @click.pass_context
 def cancel(ctx: click.Context, output: Output, asked: Asked, no_wait: bool) -> None:
     """Send nothing more of these tasks; what is not sent ends as cancelled. Says how many targets were in flight."""
-    wait_s = 0.0 if no_wait else IN_FLIGHT_S
-    change_many(ctx, output, asked, Changes(cancelled=True), "cancelled", partial(_follow_in_flight, wait_s=wait_s))
+    _end_many(ctx, output, asked, Changes(cancelled=True), no_wait)
+
+
+@click.command()
+@click.option("--reason", required=True, metavar="TEXT", help="Why; the task's state tells it from then on.")
+@_no_wait
+@_ids
+@asked_options
+@output_option
+@click.pass_context
+def stop(ctx: click.Context, output: Output, asked: Asked, reason: str, no_wait: bool) -> None:
+    """Send nothing more of these tasks, for a reason: as `cancel`, but they end as failed."""
+    _end_many(ctx, output, asked, Changes(stopped=reason), no_wait)
+
+
+def _end_many(ctx: click.Context, output: Output, asked: Asked, changes: Changes, no_wait: bool) -> None:
+    follow = partial(_follow_in_flight, wait_s=0.0 if no_wait else IN_FLIGHT_S)
+    change_many(ctx, output, asked, changes, changes.end, follow)
 
 
 def _follow_in_flight(client: PushClient, tasks: list[str], wait_s: float) -> dict[str, Any]:
-    """Of cancelled tasks; those that were cancelled before included, so that a second call tells what a first could
+    """Of cancelled or stopped tasks; those that were so before included, so that a second call tells what a first could
     not."""
     with counting("targets in flight") as on_progress:
         told = client.follow_cancelled(tasks, wait_s, on_progress=on_progress)

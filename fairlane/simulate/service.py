@@ -232,8 +232,8 @@ class Service:
     def _keep_house(self) -> None:
         for members in self._keeper.due_claims().values():
             self._record("housekeeping", ClaimsEnded(RECORD_FORMAT, members))
-        for task, code in self._keeper.closable():
-            self._record(task, CloseTask(RECORD_FORMAT, task, code, self.clock.wall_ms()))
+        for task, code, reason in self._keeper.closable():
+            self._record(task, CloseTask(RECORD_FORMAT, task, code, self.clock.wall_ms(), reason))
         self.agenda.after(HOUSEKEEPING_S, self._keep_house)
 
     def _record(self, task: str, record: ClaimsEnded | CloseTask) -> None:

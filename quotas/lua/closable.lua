@@ -1,9 +1,9 @@
--- Finds tasks that are cancelled or expired, have open targets and no live claim: one CloseTask record can give all
+-- Finds tasks that are cancelled, stopped or expired, have open targets and no live claim: one CloseTask record can give all
 -- their open targets an outcome, those that wait in a retry lane included. Looks at a page of the live tasks.
 --
 -- KEYS[1] prefix
 -- ARGV[1] first place in the list of live tasks, [2] how many to look at
--- Returns {how many were looked at, {task, 'cancelled' or 'expired'}...}
+-- Returns {how many were looked at, {task, 'cancelled' or 'expired', why it was stopped}...}
 
 -- include: keys.lua
 -- include: clock.lua
@@ -15,16 +15,17 @@ local answer = { #tasks }
 
 local function closing(task)
   local got = redis.call('HMGET', task_key(task), 'lane', 'ended', 'claims', 'sealed', 'total', 'finals',
-    'cancelled', 'expires_ms')
+    'cancelled', 'expires_ms', 'stopped')
   if not got[1] or (got[2] or '') ~= '' or int(got[3]) > 0 then return nil end
   if got[4] == '1' and int(got[6]) >= int(got[5]) then return nil end
-  if got[7] == '1' then return 'cancelled' end
+  if got[7] == '1' then return 'cancelled', '' end
+  if got[9] then return 'cancelled', got[9] end
   local expires = int(got[8])
-  return (expires > 0 and expires <= now) and 'expired' or nil
+  if expires > 0 and expires <= now then return 'expired', '' end
 end
 
 for _, task in ipairs(tasks) do
-  local outcome = closing(task)
-  if outcome then answer[#answer + 1] = { task, outcome } end
+  local outcome, reason = closing(task)
+  if outcome then answer[#answer + 1] = { task, outcome, reason } end
 end
 return answer

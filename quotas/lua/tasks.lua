@@ -7,7 +7,7 @@ local CANCELLED, EXPIRED, UNKNOWN, PARKED, MOVE = 5, 6, 7, 8, 9
 local MAIN_WRITER = '0'
 local TASK_FIELDS = {
   'lane', 'shared', 'tier', 'weight', 'cap', 'paused', 'cancelled', 'start_ms', 'expires_ms', 'hold', 'sealed',
-  'writers', 'ended', 'closed', 'cap_bucket', 'cap_us', 'app', 'channel', 'why_ms',
+  'writers', 'ended', 'closed', 'cap_bucket', 'cap_us', 'app', 'channel', 'why_ms', 'stopped',
 }
 local tasks_read = {}
 
@@ -18,7 +18,7 @@ local function task_of(id)
   local got = redis.call('HMGET', task_key(id), unpack(TASK_FIELDS))
   task = { id = id, lane = got[1], shared = got[2] == '1', tier = got[3] or '', weight = math.max(int(got[4]), 1) }
   task.cap, task.cap_burst = read_cap(got[5])
-  task.paused, task.cancelled = got[6] == '1', got[7] == '1'
+  task.paused, task.cancelled = got[6] == '1', got[7] == '1' or got[20] ~= false
   task.start_ms, task.expires_ms, task.hold, task.sealed = int(got[8]), int(got[9]), got[10] == '1', got[11] == '1'
   task.over = (got[13] or '') ~= '' or got[14] == '1'
   task.writers = (task.sealed and (got[12] or '') ~= '') and ',' .. got[12] .. ','

@@ -15,7 +15,7 @@ from backends.registry import Registry
 from backends.settings import RedisSettings
 from dispatcher.clock import VirtualClock
 from dispatcher.control import FORMAT, ControlChange, ControlRecord, Finished, GlobalChange, Sealed, TaskRecord
-from dispatcher.lease import LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Want
+from dispatcher.lease import Closable, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Want
 from dispatcher.memory.fold import MemoryFold
 from dispatcher.memory.ledger import MemoryLedger
 from dispatcher.memory.view import MemoryView
@@ -40,7 +40,7 @@ class Ledger(Protocol):
 
     def lease(self, request: LeaseRequest) -> LeaseAnswer: ...
     def due_claims(self) -> dict[int, list[str]]: ...
-    def closable(self) -> list[tuple[str, int]]: ...
+    def closable(self) -> list[Closable]: ...
 
 
 class Look(NamedTuple):

@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from dispatcher.lease import LaneAsk, Status
+from dispatcher.lease import Closable, LaneAsk, Status
 from dispatcher.outcome import RETRY, CloseTask, EpochMark, Outcome
 from tests.contract.ledger_worlds import (
     EPOCH,
@@ -91,7 +91,7 @@ def test_a_cancelled_tasks_own_lane_is_closed_at_once_when_its_claims_have_ended
     assert word(world, ask_own("t", 4, 6)) == [(Status.PARKED, 6)]
     assert world.ledger.closable() == []
     fold(world, outcomes("t", run(0, 4), claim="w.1"))
-    assert world.ledger.closable() == [("t", Outcome.CANCELLED)]
+    assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
     result = fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5))
     assert result.finished == ["t"]
     assert world.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 6}
@@ -99,7 +99,34 @@ def test_a_cancelled_tasks_own_lane_is_closed_at_once_when_its_claims_have_ended
     assert word(world, ask_own("t", 4, 6)) == [(Status.DROP, 6)]
 
 
-@pytest.mark.parametrize("control", [None, ("paused", "1"), ("cap", "1"), ("cancelled", "1"), ("tier", "high")])
+def test_a_task_that_is_stopped_for_a_reason_is_closed_for_it_like_a_cancelled_one(world: World) -> None:
+    world.apply(task_record("t"))
+    world.apply(sealed("t", 10))
+    assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 4)))) == [(Status.GRANTED, 4)]
+    world.apply(change("t", "stopped", "no credential"))
+    world.apply(change("t", "stopped", "another reason, later"))
+    world.apply(change("t", "stopped", ""))
+    assert word(world, ask_own("t", 4, 6)) == [(Status.PARKED, 6)]
+    assert world.ledger.closable() == []
+    fold(world, outcomes("t", run(0, 4), claim="w.1"))
+    assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED, "no credential")]
+    assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5, "no credential")).finished == ["t"]
+    assert world.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 6}
+    assert word(world, ask_own("t", 4, 6)) == [(Status.DROP, 6)]
+
+
+def test_a_cancelled_task_that_is_stopped_besides_is_closed_without_a_reason(world: World) -> None:
+    world.apply(task_record("t", expires_ms=1))
+    world.apply(sealed("t", 10))
+    world.apply(change("t", "stopped", "no credential"))
+    assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED, "no credential")]
+    world.apply(change("t", "cancelled", "1"))
+    assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
+
+
+@pytest.mark.parametrize(
+    "control", [None, ("paused", "1"), ("cap", "1"), ("cancelled", "1"), ("stopped", "why"), ("tier", "high")]
+)
 def test_a_task_that_was_given_a_lane_of_its_own_leaves_the_shared_one(
     world: World, control: tuple[str, str] | None
 ) -> None:
@@ -116,7 +143,9 @@ def test_a_task_that_was_given_a_lane_of_its_own_leaves_the_shared_one(
     assert answer.lanes[0][0][-1].lane == own_lane("t")
     assert world.stats() == granted
     word_there = word(world, ask_own("t", 4, 1))[0][0]
-    assert word_there == (Status.PARKED if control and control[0] in ("paused", "cancelled") else Status.GRANTED)
+    assert word_there == (
+        Status.PARKED if control and control[0] in ("paused", "cancelled", "stopped") else Status.GRANTED
+    )
 
 
 def test_the_tombstone_is_looked_at_before_a_move(world: World) -> None:
@@ -125,7 +154,7 @@ def test_the_tombstone_is_looked_at_before_a_move(world: World) -> None:
     world.apply(change("t", "lane", own_lane("t")))
     world.apply(change("t", "cancelled", "1"))
     assert word(world, ask_shared(want("t", 0, 10))) == [(Status.MOVE, 10)]
-    assert world.ledger.closable() == [("t", Outcome.CANCELLED)]
+    assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
     fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5))
     assert word(world, ask_shared(want("t", 0, 10))) == [(Status.DROP, 10)]
 
@@ -143,17 +172,19 @@ def test_an_expired_tasks_own_lane_is_closed(world: World) -> None:
     assert world.ledger.closable() == []
     world.advance(SOON_MS)
     assert word(world, ask_own("t", 0, 3)) == [(Status.PARKED, 3)]
-    assert world.ledger.closable() == [("t", Outcome.EXPIRED)]
+    assert world.ledger.closable() == [Closable("t", Outcome.EXPIRED)]
 
 
-@pytest.mark.parametrize(("how", "status"), [("cancelled", Status.CANCELLED), ("expired", Status.EXPIRED)])
+@pytest.mark.parametrize(
+    ("how", "status"), [("cancelled", Status.CANCELLED), ("stopped", Status.CANCELLED), ("expired", Status.EXPIRED)]
+)
 def test_without_a_lane_of_its_own_each_envelope_is_claimed_and_recorded(world: World, how: str, status: int) -> None:
     """Claimed, so that it is recorded once; without a lease, so that it costs nothing."""
     world.apply(task_record("t", "low", shared=True, expires_ms=world.clock.wall_ms() + SOON_MS))
     world.apply(capacity(1_000))
     retried(world, "t")
-    if how == "cancelled":
-        world.apply(change("t", "cancelled", "1"))
+    if how != "expired":
+        world.apply(change("t", how, "1"))
     else:
         world.advance(SOON_MS)
     assert word(world, ask_shared(want("t", 1, 4))) == [(status, 4)]
@@ -168,7 +199,7 @@ def test_a_cancelled_task_in_a_shared_lane_does_not_wait_for_its_retry_lane(worl
     retried(world, "t")
     world.apply(sealed("t", 5))
     world.apply(change("t", "cancelled", "1"))
-    assert world.ledger.closable() == [("t", Outcome.CANCELLED)]
+    assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
     assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
     assert sum(world.counts("t").values()) == 5
     assert word(world, ask_shared(want("t", 1, 4))) == [(Status.DROP, 4)]

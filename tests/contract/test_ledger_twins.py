@@ -144,8 +144,8 @@ class Twins(RuleBasedStateMachine):
     def close_tasks(self) -> None:
         first, second = (sorted(world.ledger.closable()) for world in self.pair)
         assert first == second
-        for task, code in first:
-            self.fold(CloseTask(1, task, code, 5))
+        for task, code, reason in first:
+            self.fold(CloseTask(1, task, code, 5, reason))
 
     @rule(
         task=st.sampled_from(OWN),
@@ -163,9 +163,9 @@ class Twins(RuleBasedStateMachine):
     def leave_shared_lane(self, task: str) -> None:
         self.apply(change(task, "lane", own_lane(task)))
 
-    @rule(task=st.sampled_from(TASKS))
-    def cancel(self, task: str) -> None:
-        self.apply(change(task, "cancelled", "1"))
+    @rule(task=st.sampled_from(TASKS), end=st.sampled_from([("cancelled", "1"), ("stopped", "a"), ("stopped", "b")]))
+    def call_off(self, task: str, end: tuple[str, str]) -> None:
+        self.apply(change(task, *end))
 
     @rule(task=st.sampled_from(TASKS), total=st.integers(50, 300), writers=st.sampled_from([["0"], ["0", "x"], ["x"]]))
     def seal(self, task: str, total: int, writers: list[str]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from backends.redis_view import RedisView
 from backends.registry import Registry
+from backends.view_records import ViewRecords
 from dispatcher.control import (
     FORMAT,
     Checkpoint,
@@ -16,8 +17,10 @@ from dispatcher.control import (
     Finished,
     GlobalChange,
     encode_override,
+    original,
     override_message,
     override_number,
+    stopping,
 )
 from tests.contract.registry_records import change, position, ready, sealed, task_record
 
@@ -90,6 +93,40 @@ def test_a_cancel_is_never_taken_back(registry: Registry) -> None:
     registry.apply(position(3), change("t1", "cancelled", "0"))
     registry.apply(position(4), change("t1", "paused", "0"))
     assert [task.state for task in registry.live()] == ["cancelled"]
+
+
+def test_a_stop_is_never_taken_back_and_its_first_reason_counts(registry: Registry, view: RedisView) -> None:
+    stops = [stopping("t1", reason, 0) for reason in ("first", "second", "")]
+    records = [task_record(), *stops, change("t1", "paused", "1")]
+    for order in itertools.permutations(list(enumerate(records, 1))):
+        view.wipe()
+        registry.apply_all([(position(number), record) for number, record in order])
+        shown = registry.task("t1")
+        assert shown is not None
+        assert (shown.state, shown.reason) == ("failed", "first")
+    registry.apply(position(9), change("t1", "cancelled", "1"))
+    cancelled = registry.task("t1")
+    assert cancelled is not None
+    assert (cancelled.state, cancelled.reason) == ("cancelled", "")
+
+
+def test_the_reason_for_which_a_task_failed_is_shown_and_restated(registry: Registry, view: RedisView) -> None:
+    registry.apply(position(1), task_record())
+    registry.apply(position(2), stopping("t1", "stopped first", 0))
+    registry.apply(position(3), Finished(FORMAT, "t1", "failed", [1, 0, 0, 0, 2], 5, "no credential"))
+    before = registry.task("t1")
+    assert before is not None
+    assert (before.state, before.reason) == ("failed", "no credential")
+    assert [task.id for task in registry.tasks(state="failed")[0]] == ["t1"]
+    restated = ViewRecords(view).of_tasks(["t1"])
+    view.wipe()
+    registry.apply_all([original("", record) for record in restated])
+    assert registry.task("t1") == before
+
+
+@pytest.mark.parametrize(("reason", "stored"), [("é" * 2_000, 1_024), ("a\ud800b", 3), ("  \n ", 0)])
+def test_a_reason_is_cut_to_what_a_record_can_hold(reason: str, stored: int) -> None:
+    assert len(stopping("t1", reason, 0).value.encode()) == stored
 
 
 def test_resuming_starts_from_the_furthest_checkpoint(registry: Registry) -> None:

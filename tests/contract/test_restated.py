@@ -47,6 +47,7 @@ changes: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(lambda task, to: change(task, "tier", to), tasks, st.sampled_from(["high", "low"])),
     st.builds(pause, tasks, st.sampled_from("01"), numbers),
     st.builds(lambda task: change(task, "cancelled", "1"), tasks),
+    st.builds(lambda task, why: change(task, "stopped", str(why)), tasks, numbers),
     st.builds(lambda to: change("t2", "lane", f"persistent://fairlane/tasks-01/{to}"), numbers),
     st.builds(lambda task, to: change(task, "override", encode_override(1, {"n": to})), tasks, numbers),
     st.builds(lambda task, at: Checkpoint(FORMAT, task, "0", at, at * 10, at, at * 11, "d"), tasks, numbers),

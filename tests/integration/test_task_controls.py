@@ -53,15 +53,23 @@ class Raising(Choosy):
         if any(envelope.attempt == 0 for envelope in envelopes):
             raise RuntimeError("oh no")
         return [Report() for _ in envelopes]
+
+
+class Hopeless(Choosy):
+    async def deliver(self, envelopes, tier):
+        return [Report(Verdict(int(Outcome.FAILED), self.word)) for _ in envelopes]
 '''
 CONFIG = """
 [worker.channels]
 choosy = "push_channel:Choosy"
 raising = "push_channel:Raising"
+hopeless = "push_channel:Hopeless"
 [channels.choosy]
 word = "not a token"
 [channels.raising]
 word = ""
+[channels.hopeless]
+word = "no such credential"
 """
 
 
@@ -133,6 +141,35 @@ def test_a_cancelled_task_ends_at_once_and_its_counts_add_up(
         assert counts(watched(other, 30)[0]) == (50, 50, 0, 0)
     if tier == "high":
         assert_lane_gone(module_settings, view.lane)
+
+
+@pytest.mark.parametrize("tier", ["high", "low"])
+def test_a_task_that_is_stopped_for_a_reason_fails_with_it(
+    push_client: PushClient, members: Crew, module_settings: Settings, tier: str
+) -> None:
+    push_client.set_capacity(30)
+    handle = push_client.submit(push(tier=tier), audience(500, f"stopped-{tier}"))
+    begun(handle)
+    handle.stop("the credential is revoked")
+    shown = handle.progress()
+    assert (shown.state, shown.reason) == ("failed", "the credential is revoked")
+    push_client.set_capacity(0)
+    view, looks = watched(handle, 30)
+    assert {look.state for look in looks} == {"failed"}
+    assert (view.state, view.reason) == ("failed", "the credential is revoked")
+    total, sent, expired, cancelled = counts(view)
+    assert (total, expired, sent + cancelled) == (500, 0, 500)
+    assert cancelled > 0
+    assert members.targets(handle.id).total() == sent
+    if tier == "high":
+        assert_lane_gone(module_settings, view.lane)
+
+
+def test_a_task_of_which_nothing_could_be_sent_fails(push_client: PushClient) -> None:
+    handle = push_client.submit(push(channel="hopeless", max_attempts=1), audience(3))
+    view = handle.wait(30)
+    assert (view.state, view.targets.failed) == ("failed", 3)
+    assert view.reason.startswith("nothing was sent: 3 targets failed")
 
 
 @pytest.mark.parametrize("tier", ["high", "low"])

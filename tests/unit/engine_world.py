@@ -304,8 +304,8 @@ class World:
             cursor = position
         for members in self.ledger.due_claims().values():
             self.outcomes.publish("housekeeping", ClaimsEnded(RECORD_FORMAT, members), lambda _: None)
-        for task, code in self.ledger.closable():
-            record = CloseTask(RECORD_FORMAT, task, code, self.clock.wall_ms())
+        for task, code, reason in self.ledger.closable():
+            record = CloseTask(RECORD_FORMAT, task, code, self.clock.wall_ms(), reason)
             self.outcomes.publish(task, record, lambda _: None)
 
     # ------------------------------------------------------------- what came of it

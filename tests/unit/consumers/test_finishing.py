@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
-from consumers.finishing import Finisher
+import pytest
+
+from consumers.finishing import Finisher, end_of
 from dispatcher.clock import VirtualClock
-from dispatcher.control import ControlRecord
+from dispatcher.control import ControlRecord, Finished, decode_control
 from dispatcher.view import TargetCounts, TaskView
 from tests.actors import running
 from tests.unit.consumers.fakes import ControlTopic, eventually
@@ -16,10 +18,12 @@ class Table:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.views: dict[str, TaskView] = {}
 
     def tasks_by_id(self, tasks: Sequence[str]) -> list[TaskView]:
         self.asked += tasks
-        return [task_view(task, targets=TargetCounts(total=1, sent=1)) for task in tasks]
+        done = TargetCounts(total=1, sent=1)
+        return [self.views.get(task) or task_view(task, targets=done) for task in tasks]
 
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
         return []
@@ -34,6 +38,51 @@ def test_a_task_that_is_named_again_and_again_while_pulsar_is_gone_stands_in_the
     with running(finisher.run):
         eventually(lambda: len(control.records) >= 250)
     assert sorted(table.asked) == sorted(names)
+
+
+ALL_ZERO = dict.fromkeys(("sent", "invalid", "failed", "expired", "cancelled"), 0)
+ENDS = [
+    # asked, what became of the targets, the end
+    ("running", {"sent": 3}, "completed"),
+    ("running", {}, "completed"),
+    ("running", {"sent": 1, "failed": 9}, "completed"),
+    ("running", {"invalid": 3}, "completed"),
+    ("running", {"failed": 1}, "failed"),
+    ("paused", {"failed": 1, "invalid": 5}, "failed"),
+    ("running", {"failed": 1, "expired": 1}, "expired"),
+    ("running", {"sent": 5, "expired": 1}, "expired"),
+    ("expired", {"sent": 5}, "completed"),
+    ("expired", {"failed": 5}, "failed"),
+    ("cancelled", {"sent": 5, "cancelled": 1}, "cancelled"),
+    ("cancelled", {"failed": 5, "cancelled": 1}, "cancelled"),
+    ("cancelled", {"expired": 5, "cancelled": 1}, "cancelled"),
+    ("cancelled", {"sent": 5}, "completed"),
+    ("cancelled", {"failed": 5}, "failed"),
+    ("failed", {"sent": 5, "cancelled": 1}, "failed"),
+    ("failed", {"expired": 5, "cancelled": 1}, "failed"),
+    ("failed", {"sent": 5}, "completed"),
+]
+
+
+@pytest.mark.parametrize(("asked", "counts", "end"), ENDS)
+def test_how_a_task_ends(asked: str, counts: dict[str, int], end: str) -> None:
+    """Stopped for a reason, a task is shown as failed before it has ended."""
+    reason = "no credential" if asked == "failed" else ""
+    view = task_view("t", state=asked, reason=reason, targets=TargetCounts(sum(counts.values()), **ALL_ZERO | counts))
+    state, why = end_of(view)
+    assert state == end
+    assert bool(why) == (end == "failed")
+    assert why == reason or asked != end
+
+
+def test_the_reason_is_in_the_tombstone() -> None:
+    table, control = Table(), ControlTopic()
+    table.views = {"t": task_view("t", targets=TargetCounts(total=3, failed=2, invalid=1))}
+    Finisher(table, lambda: True, control, VirtualClock()).finish(["t"])
+    (record,) = [decode_control(stored.body) for stored in control.records]
+    assert isinstance(record, Finished)
+    assert (record.state, record.counts) == ("failed", [0, 1, 2, 0, 0])
+    assert record.reason.startswith("nothing was sent: 2 targets failed and 1 invalid")
 
 
 def test_a_task_is_taken_again_once_it_was_looked_at() -> None:

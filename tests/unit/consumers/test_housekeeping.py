@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from consumers.closing import Closing
-from consumers.finishing import Finisher, end_state
+from consumers.finishing import Finisher
 from consumers.housekeeping import LONGEST_REST_S, Chore, Housekeeper
 from consumers.lane_cleanup import CleanupSettings, LaneCleaner
 from consumers.side_lanes import SideLaneCleaner
 from dispatcher.clock import VirtualClock
 from dispatcher.control import ControlRecord, Finished
 from dispatcher.errors import FairlaneError, NotFound, Refused, Unreachable
+from dispatcher.lease import Closable
 from dispatcher.outcome import ClaimsEnded, CloseTask, Outcome
 from dispatcher.view import TargetCounts, TaskView
 from tests.actors import running
@@ -158,12 +159,12 @@ def test_many_lanes_are_cleared_away_at_a_pace_and_within_a_minute() -> None:
 class Claims:
     def __init__(self) -> None:
         self.due: dict[int, list[str]] = {}
-        self.close: list[tuple[str, int]] = []
+        self.close: list[Closable] = []
 
     def due_claims(self) -> dict[int, list[str]]:
         return self.due
 
-    def closable(self) -> list[tuple[str, int]]:
+    def closable(self) -> list[Closable]:
         return self.close
 
 
@@ -251,11 +252,11 @@ def test_ended_claims_go_into_their_partition() -> None:
 
 def test_a_closable_task_is_closed_and_not_at_every_round() -> None:
     ending = Ending()
-    ending.claims.close = [("a", int(Outcome.CANCELLED))]
+    ending.claims.close = [Closable("a", int(Outcome.CANCELLED), "why")]
     for _ in range(4):
         ending.closing.close_tasks()
         ending.clock.advance(1)
-    assert [type(record) for record in ending.records(1)] == [CloseTask]
+    assert ending.records(1) == [CloseTask(1, "a", int(Outcome.CANCELLED), ending.records(1)[0].at_ms, "why")]
     ending.clock.advance(10)
     ending.closing.close_tasks()
     assert len(ending.records(1)) == 2
@@ -364,12 +365,6 @@ def test_nothing_is_ended_while_the_view_is_being_rebuilt() -> None:
     control = ControlTopic()
     assert not Finisher(Table(view(sent=1)), lambda: False, control, VirtualClock()).finish(["a"])
     assert control.records == []
-
-
-def test_the_state_says_how_it_ended() -> None:
-    assert end_state(TargetCounts(total=2, sent=1, cancelled=1), cancel_asked=True) == "cancelled"
-    assert end_state(TargetCounts(total=2, sent=2), cancel_asked=True) == "completed"
-    assert end_state(TargetCounts(total=2, sent=1, expired=1), cancel_asked=False) == "expired"
 
 
 def test_ending_is_tried_again_when_a_server_was_gone() -> None:
