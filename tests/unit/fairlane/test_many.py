@@ -115,6 +115,18 @@ def test_a_cancel_says_what_was_in_flight_also_if_one_task_had_ended(
     assert client.followed == ["a"]
 
 
+def test_a_stop_says_the_same_and_wants_a_reason(
+    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
+) -> None:
+    connected(Client(OPEN))
+    assert run(["task", "stop", "a", "--reason", "no credential", "-o", "json"]) == exit_codes.OK
+    told = capsys.readouterr()
+    assert json.loads(told.out)["changed"] == ["a"]
+    assert "a failed" in told.err
+    assert "7 targets were in flight; 3 of them were sent" in told.err
+    assert run(["task", "stop", "a"]) == exit_codes.USAGE
+
+
 def test_a_cancel_whose_targets_in_flight_cannot_be_read_still_says_what_it_changed(
     connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
 ) -> None:

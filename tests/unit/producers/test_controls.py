@@ -152,9 +152,28 @@ def test_a_second_cancel_changes_nothing() -> None:
     assert [record for record in world.records[count:] if isinstance(record, ControlChange)] == []
 
 
+def test_a_task_that_is_stopped_takes_no_change_and_a_second_stop_changes_nothing() -> None:
+    world = world_with()
+    Controls(world.services).stop("t", " no credential\n")
+    assert [(record.field, record.value) for record in controls_of(world)] == [("stopped", "no credential")]
+    for change in ALL.values():
+        with pytest.raises(TaskEnded, match="failed"):
+            change(Controls(world.services))
+    Controls(world.services).stop("t", "another reason")
+    world.finish("t", "failed")
+    Controls(world.services).stop("t", "another reason")
+    assert len(controls_of(world)) == 1
+
+
+def controls_of(world: World) -> list[ControlChange]:
+    return [record for record in world.records if isinstance(record, ControlChange)]
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        lambda controls: controls.stop("t", ""),
+        lambda controls: controls.stop("t", " \n"),
         lambda controls: controls.set_weight("t", 0),
         lambda controls: controls.set_weight("t", 1_001),
         lambda controls: controls.set_tier("t", "urgent"),
