@@ -20,6 +20,8 @@ class Background:
         self._new: queue.SimpleQueue[tuple[float, Action] | None] = queue.SimpleQueue()
         self._due: list[tuple[float, int, Action]] = []
         self._numbers = itertools.count()
+        self.under_way: Action | None = None
+        """The action that is being done."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -51,7 +53,10 @@ class Background:
         return True
 
     def _do(self, action: Action) -> None:
+        self.under_way = action
         try:
             action()
         except Exception:
             _log.exception("A background action failed")
+        finally:
+            self.under_way = None

@@ -18,7 +18,6 @@ SERVED_WITHIN_S = 0.005
 """So long one task makes calls that are over at once, before the other channels and the timers get a turn."""
 _MAX_FAULTS = 50
 """Kinds of faults of a channel that are logged; a kind may have a text of the channel's own in it."""
-_NOT_THE_CHANNELS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
 _log = logging.getLogger(__name__)
 
 
@@ -91,12 +90,21 @@ class _Turn:
 class ChannelQueue:
     """Calls of one channel, started in order, `channel.concurrency` at once."""
 
-    def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+    ) -> None:
         self.channel = channel
         self.timeout_s = channel.timeout_s
         self.call_limit = max(1, channel.batch_limit)
         self._loop = loop
         self._clock = clock
+        self.calls_over = 0
+        """Calls settled so far."""
+        self._unreported: dict[_Parcel, None] = {}
+        """In the order in which they came."""
         self._waiting: deque[_Piece] = deque()
         self._running: set[_Turn] = set()
         self._targets = 0
@@ -111,6 +119,14 @@ class ChannelQueue:
     def in_flight(self) -> InFlight:
         return InFlight(len(self._running), len(self._waiting), self._targets)
 
+    def oldest(self) -> object | None:
+        """Return the batch that waits longest for its report (its identity is all that counts), None without one. May
+        be called from any thread."""
+        try:
+            return next(iter(self._unreported), None)
+        except RuntimeError:  # it changed while it was read, so the channel is at work
+            return object()
+
     def put(self, batch: Batch, sent: Sent) -> None:
         """Cuts the batch into calls. If calls take time they begin here, side by side; if not, `start` begins them."""
         envelopes = [delivery.envelope for delivery in batch.deliveries]
@@ -120,6 +136,7 @@ class ChannelQueue:
             _tell(batch, sent, parcel.reports)
             return
         self._targets += batch.targets
+        self._unreported[parcel] = None
         self._idle.clear()
         self._waiting.extend(_Piece(parcel, start, envelopes[start : start + self.call_limit]) for start in starts)
         if not self._quick:
@@ -223,7 +240,13 @@ class ChannelQueue:
             return [None] * call.count
         try:
             answer: object = await self.channel.deliver(call.envelopes, call.tier)
-        except _NOT_THE_CHANNELS:
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
+        except (SystemExit, KeyboardInterrupt) as error:
+            text = error_text(error)
+            _log.critical(
+                "The channel %s raised %s: it asks the process to end, so the worker stops.", self.channel.name, text
+            )
             raise
         except BaseException as error:
             reason = error_text(error)
@@ -256,6 +279,7 @@ class ChannelQueue:
 
     def _settle(self, call: Call, reports: Sequence[Report | None]) -> None:
         call.settled = True
+        self.calls_over += 1
         start = 0
         for piece in call.pieces:
             end = start + len(piece.envelopes)
@@ -266,6 +290,7 @@ class ChannelQueue:
         """reports: None if the call was not started in time."""
         if piece.parcel.settle(piece.start, [None] * len(piece.envelopes) if reports is None else reports):
             self._targets -= piece.parcel.batch.targets
+            del self._unreported[piece.parcel]
 
 
 def refused(batch: Batch, sent: Sent, reason: str) -> None:

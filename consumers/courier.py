@@ -5,16 +5,19 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from consumers.calls import ChannelQueue, InFlight, Sent, refused
 from dispatcher.clock import Clock
-from dispatcher.errors import Unreachable
+from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.outcome import Report
 from dispatcher.ports import Batch, Channel
 
 OPEN_WITHIN_S = 30.0
 CLOSE_WITHIN_S = 5.0
+StartThread = Callable[[str, Callable[[threading.Event], None]], None]
+"""Runs the function in a thread of that name. What the function raises must be noticed."""
 _log = logging.getLogger(__name__)
 
 
@@ -34,12 +37,18 @@ class ChannelCourier:
         self._queues = {name: ChannelQueue(channel, self._loop, clock) for name, channel in channels.items()}
         self._incoming: deque[tuple[Batch, Sent]] = deque()
         self._woken = False
-        self._thread = threading.Thread(target=self._run, name="channels", daemon=True)
+        self._stopping = False
+        self._ended = threading.Event()
+        self._ended.set()
+        """The thread does not run."""
+        self._asked: Future[None] | None = None
+        self._probes = self._answered = 0
 
     # ------------------------------------------------------------- any thread
-    def start(self) -> None:
+    def start(self, start_thread: StartThread) -> None:
         """Starts the thread and opens the channels. Raises what the first failing one raised, having closed all."""
-        self._thread.start()
+        self._ended.clear()
+        start_thread("channels", self._run)
         try:
             self._do(self._open(), OPEN_WITHIN_S)
         except BaseException:
@@ -77,27 +86,68 @@ class ChannelCourier:
     def stop(self, deadline_s: float) -> None:
         """Waits for what was sent, at most so many seconds; then calls under way are cancelled and say RETRY, others
         are reported as not started. Closes the channels and ends the thread."""
-        if self._thread.is_alive():
+        self._stopping = True
+        if not self._ended.is_set():
             try:
                 self._do(self._end(deadline_s), 2 * deadline_s + CLOSE_WITHIN_S)
-            except Unreachable as error:
+            except FairlaneError as error:
                 _log.error("%s The worker goes on without it.", error)
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(CLOSE_WITHIN_S)
+            self._ended.wait(CLOSE_WITHIN_S)
         if not self._loop.is_running():
             self._loop.close()
 
+    # ------------------------------------------------------------- for the watchdog
+    def probe(self) -> object | None:
+        """Ask the event loop for a sign of life. Return what it has done so far: it changes with every probe, unless
+        the loop is blocked. None while the loop is not to run."""
+        if self._stopping or self._ended.is_set():
+            return None
+        if self._answered == self._probes:
+            self._probes += 1
+            self._loop.call_soon_threadsafe(self._answer_probe, self._probes)
+        return self._probes, sum(queue.calls_over for queue in self._queues.values())
+
+    def oldest(self) -> Mapping[str, object | None]:
+        """By channel: the batch that waits longest for its report."""
+        return {name: queue.oldest() for name, queue in self._queues.items()}
+
+    @property
+    def timeouts_s(self) -> Mapping[str, float]:
+        """By channel: how long a call may take."""
+        return {name: queue.timeout_s for name, queue in self._queues.items()}
+
     # ------------------------------------------------------------- the loop's thread
-    def _run(self) -> None:
+    def _run(self, _: threading.Event) -> None:
+        """Returns when the courier was stopped. Raises what a channel raised to end the loop."""
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        try:
+            self._loop.run_forever()
+        finally:
+            self._ended.set()
+            if self._asked is not None:
+                self._asked.cancel()
+        if not self._stopping:
+            raise FairlaneError(
+                "A channel stopped the event loop, which is not its own.", "Find loop.stop() in the channels' code."
+            )
+
+    def _answer_probe(self, number: int) -> None:
+        self._answered = number
 
     def _do(self, work: Coroutine[Any, Any, None], within_s: float) -> None:
-        """Raises Unreachable if a channel blocks the loop."""
+        """Raises Unreachable if a channel blocks the loop, FairlaneError if one has ended it."""
+        self._asked = asked = asyncio.run_coroutine_threadsafe(work, self._loop)
+        if self._ended.is_set():
+            asked.cancel()
         try:
-            asyncio.run_coroutine_threadsafe(work, self._loop).result(within_s)
+            asked.result(within_s)
         except TimeoutError as error:
             raise Unreachable("A channel does not give the event loop back.", "Its calls must be async.") from error
+        except CancelledError as error:
+            raise FairlaneError("A channel has ended the event loop.", "See the error logged before.") from error
+        finally:
+            self._asked = None
 
     def _take(self) -> None:
         """All that has come since the last time."""
@@ -121,6 +171,8 @@ class ChannelCourier:
                 await queue.channel.open()
             except OSError as error:  # TimeoutError is one
                 raise Unreachable(f"The channel {name} cannot be opened: {error}.", "Check its settings.") from error
+            except (SystemExit, KeyboardInterrupt) as error:
+                raise FairlaneError(f"The channel {name} raised {error!r} in open().", "Check its code.") from error
 
     async def _end(self, deadline_s: float) -> None:
         self._take()
@@ -130,6 +182,14 @@ class ChannelCourier:
         for name, queue in self._queues.items():
             await queue.abort()
             try:
-                await asyncio.wait_for(queue.channel.close(), CLOSE_WITHIN_S / 2)
+                await asyncio.wait_for(_close(queue), CLOSE_WITHIN_S / 2)
             except Exception:
                 _log.exception("The channel %s did not close well", name)
+
+
+async def _close(queue: ChannelQueue) -> None:
+    """A SystemExit would end the event loop, with the other channels open."""
+    try:
+        await queue.channel.close()
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"close() raised {error!r}") from error

@@ -132,6 +132,10 @@ class PulsarLanes:
         """Lanes whose consumer is open."""
         return sum(known.attachment.open for known in self._lanes.values())
 
+    def opening(self) -> object | None:
+        """What the thread that opens and closes consumers is at; None if it waits."""
+        return self._background.under_way
+
     def held(self, lane: str) -> int:
         """Messages of the lane given out and not acked."""
         known = self._lanes.get(lane)

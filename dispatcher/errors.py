@@ -43,6 +43,13 @@ class Refused(FairlaneError):
     exit_code = 5
 
 
+class Hung(FairlaneError):
+    """A part of a worker did not move any more, so the worker ended itself."""
+
+    exit_code = 6
+    retryable = True
+
+
 class LimitReached(Refused):
     """An app has as many live tasks or queued targets as it may have. Nothing of the new task was created; the same
     submission is accepted later, once some of what is queued is done or the limit is raised."""

@@ -6,6 +6,7 @@ USAGE = 2
 NOT_FOUND = 3
 UNREACHABLE = 4
 REFUSED = 5
+HUNG = 6
 INTERRUPTED = 130
 
 MEANINGS = {
@@ -15,5 +16,6 @@ MEANINGS = {
     NOT_FOUND: "the task or other thing named does not exist",
     UNREACHABLE: "Pulsar or Redis cannot be reached, or took too long",
     REFUSED: "understood and refused: a conflict or a limit",
+    HUNG: "a worker that ended itself, since a part of it hung",
     INTERRUPTED: "interrupted",
 }

@@ -10,9 +10,10 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from backends.system_clock import SystemClock
-from dispatcher.errors import FairlaneError
+from dispatcher.errors import FairlaneError, Hung
 from fairlane.logging import configure_logging
 from fairlane.settings import Settings
 from fairlane.worker.supervisor import Supervisor, SupervisorSettings, spawned
@@ -61,14 +62,26 @@ def stop_on_signals() -> threading.Event:
 
 
 def _run_one(settings: Settings, name: str | None, stop: threading.Event) -> int:
+    from fairlane.worker.watchdog import EXIT_WITHIN_S, exit_within
     from fairlane.worker.worker import Worker
 
     _collect_rarely()
     try:
-        return Worker(settings, name, SystemClock()).run(stop)
+        code = Worker(settings, name, SystemClock()).run(stop)
     except FairlaneError as error:
         _log.error("%s", error)
-        return error.exit_code
+        code = error.exit_code
+    exit_within(EXIT_WITHIN_S, code)  # the interpreter waits for threads that others have started
+    if code == Hung.exit_code:
+        _end_process(code)
+    return code
+
+
+def _end_process(code: int) -> NoReturn:
+    """Past everything that waits for a thread."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def _collect_rarely() -> None:

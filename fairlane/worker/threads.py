@@ -3,39 +3,74 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 _log = logging.getLogger(__name__)
 
 Run = Callable[[threading.Event], None]
 
 
+class Stop(threading.Event):
+    """One thread's stop signal. It counts how often the thread looks at it: so others see that the thread moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+        self.resting = False
+        """The thread waits for nothing but this signal."""
+
+    def is_set(self) -> bool:
+        self.looks += 1
+        return super().is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.resting = True
+        try:
+            return super().wait(timeout)
+        finally:
+            self.resting = False
+            self.looks += 1
+
+
 class Threads:
-    """Starts actors (`run(stop)`) in threads of their own. `over` is set when one of them fails."""
+    """Start actors (`run(stop)`) in threads of their own. `over` is set when one of them fails."""
 
     def __init__(self, over: threading.Event) -> None:
-        self.stop = threading.Event()
         self.failure: BaseException | None = None
         self._over = over
         self._threads: list[threading.Thread] = []
+        self._running: dict[str, Stop] = {}
 
     def start(self, name: str, run: Run) -> None:
-        thread = threading.Thread(target=self._guarded, args=(name, run), name=name, daemon=True)
+        stop = Stop()
+        thread = threading.Thread(target=self._guarded, args=(name, run, stop), name=name, daemon=True)
         self._threads.append(thread)
+        self._running[name] = stop
         thread.start()
 
+    def looks(self) -> Mapping[str, int | None]:
+        """By the name of a running thread: how often it has looked at its stop signal; None while it rests."""
+        return {name: None if stop.resting else stop.looks for name, stop in self._running.copy().items()}
+
+    def fail(self, error: BaseException) -> None:
+        """Stop the worker. The first failure is kept."""
+        self.failure = self.failure or error
+        self._over.set()
+
     def join(self, deadline_s: float) -> list[str]:
-        """Tells all to stop and waits; the names of those that did not."""
-        self.stop.set()
+        """Tell all to stop and wait; return the names of those that did not."""
+        for stop in self._running.copy().values():
+            stop.set()
         until_s = time.monotonic() + deadline_s
         for thread in self._threads:
             thread.join(max(0.0, until_s - time.monotonic()))
         return [thread.name for thread in self._threads if thread.is_alive()]
 
-    def _guarded(self, name: str, run: Run) -> None:
+    def _guarded(self, name: str, run: Run, stop: Stop) -> None:
         try:
-            run(self.stop)
+            run(stop)
         except BaseException as error:
+            self.fail(error)  # first: a log that takes nothing more must not keep the worker
             _log.exception("thread %s failed; the worker stops", name)
-            self.failure = self.failure or error
-            self._over.set()
+        finally:
+            del self._running[name]

@@ -21,6 +21,7 @@ from consumers.prefetch import PrefetchSettings
 from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
+from dispatcher.errors import Hung
 from dispatcher.events import Drain, Event, LaneReady
 from dispatcher.rotation import RotationSettings
 from fairlane import __version__
@@ -34,12 +35,17 @@ from fairlane.worker.metrics import EngineCollector, MetricsServer, ServiceColle
 from fairlane.worker.service_view import ServiceView
 from fairlane.worker.shared_jobs import SharedJobs
 from fairlane.worker.threads import Threads
+from fairlane.worker.watchdog import Signs, Watchdog, channel_part, exit_within, watchdog_settings
 from fairlane.worker.watcher import LaneWatcher, WatchSettings
 
 _log = logging.getLogger(__name__)
 _LEASE_MS = 2_000
 _MARGIN_MS = 1_000
 _CLOSE_S = 5.0
+_LEAVE_S = 3.0
+"""How long the threads of a worker that hangs have to let go of their locks."""
+_END_WITHIN_S = 60.0
+"""Closing takes half of this where every part uses up its time."""
 
 
 def worker_id(name: str | None) -> str:
@@ -143,6 +149,20 @@ class Worker:
             clock,
             WatchSettings(self._lane_settings()),
         )
+        self._watchdog = Watchdog(
+            self._signs,
+            self._threads.fail,
+            watchdog_settings(self._settings, self._courier.timeouts_s, _LEASE_MS / 1000),
+        )
+
+    def _signs(self) -> Signs:
+        """What each part is at, for the watchdog."""
+        return {
+            **self._threads.looks(),
+            "channels": self._courier.probe(),
+            "lane-attacher": self._lanes.opening(),
+            **{channel_part(name): batch for name, batch in self._courier.oldest().items()},
+        }
 
     def _lane_settings(self) -> LiveLaneSettings:
         worker = self._settings.worker
@@ -158,14 +178,17 @@ class Worker:
 
     # ------------------------------------------------------------- life
     def run(self, stop: threading.Event) -> int:
-        """Serves until `stop` is set or a thread fails, then drains and closes. The exit code."""
-        self._courier.start()
+        """Serves until `stop` is set or a part fails, then drains and closes. The exit code."""
+        self._courier.start(self._threads.start)
         self._start_threads()
         self.state = "serving"
         _log.info("worker %s serves (metrics on port %s)", self.id, self._metrics.port if self._metrics else "-")
         while not stop.is_set() and not self._over.is_set():
             stop.wait(0.2)
         drained = self._drain()
+        if isinstance(self._threads.failure, Hung):
+            return self._leave_at_once(self._threads.failure)
+        exit_within(_END_WITHIN_S, Hung.exit_code)
         self._close()
         if self._threads.failure is not None:
             return 1
@@ -182,6 +205,7 @@ class Worker:
         threads.start("lane-publisher", self._publisher.run)
         threads.start("engine", self._run_engine)
         threads.start("watch", self._watcher.run)
+        threads.start("watchdog", self._watchdog.run)
 
     def _run_engine(self, stop: threading.Event) -> None:
         try:
@@ -199,6 +223,12 @@ class Worker:
         self._inbox.put(Drain(within_s))
         self._over.wait(within_s + _CLOSE_S)
         return self._engine.drained
+
+    def _leave_at_once(self, hung: Hung) -> int:
+        """A part hangs. The threads that still move let go of their locks and say that the worker is gone; whatever has
+        a connection is closed by the end of the process. The exit code."""
+        self._threads.join(_LEAVE_S)
+        return hung.exit_code
 
     def _close(self) -> None:
         """From what is asked to what is asked of."""

@@ -12,6 +12,7 @@ from dispatcher.clock import VirtualClock
 from dispatcher.envelope import Envelope
 from dispatcher.outcome import ALL_SENT, Report
 from dispatcher.ports import Batch
+from fairlane.worker.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 
 Deliver = Callable[[Sequence[Envelope], str], Sequence[Report]]
@@ -90,7 +91,7 @@ class Office:
 def office(channel: Channel) -> Iterator[Office]:
     clock = VirtualClock()
     courier = ChannelCourier({"x": channel}, clock)
-    courier.start()
+    courier.start(Threads(threading.Event()).start)
     try:
         yield Office(courier, clock)
     finally:

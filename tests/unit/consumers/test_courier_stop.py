@@ -12,6 +12,7 @@ from dispatcher.clock import VirtualClock
 from dispatcher.envelope import Envelope
 from dispatcher.errors import Unreachable
 from dispatcher.outcome import ALL_SENT, RETRY, Report
+from fairlane.worker.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Channel, office, reasons
@@ -64,7 +65,7 @@ def test_a_channel_that_cannot_be_opened_is_named() -> None:
 
     courier = ChannelCourier({"x": Shut()}, VirtualClock())
     with pytest.raises(Unreachable, match="The channel x cannot be opened: not yours"):
-        courier.start()
+        courier.start(Threads(threading.Event()).start)
 
 
 def test_a_channel_that_does_not_close_well_keeps_no_other_from_being_closed() -> None:
@@ -74,7 +75,7 @@ def test_a_channel_that_does_not_close_well_keeps_no_other_from_being_closed() -
 
     other = Channel()
     courier = ChannelCourier({"x": Sulky(), "y": other}, VirtualClock())
-    courier.start()
+    courier.start(Threads(threading.Event()).start)
     courier.stop(TIMEOUT_S)
     assert other.state == "closed"
 
@@ -91,13 +92,13 @@ def test_a_channel_that_keeps_the_event_loop_is_left_behind(
         return [ALL_SENT] * len(envelopes)
 
     courier = ChannelCourier({"x": Channel(keep)}, VirtualClock())
-    courier.start()
+    threads = Threads(threading.Event())
+    courier.start(threads.start)
     courier.send(batch([envelope(0)]), lambda *_: None)
     assert begun.wait(TIMEOUT_S)
     courier.stop(0.01)
     assert "does not give the event loop back" in caplog.text
     release.set()
-    courier._thread.join(TIMEOUT_S)
-    assert not courier._thread.is_alive()
+    assert threads.join(TIMEOUT_S) == []
     courier._loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(courier._loop)))
     courier.stop(0.01)
