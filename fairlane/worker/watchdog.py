@@ -121,7 +121,7 @@ def describe(part: str) -> str:
     if part == "channels":
         return "A channel has blocked the event loop of all channels (its calls must be async)"
     if part.startswith("channel "):
-        return f"A batch of the {part} has had no report (do its calls ignore being cancelled?)"
+        return f"A batch of the {part} has had no report (a call blocks the event loop, or ignores being cancelled)"
     return f"The thread {part!r} has not moved"
 
 

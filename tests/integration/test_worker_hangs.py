@@ -1,0 +1,135 @@
+"""A part of a worker ends or hangs: the worker ends, and a healthy one beside it finishes the task."""
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fairlane import PushClient, PushTask, Settings
+from fairlane.cli import exit_codes
+from producers.handle import TaskHandle
+from tests import redis_server
+from tests.integration import bad_channels
+from tests.integration.worker_crew import Crew, audience, crew, eventually
+
+TARGETS = 8_000
+CONFIG = """
+[redis]
+connect_timeout_s = 1
+socket_timeout_s = 1
+[channels.x]
+path = {path}
+"""
+HANGS = {
+    "BlocksTheLoop": "A batch of the channel x has had no report",
+    "IgnoresCancelling": "A batch of the channel x has had no report",
+    "HangsTheEngine": "The thread 'engine' has not moved",
+    "HangsTheLedger": "The thread 'lease' has not moved",
+}
+
+
+@contextmanager
+def pair(settings: Settings, folder: Path, first: str) -> Iterator[Crew]:
+    """w1 with this channel of bad_channels, and w2, not there yet, with a good one."""
+    shutil.copy(bad_channels.__file__, folder)
+    with crew(settings, folder, config=CONFIG.format(path=json.dumps(str(folder / "delivered.jsonl")))) as both:
+        join(both, "w1", first)
+        yield both
+
+
+def join(both: Crew, name: str, channel: str) -> None:
+    both.join(name, "--channel", f"x=bad_channels:{channel}")
+    both.await_serving(name)
+
+
+def submit(client: PushClient) -> TaskHandle:
+    """A task that is under way, at a rate that leaves most of it for later."""
+    client.set_capacity(200)
+    push = PushTask(app="a", tier="high", channel="x", message={"title": "hello"}, chunk=10)
+    handle = client.submit(push, audience(TARGETS))
+    eventually(lambda: handle.progress().targets.sent > 100, 30, "it is under way")
+    return handle
+
+
+def finish_beside(both: Crew, client: PushClient) -> int:
+    """Send a task that breaks w1, and see it finished; return how w1 ended."""
+    handle = submit(client)
+    join(both, "w2", "Logs")
+    (both.folder / "break").touch()
+    eventually((both.folder / "held.json").exists, 30, "w1 breaks")
+    client.set_capacity(0)
+    code = both.members["w1"].wait(60)
+    view = handle.wait(60)
+    assert (view.state, view.targets.sent, view.targets.total) == ("completed", TARGETS, TARGETS)
+    delivered = both.targets(handle.id)
+    assert set(delivered) == set(audience(TARGETS))
+    held = json.loads((both.folder / "held.json").read_text())
+    assert sum(delivered.values()) - TARGETS <= held
+    eventually(
+        lambda: [beat.id[:2] for beat in client.workers() if beat.state == "serving"] == ["w2"], 70, "w1 is gone"
+    )
+    return code
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("channel", HANGS)
+def test_a_worker_of_which_a_part_hangs_ends_itself_and_another_finishes_the_task(
+    fresh_settings: Settings, tmp_path: Path, channel: str
+) -> None:
+    with pair(fresh_settings, tmp_path, channel) as both, PushClient.connect(fresh_settings) as client:
+        assert finish_beside(both, client) == exit_codes.HUNG
+        log = both.log_of("w1")
+    assert HANGS[channel] in log
+    assert f"in {'break_it' if channel == 'BlocksTheLoop' else 'hang'}" in log or channel == "IgnoresCancelling"
+
+
+@pytest.mark.timeout(240)
+def test_a_channel_that_exits_ends_its_worker_and_another_finishes_the_task(
+    fresh_settings: Settings, tmp_path: Path
+) -> None:
+    with pair(fresh_settings, tmp_path, "Exits") as both, PushClient.connect(fresh_settings) as client:
+        assert finish_beside(both, client) == exit_codes.FAILURE
+        assert "The channel x raised SystemExit(3) in deliver()" in both.log_of("w1")
+
+
+@pytest.mark.timeout(240)
+def test_a_redis_that_does_not_answer_is_no_hang(fresh_settings: Settings, tmp_path: Path) -> None:
+    """For twice as long as a call to the ledger may take."""
+    with redis_server.running(next(iter(redis_server.binaries().values()))) as server:
+        redis = fresh_settings.redis.model_copy(update={"url": server.url})
+        settings = fresh_settings.model_copy(update={"redis": redis})
+        with pair(settings, tmp_path, "Logs") as both, PushClient.connect(settings) as client:
+            handle = submit(client)
+            server.process.send_signal(signal.SIGSTOP)
+            lives_on(both, "w1", 16)
+            server.process.send_signal(signal.SIGCONT)
+            client.set_capacity(0)
+            assert handle.wait(90).targets.sent == TARGETS
+            assert sum(both.targets(handle.id).values()) == TARGETS
+            assert both.leave("w1") == 0
+
+
+@pytest.mark.timeout(240)
+def test_a_worker_that_was_stopped_for_longer_than_any_part_may_take_goes_on_when_it_wakes(
+    fresh_settings: Settings, tmp_path: Path
+) -> None:
+    with pair(fresh_settings, tmp_path, "Logs") as both, PushClient.connect(fresh_settings) as client:
+        handle = submit(client)
+        join(both, "w2", "Logs")
+        both.members["w1"].send_signal(signal.SIGSTOP)
+        lives_on(both, "w1", 16)
+        both.members["w1"].send_signal(signal.SIGCONT)
+        lives_on(both, "w1", 8)
+        client.set_capacity(0)
+        assert handle.wait(60).targets.sent == TARGETS
+        assert both.leave("w1") == 0
+
+
+def lives_on(both: Crew, name: str, seconds: float) -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        both.members[name].wait(seconds)
