@@ -90,12 +90,7 @@ class _Turn:
 class ChannelQueue:
     """Calls of one channel, started in order, `channel.concurrency` at once."""
 
-    def __init__(
-        self,
-        channel: Channel,
-        loop: asyncio.AbstractEventLoop,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self.channel = channel
         self.timeout_s = channel.timeout_s
         self.call_limit = max(1, channel.batch_limit)
