@@ -94,7 +94,7 @@ def test_a_channel_that_exits_ends_its_worker_and_another_finishes_the_task(
 ) -> None:
     with pair(fresh_settings, tmp_path, "Exits") as both, PushClient.connect(fresh_settings) as client:
         assert finish_beside(both, client) == exit_codes.FAILURE
-        assert "The channel x raised SystemExit(3) in deliver()" in both.log_of("w1")
+        assert "The channel x raised SystemExit" in both.log_of("w1")
 
 
 @pytest.mark.timeout(240)
