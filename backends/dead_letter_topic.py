@@ -1,36 +1,91 @@
 """The dead-letter topic: targets that failed for good, with the reason, and envelopes of unknown tasks."""
 
 import logging
-from collections.abc import Iterator
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from functools import partial
 
 import msgspec
 import pulsar
 
 from backends.record_producer import RecordProducer
 from backends.topic_reader import Record, TopicReader
+from dispatcher.errors import FairlaneError
+from dispatcher.letters import is_sound, parts_of, without_texts
 from dispatcher.ports import DeadLetter, Done
 from dispatcher.topics import Topics
 
+OTHER_LANES = "other lanes"
+_MAX_LANES = 20
+"""Lanes that are counted by name, of those that had messages without a task within a second."""
 _BATCH = 1_000
+_Key = tuple[str, int, int]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(DeadLetter).decode
 _log = logging.getLogger(__name__)
 
 
 class DeadLetterTopic:
-    """Implements DeadLetters. A letter is published again until it is stored; `done` gets an error only at closing."""
+    """Implements DeadLetters. A letter is published again until it is stored; `done` gets an error only at closing, or
+    if the broker does not even take what is left of a letter without its texts."""
 
     def __init__(self, client: pulsar.Client, topics: Topics) -> None:
         """Raises Unreachable, NotFound (not provisioned), Refused."""
         self._producer = RecordProducer(client, topics.dead_letters)
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
 
     def publish(self, letter: DeadLetter, done: Done) -> None:
-        self._producer.publish(_encode(letter), lambda error, _position: done(error), key=letter.task)
+        if not letter.task:
+            self._count(letter.lane)
+        parts = parts_of(letter)
+        receipts = _Receipts(len(parts), done)
+        for part in parts:
+            self._producer.publish(_encode(part), partial(self._answered, part, receipts), key=part.task)
+
+    def take_counts(self) -> Mapping[str, int]:
+        """Return how many letters without a task there were since the last call, by lane."""
+        with self._lock:
+            counts, self._counts = self._counts, Counter()
+        return counts
 
     def close(self, timeout_s: float = 5.0) -> bool:
         """Waits for receipts; False if some were still missing and were given up."""
         return self._producer.close(timeout_s)
+
+    def _count(self, lane: str) -> None:
+        with self._lock:
+            known = lane in self._counts or len(self._counts) < _MAX_LANES
+            self._counts[lane if known else OTHER_LANES] += 1
+
+    def _answered(self, letter: DeadLetter, receipts: "_Receipts", error: Exception | None, _position: str) -> None:
+        """From any thread, maybe one of the client's, in which nothing may be sent."""
+        if isinstance(error, FairlaneError) and not error.retryable:
+            left = _encode(without_texts(letter, f"This letter was refused: {error.cause}"))
+            send = partial(self._producer.publish, left, receipts.add, letter.task)
+            threading.Thread(target=send, name="refused letter", daemon=True).start()
+            return
+        receipts.add(error, "")
+
+
+class _Receipts:
+    """Of the parts of one letter; tells of the last one."""
+
+    def __init__(self, missing: int, done: Done) -> None:
+        self._missing = missing
+        self._done = done
+        self._error: Exception | None = None
+        self._lock = threading.Lock()
+
+    def add(self, error: Exception | None, _position: str) -> None:
+        with self._lock:
+            self._missing -= 1
+            self._error = self._error or error
+            if self._missing:
+                return
+        self._done(self._error)
 
 
 def read_dead_letters(client: pulsar.Client, topics: Topics, task: str) -> Iterator[DeadLetter]:
@@ -38,7 +93,7 @@ def read_dead_letters(client: pulsar.Client, topics: Topics, task: str) -> Itera
 
     Reads the whole topic (14 days), as fast as Pulsar sends it. Raises Unreachable, NotFound (not provisioned).
     """
-    seen: set[tuple[str, int, int]] = set()
+    seen: set[_Key] = set()
     with closing(TopicReader(client, topics.dead_letters)) as reader:
         while not reader.at_end():
             for record in reader.read(_BATCH, timeout_s=1.0):
@@ -50,16 +105,20 @@ def read_dead_letters(client: pulsar.Client, topics: Topics, task: str) -> Itera
 
 def _letter(record: Record) -> DeadLetter | None:
     try:
-        return _decode(record.body)
-    except msgspec.MsgspecError:
-        _log.exception("A dead letter at %s cannot be read and is skipped", record.position)
+        letter = _decode(record.body)
+        problem = "" if is_sound(letter) else "its columns do not fit together"
+    except msgspec.MsgspecError as error:
+        problem = str(error)
+    if problem:
+        _log.error("A dead letter at %s cannot be read and is skipped: %s", record.position, problem)
         return None
+    return letter
 
 
-def _without(letter: DeadLetter, seen: set[tuple[str, int, int]]) -> DeadLetter | None:
+def _without(letter: DeadLetter, seen: set[_Key]) -> DeadLetter | None:
     """The letter with the targets not seen so far, None if there are none; those become seen. A letter without targets
-    (an envelope of an unknown task) counts as position -1."""
-    keys = [(letter.writer, letter.sequence, position) for position in letter.positions or [-1]]
+    (an envelope of an unknown task) counts as position -1, and a part of one as those below."""
+    keys = [(letter.writer, letter.sequence, position) for position in letter.positions or [-1 - letter.part]]
     fresh = [index for index, key in enumerate(keys) if key not in seen]
     seen.update(keys)
     if len(fresh) == len(keys):

@@ -117,6 +117,7 @@ _ERRORS: dict[str, tuple[type[FairlaneError], str, str]] = {
     "InvalidUrl": (InvalidInput, "the address is not one", _SETTINGS),
     "InvalidTopicName": (InvalidInput, "the topic's name is not one", _SETTINGS),
     "InvalidConfiguration": (InvalidInput, "the client's configuration is not valid", _SETTINGS),
+    "InvalidMessage": (InvalidInput, "it does not take the message", _BUG),
     "MessageTooBig": (InvalidInput, "the message is too big for this Pulsar", "Raise the broker's maxMessageSize."),
 }  # fmt: skip
 

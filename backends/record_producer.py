@@ -18,6 +18,9 @@ Stored = Callable[[Exception | None, str], None]
 _BACKOFF_S = (0.1, 5.0)
 """First and longest wait between two attempts to get a producer back."""
 
+_REFUSED = frozenset({"MessageTooBig", "InvalidMessage"})
+"""Results that concern one record and stay the same however often it is published. (What is too big is alone in its
+batch: the client closes one at 128 kB.)"""
 _log = logging.getLogger(__name__)
 
 
@@ -29,7 +32,8 @@ class _Record(NamedTuple):
 
 class RecordProducer:
     """Keeps the order of its records. A record whose receipt is missing is published again (so there may be copies)
-    until it is stored; only closing gives up. Bodies are small; memory is bounded by those who wait for receipts."""
+    until it is stored; only closing gives up. One that the broker refuses for itself fails alone, with an error that is
+    not retryable. Bodies are small; memory is bounded by those who wait for receipts."""
 
     def __init__(self, client: pulsar.Client, topic: str, batch_delay_ms: int = 1) -> None:
         """Raises Unreachable, NotFound (not provisioned), Refused."""
@@ -57,7 +61,8 @@ class RecordProducer:
         stored(self._closing(), "")
 
     def append(self, body: bytes, timeout_s: float) -> str:
-        """Returns the record's position once it is stored. Raises Unreachable; the record may then be stored later."""
+        """Return the record's position once it is stored. Raises Unreachable (the record may then be stored later) and
+        InvalidInput for a record that the broker does not take."""
         answers: list[tuple[Exception | None, str]] = []
         answered = threading.Event()
 
@@ -112,19 +117,22 @@ class RecordProducer:
         try:
             error = failure_of(result, f"append to {self._topic}")
             if error is None:
-                self._receipt(number, position_of(message_id))
+                self._receipt(number, None, position_of(message_id))
+            elif result.name in _REFUSED:
+                _log.error("%s The record is given up.", error)
+                self._receipt(number, error, "")
             else:
                 self._broken(generation, error)
         except Exception:
             _log.exception("A receipt from %s could not be dealt with", self._topic)
 
-    def _receipt(self, number: int, position: str) -> None:
+    def _receipt(self, number: int, error: FairlaneError | None, position: str) -> None:
         with self._lock:
             record = self._pending.pop(number, None)
             if not self._pending:
                 self._lock.notify_all()
         if record is not None:
-            record.stored(None, position)
+            record.stored(error, position)
 
     # ------------------------------------------------------------ repair
     def _broken(self, generation: int, error: FairlaneError) -> None:

@@ -10,6 +10,8 @@ from backends.keys import Keys
 from backends.redis_client import Arg, Observe, Scripts, assemble, connect, lua_folder, translated
 from backends.settings import RedisSettings
 
+WITHOUT_TASK = "letters_without_task:"
+"""Before a lane's name: the counter of its messages that were no envelopes and became dead letters."""
 CLAIM_MAX_MS = 13_000
 """The longest a claim can last unless a channel's timeout is above 10 s: that, a lease of 2 s, and a margin."""
 _UPTIME_ERROR_MS = 1_000

@@ -16,7 +16,7 @@ import pulsar
 from consumers.background import Background
 from consumers.opening import OK, Opener, Opening, batch_messages, ignore
 from dispatcher.clock import Clock
-from dispatcher.envelope import decode_envelope
+from dispatcher.envelope import MAX_CHUNK, decode_envelope
 from dispatcher.errors import FairlaneError, Malformed, NewerFormat
 from dispatcher.ports import Delivery
 
@@ -87,6 +87,7 @@ class Attachment:
                 envelope = decode_envelope(message.data())
             except (Malformed, NewerFormat) as error:
                 self._around.undecodable(self, message, error)
+                room -= MAX_CHUNK  # its letter may be large: few in one turn
                 continue
             deliveries.append(Delivery(envelope, message, now_s))
             room -= len(envelope.targets) or 1

@@ -22,6 +22,8 @@ from dispatcher.ports import DeadLetter, DeadLetters, Delivery, LaneInfo
 from dispatcher.read_ahead import largest_batch
 
 DEAD_LETTER_FORMAT = 1
+_MAX_LETTERS = 8
+"""Undecodable messages of one lane whose letters are not stored yet: each may have 5 MiB."""
 _log = logging.getLogger(__name__)
 
 
@@ -69,6 +71,8 @@ class PulsarLanes:
         self._background = Background("lane-attacher")
         self._buried: deque[tuple[Attachment, Any]] = deque()
         """Undecodable messages whose dead letters are stored; put in from any thread."""
+        self._unstored: dict[str, set[object]] = {}
+        """Dead letters of undecodable messages that are on their way, by lane."""
         opener = Opener(client, self._background, clock, self._settings.opening)
         self._around = Surroundings(opener, self._background, clock, ready, self._undecodable)
         self._closing = 0
@@ -110,6 +114,8 @@ class PulsarLanes:
         known = self._lanes.get(lane)
         if known is None:
             return [], True
+        if len(self._unstored.get(lane, ())) >= _MAX_LETTERS:
+            return [], True  # each letter that is stored announces the lane
         if known.attachment.held >= self._settings.most_held:
             known.full = True
             return [], True
@@ -189,14 +195,18 @@ class PulsarLanes:
             outcomes=[],
             reasons=[error.cause],
             body=message.data(),
+            lane=attachment.lane,
         )
-        self._dead_letters.publish(letter, partial(self._letter_stored, attachment, message))
+        token = object()
+        self._unstored.setdefault(attachment.lane, set()).add(token)
+        self._dead_letters.publish(letter, partial(self._letter_stored, attachment, message, token))
 
-    def _letter_stored(self, attachment: Attachment, message: Any, error: Exception | None) -> None:
+    def _letter_stored(self, attachment: Attachment, message: Any, token: object, error: Exception | None) -> None:
         """From any thread. Without a receipt the message stays unacked and is delivered again."""
+        self._unstored[attachment.lane].discard(token)
         if error is None:
             self._buried.append((attachment, message))
-            self._ready(attachment.lane)
+        self._ready(attachment.lane)
 
     def _ack_buried(self) -> None:
         while self._buried:

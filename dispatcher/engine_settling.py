@@ -201,12 +201,13 @@ class Settling:
     def unknown(self, lane: LaneBuffer, part: Stretch) -> None:
         """Of a task nobody knows: kept whole among the dead letters, never sent."""
         letters: list[Publish] = [
-            partial(self._logs.dead_letters.publish, self._whole(delivery.envelope)) for delivery in part.deliveries
+            partial(self._logs.dead_letters.publish, self._whole(lane, delivery.envelope))
+            for delivery in part.deliveries
         ]
         self._stats.dead_lettered += part.count
         self._start(lane, [letters], part)
 
-    def _whole(self, envelope: Envelope) -> DeadLetter:
+    def _whole(self, lane: LaneBuffer, envelope: Envelope) -> DeadLetter:
         return DeadLetter(
             FORMAT,
             envelope.task,
@@ -220,6 +221,7 @@ class Settling:
             [],
             [],
             encode_envelope(envelope),
+            lane.name,
         )
 
     def _start(

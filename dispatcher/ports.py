@@ -79,10 +79,11 @@ class OutcomeLog(Protocol):
 
 
 class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Targets that failed for good, with the reason, or an envelope of an unknown task (targets empty, body whole).
+    """Targets that failed for good, with the reason, or (with no targets) the body of a message that cannot be sent: an
+    envelope of an unknown task, or what is no envelope, then without a task.
 
     Written before the outcome record that makes it final, so none is lost; copies are told apart by
-    (task, writer, sequence, position).
+    (task, writer, sequence, position, part).
     """
 
     format: int
@@ -97,10 +98,18 @@ class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False):
     outcomes: list[int]
     reasons: list[str]
     body: bytes = b""
+    lane: str = ""
+    """Where the message with this body stood."""
+    part: int = 0
+    parts: int = 1
+    """The body is this part, from 0, of so many."""
 
 
 class DeadLetters(Protocol):
-    def publish(self, letter: DeadLetter, done: Done) -> None: ...
+    def publish(self, letter: DeadLetter, done: Done) -> None:
+        """Store a letter of any size, in parts where it is large. One that the broker refuses whatever is done is
+        stored without its texts, so that it holds up nothing."""
+        ...
 
 
 class Ledger(Protocol):

@@ -39,6 +39,9 @@ _NAMED: dict[NamedTargets, frozenset[int]] = {
     "all": frozenset(map(int, Outcome)),
 }
 _NEVER_MS = 1 << 62
+MAX_NAMED_CHARACTERS = 700_000
+"""In one record, which thus stays below 4 MiB. An envelope of targets within their limits fits into any record that is
+not full; targets beyond their limits have no name in the journal."""
 
 
 class SettlePlan(msgspec.Struct):
@@ -192,8 +195,10 @@ class Draft:
         reasons = None if steps is None else [steps[i].reason[:MAX_REASON] for i in indexes]
         if reasons is not None and not any(reasons):
             reasons = None
-        self._named.append(Named(envelope.writer, envelope.attempt, envelope.sequence, positions, targets, reasons))
-        self.named_characters += sum(map(len, targets)) + sum(map(len, reasons or ()))
+        characters = sum(map(len, targets)) + sum(map(len, reasons or ()))
+        if self.named_characters + characters <= MAX_NAMED_CHARACTERS:
+            self._named.append(Named(envelope.writer, envelope.attempt, envelope.sequence, positions, targets, reasons))
+            self.named_characters += characters
 
     def _try_again(self, envelope: Envelope, indexes: Sequence[int], delay_s: int, at_ms: int) -> None:
         if indexes:

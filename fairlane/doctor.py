@@ -2,13 +2,15 @@
 
 import os
 import shutil
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 import redis
 
 from backends import provision, redis_client
+from backends.keys import Keys
 from backends.provision import Finding
+from backends.redis_view import WITHOUT_TASK
 from dispatcher.clock import Clock
 from dispatcher.errors import FairlaneError
 from fairlane.settings import Settings
@@ -19,6 +21,7 @@ from fairlane.stack.errors import StackError
 SKEW_WARN_MS = 250
 SKEW_FAIL_MS = 2_000
 """Redis' clock rules leases and ends of claims; ours dates what a task says (start, expiry)."""
+_SHOWN_LANES = 5
 
 
 def examine(settings: Settings, clock: Clock) -> list[Finding]:
@@ -50,6 +53,7 @@ def _redis(settings: Settings, clock: Clock) -> Iterator[Finding]:
             with redis_client.translated():
                 yield from _redis_server(client)
                 yield _clock_skew(client, clock)
+                yield _letters(cast("dict[bytes, bytes]", client.hgetall(Keys(settings.redis.prefix).stats)))
         finally:
             client.close()
     except FairlaneError as error:
@@ -88,6 +92,22 @@ def _single(info: dict[str, Any]) -> Finding:
             "fail", "This is a Redis Cluster", "Use a single Redis: the ledger's scripts touch many keys at once."
         )
     return Finding("ok", "Redis is a single server")
+
+
+def _letters(counters: Mapping[bytes, bytes]) -> Finding:
+    """Counters of the view are read, not the topic, which keeps letters for 14 days."""
+    counts = {
+        name.decode().removeprefix(WITHOUT_TASK): int(count)
+        for name, count in counters.items()
+        if name.startswith(WITHOUT_TASK.encode())
+    }
+    if not counts:
+        return Finding("ok", "no dead letter without a task, since the view in Redis was made")
+    lanes = sorted(counts, key=lambda lane: -counts[lane])
+    named = ", ".join(f"{lane} ({counts[lane]:,})" for lane in lanes[:_SHOWN_LANES])
+    more = f" and {len(lanes) - _SHOWN_LANES} more" if len(lanes) > _SHOWN_LANES else ""
+    what = f"{sum(counts.values()):,} dead letters without a task: messages that were no envelopes, in {named}{more}"
+    return Finding("warn", what, "Find out who else writes to these topics; only Fairlane may.")
 
 
 def _clock_skew(client: redis.Redis, clock: Clock) -> Finding:

@@ -56,13 +56,16 @@ class Heartbeat:
         state: Callable[[], str],
         clock: ServiceClock,
         period_s: float = 1.0,
+        count: Callable[[], None] = lambda: None,
     ) -> None:
+        """count: called after each beat, to store what else was counted. Raises Unreachable."""
         self._beats = beats
         self._identity = identity
         self._stats = stats
         self._state = state
         self._clock = clock
         self._period_s = period_s
+        self._store_counts = count
         self._started_ms = clock.wall_ms()
         self._alive = 1
         self._peers: tuple[Peer, ...] = ()
@@ -89,6 +92,7 @@ class Heartbeat:
         try:
             self._clock.hear(self._beats.beat(beat, kept_s), asked_s)
             self._count()
+            self._store_counts()
         except Unreachable as error:
             _log.debug("no heartbeat: %s", error)
             # Others could not beat either: when Redis is back they look as if they were gone, until they do.

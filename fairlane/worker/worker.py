@@ -12,7 +12,7 @@ from backends.dead_letter_topic import DeadLetterTopic
 from backends.feed import Feed
 from backends.lane_publisher import LanePublisher
 from backends.missing_lanes import MissingLanes
-from backends.redis_view import CLAIM_MAX_MS
+from backends.redis_view import CLAIM_MAX_MS, WITHOUT_TASK
 from consumers.channel_registry import load_channels
 from consumers.clock_loop import ClockLoop
 from consumers.courier import ChannelCourier
@@ -130,7 +130,9 @@ class Worker:
         self._metrics = self._serve_metrics()
         port = self._metrics.port if self._metrics else 0
         identity = Identity(self.id, socket.gethostname(), os.getpid(), __version__, port, self._settings.worker.tiers)
-        self._heartbeat = Heartbeat(redis.workers, identity, stats, lambda: self.state, clock)
+        self._heartbeat = Heartbeat(
+            redis.workers, identity, stats, lambda: self.state, clock, count=self._count_letters
+        )
         self._jobs = SharedJobs(
             redis,
             self._pulsar,
@@ -163,6 +165,10 @@ class Worker:
             "lane-attacher": self._lanes.opening(),
             **{channel_part(name): batch for name, batch in self._courier.oldest().items()},
         }
+
+    def _count_letters(self) -> None:
+        for lane, letters in self._dead_letters.take_counts().items():
+            self._redis.view.count(WITHOUT_TASK + lane, letters)
 
     def _lane_settings(self) -> LiveLaneSettings:
         worker = self._settings.worker

@@ -1,13 +1,18 @@
 """Dead letters as they are read back."""
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
+import pulsar
 import pytest
 
 from backends import dead_letter_topic
-from backends.dead_letter_topic import read_dead_letters
+from backends.dead_letter_topic import OTHER_LANES, DeadLetterTopic, read_dead_letters
 from backends.topic_reader import Record
 from dispatcher.ports import DeadLetter
 from dispatcher.topics import Topics
+from tests.unit.consumers.fakes import eventually
 
 
 class Reader:
@@ -28,7 +33,70 @@ def test_one_that_cannot_be_read_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     letter = DeadLetter(1, "t", "0", 7, 0, 5, "null", [0], ["a"], [1], ["gone"])
-    records = [Record("1", b"\xc1", "t"), Record("2", msgspec.msgpack.encode(letter), "t")]
+    uneven = msgspec.structs.replace(letter, reasons=[])
+    records = [
+        Record("1", b"\xc1", "t"),
+        Record("2", msgspec.msgpack.encode(uneven), "t"),
+        Record("3", msgspec.msgpack.encode(letter), "t"),
+    ]
     monkeypatch.setattr(dead_letter_topic, "TopicReader", lambda *_: Reader(*records))
     assert list(read_dead_letters(None, Topics(), "t")) == [letter]
     assert "A dead letter at 1 cannot be read and is skipped" in caplog.text
+    assert "A dead letter at 2 cannot be read and is skipped: its columns do not fit together" in caplog.text
+
+
+class Client:
+    """Its producer gives the results that are set, one a record, then Ok."""
+
+    def __init__(self, *results: Any) -> None:
+        self.results = list(results)
+        self.letters: list[DeadLetter] = []
+
+    def create_producer(self, *_: object, **__: object) -> "Client":
+        return self
+
+    @property
+    def _producer(self) -> "Client":
+        return self
+
+    def send_async(self, message: Any, receipt: Callable[[Any, Any], None]) -> None:
+        result = self.results.pop(0) if self.results else pulsar.Result.Ok
+        if result == pulsar.Result.Ok:
+            self.letters.append(msgspec.msgpack.decode(message.data(), type=DeadLetter))
+        receipt(result, pulsar.MessageId.earliest)
+
+    def close_async(self, _closed: object) -> None: ...
+
+
+def test_a_letter_counts_as_stored_once_all_its_parts_are() -> None:
+    client = Client()
+    told: list[Exception | None] = []
+    topic = DeadLetterTopic(client, Topics())  # type: ignore[arg-type]
+    topic.publish(DeadLetter(1, "t", "0", 7, 0, 5, "", [], [], [], ["?"], b"x" * 3_000_000), told.append)
+    assert [(one.part, one.parts) for one in client.letters] == [(0, 4), (1, 4), (2, 4), (3, 4)]
+    assert told == [None]
+    assert topic.close()
+
+
+def test_of_a_letter_that_is_refused_the_rest_is_stored_and_others_go_on() -> None:
+    client = Client(pulsar.Result.MessageTooBig)
+    told: list[Exception | None] = []
+    topic = DeadLetterTopic(client, Topics())  # type: ignore[arg-type]
+    topic.publish(DeadLetter(1, "t", "0", 7, 0, 5, "", [3], ["a"], [2], ["no"]), told.append)
+    topic.publish(DeadLetter(1, "t", "0", 8, 0, 5, "", [3], ["b"], [2], ["no"]), told.append)
+    eventually(lambda: len(told) == 2)
+    assert told == [None, None]
+    rest, other = sorted(client.letters, key=lambda letter: letter.sequence)
+    assert other.targets == ["b"]
+    assert (rest.sequence, rest.positions, rest.targets, rest.outcomes) == (7, [3], [""], [2])
+    assert "too big" in rest.reasons[0]
+
+
+def test_letters_without_a_task_are_counted_by_lane() -> None:
+    topic = DeadLetterTopic(Client(), Topics())  # type: ignore[arg-type]
+    for lane in ("x", "x", *map(str, range(30))):
+        topic.publish(DeadLetter(1, "", lane, 0, 0, 5, "", [], [], [], ["?"], b"", lane), lambda _: None)
+    counts = topic.take_counts()
+    assert (counts["x"], sum(counts.values()), len(counts)) == (2, 32, 21)
+    assert counts[OTHER_LANES] == 11
+    assert topic.take_counts() == {}

@@ -8,6 +8,7 @@ import pytest
 
 from backends import record_producer
 from backends.record_producer import RecordProducer
+from dispatcher.errors import InvalidInput
 from tests.unit.consumers.fakes import eventually
 
 Receipt = Callable[[Any, Any], None]
@@ -74,4 +75,20 @@ def test_who_does_not_take_a_receipt_keeps_no_other_from_theirs(caplog: pytest.L
     producer.publish(b"a", refuse)
     assert producer.append(b"b", 1.0)
     assert "could not be dealt with" in caplog.text
+    assert producer.close()
+
+
+@pytest.mark.parametrize("result", [pulsar.Result.MessageTooBig, pulsar.Result.InvalidMessage])
+def test_a_record_that_is_refused_for_itself_fails_alone(result: Any) -> None:
+    client = Client(result)
+    producer = RecordProducer(client, "persistent://t/system/dead-letters")  # type: ignore[arg-type]
+    told: list[tuple[Exception | None, str]] = []
+    producer.publish(b"large", lambda *answer: told.append(answer))
+    producer.publish(b"small", lambda *answer: told.append(answer))
+    ((refused, _), (stored, position)) = told
+    assert isinstance(refused, InvalidInput)
+    assert not refused.retryable
+    assert stored is None
+    assert position
+    assert client.bodies == [b"large", b"small"]
     assert producer.close()
