@@ -98,6 +98,10 @@ class Keys:
         """Hash of an app with limits: tasks that were admitted and are not registered yet."""
         return f"{self.prefix}:admitted:{app}"
 
+    def submitting(self, task: str) -> str:
+        """Hash: who submits a task, since when and until when unless renewed. Kept for a day after that."""
+        return f"{self.prefix}:submitting:{task}"
+
     def lane(self, topic: str) -> str:
         """Hash of a shared lane: weight (thousandths) and number of its live tasks."""
         return f"{self.prefix}:lane:{topic}"

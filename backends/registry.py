@@ -1,7 +1,7 @@
 """The registry in Redis: tasks and their controls, a fold of the control topic. Nothing here is the truth."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from backends.task_rows import (
 )
 from dispatcher.control import (
     MAIN_WRITER,
+    Announced,
     Checkpoint,
     ControlChange,
     ControlRecord,
@@ -35,6 +36,7 @@ from dispatcher.control import (
     GlobalChange,
     Restated,
     Sealed,
+    TakenOver,
     TaskRecord,
     decode_control,
     encode_control,
@@ -43,7 +45,7 @@ from dispatcher.errors import InvalidInput
 from dispatcher.outcome import EpochMark
 from dispatcher.service_settings import Cap
 from dispatcher.tier import TIERS
-from dispatcher.view import ENDED_STATES, Admission, Globals, TaskView, globals_of
+from dispatcher.view import ENDED_STATES, Admission, Globals, SubmitLease, TaskView, globals_of
 from dispatcher.why import Switch, counted_of, switches_of
 
 T = TypeVar("T")
@@ -197,12 +199,21 @@ class Registry:
         _, *rows = self._view.call("read_tasks", len(SUBMISSION_FIELDS), *SUBMISSION_FIELDS, task)
         return submission_row(row_of(rows[0], SUBMISSION_FIELDS)) if rows else None
 
-    def admit(self, record: TaskRecord) -> Admission:
+    def admit(self, record: TaskRecord, who: str = "") -> Admission:
         """Whether a new task's app may have one more; if so, that is reserved until the record is applied, for 10 s at
-        most. Also for a task that is known already: it was admitted before."""
+        most. Also for a task that is known already: it was admitted before. If the record names a submitter, that one
+        takes the lease of the submission too; who: as others are shown it."""
         expected = max(0, record.expected_targets)
-        reached, limit, there = self._view.call("admit", record.app, record.task, expected, _RESERVED_MS)
-        return Admission(reached.decode(), int(limit), int(there))
+        args = record.app, record.task, expected, _RESERVED_MS, record.submitter, who
+        reached, limit, there, *lease = self._view.call("admit", *args)
+        return Admission(reached.decode(), int(limit), int(there), _lease(lease))
+
+    def hold_submission(
+        self, what: Literal["take", "renew", "release"], task: str, by: str, who: str = ""
+    ) -> SubmitLease:
+        """The lease of a task's submission, for 5 s: taken unless another holds it, renewed, or let go of. by: the
+        submitter; who: as others are shown it."""
+        return _lease(self._view.call("hold_submission", what, task, by, who))
 
     def why(self, task: str) -> dict[str, int]:
         """What a task's time went to so far, as the ledger counted it: ms by cause."""
@@ -292,6 +303,11 @@ class Registry:
         return record if isinstance(record, kind) else None
 
 
+def _lease(answer: Sequence[Any]) -> SubmitLease:
+    state, who, since_ms, until_ms = answer
+    return SubmitLease(state.decode(), who.decode(), int(since_ms), int(until_ms))
+
+
 def _names(found: Iterable[bytes]) -> frozenset[str]:
     return frozenset(name.decode() for name in found)
 
@@ -335,6 +351,7 @@ def _task_call(position: str, record: TaskRecord) -> Call:
         "expires_ms": record.expires_ms,
         "hold": int(record.hold_until_sealed),
         "max_attempts": record.max_attempts,
+        "submitter": record.submitter,
         "record": encode_control(record),
     }
     pairs, cap = [item for pair in static.items() for item in pair], Cap(record.cap, record.cap_burst)
@@ -348,7 +365,12 @@ def _checkpoint_call(position: str, record: Checkpoint) -> Call:
 
 def _sealed_call(position: str, record: Sealed) -> Call:
     writers = ",".join(record.writers)
-    return "apply_sealed", (record.task, position, record.targets, record.refused, record.digest, writers)
+    counts = (record.targets, record.refused, record.digest)
+    return "apply_sealed", (record.task, position, *counts, writers, record.submitter)
+
+
+def _submission_call(position: str, record: Announced | TakenOver) -> Call:
+    return "apply_submission", (record.task, position, encode_control(record))
 
 
 def _control_call(position: str, record: ControlChange) -> Call:
@@ -367,6 +389,8 @@ _CALLS: dict[type[ControlRecord], Callable[[str, Any], Call]] = {
     TaskRecord: _task_call,
     Checkpoint: _checkpoint_call,
     Sealed: _sealed_call,
+    Announced: _submission_call,
+    TakenOver: _submission_call,
     ControlChange: _control_call,
     GlobalChange: _global_call,
     Finished: _finished_call,

@@ -1,12 +1,24 @@
 """What scripts answer of tasks, as typed values. The state is derived by the scripts, by Redis' time."""
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
-from dispatcher.control import FORMAT, MAIN_WRITER, Checkpoint, Sealed, TaskRecord, decode_control, override_number
+from dispatcher.control import (
+    FORMAT,
+    MAIN_WRITER,
+    Announced,
+    Checkpoint,
+    Sealed,
+    TakenOver,
+    TaskRecord,
+    decode_control,
+    override_number,
+)
 from dispatcher.service_settings import Cap
+from dispatcher.submission import Entries
 from dispatcher.tier import MILLI
 from dispatcher.view import TargetCounts, TaskView
 
@@ -22,12 +34,13 @@ VIEW_FIELDS = (
 )  # fmt: skip
 SUBMISSION_FIELDS = (
     *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
-    "writers", "finals", "shared", "override", "override_pos",
+    "writers", "finals", "shared", "override", "override_pos", "record_pos", "submission",
 )  # fmt: skip
 RATE_STALE_MS = 3_000
 """A rate last measured longer ago is none."""
 
 Value = bytes | None
+_decode_entries = msgspec.msgpack.Decoder(list[tuple[str, Announced | TakenOver]]).decode
 
 
 class LiveTask(NamedTuple):
@@ -97,7 +110,8 @@ class SubmissionRow(NamedTuple):
     """How far a task's submission has come. state: as in TaskView; ended: its tombstone is written; checkpoint: the
     furthest of the main writer; seal: the one that counts (None too for a task that was closed before its seal).
     shares_lane: whether it still does; override: the number of the last edit of its message, 0 for none;
-    override_pos: its place in the control topic."""
+    override_pos: its place in the control topic. lane: where its envelopes go now; record_pos: the record's place;
+    entries: what says who submits it and how far its audience is written ahead."""
 
     record: TaskRecord
     state: str
@@ -107,6 +121,9 @@ class SubmissionRow(NamedTuple):
     shares_lane: bool = False
     override: int = 0
     override_pos: str = ""
+    lane: str = ""
+    record_pos: str = ""
+    entries: Entries = MappingProxyType({})
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -245,6 +262,11 @@ def wants_foresight(task: TaskView) -> bool:
     return task.state == "running" and task.eta_s is None and task.targets.pending > 0
 
 
+def entries_of(packed: Value) -> list[tuple[str, Announced | TakenOver]]:
+    """Positions and records, as backends/lua/apply_submission.lua keeps them, in the topic's order."""
+    return _decode_entries(packed) if packed else []
+
+
 def submission_row(row: Row) -> SubmissionRow:
     """From a row with SUBMISSION_FIELDS."""
     record = decode_control(row.values["record"] or b"")
@@ -272,6 +294,9 @@ def submission_row(row: Row) -> SubmissionRow:
         row.flag("shared"),
         edits,
         row.text("override_pos"),
+        row.text("lane"),
+        row.text("record_pos"),
+        dict(entries_of(row.values["submission"])),
     )
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from backends.redis_client import translated
 from backends.redis_view import RedisView
+from backends.task_rows import entries_of
 from dispatcher.control import (
     FORMAT,
     ControlChange,
@@ -108,7 +109,10 @@ def _of_task(task: str, stored: Mapping[bytes, bytes]) -> Iterator[Restated]:
     for name in checkpoints:
         position = stored[name.replace(b"ckpt:", b"ckpt_pos:", 1)]
         yield Restated(FORMAT, position.decode(), msgspec.Raw(stored[name]))
-    texts = {name.decode(): value.decode() for name, value in stored.items() if name not in (b"record", *checkpoints)}
+    for at, entry in entries_of(stored.get(b"submission")):
+        yield _restated(at, entry)
+    packed = (b"record", b"submission", *checkpoints)
+    texts = {name.decode(): value.decode() for name, value in stored.items() if name not in packed}
     yield from _changes(task, texts)
 
 

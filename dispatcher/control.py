@@ -19,7 +19,9 @@ class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t"):
     expected_targets -1 if unknown. *_ms are wall times, 0 for none. weight in thousandths; cap in
     targets/s, 0 for none; cap_burst in targets, 0 for a quarter of a second of it. partitions: of the lane's topic, 0
     for a plain one.
-    digest: of everything that must not differ when the id is submitted again.
+    digest: of everything that must not differ when the id is submitted again. submitter: who may write ahead and seal,
+    until another has taken over; empty: of an older version, or of many writers at once. announced, announced_digest:
+    the first window of its audience, as in `Announced`; without a digest nothing is announced by this record.
     """
 
     format: int
@@ -42,6 +44,9 @@ class TaskRecord(msgspec.Struct, array_like=True, frozen=True, tag="t"):
     digest: str
     cap_burst: int = 0
     partitions: int = 0
+    submitter: str = ""
+    announced: int = 0
+    announced_digest: str = ""
 
 
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True, tag="k"):
@@ -59,7 +64,8 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True, tag="k"):
 
 
 class Sealed(msgspec.Struct, array_like=True, frozen=True, tag="s"):
-    """The audience is complete: `targets` in all, of the writers named; envelopes of others are dropped."""
+    """The audience is complete: `targets` in all, of the writers named; envelopes of others are dropped.
+    submitter: counts only if it is the task's current one where the seal stands; empty: always."""
 
     format: int
     task: str
@@ -67,6 +73,31 @@ class Sealed(msgspec.Struct, array_like=True, frozen=True, tag="s"):
     refused: int
     digest: str
     writers: list[str]
+    submitter: str = ""
+
+
+class Announced(msgspec.Struct, array_like=True, frozen=True, tag="a"):
+    """The next window of a task's audience, before any of it is published: the targets from `first` (those before it)
+    up to `targets`; `digest` is of all up to there. The last envelope of a window may be short. How it counts is in
+    dispatcher.submission."""
+
+    format: int
+    task: str
+    submitter: str
+    first: int
+    targets: int
+    refused: int
+    digest: str
+
+
+class TakenOver(msgspec.Struct, array_like=True, frozen=True, tag="o"):
+    """From here on only what this submitter announces and seals counts for the task. at_ms: when it took the lease of
+    the submission, by Redis' time: later than all who had it before, so one that is stored late does not count."""
+
+    format: int
+    task: str
+    submitter: str
+    at_ms: int
 
 
 class ControlChange(msgspec.Struct, array_like=True, frozen=True, tag="x"):
@@ -150,7 +181,17 @@ def override_message(value: str | bytes) -> bytes:
 
 
 ControlRecord = (
-    TaskRecord | Checkpoint | Sealed | ControlChange | GlobalChange | Finished | EpochStarted | EpochMark | Restated
+    TaskRecord
+    | Checkpoint
+    | Sealed
+    | Announced
+    | TakenOver
+    | ControlChange
+    | GlobalChange
+    | Finished
+    | EpochStarted
+    | EpochMark
+    | Restated
 )
 
 encode_control = msgspec.msgpack.Encoder().encode

@@ -61,6 +61,13 @@ class AudienceMismatch(Refused):
     """A task id was submitted again with another task or another audience."""
 
 
+class BeingSubmitted(Refused):
+    """Another submission of the same task is under way, or has taken this one over. The same call is right once that
+    one is through: it then verifies."""
+
+    retryable = True
+
+
 class TaskEnded(Refused):
     """The task has ended (completed, cancelled, expired or failed) and takes neither targets nor controls."""
 

@@ -161,13 +161,26 @@ def globals_of(fields: Mapping[str, str]) -> Globals:
     )
 
 
+class SubmitLease(msgspec.Struct, frozen=True):
+    """Who may go on with a task's submission. state: `fresh` (the caller; nobody had it within a day), `again` (the
+    caller; somebody may have had it), `ours` (still the caller), `held` (by `who`, until `until_ms` unless renewed),
+    `gone` (nobody: Redis was emptied), or empty: it was not asked for."""
+
+    state: str = ""
+    who: str = ""
+    since_ms: int = 0
+    until_ms: int = 0
+
+
 class Admission(msgspec.Struct, frozen=True):
-    """Whether one more task of an app is admitted. reached: empty if it is; `tasks` or `targets`, the limit it would
-    break, with that limit and how many there are; `view` while the view is being rebuilt and cannot tell."""
+    """Whether one more task of an app is admitted. reached: empty if it is; `known` if there is such a task already;
+    `tasks` or `targets`, the limit it would break, with that limit and how many there are; `view` while the view is
+    being rebuilt and cannot tell."""
 
     reached: str = ""
     limit: int = 0
     there: int = 0
+    lease: SubmitLease = SubmitLease()
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -66,7 +66,7 @@ def task_digest(task: PushTask) -> str:
 
 def check_admitted(record: TaskRecord, admission: Admission) -> None:
     """Raises LimitReached if the app may have no more, NotReady if that cannot be told."""
-    if not admission.reached:
+    if admission.reached in ("", "known"):
         return
     if admission.reached == "view":
         raise NotReady(

@@ -1,15 +1,18 @@
 """Cuts an audience into envelopes: a stream in, blocks of whole envelopes out, the same cut whenever it is repeated."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
+from math import inf
 from typing import Protocol, runtime_checkable
 
 from dispatcher.control import MAIN_WRITER, TaskRecord
-from dispatcher.envelope import FORMAT, Envelope, encode_envelope
-from producers.validation import Accepted, Refusal, Variables, check_slab, digest_text
+from dispatcher.envelope import FORMAT, MAX_SEQUENCE, Envelope, encode_envelope
+from dispatcher.errors import InvalidInput
+from producers.validation import Accepted, Variables, digest_text
 
 MAX_SLAB = 4_096
 """Most targets taken from the audience at once."""
@@ -43,21 +46,27 @@ class SlabSource(Protocol):
 
 
 def slabs_of(
-    audience: Iterable[object] | SlabSource, unit: int, clock_s: Callable[[], float] = time.monotonic
+    audience: Iterable[object] | SlabSource,
+    unit: int,
+    clock_s: Callable[[], float] = time.monotonic,
+    begun: Callable[[Slab], None] = lambda _: None,
 ) -> Iterator[Slab]:
     """Slabs of any iterable, each a multiple of `unit` targets (but the last). They follow its speed: a slow one is not
-    waited for until a large slab is full."""
+    waited for until a large slab is full. begun: shown each slab (of a plain iterable) before it is filled; its items
+    come to stand in it one by one."""
     if isinstance(audience, SlabSource):
         yield from audience.slabs(unit)
         return
     items, units, line = iter(audience), max(_FIRST_SLAB // unit, 1), 1
     while True:
         began_s = clock_s()
-        slab = list(islice(items, units * unit))
-        if not slab:
+        slab = Slab([], line)
+        begun(slab)
+        slab.items.extend(islice(items, units * unit))
+        if not slab.items:
             return
-        yield Slab(slab, line)
-        line += len(slab)
+        yield slab
+        line += len(slab.items)
         units = _next_units(units, clock_s() - began_s, max(MAX_SLAB // unit, 1))
 
 
@@ -80,18 +89,28 @@ class Block:
 class Cutter:
     """Turns accepted targets into blocks and keeps the digest of all that is in them so far.
 
-    Neither cut nor digest depends on how the targets were slabbed. boundary: a block ends at this sequence, so that the
-    digest can be compared there with a checkpoint's.
+    Neither cut nor digest depends on how the targets were slabbed. ends: an envelope and a block end at each of these
+    numbers of targets, the envelope short if need be: the ends of windows are part of the cut.
     """
 
-    def __init__(self, chunk: int, boundary: int | None = None) -> None:
+    def __init__(self, chunk: int, ends: Iterable[int] = ()) -> None:
         self.chunk = chunk
         self.sequence = 0
         self.targets = 0
-        self._boundary = boundary
+        self._ends = deque(sorted({end for end in ends if end > 0}))
         self._hash = sha256(usedforsecurity=False)
         self._addresses: list[str] = []
         self._variables: list[Variables] | None = None
+
+    @property
+    def within_ends(self) -> bool:
+        """Whether one of the ends is still to come."""
+        return bool(self._ends)
+
+    @property
+    def waiting(self) -> int:
+        """Targets that are not in a block yet."""
+        return len(self._addresses)
 
     def digest(self) -> str:
         """Of the targets in the blocks so far."""
@@ -100,27 +119,27 @@ class Cutter:
     def add(self, accepted: Accepted) -> Iterator[Block]:
         """Blocks of whole envelopes. Take each before asking for the next: the digest moves along."""
         whole = len(accepted.addresses)
-        if not self._addresses and whole % self.chunk == 0 and not self._crosses(whole // self.chunk):
+        if not self._addresses and whole % self.chunk == 0 and whole <= self._room():
             if whole:
                 yield self._block(accepted.addresses, accepted.variables, accepted.text)
             return
         self._keep(accepted)
-        while count := self._whole_envelopes():
-            yield self._take(count * self.chunk)
+        while count := self._ready():
+            yield self._take(count)
 
     def rest(self) -> Iterator[Block]:
         """The last, shorter envelope, if there is one."""
         if self._addresses:
             yield self._take(len(self._addresses))
 
-    def _crosses(self, envelopes: int) -> bool:
-        return self._boundary is not None and self.sequence < self._boundary < self.sequence + envelopes
+    def _room(self) -> float:
+        """Targets up to the next end."""
+        return self._ends[0] - self.targets if self._ends else inf
 
-    def _whole_envelopes(self) -> int:
-        count = len(self._addresses) // self.chunk
-        if self._boundary is not None and self._crosses(count):
-            return self._boundary - self.sequence
-        return count
+    def _ready(self) -> int:
+        """Targets that can be cut off now."""
+        waiting, room = len(self._addresses), self._room()
+        return int(room) if waiting >= room else waiting - waiting % self.chunk
 
     def _keep(self, accepted: Accepted) -> None:
         if accepted.variables is not None or self._variables is not None:
@@ -141,21 +160,16 @@ class Cutter:
     def _block(self, addresses: list[str], variables: list[Variables] | None, text: bytes) -> Block:
         self._hash.update(text)
         first, envelopes = self.sequence, -(-len(addresses) // self.chunk)
+        if first + envelopes > MAX_SEQUENCE + 1:
+            raise InvalidInput(
+                f"The audience makes more than {MAX_SEQUENCE + 1:,} envelopes of {self.chunk} targets.",
+                "Submit it with a larger chunk, under another id.",
+            )
         self.sequence += envelopes
         self.targets += len(addresses)
+        if self._ends and self.targets == self._ends[0]:
+            self._ends.popleft()
         return Block(first, envelopes, addresses, variables)
-
-
-def cut(
-    audience: Iterable[object] | SlabSource, cutter: Cutter, on_refusals: Callable[[list[Refusal]], None]
-) -> Iterator[Block]:
-    """Blocks of an audience of any length, in constant memory."""
-    for slab in slabs_of(audience, cutter.chunk):
-        accepted, refusals = check_slab(slab.items, slab.line_of)
-        if refusals:
-            on_refusals(refusals)
-        yield from cutter.add(accepted)
-    yield from cutter.rest()
 
 
 def bodies(record: TaskRecord, block: Block, published_ms: int, writer: str = MAIN_WRITER) -> list[bytes]:

@@ -8,18 +8,22 @@ from typing import Protocol
 from backends.task_rows import SubmissionRow
 from dispatcher.control import (
     MAIN_WRITER,
+    Announced,
     Checkpoint,
     ControlChange,
     ControlRecord,
     Finished,
     Sealed,
+    TakenOver,
     TaskRecord,
     decode_control,
     original,
     override_number,
 )
-from dispatcher.view import ENDED_STATES, Admission
-from producers.ports import InFlight, Submission
+from dispatcher.errors import NotReady
+from dispatcher.submission import submitter_at, written_ahead
+from dispatcher.view import ENDED_STATES, Admission, SubmitLease
+from producers.ports import HoldAction, InFlight, Submission
 
 _BATCH = 1_000
 _READ_S = 1.0
@@ -36,7 +40,11 @@ class Registry(Protocol):
 
     def in_flight(self, tasks: Sequence[str]) -> Mapping[str, tuple[int, int, int]]: ...
 
-    def admit(self, record: TaskRecord) -> Admission: ...
+    def admit(self, record: TaskRecord, who: str = "") -> Admission: ...
+
+    def hold_submission(self, what: HoldAction, task: str, by: str, who: str = "") -> SubmitLease: ...
+
+    def control_cursor(self) -> str | None: ...
 
 
 class Readiness(Protocol):
@@ -61,9 +69,10 @@ class Reader(Protocol):
 
 
 class KnownSubmissions:
-    """Implements Registrar. control: opens a reader of the control topic at its beginning."""
+    """Implements Registrar. control: opens a reader of the control topic behind a position, or (None) at its
+    beginning."""
 
-    def __init__(self, registry: Registry, epochs: Readiness, control: Callable[[], Reader]) -> None:
+    def __init__(self, registry: Registry, epochs: Readiness, control: Callable[[str | None], Reader]) -> None:
         self._registry = registry
         self._epochs = epochs
         self._control = control
@@ -72,9 +81,13 @@ class KnownSubmissions:
         """As the registry's."""
         return self._registry.apply(position, record)
 
-    def admit(self, record: TaskRecord) -> Admission:
+    def admit(self, record: TaskRecord, who: str = "") -> Admission:
         """As the registry's."""
-        return self._registry.admit(record)
+        return self._registry.admit(record, who)
+
+    def hold_submission(self, what: HoldAction, task: str, by: str, who: str = "") -> SubmitLease:
+        """As the registry's."""
+        return self._registry.hold_submission(what, task, by, who)
 
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
         """As the registry's."""
@@ -88,23 +101,40 @@ class KnownSubmissions:
         """None: no such task. Raises Unreachable."""
         row = self._registry.submission(task)
         if row is None and not self._epochs.ready():
-            row = self._read_back(task)
+            row = self._read(task, None, None)
         return None if row is None else _submission(row)
 
-    def _read_back(self, task: str) -> SubmissionRow | None:
-        row: SubmissionRow | None = None
+    def submission_at(self, task: str, position: str) -> Submission:
+        """The same, by all that the control topic has up to a position: the view may be behind. Raises Unreachable;
+        NotReady if the topic has no record of the task."""
+        cursor = self._registry.control_cursor()
+        row = self._registry.submission(task)
+        if not self._epochs.ready():  # asked last: what was read before is of a view that was complete
+            cursor = row = None
+        row = self._read(task, row, cursor, position)
+        if row is None:
+            raise NotReady(f"The control topic does not show task {task} yet.", "Submit it again in some seconds.")
+        return _submission(row)
+
+    def _read(
+        self, task: str, row: SubmissionRow | None, after: str | None, upto: str | None = None
+    ) -> SubmissionRow | None:
+        """Adds to what is known what stands in the topic behind a position, up to another (None: its end)."""
         read = set[str]()
-        with closing(self._control()) as reader:
-            while not reader.at_end():
+        last = after or ""
+        with closing(self._control(after)) as reader:
+            while (upto is None or last < upto) and not reader.at_end():
                 for stored in reader.read(_BATCH, _READ_S):
+                    last = stored.position
                     position, record = original(stored.position, decode_control(stored.body))
                     if getattr(record, "task", None) == task and position not in read:
                         read.add(position)
-                        row = _told(row, record)
+                        row = told(row, position, record)
         return row
 
 
 def _submission(row: SubmissionRow) -> Submission:
+    ahead = written_ahead(row.record, row.entries, row.checkpoint)
     found = Submission(
         row.record,
         stopped=row.state if row.state in ENDED_STATES else "",
@@ -112,6 +142,9 @@ def _submission(row: SubmissionRow) -> Submission:
         shares_lane=row.shares_lane,
         edits=row.override,
         edited_at=row.override_pos,
+        lane=row.lane or row.record.lane,
+        position=row.record_pos,
+        ahead=ahead,
     )
     if row.seal is not None:
         return replace(found, published=row.seal.targets, digest=row.seal.digest, sealed=True)
@@ -121,28 +154,49 @@ def _submission(row: SubmissionRow) -> Submission:
     return found
 
 
-def _told(row: SubmissionRow | None, record: ControlRecord) -> SubmissionRow | None:
-    """What is known of a task after one more record of it, in the topic's order: of records and seals the first counts,
-    of checkpoints the furthest."""
+def told(row: SubmissionRow | None, position: str, record: ControlRecord) -> SubmissionRow | None:
+    """What is known of a task after one more record of it: of records and seals the first in the topic counts, of
+    checkpoints the furthest."""
     if row is None:
-        if not isinstance(record, TaskRecord):
-            return None
-        return SubmissionRow(record, "running", False, None, None, shares_lane=record.shared)
+        return _first(record, position) if isinstance(record, TaskRecord) else None
     match record:
-        case Sealed() if row.seal is None:
+        case TaskRecord() if position < row.record_pos:
+            moved = row.lane != row.record.lane
+            row = row if moved else row._replace(lane=record.lane, shares_lane=record.shared)
+            row = row._replace(record=record, record_pos=position)
+        case Announced() | TakenOver():
+            row = row._replace(entries={**row.entries, position: record})
+        case Sealed() if row.seal is None and _may_seal(row, record, position):
             row = row._replace(seal=record)
         case Checkpoint(writer=writer) if writer == MAIN_WRITER and _further(record, row.checkpoint):
             row = row._replace(checkpoint=record)
-        case ControlChange(field="cancelled") if not row.ended:
-            row = row._replace(state="cancelled")
-        case ControlChange(field="stopped") if not row.ended and row.state != "cancelled":
-            row = row._replace(state="failed")
-        case ControlChange(field="lane"):
-            row = row._replace(shares_lane=False)
-        case ControlChange(field="override", value=value):
-            row = row._replace(override=max(override_number(value), row.override + 1))
         case Finished(state=state):
             row = row._replace(state=state, ended=True)
+        case ControlChange():
+            row = _changed(row, record)
+    return row
+
+
+def _first(record: TaskRecord, position: str) -> SubmissionRow:
+    return SubmissionRow(
+        record, "running", False, None, None, shares_lane=record.shared, lane=record.lane, record_pos=position
+    )
+
+
+def _may_seal(row: SubmissionRow, seal: Sealed, position: str) -> bool:
+    return not seal.submitter or seal.submitter == submitter_at(row.record, row.entries, position)
+
+
+def _changed(row: SubmissionRow, change: ControlChange) -> SubmissionRow:
+    match change.field:
+        case "cancelled" if not row.ended:
+            return row._replace(state="cancelled")
+        case "stopped" if not row.ended and row.state != "cancelled":
+            return row._replace(state="failed")
+        case "lane":
+            return row._replace(shares_lane=False, lane=change.value)
+        case "override":
+            return row._replace(override=max(override_number(change.value), row.override + 1))
     return row
 
 

@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from dispatcher.clock import Clock
 from dispatcher.control import ControlRecord, TaskRecord
 from dispatcher.ports import ControlLog
+from dispatcher.submission import NOTHING_AHEAD, WrittenAhead
 from dispatcher.topics import Topics
-from dispatcher.view import Admission
+from dispatcher.view import Admission, SubmitLease
 from producers.settings import ProducerOptions
+
+HoldAction = Literal["take", "renew", "release"]
 
 
 class ControlWriter(ControlLog, Protocol):
@@ -56,8 +59,9 @@ class Submission:
     """How far a task's submission has come. sequences: below it all envelopes are stored; digest is of their targets
     (once sealed: of the whole audience); published: targets in them (once sealed: the total). stopped: why it takes no
     more targets (cancelled, completed, ...), or empty; ended: whether that is final. shares_lane: whether it still does
-    (the record tells where its submission publishes to). edits: the number of the last edit of its message, 0 for none;
-    edited_at: its position in the control topic, empty if that is not known."""
+    (lane: where its envelopes go now). edits: the number of the last edit of its message, 0 for none;
+    edited_at: its position in the control topic, empty if that is not known. position: the record's. ahead: who submits
+    it, and what is announced behind `published`."""
 
     record: TaskRecord
     sequences: int = 0
@@ -69,6 +73,9 @@ class Submission:
     shares_lane: bool = False
     edits: int = 0
     edited_at: str = ""
+    lane: str = ""
+    position: str = ""
+    ahead: WrittenAhead = NOTHING_AHEAD
 
 
 class InFlight(NamedTuple):
@@ -93,12 +100,21 @@ class Registrar(Protocol):
         """None: no such task."""
         ...
 
+    def submission_at(self, task: str, position: str) -> Submission:
+        """By all that the control topic has up to a position: the view may be behind."""
+        ...
+
     def in_flight(self, tasks: Sequence[str]) -> Mapping[str, InFlight]:
         """Of the known ones among the tasks, all at one moment."""
         ...
 
-    def admit(self, record: TaskRecord) -> Admission:
-        """Whether a new task's app may have one more; if so, its place is reserved for some seconds."""
+    def admit(self, record: TaskRecord, who: str = "") -> Admission:
+        """Whether a new task's app may have one more; if so, its place is reserved for some seconds. The submitter
+        that the record names takes the lease of the submission too; who: as others are shown it."""
+        ...
+
+    def hold_submission(self, what: HoldAction, task: str, by: str, who: str = "") -> SubmitLease:
+        """The lease of a task's submission: taken unless another holds it, renewed, or let go of."""
         ...
 
 
@@ -113,8 +129,31 @@ class CheckpointPace:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowPace:
+    """A window of an audience is closed after so many targets or envelopes, or once its oldest target is `oldest_s`
+    old. The first is small, so that a large list is not cut for long before its record is stored; each may be four
+    times the one before."""
+
+    first_targets: int = 4_096
+    targets: int = 131_072
+    envelopes: int = 20_000
+    oldest_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeasePace:
+    """The lease of a submission is renewed every renew_s. Another's is looked at every poll_s; if it was renewed within
+    watch_s, its holder lives. redis_s: how long a submission that is under way waits for Redis."""
+
+    renew_s: float = 1.5
+    poll_s: float = 0.1
+    watch_s: float = 2.0
+    redis_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
 class Services:
-    """What a submission works with."""
+    """What a submission works with. who: this process, as other submitters of a task are shown it."""
 
     control: ControlWriter
     registry: Registrar
@@ -124,3 +163,6 @@ class Services:
     new_id: Callable[[], str]
     pace: CheckpointPace = CheckpointPace()
     options: ProducerOptions = field(default_factory=ProducerOptions)
+    windows: WindowPace = WindowPace()
+    leases: LeasePace = LeasePace()
+    who: str = "another process"

@@ -1,6 +1,8 @@
 """What a client needs of Pulsar. Imported by the connection when it is first needed: a command that only looks at the
 view starts in less time without Pulsar's clients."""
 
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
@@ -43,6 +45,7 @@ class PulsarConnection:
             clock=clock,
             new_id=id_maker(clock),
             options=options,
+            who=f"{socket.gethostname()}:{os.getpid()}",
         )
 
     def letters(self, task: str) -> Iterator[DeadLetter]:

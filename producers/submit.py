@@ -1,22 +1,31 @@
-"""The way of a task from the caller into its lane: record, register, create the lane, publish, checkpoint, seal."""
+"""The way of a task from the caller into its lane: lease, record, create the lane, announce, publish, seal."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from itertools import chain, islice
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from msgspec import structs
 
 from dispatcher.control import FORMAT, MAIN_WRITER, Sealed, TaskRecord
-from dispatcher.errors import AudienceMismatch, FairlaneError, TaskEnded, Unreachable
+from dispatcher.errors import FairlaneError, TaskEnded, Unreachable
 from dispatcher.task import PushTask
+from dispatcher.view import Admission, SubmitLease
 from producers.acceptance import accept, check_admitted, check_same
-from producers.checkpoints import Checkpointer
-from producers.cutter import Block, Cutter, SlabSource, bodies, cut
-from producers.ports import LaneWriter, Services, Submission
-from producers.validation import Refusal
+from producers.cutter import Cutter, SlabSource
+from producers.intake import Intake
+from producers.ports import Services, Submission
+from producers.publication import Helper, Publication
+from producers.submit_lease import Lease
+from producers.validation import Accepted, Refusal
+from producers.windows import Window, WindowCutter, other_audience
 
 KEPT_REFUSALS = 100
 """Refused targets that a SubmitResult names; the count is of all."""
 _PROGRESS_EVERY_S = 0.5
+_EARLY_S = 0.1
+"""How long the first window of a file is waited for; it may be standard input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +84,11 @@ def submit(
 ) -> SubmitResult:
     """Submits a task, or goes on with it. Blocks until the audience is stored and sealed.
 
-    Raises InvalidInput, AudienceMismatch (the id is taken by another task or audience), LimitReached (its app may have
-    no more; nothing was created), TaskEnded (it ended before its audience was complete), NotReady, Unreachable (submit
-    the same again to go on); what the audience raises goes through.
+    Raises InvalidInput, AudienceMismatch (the id is taken by another task or audience), BeingSubmitted (by another
+    process, now), LimitReached (its app may have no more; nothing was created), TaskEnded (it ended before its audience
+    was complete), NotReady, Unreachable (submit the same again to go on); what the audience raises goes through.
     """
-    known = services.registry.submission(task.id) if task.id is not None else None
-    if known is None:
-        size, now_ms = _size(task, targets), services.clock.wall_ms()
-        record = accept(task, task.id or services.new_id(), size, now_ms, services.topics, services.options)
-        check_admitted(record, services.registry.admit(record))
-    else:
-        check_same(task, known.record)
-        record = known.record
-    run = _Run(services, record, known, watchers)
-    if known is not None and known.sealed:
-        return run.verify(targets, known)
-    if known is not None and known.stopped:
-        raise TaskEnded(f"Task {record.task} is {known.stopped}; it takes no more targets.", "Submit under another id.")
-    with _resumable(record.task):
-        return run.publish(targets)
+    return _Run(services, task, targets, watchers).run()
 
 
 def _size(task: PushTask, targets: Iterable[object] | SlabSource) -> int | None:
@@ -118,146 +113,266 @@ class _resumable:  # noqa: N801  # reads as a verb phrase: with _resumable(...)
             error.add_note(self._hint)
 
 
+@contextmanager
+def _stored(task: str) -> Iterator[None]:
+    """Redis went away after a task's record was stored."""
+    try:
+        yield
+    except Unreachable as error:
+        raise Unreachable(f"Task {task} is stored, but the registry is not told yet: {error.cause}") from error
+
+
 class _Run:
     """One submission under way."""
 
-    def __init__(self, services: Services, record: TaskRecord, known: Submission | None, watchers: Watchers) -> None:
+    def __init__(
+        self, services: Services, task: PushTask, targets: Iterable[object] | SlabSource, watchers: Watchers
+    ) -> None:
         self._services = services
-        self._record = record
-        self._known = known
-        self._base = known.sequences if known is not None and not known.sealed else 0
-        self._cutter = Cutter(record.chunk, self._base or None)
+        self._task = task
+        self._targets = targets
+        self._id = task.id or services.new_id()
+        self._lease = Lease(services, self._id)
         self._refusals = _Refusals(watchers.on_refused)
+        self._intake = Intake(targets, self._refusals.take, services.clock.monotonic_s)
         self._on_progress = watchers.on_progress
         self._began_s = services.clock.monotonic_s()
         self._shown_s = self._began_s
+        self._sealed = False
 
-    def verify(self, targets: Iterable[object] | SlabSource, known: Submission) -> SubmitResult:
-        """Of a sealed task: that the audience is the same. Sends nothing."""
-        for _ in cut(targets, self._cutter, self._refusals.take):
-            self._progress()
-        if (self._cutter.digest(), self._cutter.targets) != (known.digest, known.published):
-            raise _other_audience(self._record.task, f"its {known.published:,} targets")
-        return self._result("", self._cutter.sequence)
-
-    def publish(self, targets: Iterable[object] | SlabSource) -> SubmitResult:
-        """A file that cannot be read fails before anything is stored; an audience that comes by and by
-        is begun once its task is known."""
-        blocks = cut(targets, self._cutter, self._refusals.take)
-        begun = list(islice(blocks, 1)) if isinstance(targets, SlabSource | Sequence) else []
-        with ThreadPoolExecutor(2, thread_name_prefix="lane") as pool:
-            told = self._register(pool)
-            if not begun:
-                told.result()
-                begun += islice(blocks, 1)
-            writer = self._open(begun, told)
-        checkpoints = Checkpointer(self._services, writer, self._record.task, self._base)
+    def run(self) -> SubmitResult:
+        known = self._services.registry.submission(self._id) if self._task.id is not None else None
         try:
-            stopped = self._stream(chain(begun, blocks), writer, checkpoints)
-            if not stopped:
-                writer.flush()
+            return self._begin() if known is None else self._go_on(known)
+        finally:
+            self._lease.close(self._sealed)
+
+    # ------------------------------------------------------------ a new task
+    def _begin(self) -> SubmitResult:
+        """A list or file is begun before its task is stored: its first window goes into the record, and one that
+        cannot be read leaves nothing behind. An audience that comes gradually is begun once its task is known."""
+        record = self._accepted()
+        accepted, begun = self._intake.accepted(record.chunk), list[Accepted]()
+        with closing(accepted):
+            windows, first = self._windows(Submission(record)), None
+            if isinstance(self._targets, SlabSource | Sequence):
+                first = self._first_window(windows, accepted, begun)
+                record = structs.replace(record, announced=windows.targets, announced_digest=windows.digest)
+            admission = self._admitted(record)
+            with _resumable(self._id):
+                publication = Publication(self._services, record, self._lease, 0)
+                winner = self._other(admission) or self._store(record, publication, first, admission.lease.state)
+                if winner is not None:
+                    return self._take_up(chain(begun, accepted), winner, admission.lease.since_ms)
+                return self._publish(accepted, windows, publication, first)
+
+    def _accepted(self) -> TaskRecord:
+        services, size = self._services, _size(self._task, self._targets)
+        now_ms = services.clock.wall_ms()
+        record = accept(self._task, self._id, size, now_ms, services.topics, services.options)
+        return structs.replace(record, submitter=self._lease.submitter)
+
+    def _first_window(
+        self, windows: WindowCutter, accepted: Iterator[Accepted], begun: list[Accepted]
+    ) -> Window | None:
+        """begun: gets what was taken for it."""
+        began_s = self._services.clock.monotonic_s()
+        for part in accepted:
+            begun.append(part)
+            window = next(windows.add(part), None)
+            if window is None and self._services.clock.monotonic_s() - began_s > _EARLY_S:
+                window = windows.cut_off()
+            if window is not None:
+                return window
+        return next(windows.end(), None)
+
+    def _admitted(self, record: TaskRecord) -> Admission:
+        """Takes the lease with it. Raises LimitReached, NotReady, BeingSubmitted, Unreachable."""
+        found: list[Admission] = []
+
+        def attempt() -> SubmitLease:
+            found.append(self._services.registry.admit(record, self._services.who))
+            return found[-1].lease
+
+        self._lease.take(attempt)
+        check_admitted(record, found[-1])
+        return found[-1]
+
+    def _other(self, admission: Admission) -> Submission | None:
+        """The task of this id that was made since it was looked for."""
+        return self._services.registry.submission(self._id) if admission.reached == "known" else None
+
+    def _store(
+        self, record: TaskRecord, publication: Publication, first: Window | None, lease: str
+    ) -> Submission | None:
+        """Stores the record. Returns the submission to go on with, if another record of this id came before."""
+        try:
+            winner = self._store_fresh(record, publication, first) if lease == "fresh" else self._store_after(record)
+        except BaseException:
+            publication.close()
+            raise
+        if winner is not None:
+            publication.close()
+        return winner
+
+    def _store_fresh(self, record: TaskRecord, publication: Publication, first: Window | None) -> Submission | None:
+        """Nobody else had the lease, so nobody's record can come before. The lane is created meanwhile (each takes a
+        disk write of Pulsar's); it is opened while the registry is told."""
+        services = self._services
+        with ThreadPoolExecutor(2, thread_name_prefix="lane") as pool:
+            created = None if record.shared else pool.submit(services.lanes.create, record.lane, record.partitions)
+            position = services.control.append(record)
+            if created is not None:
+                created.result()
+            told = pool.submit(self._tell, position, record)
+            if first is not None:
+                publication.open(first)
+            return told.result()
+
+    def _store_after(self, record: TaskRecord) -> Submission | None:
+        """Somebody may have stored a record that the registry does not show yet: the topic says which came first."""
+        services = self._services
+        position = services.control.append(record)
+        with _stored(self._id):
+            self._lease.check(wait=False)
+            known = services.registry.submission_at(self._id, position)
+        if not known.record.shared:
+            services.lanes.create(known.record.lane, known.record.partitions)
+        self._tell(known.position, known.record)
+        return None if known.record.submitter == record.submitter else known
+
+    def _tell(self, position: str, record: TaskRecord) -> Submission | None:
+        """The registry; the other one's submission, if it knows of another record."""
+        with _stored(self._id):
+            self._lease.check(wait=False)
+            self._services.registry.apply(position, record)
+            known = self._services.registry.submission(self._id)
+        return None if known is None or known.record.submitter == record.submitter else known
+
+    # ------------------------------------------------------------ a known one
+    def _go_on(self, known: Submission) -> SubmitResult:
+        check_same(self._task, known.record)
+        accepted = self._intake.accepted(known.record.chunk)
+        with closing(accepted):
+            if known.sealed:
+                return self._verify(accepted, known)
+            _check_open(known)
+            return self._take_up(accepted, known, self._lease.take_known().since_ms)
+
+    def _take_up(self, accepted: Iterator[Accepted], known: Submission, since_ms: int) -> SubmitResult:
+        """Goes on with a task of somebody's. The lease is held since then."""
+        check_same(self._task, known.record)
+        if not known.sealed:
+            _check_open(known)
+            known = self._lease.take_over(since_ms)
+            check_same(self._task, known.record)
+        if known.sealed:
+            return self._verify(accepted, known)
+        _check_open(known)
+        record = known.record
+        if known.lane != record.lane:
+            record = structs.replace(record, lane=known.lane, shared=False, partitions=0)
+        with _resumable(self._id):
+            if not record.shared:
+                self._services.lanes.create(record.lane, record.partitions)
+            publication = Publication(self._services, record, self._lease, known.sequences)
+            return self._publish(accepted, self._windows(known), publication, None, known.sequences)
+
+    def _verify(self, accepted: Iterator[Accepted], known: Submission) -> SubmitResult:
+        """Of a sealed task: that the audience is the same. Sends nothing."""
+        cutter = Cutter(known.record.chunk)
+        for part in accepted:
+            for _ in cutter.add(part):
+                pass
+            self._progress(cutter.targets)
+        for _ in cutter.rest():
+            pass
+        if (cutter.digest(), cutter.targets) != (known.digest, known.published):
+            raise other_audience(self._id, f"its {known.published:,} targets")
+        return self._result("", cutter.targets, cutter.sequence, cutter.sequence)
+
+    # ------------------------------------------------------------ either
+    def _windows(self, known: Submission) -> WindowCutter:
+        services = self._services
+        return WindowCutter(
+            known.record.chunk, known, services.windows, lambda: self._refusals.count, services.clock.monotonic_s
+        )
+
+    def _publish(
+        self,
+        accepted: Iterator[Accepted],
+        windows: WindowCutter,
+        publication: Publication,
+        first: Window | None,
+        base: int = 0,
+    ) -> SubmitResult:
+        """first: announced with the task's record. base: what is stored already."""
+        self._lease.keep()
+        try:
+            stopped = self._stream(accepted, windows, publication, first)
         except FairlaneError:
             stopped = self._stopped_meanwhile()
             if not stopped:
                 raise
         finally:
-            checkpoints.finish()
-            writer.close()
+            publication.close()
         if not stopped:
-            self._seal()
-        return self._result(stopped, self._base)
+            self._seal(windows)
+        return self._result(stopped, windows.targets, windows.sequence, base)
 
-    def _bodies(self, block: Block) -> list[bytes]:
-        return bodies(self._record, block, self._services.clock.wall_ms())
-
-    def _stream(self, blocks: Iterator[Block], writer: LaneWriter, checkpoints: Checkpointer) -> str:
+    def _stream(
+        self, accepted: Iterator[Accepted], windows: WindowCutter, publication: Publication, first: Window | None
+    ) -> str:
         """Sends what was not sent before. Returns why it stopped early, if it did."""
-        cutter = self._cutter
-        for block in blocks:
-            if block.first >= self._base:
-                writer.send_many(self._bodies(block))
-                if checkpoints.due(cutter.sequence):
-                    checkpoints.store(cutter.sequence, cutter.targets, self._refusals.count, cutter.digest())
-                if checkpoints.stopped:
-                    return checkpoints.stopped
-            elif cutter.sequence == self._base:
-                self._check_digest()
-            self._progress()
-        if cutter.sequence < self._base:
-            self._check_digest()
-        return ""
-
-    def _register(self, pool: Executor) -> Future[None]:
-        """Stores the record while the lane is created (each takes a disk write of Pulsar's); the registry is told
-        meanwhile."""
-        record, services = self._record, self._services
-        created = None if record.shared else pool.submit(services.lanes.create, record.lane, record.partitions)
-        position = services.control.append(record) if self._known is None else ""
-        if created is not None:
-            created.result()
-        return pool.submit(self._announce, position)
-
-    def _open(self, begun: Sequence[Block], told: Future[None]) -> LaneWriter:
-        """begun: the first block, if there is one. told: whether the registry is."""
-        writer = self._services.lanes.open(self._record, [body for block in begun for body in self._bodies(block)])
-        try:
-            told.result()
-        except FairlaneError:
-            writer.close()
-            raise
-        return writer
-
-    def _announce(self, position: str) -> None:
-        """position: of the record in the control topic; empty if it was stored before."""
-        if not position:
-            return
-        try:
-            self._services.registry.apply(position, self._record)
-            winner = self._services.registry.submission(self._record.task)
-        except Unreachable as error:
-            raise Unreachable(
-                f"Task {self._record.task} is stored, but the registry is not told yet: {error.cause}"
-            ) from error
-        first = self._record if winner is None else winner.record
-        if (first.digest, first.partitions) != (self._record.digest, self._record.partitions):
-            raise AudienceMismatch(
-                f"Task {self._record.task} was submitted with something else at the same moment.", "Choose another id."
-            )
-
-    def _check_digest(self) -> None:
-        assert self._known is not None
-        if self._cutter.digest() != self._known.digest:
-            raise _other_audience(self._record.task, f"the first {self._known.published:,} targets already sent")
+        if first is not None:
+            publication.put(replace(first, announced=True))
+        helper = Helper(self._intake, windows, publication)
+        with nullcontext() if isinstance(self._targets, Sequence) else helper:
+            for part in accepted:
+                helper.check()
+                for window in windows.add(part):
+                    publication.put(window)
+                publication.advance()
+                if publication.stopped:
+                    return publication.stopped
+                self._progress(windows.targets)
+        helper.check()
+        for window in windows.end():
+            publication.put(window)
+        publication.finish()
+        return publication.stopped
 
     def _stopped_meanwhile(self) -> str:
         """A lane of an ended task is deleted under the writer's feet: then the task has stopped, not Pulsar."""
         try:
-            found = self._services.registry.submission(self._record.task)
+            found = self._services.registry.submission(self._id)
         except Unreachable:
             return ""
         return found.stopped if found is not None else ""
 
-    def _seal(self) -> None:
-        task, cutter = self._record.task, self._cutter
-        seal = Sealed(FORMAT, task, cutter.targets, self._refusals.count, cutter.digest(), [MAIN_WRITER])
+    def _seal(self, windows: WindowCutter) -> None:
+        counts = windows.targets, self._refusals.count, windows.digest
+        seal = Sealed(FORMAT, self._id, *counts, [MAIN_WRITER], self._lease.submitter)
         position = self._services.control.append(seal)
         try:
+            self._lease.check(wait=False)
             self._services.registry.apply(position, seal)
         except Unreachable as error:
-            cause = f"Task {task} is complete and stored; the registry learns of it by itself later: {error.cause}"
+            cause = f"Task {self._id} is complete and stored; the registry learns of it by itself later: {error.cause}"
             raise Unreachable(cause) from error
+        self._sealed = True
 
-    def _progress(self) -> None:
+    def _progress(self, accepted: int) -> None:
         now_s = self._services.clock.monotonic_s()
         if self._on_progress is not None and now_s - self._shown_s >= _PROGRESS_EVERY_S:
             self._shown_s = now_s
-            self._on_progress(self._progress_now(now_s))
+            self._on_progress(self._progress_now(accepted, now_s))
 
-    def _progress_now(self, now_s: float) -> SubmitProgress:
-        return SubmitProgress(self._record.task, self._cutter.targets, self._refusals.count, now_s - self._began_s)
+    def _progress_now(self, accepted: int, now_s: float) -> SubmitProgress:
+        return SubmitProgress(self._id, accepted, self._refusals.count, now_s - self._began_s)
 
-    def _result(self, stopped: str, resumed_from: int) -> SubmitResult:
-        now = self._progress_now(self._services.clock.monotonic_s())
+    def _result(self, stopped: str, accepted: int, envelopes: int, resumed_from: int) -> SubmitResult:
+        now = self._progress_now(accepted, self._services.clock.monotonic_s())
         if self._on_progress is not None:
             self._on_progress(now)
         return SubmitResult(
@@ -265,15 +380,14 @@ class _Run:
             accepted=now.accepted,
             refused=now.refused,
             refusals=tuple(self._refusals.first),
-            envelopes=self._cutter.sequence,
+            envelopes=envelopes,
             resumed_from=resumed_from,
             stopped=stopped,
             seconds=now.seconds,
         )
 
 
-def _other_audience(task: str, what: str) -> AudienceMismatch:
-    return AudienceMismatch(
-        f"Task {task} was submitted before with another audience: {what} differ.",
-        "Submit the same audience in the same order to go on with it, or choose another id.",
-    )
+def _check_open(known: Submission) -> None:
+    if known.stopped:
+        cause = f"Task {known.record.task} is {known.stopped}; it takes no more targets."
+        raise TaskEnded(cause, "Submit under another id.")

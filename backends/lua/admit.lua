@@ -8,17 +8,26 @@
 -- drift, and a view that was rebuilt counts the same.
 --
 -- KEYS[1] prefix
--- ARGV[1] app, [2] task, [3] expected targets (0 if unknown), [4] ms a reservation lasts
--- Returns {verdict, limit, there are now}. verdict: '' admitted; tasks or targets: the limit that is reached; view: the
---   view is being rebuilt and cannot tell
+-- ARGV[1] app, [2] task, [3] expected targets (0 if unknown), [4] ms a reservation lasts, [5] submitter, who takes the
+--   task's lease ('': none is needed), [6] who that is
+-- Returns {verdict, limit, there are now, lease state, who, since_ms, until_ms}. verdict: '' admitted; known: there is
+--   such a task; tasks or targets: the limit that is reached; view: the view is being rebuilt and cannot tell. The lease
+--   (submission.lua) is taken with the verdicts '' and known; its state is '' if it was not asked for
 
--- include: keys.lua
--- include: clock.lua
+-- include: submission.lua
 -- include: app_tasks.lua
 
 local app, task, expected, reserved_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local now, key = now_ms(), admitted_key(app)
-local ADMITTED = { '', 0, 0 }
+
+local function admitted(verdict)
+  if ARGV[5] == '' then return { verdict, 0, 0, '', '', 0, 0 } end
+  return { verdict, 0, 0, unpack(take_lease(task, ARGV[5], ARGV[6])) }
+end
+
+local function refused(verdict, limit, there)
+  return { verdict, limit, there, '', '', 0, 0 }
+end
 
 local function limit_of(kind)
   local name = 'limit:' .. kind .. ':'
@@ -51,25 +60,26 @@ local function keep(name, at, size)
   redis.call('PEXPIRE', key, reserved_ms)
 end
 
+if ARGV[5] ~= '' and redis.call('HEXISTS', task_key(task), 'record_pos') == 1 then return admitted('known') end
 local most_tasks, most_targets = limit_of('tasks'), limit_of('targets')
-if most_tasks == 0 and most_targets == 0 then return ADMITTED end
-if redis.call('SISMEMBER', app_key(app), task) == 1 then return ADMITTED end
+if most_tasks == 0 and most_targets == 0 then return admitted('') end
+if redis.call('SISMEMBER', app_key(app), task) == 1 then return admitted('') end
 local epoch = redis.call('HMGET', P .. ':epoch', 'id', 'ready')
-if epoch[1] and epoch[2] ~= '1' then return { 'view', 0, 0 } end
+if epoch[1] and epoch[2] ~= '1' then return refused('view', 0, 0) end
 
 local waiting, live = reserved(), redis.call('SCARD', app_key(app))
 if not waiting.mine then
-  if most_tasks > 0 and live + waiting.tasks >= most_tasks then return { 'tasks', most_tasks, live + waiting.tasks } end
+  if most_tasks > 0 and live + waiting.tasks >= most_tasks then return refused('tasks', most_tasks, live + waiting.tasks) end
   if most_targets > 0 then
     if now - waiting.summed_ms >= math.max(500, live / 10) then
       waiting.sum, waiting.summed_ms = queued_of_app(app) + waiting.targets, now
     end
     if waiting.sum + expected > most_targets then
       keep('', waiting.summed_ms, waiting.sum)
-      return { 'targets', most_targets, waiting.sum }
+      return refused('targets', most_targets, waiting.sum)
     end
     keep('', waiting.summed_ms, waiting.sum + expected)
   end
 end
 keep(task, now + reserved_ms, expected)
-return ADMITTED
+return admitted('')

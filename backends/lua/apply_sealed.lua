@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- Applies a Sealed record: the audience is complete. The first seal in the topic counts, since envelopes of writers it
--- leaves out have been dropped. It overrides a total that was only guessed when the task was closed.
+-- leaves out have been dropped; one of a submitter who is not the current one at its place does not count. It overrides a total that was only guessed when the task was closed.
 --
 -- KEYS[1] prefix
--- ARGV[1] task, [2] position, [3] targets, [4] refused, [5] digest, [6] writers, comma separated
+-- ARGV[1] task, [2] position, [3] targets, [4] refused, [5] digest, [6] writers, comma separated, [7] submitter
 -- Returns 1 if by now the task is complete, else 0
 
+-- include: submission.lua
 -- include: task_index.lua
 -- include: task_end.lua
 -- include: feed.lua
@@ -15,10 +16,12 @@ local key = task_key(task)
 
 local read = redis.call('HMGET', key, 'sealed_pos', 'ended')
 if read[1] and read[1] <= position then return is_complete(task) end
+if not may_seal(task, ARGV[7], position) then return 0 end
 
 redis.call('HSET', key, 'sealed', '1', 'sealed_pos', position, 'total', ARGV[3], 'sealed_refused', ARGV[4],
   'sealed_digest', ARGV[5], 'writers', ARGV[6])
 if (read[2] or '') ~= '' then clear(task) end
+if redis.call('HGET', submitting_key(task), 'id') == ARGV[7] then redis.call('DEL', submitting_key(task)) end
 reindex(task)
 announce('task', task)
 return is_complete(task)

@@ -9,6 +9,7 @@ import msgspec
 from dispatcher.clock import Clock
 from dispatcher.control import (
     MAIN_WRITER,
+    Announced,
     Checkpoint,
     ControlChange,
     ControlRecord,
@@ -17,6 +18,7 @@ from dispatcher.control import (
     GlobalChange,
     Restated,
     Sealed,
+    TakenOver,
     TaskRecord,
 )
 from dispatcher.lease import LeaseAnswer
@@ -322,7 +324,7 @@ class MemoryView:
                 self.finish(record.task, record.state)
             case EpochMark():
                 self.mark_read("control", record.epoch)
-            case EpochStarted() | Restated():  # logs in memory forget nothing
+            case EpochStarted() | Restated() | Announced() | TakenOver():  # logs in memory forget nothing
                 pass
         task = getattr(record, "task", "")
         return [task] if task and self.tasks[task].complete else []

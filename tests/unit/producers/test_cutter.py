@@ -1,17 +1,19 @@
 """An audience is cut the same way whatever its slabs, and its digest is of its targets alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatcher.control import TaskRecord
-from dispatcher.envelope import Envelope, decode_envelope, encode_message
+from dispatcher.envelope import MAX_SEQUENCE, Envelope, decode_envelope, encode_message
+from dispatcher.errors import InvalidInput
 from dispatcher.task import Target
 from dispatcher.tier import Tier
-from producers.cutter import MAX_SLAB, Cutter, bodies, cut, slabs_of
+from producers.cutter import MAX_SLAB, Cutter, bodies, slabs_of
 from producers.validation import Refusal
-from tests.unit.producers.world import Slabbed
+from tests.unit.producers.world import Slabbed, cut
 
 address = st.text("abcdef", min_size=1, max_size=4)
 item = address | st.just("bad one") | st.builds(Target, address, st.none() | st.just({"name": "x"}))
@@ -40,21 +42,17 @@ def record(chunk: int) -> TaskRecord:
     )
 
 
-def envelopes_of(
-    audience: object, chunk: int, boundary: int | None = None
-) -> tuple[list[Envelope], str, list[Refusal]]:
-    cutter, refusals, made = Cutter(chunk, boundary), [], []  # type: ignore[var-annotated]
+def envelopes_of(audience: object, chunk: int, ends: Sequence[int] = ()) -> tuple[list[Envelope], str, list[Refusal]]:
+    cutter, refusals, made = Cutter(chunk, ends), [], []  # type: ignore[var-annotated]
     for block in cut(audience, cutter, refusals.extend):  # type: ignore[arg-type]
         assert block.first + block.envelopes == cutter.sequence
         made += [decode_envelope(body) for body in bodies(record(chunk), block, 99)]
     return made, cutter.digest(), refusals
 
 
-@given(st.lists(item, max_size=60), st.integers(1, 9), st.lists(st.integers(1, 20)), st.integers(1, 10))
-def test_the_cut_does_not_depend_on_slabs_or_boundary(
-    items: list[object], chunk: int, sizes: list[int], boundary: int
-) -> None:
-    assert envelopes_of(items, chunk) == envelopes_of(Slabbed(items, sizes), chunk, boundary)
+@given(st.lists(item, max_size=60), st.integers(1, 9), st.lists(st.integers(1, 20)), st.lists(st.integers(0, 60)))
+def test_the_cut_does_not_depend_on_slabs(items: list[object], chunk: int, sizes: list[int], ends: list[int]) -> None:
+    assert envelopes_of(items, chunk, ends) == envelopes_of(Slabbed(items, sizes), chunk, ends)
 
 
 @given(st.lists(item, max_size=60), st.integers(1, 9))
@@ -71,17 +69,30 @@ def test_every_good_target_is_in_one_envelope_in_order(items: list[object], chun
     assert len(refusals) == len(items) - len(good)
 
 
-@given(st.lists(address, min_size=1, max_size=40), st.integers(1, 9), st.integers(1, 40), st.lists(st.integers(1, 20)))
-def test_a_block_ends_at_the_boundary_with_the_digest_of_all_before_it(
-    items: list[str], chunk: int, boundary: int, sizes: list[int]
+@given(
+    st.lists(address, min_size=1, max_size=40),
+    st.integers(1, 9),
+    st.lists(st.integers(1, 40)),
+    st.lists(st.integers(1, 20)),
+)
+def test_an_envelope_ends_at_each_end_with_the_digest_of_all_before_it(
+    items: list[str], chunk: int, ends: list[int], sizes: list[int]
 ) -> None:
-    cutter, digests = Cutter(chunk, boundary), {}
+    cutter, digests = Cutter(chunk, ends), {}
     for _ in cut(Slabbed(list(items), sizes), cutter, lambda refusals: None):
-        digests[cutter.sequence] = cutter.digest()
-    if len(items) >= boundary * chunk:
-        short = Cutter(chunk)
-        list(cut(items[: boundary * chunk], short, lambda refusals: None))
-        assert digests[boundary] == short.digest()
+        digests[cutter.targets] = cutter.digest()
+    for end in ends:
+        short = Cutter(chunk + 1)
+        list(cut(items[:end], short, lambda refusals: None))
+        assert end > len(items) or digests[end] == short.digest()
+
+
+def test_there_is_a_last_sequence() -> None:
+    cutter = Cutter(1)
+    cutter.sequence = MAX_SEQUENCE
+    list(cut(["a"], cutter, lambda refusals: None))
+    with pytest.raises(InvalidInput, match="larger chunk"):
+        list(cut(["b"], cutter, lambda refusals: None))
 
 
 def test_an_envelope_carries_the_task_and_its_identity() -> None:

@@ -48,7 +48,8 @@ def test_a_task_in_a_shared_lane_has_none() -> None:
 
 def test_records_of_before_are_read_as_without_partitions() -> None:
     stored = msgspec.msgpack.decode(encode_control(record_of(3 * MILLION)))
-    assert stored.pop() == 2
+    assert stored[-4] == 2
+    del stored[-4:]
     old = decode_control(msgspec.msgpack.encode(stored))
     assert isinstance(old, TaskRecord)
     assert old.partitions == 0

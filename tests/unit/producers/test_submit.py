@@ -19,10 +19,12 @@ from dispatcher.errors import (
 from dispatcher.task import PushTask
 from dispatcher.topics import Topics
 from producers.cutter import Slab
+from producers.ports import WindowPace
 from producers.submit import SubmitProgress, SubmitResult, Watchers, submit
 from producers.validation import Refusal
 from tests.unit.producers.world import Died, Slabbed, World
 
+SMALL = WindowPace(first_targets=4, targets=8)
 LANE = Topics().own_lane("t")
 
 
@@ -34,8 +36,14 @@ def sent(world: World, lane: str = LANE) -> list[str]:
     return [target for envelope in world.envelopes(lane) for target in envelope.targets]
 
 
-def run(world: World, task: PushTask, targets: Iterable[object], watchers: Watchers | None = None) -> SubmitResult:
-    return submit(world.services(), task, targets, watchers or Watchers())
+def run(
+    world: World,
+    task: PushTask,
+    targets: Iterable[object],
+    watchers: Watchers | None = None,
+    windows: WindowPace = SMALL,
+) -> SubmitResult:
+    return submit(world.services(windows=windows), task, targets, watchers or Watchers())
 
 
 def slabs(items: list[Any], size: int) -> Any:

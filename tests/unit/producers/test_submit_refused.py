@@ -7,6 +7,7 @@ import pytest
 from dispatcher.control import Sealed, TaskRecord
 from dispatcher.errors import FairlaneError, InvalidInput, LimitReached, NotReady, Unreachable
 from dispatcher.view import Admission
+from producers.ports import WindowPace
 from producers.targets_file import TargetsFile
 from tests.unit.producers.test_submit import push, run, sent, slabs
 from tests.unit.producers.world import World
@@ -74,9 +75,26 @@ def test_redis_may_go_away_while_targets_are_streamed() -> None:
     world.fault = fault
     audience = [f"t{number}" for number in range(40)]
     with pytest.raises(Unreachable, match="complete and stored"):
-        run(world, push(), slabs(audience, 4))
+        run(world, push(), slabs(audience, 4), windows=WindowPace())
     assert [record.targets for record in world.records if isinstance(record, Sealed)] == [40]
     assert sent(world) == audience
+
+
+def test_without_redis_nothing_is_published_beyond_what_was_announced_with_it() -> None:
+    """Whether somebody has taken the submission over cannot be asked then."""
+    world = World()
+
+    def fault(step: str) -> None:
+        world.redis_gone = world.redis_gone or step == "send"
+
+    world.fault = fault
+    audience = [f"t{number}" for number in range(40)]
+    with pytest.raises(Unreachable, match="Submit the same"):
+        run(world, push(), slabs(audience, 4))
+    assert sent(world) == audience[:4]
+    world.redis_gone, world.fault = False, lambda step: None
+    assert run(world, push(), audience).accepted == 40
+    assert set(sent(world)) == set(audience)
 
 
 def test_a_failure_of_pulsar_is_told_with_how_to_go_on() -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from dispatcher.errors import InvalidInput
 from dispatcher.task import Target
-from producers.cutter import Cutter, cut
+from producers.cutter import Cutter
 from producers.targets_file import Format, TargetsFile
 from producers.validation import Refusal
+from tests.unit.producers.world import cut
 
 
 def written(folder: Path, name: str, text: str) -> Path:

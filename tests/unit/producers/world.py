@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from backends.task_rows import SubmissionRow
 from dispatcher.clock import VirtualClock
@@ -13,17 +13,21 @@ from dispatcher.control import (
     ControlRecord,
     Finished,
     Restated,
+    Sealed,
     TaskRecord,
     decode_control,
     encode_control,
 )
 from dispatcher.envelope import Envelope, decode_envelope
 from dispatcher.errors import Unreachable
+from dispatcher.submission import submitter_at
 from dispatcher.topics import Topics
-from dispatcher.view import Admission
-from producers.cutter import Slab
-from producers.history import KnownSubmissions
-from producers.ports import CheckpointPace, LaneWriter, Services
+from dispatcher.view import Admission, SubmitLease
+from producers.cutter import Block, Cutter, Slab
+from producers.history import KnownSubmissions, told
+from producers.intake import Intake
+from producers.ports import CheckpointPace, HoldAction, LaneWriter, LeasePace, Services, WindowPace
+from producers.validation import Refusal
 
 ALWAYS = CheckpointPace(first_s=0, shortest_s=0, longest_s=0, envelopes=0)
 """A checkpoint after every block."""
@@ -39,35 +43,85 @@ class Stored:
     body: bytes
 
 
+LEASE_MS = 5_000
+Step = Callable[[str], None]
+
+
+@dataclass
+class View:
+    """Redis, as far as submissions go: what was applied, up to where the control topic is folded, and leases."""
+
+    rows: dict[str, SubmissionRow] = field(default_factory=dict)
+    folded: int = 0
+    leases: dict[str, tuple[str, SubmitLease]] = field(default_factory=dict)
+
+
 @dataclass
 class World:
-    """fault: called with the name of every step; it may raise. first: the envelopes the last lane was opened with."""
+    """fault: called with the name of every step; it may raise. first: the envelopes the last lane was opened with.
+    ready: whether the view is complete; else all that is known is read back from the control topic."""
 
     log: list[bytes] = field(default_factory=list)
     lanes: dict[str, list[bytes]] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
-    fault: Callable[[str], None] = lambda step: None
+    fault: Step = lambda step: None
     first: Sequence[bytes] = ()
     redis_gone: bool = False
     in_flight: list[tuple[int, int, int]] = field(default_factory=list)
     """What the registry answers in turn: targets, claims, sent."""
     admission: Admission = field(default_factory=Admission)
+    ready: bool = False
+    view: View = field(default_factory=View)
+    clock: VirtualClock = field(default_factory=VirtualClock)
 
     def step(self, name: str) -> None:
         self.fault(name)
         self.steps.append(name)
 
-    def services(self, pace: CheckpointPace = ALWAYS) -> Services:
+    def services(
+        self, pace: CheckpointPace = ALWAYS, windows: WindowPace = WindowPace(), step: Step | None = None
+    ) -> Services:
+        """step: of this submitter, instead of the world's."""
         numbers = count(1)
+        step = step or self.step
         return Services(
-            control=Control(self),
-            registry=KnownSubmissions(Registry(self), Never(), lambda: Reader(self)),
-            lanes=Lanes(self),
+            control=Control(self, step),
+            registry=KnownSubmissions(Registry(self, step), Readiness(self), lambda after: Reader(self, after)),
+            lanes=Lanes(self, step),
             topics=Topics(),
-            clock=VirtualClock(),
+            clock=self.clock,
             new_id=lambda: f"made-{next(numbers)}",
             pace=pace,
+            windows=windows,
+            leases=LeasePace(poll_s=0, redis_s=0),
         )
+
+    def fold(self, upto: int | None = None) -> None:
+        """Applies the control topic to the view, up to a number of records."""
+        end = len(self.log) if upto is None else upto
+        for number in range(self.view.folded, end):
+            record = decode_control(self.log[number])
+            self.apply(place(number), record)
+        self.view.folded = max(self.view.folded, end)
+
+    def apply(self, position: str, record: ControlRecord) -> None:
+        """As the scripts do."""
+        task = getattr(record, "task", "")
+        row = self.view.rows.get(task)
+        if isinstance(record, Sealed) and row is not None and record.submitter:
+            holder = self.view.leases.get(task, ("", None))[0]
+            current = submitter_at(row.record, row.entries, position)
+            if record.submitter not in (holder, current):
+                return
+            record = structs.replace(record, submitter="")
+        known = told(row, position, record)
+        if known is not None:
+            self.view.rows[task] = known
+        if isinstance(record, Sealed):
+            self.view.leases.pop(task, None)
+
+    def empty_redis(self) -> None:
+        self.view, self.ready = View(), False
 
     @property
     def records(self) -> list[ControlRecord]:
@@ -93,11 +147,12 @@ def place(number: int) -> str:
 
 
 class Control:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, step: Step) -> None:
         self._world = world
+        self._step = step
 
     def append(self, record: ControlRecord) -> str:
-        self._world.step(f"append {type(record).__name__}")
+        self._step(f"append {type(record).__name__}")
         self._world.log.append(encode_control(record))
         return place(len(self._world.log) - 1)
 
@@ -106,43 +161,83 @@ class Control:
 
 
 class Registry:
-    """Holds nothing, so that all that is known is read back from the control topic."""
+    """Knows what was applied, if the view is ready; unless it is, all is read back from the control topic."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, step: Step) -> None:
         self._world = world
+        self._step = step
 
     def apply(self, position: str, record: ControlRecord) -> list[str]:
-        if self._world.redis_gone:
-            raise Unreachable("Redis is away.")
-        self._world.step(f"apply {type(record).__name__}")
+        self._meet()
+        self._step(f"apply {type(record).__name__}")
+        self._world.apply(position, record)
         return []
 
-    def admit(self, record: TaskRecord) -> Admission:
-        if self._world.redis_gone:
-            raise Unreachable("Redis is away.")
-        return self._world.admission
+    def admit(self, record: TaskRecord, who: str = "") -> Admission:
+        self._meet()
+        if self._world.admission.reached:
+            return self._world.admission
+        known = "known" if self._world.ready and record.task in self._world.view.rows else ""
+        return Admission(known, lease=self.hold_submission("take", record.task, record.submitter, who))
+
+    def hold_submission(self, what: HoldAction, task: str, by: str, who: str = "") -> SubmitLease:
+        self._meet()
+        self._step(what)
+        return self._take(task, by, who) if what == "take" else self._kept(what, task, by)
+
+    def _take(self, task: str, by: str, who: str) -> SubmitLease:
+        leases, now_ms = self._world.view.leases, self._world.clock.wall_ms()
+        holder, lease = leases.get(task, ("", SubmitLease()))
+        if holder not in ("", by) and lease.until_ms > now_ms:
+            self._world.clock.advance(0.1)
+            return structs.replace(lease, state="held")
+        state = "fresh" if self._world.ready and not holder else "again"
+        taken = SubmitLease(state, who, max(now_ms, lease.since_ms + 1), now_ms + LEASE_MS)
+        leases[task] = by, taken
+        return taken
+
+    def _kept(self, what: HoldAction, task: str, by: str) -> SubmitLease:
+        leases = self._world.view.leases
+        if task not in leases:
+            return SubmitLease("gone")
+        holder, lease = leases[task]
+        if holder != by:
+            return structs.replace(lease, state="held")
+        until_ms = 0 if what == "release" else self._world.clock.wall_ms() + LEASE_MS
+        leases[task] = by, structs.replace(lease, until_ms=until_ms)
+        return structs.replace(lease, state="ours")
 
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
         return [task for position, record in records for task in self.apply(position, record)]
 
     def in_flight(self, tasks: Sequence[str]) -> dict[str, tuple[int, int, int]]:
-        self._world.step("in flight")
+        self._step("in flight")
         return {task: self._world.in_flight.pop(0) for task in tasks if self._world.in_flight}
 
     def submission(self, task: str) -> SubmissionRow | None:
+        self._meet()
+        return self._world.view.rows.get(task) if self._world.ready else None
+
+    def control_cursor(self) -> str | None:
+        return place(self._world.view.folded - 1) if self._world.view.folded else None
+
+    def _meet(self) -> None:
         if self._world.redis_gone:
             raise Unreachable("Redis is away.")
-        return None
 
 
-class Never:
+class Readiness:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
     def ready(self) -> bool:
-        return False
+        return self._world.ready
 
 
 class Reader:
-    def __init__(self, world: World) -> None:
-        self._left = [Stored(place(number), body) for number, body in enumerate(world.log)]
+    def __init__(self, world: World, after: str | None = None) -> None:
+        stored = (Stored(place(number), body) for number, body in enumerate(world.log))
+        self._left = [each for each in stored if after is None or each.position > after]
 
     def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]:
         taken, self._left = self._left[:max_records], self._left[max_records:]
@@ -156,29 +251,30 @@ class Reader:
 
 
 class Lanes:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, step: Step) -> None:
         self._world = world
+        self._step = step
 
     def create(self, topic: str, partitions: int) -> None:
-        self._world.step("create")
+        self._step("create")
         self._world.lanes.setdefault(topic, [])
 
     def open(self, record: TaskRecord, first: Sequence[bytes] = ()) -> LaneWriter:
-        self._world.step("open")
+        self._step("open")
         self._world.first = first
-        return Writer(self._world, self._world.lanes.setdefault(record.lane, []))
+        return Writer(self._step, self._world.lanes.setdefault(record.lane, []))
 
 
 class Writer:
     """Stores at once."""
 
-    def __init__(self, world: World, lane: list[bytes]) -> None:
-        self._world = world
+    def __init__(self, step: Step, lane: list[bytes]) -> None:
+        self._step = step
         self._lane = lane
         self._count = 0
 
     def send_many(self, bodies: Sequence[bytes]) -> None:
-        self._world.step("send")
+        self._step("send")
         self._lane.extend(bodies)
         self._count += len(bodies)
 
@@ -186,7 +282,7 @@ class Writer:
         return self._count
 
     def flush(self) -> None:
-        self._world.step("flush")
+        self._step("flush")
 
     def close(self) -> None:
         pass
@@ -204,3 +300,11 @@ class Slabbed:
             if start < len(self._items):
                 yield Slab(self._items[start : start + size], start + 1)
             start += size
+
+
+def cut(audience: object, cutter: Cutter, on_refusals: Callable[[list[Refusal]], None]) -> Iterator[Block]:
+    """Blocks of an audience."""
+    intake = Intake(audience, on_refusals, lambda: 0.0)  # type: ignore[arg-type]
+    for accepted in intake.accepted(cutter.chunk):
+        yield from cutter.add(accepted)
+    yield from cutter.rest()

@@ -1,0 +1,20 @@
+#!lua
+-- Who may go on with a task's submission.
+--
+-- KEYS[1] prefix
+-- ARGV[1] what to do: take, renew or release, [2] task, [3] submitter, [4] who that is, for others to read
+-- Returns {state, who, since_ms, until_ms}; state: 'fresh', 'again' or 'held' of `take` (submission.lua); of `renew` and
+--   `release` 'ours', 'held' (by who), or 'gone': nobody has it, for Redis was emptied
+
+-- include: submission.lua
+
+local task, submitter = ARGV[2], ARGV[3]
+local key = submitting_key(task)
+if ARGV[1] == 'take' then return take_lease(task, submitter, ARGV[4]) end
+
+local had = redis.call('HMGET', key, 'id', 'who', 'since_ms', 'until_ms')
+if not had[1] then return { 'gone', '', 0, 0 } end
+if had[1] ~= submitter then return { 'held', had[2], tonumber(had[3]), tonumber(had[4]) } end
+local until_ms = ARGV[1] == 'renew' and now_ms() + LEASE_MS or 0
+redis.call('HSET', key, 'until_ms', whole(until_ms))
+return { 'ours', had[2], tonumber(had[3]), until_ms }

@@ -1,0 +1,45 @@
+-- library
+-- include: keys.lua
+-- include: clock.lua
+-- Who submits a task: one at a time, by a lease. Beside the lease, what the control topic says of it.
+local LEASE_MS, REMEMBERED_MS = 5000, 24 * 3600 * 1000
+
+local function submitting_key(task)
+  return P .. ':submitting:' .. task
+end
+
+-- Whoever submits a task now: {state, who, since_ms, until_ms}. state: 'fresh' (ours; nobody had it within a day),
+-- 'again' (ours; somebody had it, or the view is too new to say that nobody had), 'held' (by who).
+local function take_lease(task, submitter, who)
+  local key, now = submitting_key(task), now_ms()
+  local had = redis.call('HMGET', key, 'id', 'who', 'since_ms', 'until_ms')
+  if had[1] and had[1] ~= submitter and tonumber(had[4]) > now then
+    return { 'held', had[2], tonumber(had[3]), tonumber(had[4]) }
+  end
+  -- Later than all before it, even if the clock was set back: takeovers count in this order.
+  local since = math.max(now, tonumber(had[3] or 0) + 1)
+  redis.call('HSET', key, 'id', submitter, 'who', who, 'since_ms', whole(since), 'until_ms', whole(now + LEASE_MS))
+  redis.call('PEXPIRE', key, REMEMBERED_MS)
+  local epoch = redis.call('HMGET', P .. ':epoch', 'ready', 'started_ms')
+  local is_old = epoch[1] == '1' and now - tonumber(epoch[2] or 0) > 600000
+  return { is_old and not had[1] and 'fresh' or 'again', who, since, now + LEASE_MS }
+end
+
+-- Entries of the control topic, {position, {tag, format, task, submitter...}...}, by position.
+local function entries_of(task)
+  local packed = redis.call('HGET', task_key(task), 'submission')
+  return packed and cmsgpack.unpack(packed) or {}
+end
+
+-- Whether a seal at a position counts: of whoever holds the lease, for nobody can have taken over before it; or of the
+-- current submitter at that place, as the topic says it.
+local function may_seal(task, submitter, position)
+  if submitter == '' or redis.call('HGET', submitting_key(task), 'id') == submitter then return true end
+  local known = redis.call('HMGET', task_key(task), 'record_pos', 'submitter')
+  local current, taken = known[2] or '', 0
+  for _, entry in ipairs(entries_of(task)) do
+    local tag, by, at = entry[2][1], entry[2][4], entry[2][5]
+    if entry[1] < position and tag == 'o' and at > taken then current, taken = by, at end
+  end
+  return not known[1] or current == submitter
+end

@@ -1,0 +1,121 @@
+"""One submitter of a task at a time: a lease in Redis, renewed while the submission goes on."""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from dispatcher.control import FORMAT, TakenOver
+from dispatcher.errors import BeingSubmitted, FairlaneError, Unreachable
+from dispatcher.view import SubmitLease
+from producers.ports import Services, Submission
+
+_TAKEOVERS = 3
+_RETRY_S = 0.5
+
+
+class Lease:
+    """Of one task. Whoever publishes a window has seen, after the receipt of its announcement, that the lease was still
+    his. A takeover is appended by one who has taken the lease before: so it stands behind that announcement, and
+    whoever took over has read it."""
+
+    def __init__(self, services: Services, task: str) -> None:
+        self.submitter = new_submitter()
+        self._services = services
+        self._task = task
+        self._ended = threading.Event()
+        self._taken = False
+
+    def take(self, attempt: Callable[[], SubmitLease]) -> SubmitLease:
+        """Attempts until nobody else has it. Raises BeingSubmitted if its holder renews it."""
+        pace, clock = self._services.leases, self._services.clock
+        began_s, first = clock.monotonic_s(), attempt()
+        lease = first
+        while lease.state == "held":
+            if lease.until_ms > first.until_ms and clock.monotonic_s() - began_s >= pace.watch_s:
+                raise _being_submitted(self._task, lease)
+            time.sleep(pace.poll_s)
+            lease = attempt()
+        self._taken = True
+        return lease
+
+    def take_known(self) -> SubmitLease:
+        """The same, for a task that is known."""
+        services = self._services
+        return self.take(lambda: services.registry.hold_submission("take", self._task, self.submitter, services.who))
+
+    def take_over(self, since_ms: int) -> Submission:
+        """Makes it known in the control topic that the lease was taken at a time; what that has of the submission up
+        to there. Takeovers count in the order of leases, so after Redis' clock was set back a later time is chosen."""
+        for _ in range(_TAKEOVERS):
+            record = TakenOver(FORMAT, self._task, self.submitter, since_ms)
+            known = self._services.registry.submission_at(self._task, self._services.control.append(record))
+            if known.ahead.submitter == self.submitter:
+                return known
+            self.check()
+            since_ms = known.ahead.taken_ms + 1
+        raise BeingSubmitted(f"Task {self._task} is being submitted by others.", "Submit it again in some seconds.")
+
+    def keep(self) -> None:
+        """Renews it from now on, in the background."""
+        threading.Thread(target=self._renew, name="submit-lease", daemon=True).start()
+
+    def check(self, wait: bool = True) -> None:
+        """Returns if it is still ours: what was appended before this call counts. Raises BeingSubmitted if it is not;
+        Unreachable if Redis is away (wait: for longer than a submission waits)."""
+        lease = self._asked(self._services.leases.redis_s if wait else 0.0)
+        if lease.state == "gone":
+            self._take_again()
+        elif lease.state == "held":
+            raise _taken_over(self._task, lease.who)
+
+    def close(self, done: bool) -> None:
+        """done: the task is sealed, and the lease went with that."""
+        self._ended.set()
+        if self._taken and not done:
+            with suppress(FairlaneError):
+                self._services.registry.hold_submission("release", self._task, self.submitter)
+
+    def _asked(self, within_s: float) -> SubmitLease:
+        began_s = time.monotonic()
+        while True:
+            try:
+                return self._services.registry.hold_submission("renew", self._task, self.submitter)
+            except Unreachable:
+                if time.monotonic() - began_s >= within_s:
+                    raise
+            time.sleep(_RETRY_S)
+
+    def _take_again(self) -> None:
+        """Redis was emptied. Takes the lease as another submitter and reads in the topic that nobody was between."""
+        before, self.submitter = self.submitter, new_submitter()
+        lease = self.take_known()
+        if self.take_over(lease.since_ms).ahead.before != before:
+            raise _taken_over(self._task, "another process")
+
+    def _renew(self) -> None:
+        while not self._ended.wait(self._services.leases.renew_s):
+            with suppress(FairlaneError):
+                self._services.registry.hold_submission("renew", self._task, self.submitter)
+
+
+def new_submitter() -> str:
+    """Another one each time."""
+    return secrets.token_hex(8)
+
+
+def _being_submitted(task: str, lease: SubmitLease) -> BeingSubmitted:
+    since = datetime.fromtimestamp(lease.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return BeingSubmitted(
+        f"Task {task} is being submitted by {lease.who} since {since}.",
+        "Wait until that is through, or submit under another id.",
+    )
+
+
+def _taken_over(task: str, who: str) -> BeingSubmitted:
+    return BeingSubmitted(
+        f"This submission of task {task} stood still for more than 5 s and was taken over by {who}.",
+        "Submit the same again once that one is through: it then verifies.",
+    )
