@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-RETENTION_DAYS = 14
-"""How long control, outcome and dead-letter records are kept: twice the longest ttl (7 days), so that an empty Redis
-can be rebuilt with everything that may still be in a lane."""
+from dispatcher.retention import DAY_MS, RECORDS_KEPT_MS
+
+RETENTION_DAYS = RECORDS_KEPT_MS // DAY_MS
+"""Of control, outcome and dead-letter records."""
 BACKLOG_LIMIT_BYTES = 1 << 40
 """Most a topic may hold before its producers are made to wait: 15,000 million targets of 64 characters."""
 UNACKED_PER_CONSUMER = 50_000
@@ -78,10 +79,11 @@ _COMMON: tuple[Policy, ...] = (
 )  # fmt: skip
 
 
+RETENTION = "retention_policies"
+
+
 def _retention(minutes: int, megabytes: int, what: str) -> Policy:
-    return Policy(
-        "retention_policies", "retention", {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}, what
-    )
+    return Policy(RETENTION, "retention", {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}, what)
 
 
 LANE_POLICIES: tuple[Policy, ...] = (*_COMMON, _retention(0, 0, "what is acknowledged is not kept"))

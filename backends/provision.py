@@ -1,17 +1,26 @@
 """Makes a Pulsar cluster ready for Fairlane, and says what is not."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from backends.policies import LANE_POLICIES, SYSTEM_POLICIES, Policy, at_creation, differing
+from backends.policies import (
+    LANE_POLICIES,
+    RETENTION,
+    RETENTION_DAYS,
+    SYSTEM_POLICIES,
+    Policy,
+    at_creation,
+    differing,
+)
 from backends.pulsar_admin import PulsarAdmin
 from backends.pulsar_client import topics
 from backends.settings import PulsarSettings
 from dispatcher.envelope import MAX_ENVELOPE_BYTES
 from dispatcher.errors import FairlaneError, NotFound, Refused
+from dispatcher.retention import DAY_MS, TOMBSTONE_MS
 from dispatcher.topics import SUBSCRIPTION, Topics
 
 _PARALLEL = 8
@@ -211,10 +220,27 @@ def _check_namespace(admin: PulsarAdmin, namespace: str, policies: tuple[Policy,
         found = admin.policies(namespace)
     except NotFound:
         return [Finding("fail", f"namespace {namespace} is missing", _PROVISION)]
-    return [
-        Finding("fail", f"namespace {namespace}: policy {policy.field} is {found.get(policy.field)!r}", _PROVISION)
-        for policy in differing(policies, found)
-    ]
+    return [_differs(namespace, policy, found.get(policy.field)) for policy in differing(policies, found)]
+
+
+def _differs(namespace: str, policy: Policy, found: Any) -> Finding:
+    if policy in SYSTEM_POLICIES and policy.field == RETENTION:
+        return _retention_differs(namespace, found or {})
+    return Finding("fail", f"namespace {namespace}: policy {policy.field} is {found!r}", _PROVISION)
+
+
+def _retention_differs(namespace: str, found: Mapping[str, int]) -> Finding:
+    """Records that go too soon are missing in a rebuild; records that stay too long are in one that should be over."""
+    minutes, megabytes = found.get("retentionTimeInMinutes", 0), found.get("retentionSizeInMB", 0)
+    long = minutes < 0 or minutes >= RETENTION_DAYS * 24 * 60
+    kept = "for ever" if minutes < 0 else f"for {minutes / (24 * 60):.3g} days"
+    what = f"namespace {namespace} keeps records {kept}" + (f", at most {megabytes} MB" if megabytes >= 0 else "")
+    if not long or megabytes >= 0:
+        return Finding("fail", f"{what}: a Redis that is emptied could not be rebuilt from them", _PROVISION)
+    tombstones = TOMBSTONE_MS // DAY_MS
+    return Finding(
+        "warn", f"{what}: a rebuild could lose a task whose id is used again after {tombstones} days", _PROVISION
+    )
 
 
 def _check_topics(admin: PulsarAdmin, names: Topics) -> list[Finding]:

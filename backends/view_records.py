@@ -18,6 +18,7 @@ from dispatcher.control import (
     Sealed,
     encode_control,
 )
+from dispatcher.retention import TOMBSTONE_MS
 from dispatcher.service_settings import paused_field
 
 _CONTROLS = {
@@ -27,8 +28,6 @@ _CONTROLS = {
 """Control -> the field of a task's hash that holds it; where it was set stands under its name and `_pos`."""
 _COUNTS = ("sent", "invalid", "failed", "expired", "cancelled_n")
 _SCAN = 1_000
-_KEPT_MS = 8 * 24 * 3600 * 1000
-"""As long as tombstones are: after that it does not matter when the last time was."""
 
 Fields = Mapping[str, str]
 
@@ -68,7 +67,7 @@ class ViewRecords:
 
     def restated(self, at_ms: int) -> None:
         """Remembers that it was."""
-        self._view.command("SET", self._keys.restated, at_ms, "PX", _KEPT_MS)
+        self._view.command("SET", self._keys.restated, at_ms, "PX", TOMBSTONE_MS)
 
     def _ended(self, since_ms: int, lived_ms: int) -> Iterator[bytes]:
         cursor: Any = 0

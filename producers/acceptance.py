@@ -88,11 +88,13 @@ def check_same(task: PushTask, record: TaskRecord) -> None:
     """Raises AudienceMismatch, naming what differs, if `record` is not of this task."""
     if task_digest(task) == record.digest:
         return
+    stored_message = msgspec.msgpack.decode(record.message)
     pairs = {
         "app": (task.app, record.app),
         "tier": (task.tier, record.tier),
         "channel": (task.channel, record.channel),
-        "message": (_canonical(task.message), _canonical(msgspec.msgpack.decode(record.message))),
+        # The view keeps no message of an ended task.
+        "message": (_canonical(task.message if stored_message else ""), _canonical(stored_message)),
         "weight": (task.weight_milli, record.weight),
         "cap": (task.cap or 0, record.cap),
         "cap_burst": (task.cap_burst or 0, record.cap_burst),
@@ -100,7 +102,7 @@ def check_same(task: PushTask, record: TaskRecord) -> None:
         "hold_until_sealed": (task.hold_until_sealed, record.hold_until_sealed),
         "max_attempts": (task.max_attempts, record.max_attempts),
     }
-    differing = [name for name, (new, stored) in pairs.items() if new != stored] or ["chunk or ttl_s"]
+    differing = [name for name, (new, stored) in pairs.items() if new != stored] or ["message, chunk or ttl_s"]
     raise AudienceMismatch(
         f"Task {record.task} was submitted before with another {', '.join(differing)}.",
         "Submit exactly the same task to go on with it, or choose another id.",

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from dispatcher.outcome import OUTCOME_NAMES, CloseTask, Mixed, Outcomes, Run
+from dispatcher.retention import TOMBSTONE_MS
 
-REMEMBERED_MS = 8 * 86_400_000
-"""How long a task is remembered after its last outcome: as long as its tombstone stands. Its id may be used after."""
 _FINAL = len(OUTCOME_NAMES)
 _LONGEST_ROWS = 1 << 16
 
@@ -218,7 +217,7 @@ class FirstOutcomes:
 
     def _task(self, name: str, at_ms: int) -> _Task:
         task = self._tasks.get(name)
-        if task is None or at_ms - task.last_ms > REMEMBERED_MS:
+        if task is None or at_ms - task.last_ms > TOMBSTONE_MS:
             task = self._tasks[name] = _Task()
         task.last_ms = max(task.last_ms, at_ms)
         self._latest_ms = max(self._latest_ms, at_ms)
@@ -232,7 +231,7 @@ class FirstOutcomes:
 
     def everything(self) -> dict[str, StoredTask]:
         """What is remembered, without what is too long ago."""
-        oldest_ms = self._latest_ms - REMEMBERED_MS
+        oldest_ms = self._latest_ms - TOMBSTONE_MS
         return {name: task.stored() for name, task in self._tasks.items() if task.last_ms >= oldest_ms}
 
     def restore(self, parts: Iterable[dict[str, StoredTask]]) -> None:

@@ -7,6 +7,7 @@
 -- Returns 0
 
 -- include: task_index.lua
+-- include: task_end.lua
 -- include: feed.lua
 -- include: pauses.lua
 
@@ -29,6 +30,7 @@ if field == 'override' then
   value = whole(math.max(tonumber(number), tonumber(last) + 1)) .. message
 end
 redis.call('HSET', key, field == 'lane' and 'moved_lane' or field, value, field .. '_pos', position)
+if field == 'override' then drop_messages(task) end
 leave_shared_lane(task)
 reindex(task)
 announce('task', task)

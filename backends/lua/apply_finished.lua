@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Applies a Finished record: the tombstone. Of several the first in the topic counts; its counts are the task's. What
--- the task needs no more goes at once, the rest after eight days, longer than the longest ttl of a task.
+-- the task needs no more goes at once, the rest once no topic has a record of it: counted from when its end was last
+-- read, since an end that is restated stands in the topic for longer.
 --
 -- KEYS[1] prefix
 -- ARGV[1] task, [2] position, [3] state, [4] at_ms, [5] to [9] targets by outcome: sent, invalid, failed, expired,
@@ -15,6 +16,7 @@ local task, position = ARGV[1], ARGV[2]
 local key = task_key(task)
 
 local read = redis.call('HGET', key, 'ended_pos')
+if read == position then redis.call('PEXPIRE', key, TOMBSTONE_MS) end
 if read and read <= position then return 0 end
 
 local finals = 0
@@ -22,6 +24,7 @@ for index = 5, 9 do finals = finals + tonumber(ARGV[index]) end
 redis.call('HSET', key, 'ended', ARGV[3], 'ended_pos', position, 'finished_ms', ARGV[4], 'sent', ARGV[5],
   'invalid', ARGV[6], 'failed', ARGV[7], 'expired', ARGV[8], 'cancelled_n', ARGV[9], 'finals', whole(finals), 'reason', ARGV[10])
 clear(task)
+drop_messages(task)
 reindex(task)
 redis.call('PEXPIRE', key, TOMBSTONE_MS)
 announce('task', task)

@@ -20,7 +20,7 @@ if not may_seal(task, ARGV[7], position) then return 0 end
 
 redis.call('HSET', key, 'sealed', '1', 'sealed_pos', position, 'total', ARGV[3], 'sealed_refused', ARGV[4],
   'sealed_digest', ARGV[5], 'writers', ARGV[6])
-if (read[2] or '') ~= '' then clear(task) end
+if (read[2] or '') ~= '' then clear(task) else keep(task) end
 if redis.call('HGET', submitting_key(task), 'id') == ARGV[7] then redis.call('DEL', submitting_key(task)) end
 reindex(task)
 announce('task', task)

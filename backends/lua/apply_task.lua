@@ -24,6 +24,8 @@ for field, value in pairs(controls) do
   if redis.call('HEXISTS', key, field .. '_pos') == 0 then redis.call('HSET', key, field, value) end
 end
 leave_shared_lane(task)
+keep(task)
+drop_messages(task)
 reindex(task)
 announce('task', task)
 return is_complete(task)

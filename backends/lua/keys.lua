@@ -1,7 +1,8 @@
 -- library
 -- Names of keys, as in backends/keys.py. P is the prefix.
 local P = KEYS[1]
-local TOMBSTONE_MS = 8 * 24 * 3600 * 1000
+-- How long an ended task is remembered: as in dispatcher/retention.py.
+local TOMBSTONE_MS = 16 * 24 * 3600 * 1000
 
 local function task_key(task)
   return P .. ':task:' .. task

@@ -11,10 +11,36 @@ local function is_complete(task)
   return got[1] and got[2] == '1' and (got[5] or '') == '' and is_over and 1 or 0
 end
 
+-- Of the state of its envelopes.
+local function envelope_keys(task)
+  local keys = { P .. ':open:' .. task }
+  for writer in string.gmatch('0,' .. (redis.call('HGET', task_key(task), 'writers') or ''), '[^,]+') do
+    keys[#keys + 1] = P .. ':final:' .. task .. ':' .. writer
+    keys[#keys + 1] = P .. ':touched:' .. task .. ':' .. writer
+  end
+  return keys
+end
+
+-- Once the task is known, for as long as it lives: what was folded before was kept for a time only.
+local function keep(task)
+  for _, key in ipairs(envelope_keys(task)) do redis.call('PERSIST', key) end
+end
+
 -- What an ended task needs no more.
 local function clear(task)
-  redis.call('UNLINK', P .. ':open:' .. task)
-  for writer in string.gmatch('0,' .. (redis.call('HGET', task_key(task), 'writers') or ''), '[^,]+') do
-    redis.call('UNLINK', P .. ':final:' .. task .. ':' .. writer, P .. ':touched:' .. task .. ':' .. writer)
+  for _, key in ipairs(envelope_keys(task)) do redis.call('UNLINK', key) end
+end
+
+-- Nor its messages, which may be most of it. Called whichever comes last: the end, the record or the edit.
+local function drop_messages(task)
+  local key = task_key(task)
+  local got = redis.call('HMGET', key, 'ended', 'record', 'override')
+  if (got[1] or '') == '' then return end
+  redis.call('HDEL', key, 'rate', 'rate_n', 'rate_ms', 'why_ms', 'cap_bucket', 'cap_us')
+  if got[2] then
+    local record = cmsgpack.unpack(got[2])
+    record[7] = ''
+    redis.call('HSET', key, 'record', cmsgpack.pack(record))
   end
+  if got[3] then redis.call('HSET', key, 'override', string.match(got[3], '^%d+') .. ':""') end
 end

@@ -6,7 +6,6 @@
 local OUTCOMES = 5
 local COUNT_FIELDS = { [0] = 'sent', 'invalid', 'failed', 'expired', 'cancelled_n' }
 local RATE_WINDOW_MS, RATE_FRESH_MS = 500, 5000
-local UNKNOWN_KEPT_MS = 60 * 24 * 3600 * 1000
 local counts_read, counts_order = {}, {}
 
 local function counts_of(task)
@@ -54,6 +53,7 @@ local function fold_rate(key, added, now)
   return { 'rate', string.format('%.3f', rate / 1000), 'rate_n', whole(count), 'rate_ms', whole(now) }
 end
 
+-- What is folded before the task's record is known is kept for a time: the record may never come (`keep` in task_end.lua).
 local function keep_unknown(counts)
   local keys = { task_key(counts.task), open_key(counts.task) }
   for writer in pairs(counts.writers) do
@@ -62,7 +62,7 @@ local function keep_unknown(counts)
   end
   for i, key in ipairs(keys) do
     if not counts.known then
-      redis.call('PEXPIRE', key, i == 1 and TOMBSTONE_MS or UNKNOWN_KEPT_MS)
+      redis.call('PEXPIRE', key, TOMBSTONE_MS)
     elseif i > 1 then
       redis.call('PERSIST', key)
     end

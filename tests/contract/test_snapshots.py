@@ -10,6 +10,7 @@ from backends.epochs import Epochs
 from dispatcher.control import MAIN_WRITER, Checkpoint, ControlChange
 from dispatcher.errors import Unreachable
 from dispatcher.outcome import RETRY, CloseTask, EpochMark, Outcome, OutcomeRecord, encode_record
+from dispatcher.retention import TOMBSTONE_MS
 from dispatcher.snapshot import Chunk, Cursors, OpenPart, Packer, Part, TaskPart, parts_of
 from quotas.snapshots import RedisSnapshots
 from tests.contract.fold_records import SIZE, parts
@@ -132,7 +133,7 @@ def test_tasks_controls_and_settings_come_back_as_they_were(world: RedisWorld) -
     assert [
         world.view.client.zrange(name, 0, -1, withscores=True) for name in (keys.tasks, keys.ended, keys.index)
     ] == listed
-    assert 0 < world.view.client.pttl(keys.task("done")) <= 8 * 24 * 3600 * 1000
+    assert 0 < world.view.client.pttl(keys.task("done")) <= TOMBSTONE_MS
     assert world.view.client.pttl(keys.task("own")) == -1
 
 

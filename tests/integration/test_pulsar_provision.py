@@ -74,6 +74,27 @@ def test_records_are_kept_and_lanes_never_evict(admin: PulsarAdmin, names: Topic
         assert policies["inactive_topic_policies"]["deleteWhileInactive"] is False
 
 
+@pytest.mark.parametrize(
+    ("minutes", "megabytes", "level", "said"),
+    [
+        (7 * 1_440, -1, "fail", "keeps records for 7 days: a Redis that is emptied could not be rebuilt"),
+        (RETENTION_DAYS * 1_440, 2 << 20, "fail", "keeps records for 14 days, at most 2097152 MB: a Redis that is"),
+        (30 * 1_440, -1, "warn", "keeps records for 30 days: a rebuild could lose a task whose id is used again"),
+        (-1, -1, "warn", "keeps records for ever: a rebuild could lose a task whose id is used again after 16 days"),
+    ],
+)
+def test_doctor_compares_how_long_records_are_kept_with_what_tombstones_rest_on(
+    fresh_settings: Settings, admin: PulsarAdmin, names: Topics, minutes: int, megabytes: int, level: str, said: str
+) -> None:
+    kept = {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}
+    admin.set_policy(names.system_namespace, "retention", kept)
+    (finding,) = [finding for finding in check(fresh_settings.pulsar) if finding.level != "ok"]
+    assert (finding.level, finding.fix) == (level, "Run `fairlane provision`.")
+    assert said in finding.what
+    assert len(provision(fresh_settings.pulsar)) == 1
+    assert {finding.level for finding in check(fresh_settings.pulsar)} == {"ok"}
+
+
 @pytest.mark.parametrize("attach", ["producer", "reader", "consumer"])
 def test_a_topic_never_comes_into_being_by_accident(
     client: pulsar.Client, admin: PulsarAdmin, names: Topics, attach: str

@@ -15,6 +15,7 @@ from dispatcher.control import ControlChange, Finished, Restated, Sealed, encode
 from dispatcher.memory.fold import MemoryFold
 from dispatcher.memory.view import MemoryView
 from dispatcher.outcome import RETRY, CloseTask, EpochMark, Mixed, Named, Outcome, Run, encode_record
+from dispatcher.retention import TOMBSTONE_MS
 from dispatcher.topics import Topics
 from tests.contract.fold_records import parts
 from tests.contract.ledger_worlds import task_record
@@ -136,7 +137,7 @@ def test_writers_have_sequences_of_their_own(tmp_path: Path) -> None:
 
 
 def test_an_id_that_is_used_again_after_its_tombstone_is_another_task(tmp_path: Path) -> None:
-    again = AT_MS + 9 * DAY_MS
+    again = AT_MS + TOMBSTONE_MS + 1
     topic = landed(
         tmp_path, outcomes(Run("0", 0, 0, 1, 1, 0)), outcomes(Run("0", 0, 0, 1, 1, 1), at_ms=again), at_once=1
     )
@@ -144,7 +145,7 @@ def test_an_id_that_is_used_again_after_its_tombstone_is_another_task(tmp_path: 
 
 
 def test_what_is_remembered_stays_in_few_files_and_forgets_tasks_of_long_ago(tmp_path: Path) -> None:
-    many = [outcomes(Run("0", 0, number, 1, 1, 0), task="new", at_ms=AT_MS + 9 * DAY_MS) for number in range(50)]
+    many = [outcomes(Run("0", 0, number, 1, 1, 0), task="new", at_ms=AT_MS + TOMBSTONE_MS + 1) for number in range(50)]
     topic = landed(tmp_path, outcomes(Run("0", 0, 0, 1, 1, 0), task="old"), *many, at_once=1)
     state = topic.log.read().states["0"]
     assert len(state) <= LONGEST_CHAIN + 1
