@@ -138,6 +138,11 @@ class Keys:
         """Hash: cursor of one outcome topic's fold."""
         return f"{self.prefix}:fold:{partition}"
 
+    def passed(self, topic: str) -> str:
+        """Hash: position -> version and reason, of records that were passed over. topic: `control`, or the number of an
+        outcome topic."""
+        return f"{self.prefix}:passed:{topic}"
+
     def dump(self, task: str) -> str:
         """A copy of a task's open envelopes while a snapshot is made of it."""
         return f"{self.prefix}:dump:{task}"

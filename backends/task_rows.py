@@ -17,7 +17,7 @@ from dispatcher.control import (
     decode_control,
     override_number,
 )
-from dispatcher.service_settings import Cap
+from dispatcher.service_settings import stored_cap
 from dispatcher.submission import Entries
 from dispatcher.tier import MILLI
 from dispatcher.view import TargetCounts, TaskView
@@ -137,7 +137,7 @@ class Row(msgspec.Struct, frozen=True):
         return (self.values[field] or b"").decode()
 
     def number(self, field: str) -> int:
-        return int(self.values[field] or 0)
+        return _number(self.values[field])
 
     def decimal(self, field: str) -> float:
         return float(self.values[field] or 0)
@@ -163,16 +163,24 @@ def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
         finals, hold, total, cap, claims, override, expected, partitions,
     ) = values  # fmt: skip
     return LiveTask(
-        task.decode(), state.decode(), _text(app), _text(tier), int(weight or 0), _rate(cap), _text(channel),
+        task.decode(), state.decode(), _text(app), _text(tier), _number(weight), _rate(cap), _text(channel),
         _text(lane), shared == b"1", int(chunk or 0), hold == b"1", int(start_ms or 0), int(expires_ms or 0),
         sealed == b"1", int(published or 0), int(total or 0), int(finals or 0), int(claims or 0), cancelled == b"1",
         override or b"", int(expected or -1), int(partitions or 0),
     )  # fmt: skip
 
 
+def _number(value: Value) -> int:
+    """0 where there is none, and for what is no number: an older version stored what it was told."""
+    try:
+        return int(value or 0)
+    except ValueError:
+        return 0
+
+
 def _rate(cap: Value) -> int:
     """Of a cap as it is stored, without its burst."""
-    return int((cap or b"0").partition(b":")[0])
+    return _number((cap or b"0").partition(b":")[0])
 
 
 def _text(value: Value) -> str:
@@ -198,7 +206,7 @@ def target_counts(row: Row) -> TargetCounts:
 
 def task_view(row: Row, now_ms: int) -> TaskView:
     """From a row with VIEW_FIELDS. eta_s is None where the rate does not tell."""
-    targets, cap = target_counts(row), Cap.parse(row.text("cap") or "0")
+    targets, cap = target_counts(row), stored_cap(row.text("cap") or "0")
     rate = row.decimal("rate") if now_ms - row.number("rate_ms") <= RATE_STALE_MS and targets.pending else 0.0
     return TaskView(
         id=row.id,

@@ -1,5 +1,6 @@
 """What the view holds, as records of the control topic, to be restated before the topic forgets them."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from dispatcher.control import (
 from dispatcher.retention import TOMBSTONE_MS
 from dispatcher.service_settings import paused_field
 
+_log = logging.getLogger(__name__)
 _CONTROLS = {
     "tier": "tier", "weight": "weight", "cap": "cap", "paused": "paused", "cancelled": "cancelled",
     "stopped": "stopped", "override": "override", "lane": "moved_lane",
@@ -45,7 +47,7 @@ class ViewRecords:
         stored = self._view.command("HGETALL", self._keys.globals)
         fields = {name.decode(): value.decode() for name, value in stored.items()}
         set_at = {name.removeprefix("pos|"): at for name, at in fields.items() if name.startswith("pos|")}
-        return [_restated(at, _setting(fields, field, at)) for field, at in set_at.items()]
+        return [_restated(at, _setting(fields, field, at)) for field, at in set_at.items() if field in fields]
 
     def tasks(self, accepted_before_ms: int, ended_since_ms: int, lived_ms: int) -> list[str]:
         """The live ones that were accepted before a time; and those that ended since another after so long a life."""
@@ -59,7 +61,7 @@ class ViewRecords:
             for task in tasks:
                 asked.hgetall(self._keys.task(task))
             found: list[Mapping[bytes, bytes]] = asked.execute()
-        return [one for task, fields in zip(tasks, found, strict=True) for one in _of_task(task, fields)]
+        return [one for task, fields in zip(tasks, found, strict=True) for one in _sound_of_task(task, fields)]
 
     def last_ms(self) -> int:
         """When all this was last restated; 0: long ago, or in another view."""
@@ -97,6 +99,15 @@ def _switched_ms(switches: str, position: str) -> int:
     """When a pause or resume was asked for (backends/lua/pauses.lua): with another time it would be another one."""
     entries = (entry.partition("=") for entry in switches.split())
     return next((int(said.partition("@")[2]) for at, _, said in entries if at == position), 0)
+
+
+def _sound_of_task(task: str, stored: Mapping[bytes, bytes]) -> list[Restated]:
+    """Nothing of a task that an older version has stored nonsense of; its records stand in the topic as they did."""
+    try:
+        return list(_of_task(task, stored))
+    except (KeyError, ValueError) as error:
+        _log.warning("task %s is not restated, since what the view holds of it makes no sense: %r", task, error)
+        return []
 
 
 def _of_task(task: str, stored: Mapping[bytes, bytes]) -> Iterator[Restated]:

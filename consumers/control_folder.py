@@ -5,14 +5,17 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import msgspec
-
 from backends.topic_reader import Record
 from consumers.folder import FoldSettings, Held, IdleWatch, OpenReader, run_while_held
-from dispatcher.control import ControlRecord, decode_control, original
+from consumers.second_look import Kept, look_again
+from dispatcher.control import ControlRecord
+from dispatcher.control_checks import read_control
+from dispatcher.errors import Malformed
 from dispatcher.outcome import EpochMark
 
 _log = logging.getLogger(__name__)
+CONTROL = "control"
+"""The topic, where its records that were passed over are kept."""
 
 
 class ControlView(Protocol):
@@ -46,7 +49,10 @@ class ControlFolder:
         held: Held,
         finished: Callable[[list[str]], None],
         settings: FoldSettings,
+        kept: Kept,
     ) -> None:
+        """kept: what was passed over."""
+        self._kept = kept
         self._epoch = epoch
         self._view = view
         self._open_reader = open_reader
@@ -64,6 +70,7 @@ class ControlFolder:
             stop.wait(self._settings.poll_s)
             return
         cursor = self._view.control_cursor()
+        look_again(self._kept, CONTROL, self._open_reader, self._apply_again)
         reader = self._open_reader(cursor)
         idle = IdleWatch(self._settings)
         try:
@@ -79,20 +86,28 @@ class ControlFolder:
         finally:
             reader.close()
 
+    def _apply_again(self, records: Sequence[Record]) -> None:
+        self._apply(records, "")
+
     def _apply(self, records: Sequence[Record], epoch: str) -> bool:
-        """Whether the epoch's mark is among them."""
-        decoded = [known for record in records if (known := _decode(record)) is not None]
-        finished = self._view.apply_all([pair for pair in decoded if not isinstance(pair[1], EpochMark)])
+        """Whether the epoch's mark is among them. The positions of what is passed over are kept before the cursor
+        moves over them."""
+        readable, passed = _read(records)
+        self._kept.keep(CONTROL, passed)
+        finished = self._view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)])
         if finished:
             self._finished(list(finished))
-        return any(isinstance(known, EpochMark) and known.epoch == epoch for _, known in decoded)
+        return any(isinstance(record, EpochMark) and record.epoch == epoch for _, record in readable)
 
 
-def _decode(record: Record) -> tuple[str, ControlRecord] | None:
-    """With the place where it was said first. None for what this version cannot read: it is named in the log and passed
-    over, or the fold would stand still."""
-    try:
-        return original(record.position, decode_control(record.body))
-    except msgspec.MsgspecError as error:
-        _log.error("control record %s is not readable (%s); upgrade the workers", record.position, error)
-        return None
+def _read(records: Sequence[Record]) -> tuple[list[tuple[str, ControlRecord]], dict[str, str]]:
+    """The records with the places where they were said first; and why those at some positions are passed over."""
+    readable: list[tuple[str, ControlRecord]] = []
+    passed: dict[str, str] = {}
+    for record in records:
+        try:
+            readable.append(read_control(record.position, record.body))
+        except Malformed as error:
+            _log.error("control record %s is passed over: %s", record.position, error.cause)
+            passed[record.position] = error.cause
+    return readable, passed

@@ -4,9 +4,11 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from backends.topic_reader import Record
+from consumers.second_look import Kept, look_again
 from dispatcher.errors import Unreachable
 from dispatcher.ports import Fold
 
@@ -18,6 +20,10 @@ class TopicReader(Protocol):
 
     def read(self, max_records: int, timeout_s: float) -> Sequence[Record]:
         """Waits for the first record at most timeout_s, then takes what is there. Raises Unreachable."""
+        ...
+
+    def at_end(self) -> bool:
+        """Whether everything stored by now has been read. Raises Unreachable."""
         ...
 
     def close(self) -> None: ...
@@ -55,7 +61,10 @@ class OutcomeFolder:
         held: Held,
         finished: Callable[[list[str]], None],
         settings: FoldSettings,
+        kept: Kept | None = None,
     ) -> None:
+        """kept: what was passed over of this topic. None: nothing is looked at again."""
+        self._kept = kept
         self._partition = partition
         self._fold = fold
         self._open_reader = open_reader
@@ -70,6 +79,8 @@ class OutcomeFolder:
     def _term(self, stop: threading.Event) -> None:
         """From one reading of the cursor to the moment it is no longer ours, or not where we left it."""
         cursor = self._fold.cursor(self._partition)
+        if self._kept is not None and cursor:
+            look_again(self._kept, str(self._partition), self._open_reader, partial(self._apply_again, cursor))
         reader = self._open_reader(cursor)
         idle = IdleWatch(self._settings)
         try:
@@ -86,10 +97,14 @@ class OutcomeFolder:
         finally:
             reader.close()
 
+    def _apply_again(self, cursor: str, records: Sequence[Record]) -> None:
+        """Raises Unreachable if the view is elsewhere by now."""
+        if records and not self._fold.apply(self._partition, cursor, cursor, *_columns(records)).applied:
+            raise Unreachable(f"The view of outcomes-{self._partition} is elsewhere by now.", "It is tried again.")
+
     def _apply(self, expected: str | None, records: Sequence[Record]) -> str | None:
         """The new cursor, or None if the view stood elsewhere."""
-        bodies = [record.body for record in records]
-        result = self._fold.apply(self._partition, expected, records[-1].position, bodies)
+        result = self._fold.apply(self._partition, expected, records[-1].position, *_columns(records))
         if not result.applied:
             if result.cursor == (expected or ""):
                 return None  # a snapshot is being restored
@@ -98,6 +113,11 @@ class OutcomeFolder:
         if result.finished:
             self._finished(list(result.finished))
         return records[-1].position
+
+
+def _columns(records: Sequence[Record]) -> tuple[list[bytes], list[str]]:
+    """Bodies and positions."""
+    return [record.body for record in records], [record.position for record in records]
 
 
 class IdleWatch:

@@ -19,8 +19,9 @@ from consumers.epoch_state import EpochState
 from consumers.folder import Held, OpenReader
 from dispatcher.clock import Clock
 from dispatcher.control import FORMAT as CONTROL_FORMAT
-from dispatcher.control import ControlRecord, EpochStarted, decode_control
-from dispatcher.errors import Unreachable
+from dispatcher.control import EpochStarted
+from dispatcher.control_checks import read_control
+from dispatcher.errors import Malformed, Unreachable
 from dispatcher.outcome import FORMAT as OUTCOME_FORMAT
 from dispatcher.outcome import EpochMark, OutcomeRecord
 from dispatcher.ports import ControlLog
@@ -185,8 +186,9 @@ class Rebuilder:
 
 
 def _other_epoch(body: bytes, epoch: str) -> bool:
+    """Whether a record may be of a view before this one. What cannot be read may be: claims are then waited for."""
     try:
-        record: ControlRecord = decode_control(body)
-    except ValueError:
-        return False
+        _, record = read_control("", body)
+    except Malformed:
+        return True
     return isinstance(record, EpochStarted) and record.epoch != epoch

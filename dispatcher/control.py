@@ -198,8 +198,3 @@ encode_control = msgspec.msgpack.Encoder().encode
 """ControlRecord -> bytes."""
 decode_control = msgspec.msgpack.Decoder(ControlRecord).decode
 """bytes -> ControlRecord."""
-
-
-def original(position: str, record: ControlRecord) -> tuple[str, ControlRecord]:
-    """What a record found at `position` says, and where it was said first. Raises MsgspecError."""
-    return (record.position, decode_control(record.record)) if isinstance(record, Restated) else (position, record)

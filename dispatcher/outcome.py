@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from dispatcher.envelope import MAX_ATTEMPTS, MAX_CHUNK, MAX_SEQUENCE, MAX_WRITER_LENGTH, Time
-from dispatcher.errors import DECODING_ERRORS
+from dispatcher.errors import DECODING_ERRORS, Malformed
 from dispatcher.topics import TASK_PATTERN
 
 FORMAT = 1
@@ -163,15 +163,26 @@ decode_record = msgspec.msgpack.Decoder(OutcomeRecord).decode
 """bytes -> OutcomeRecord. Raises one of DECODING_ERRORS, also where a number is beyond its limits."""
 
 
-def read_record(body: bytes) -> OutcomeRecord | None:
-    """None for what a fold counts as malformed and passes over: bytes that are no outcome record of this format's."""
+def read_outcomes(body: bytes) -> OutcomeRecord:
+    """Raises Malformed, with the reason, for a record that is to be passed over: it cannot be read, its fields are
+    beyond their limits, or it is of a later format."""
     try:
         record: OutcomeRecord = decode_record(body)
-    except DECODING_ERRORS:
-        return None
+    except DECODING_ERRORS as error:
+        raise Malformed(f"it is not readable: {error}") from error
+    if record.format != FORMAT:
+        raise Malformed(f"it has format {record.format}; this version reads {FORMAT}")
     if isinstance(record, Outcomes) and not _is_sound(record):
-        return None
+        raise Malformed("its numbers do not fit each other")
     return record
+
+
+def read_record(body: bytes) -> OutcomeRecord | None:
+    """None for a record that is to be passed over."""
+    try:
+        return read_outcomes(body)
+    except Malformed:
+        return None
 
 
 def reads_back(record: OutcomeRecord) -> bool:

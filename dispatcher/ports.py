@@ -143,7 +143,16 @@ class Fold(Protocol):
         """Where partition was read up to; None: from the beginning."""
         ...
 
-    def apply(self, partition: int, expected: str | None, cursor: str, records: Sequence[bytes]) -> FoldResult: ...
+    def apply(
+        self,
+        partition: int,
+        expected: str | None,
+        cursor: str,
+        records: Sequence[bytes],
+        positions: Sequence[str] | None = None,
+    ) -> FoldResult:
+        """positions: of the records; a record that is passed over is kept by its position."""
+        ...
 
 
 class Batch(msgspec.Struct, gc=False):

@@ -21,7 +21,10 @@ _PAUSED = "channel_paused:"
 _APP_WEIGHT = "app_weight:"
 _TASKS = "limit:tasks:"
 _TARGETS = "limit:targets:"
-_WRITTEN_CAP = re.compile(r"(\d+)(?::(\d+))?")
+_WRITTEN_CAP = re.compile(r"(\d+)(?::(\d+))?", re.ASCII)
+_WRITTEN_WEIGHTS = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})", re.ASCII)
+_WRITTEN_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
+_LONGEST_CAP = 64
 
 
 class Cap(NamedTuple):
@@ -116,14 +119,28 @@ def target_limit_field(app: str) -> str:
 
 
 def tier_weights_of(text: str) -> dict[str, int]:
-    """By tier, in thousandths, from "6000:3000:1000"; the default for an empty text."""
-    given = map(int, text.split(":")) if text else DEFAULT_TIER_WEIGHTS.values()
+    """By tier, in thousandths, from "6000:3000:1000"; the default for a text that is not of this form."""
+    written = _WRITTEN_WEIGHTS.fullmatch(text)
+    given = map(int, written.groups()) if written else DEFAULT_TIER_WEIGHTS.values()
     return {str(tier): weight for tier, weight in zip(TIERS, given, strict=True)}
+
+
+def stored_cap(text: str) -> Cap:
+    """A cap as it is stored; none for a text that is not of its form: an older version stored whatever it was told."""
+    try:
+        return Cap.parse(text[:_LONGEST_CAP])
+    except InvalidInput:
+        return NO_CAP
+
+
+def stored_number(text: str) -> int:
+    """A whole number as it is stored; 0 for anything else."""
+    return int(text) if _WRITTEN_NUMBER.fullmatch(text) else 0
 
 
 def caps_of(fields: Mapping[str, str]) -> dict[str, Cap]:
     """By pool name; pools without a cap are left out."""
-    named = {name.replace(":", "/", 1): Cap.parse(text) for name, text in _under(fields, _CAP)}
+    named = {name.replace(":", "/", 1): stored_cap(text) for name, text in _under(fields, _CAP)}
     return {pool: cap for pool, cap in named.items() if cap.rate}
 
 
@@ -134,13 +151,14 @@ def paused_of(fields: Mapping[str, str]) -> frozenset[str]:
 
 def app_weights_of(fields: Mapping[str, str]) -> dict[str, int]:
     """By app, in thousandths; apps that have the weight of all are left out."""
-    return {name: int(text) for name, text in _under(fields, _APP_WEIGHT) if int(text) != MILLI}
+    weights = {name: stored_number(text) or MILLI for name, text in _under(fields, _APP_WEIGHT)}
+    return {name: weight for name, weight in weights.items() if weight != MILLI}
 
 
 def limits_of(fields: Mapping[str, str]) -> dict[str, Limits]:
     """By app (EVERY_APP among them); apps without any are left out."""
-    tasks = {name: int(text) for name, text in _under(fields, _TASKS)}
-    targets = {name: int(text) for name, text in _under(fields, _TARGETS)}
+    tasks = {name: stored_number(text) for name, text in _under(fields, _TASKS)}
+    targets = {name: stored_number(text) for name, text in _under(fields, _TARGETS)}
     both = {name: Limits(tasks.get(name, 0), targets.get(name, 0)) for name in tasks.keys() | targets.keys()}
     return {name: limits for name, limits in both.items() if any(limits)}
 

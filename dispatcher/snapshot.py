@@ -55,7 +55,15 @@ class SettingsPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="
     fields: list[bytes]
 
 
-Part = TaskPart | BitsPart | OpenPart | SettingsPart
+class PassedPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="n"):
+    """Records of a topic (`control`, or the number of an outcome topic) that were passed over: positions and notes in
+    turn. The cursors are behind them, so a newer version learns of them here."""
+
+    topic: str
+    notes: list[bytes]
+
+
+Part = TaskPart | BitsPart | OpenPart | SettingsPart | PassedPart
 
 
 class Begun(msgspec.Struct, array_like=True, frozen=True, tag="begun"):

@@ -18,6 +18,7 @@ from dispatcher.service_settings import (
     caps_of,
     limits_of,
     paused_of,
+    stored_cap,
     tier_weights_of,
 )
 from dispatcher.tier import MILLI
@@ -147,15 +148,15 @@ class Globals(msgspec.Struct, frozen=True):
 
 
 def globals_of(fields: Mapping[str, str]) -> Globals:
-    """From fields and texts as they are stored; what is not there is as it is unless set."""
-    total = Cap.parse(fields.get(CAPACITY) or "0", CAPACITY)
+    """Parse stored settings. Missing fields, and those that make no sense, take their defaults."""
+    total, sharing = stored_cap(fields.get(CAPACITY) or "0"), fields.get(SHARING)
     return Globals(
         total.rate,
         tier_weights_of(fields.get(TIER_WEIGHTS, "")),
         total.burst,
         caps_of(fields),
         paused_of(fields),
-        fields.get(SHARING) or SHARED_BY[0],
+        sharing if sharing in SHARED_BY else SHARED_BY[0],
         app_weights_of(fields),
         limits_of(fields),
     )

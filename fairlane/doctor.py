@@ -17,6 +17,7 @@ from fairlane.settings import Settings
 from fairlane.stack import java, redis_server
 from fairlane.stack.distribution import VERSION
 from fairlane.stack.errors import StackError
+from fairlane.view_checks import view_findings
 
 SKEW_WARN_MS = 250
 SKEW_FAIL_MS = 2_000
@@ -26,7 +27,7 @@ _SHOWN_LANES = 5
 
 def examine(settings: Settings, clock: Clock) -> list[Finding]:
     """All findings, in the order of what depends on what. Raises nothing that a finding can say."""
-    return [*_local(settings), *provision.check(settings.pulsar), *_redis(settings, clock)]
+    return [*_local(settings), *provision.check(settings.pulsar), *_redis(settings, clock), *view_findings(settings)]
 
 
 def _local(settings: Settings) -> Iterator[Finding]:

@@ -16,11 +16,10 @@ from dispatcher.control import (
     Sealed,
     TakenOver,
     TaskRecord,
-    decode_control,
-    original,
     override_number,
 )
-from dispatcher.errors import NotReady
+from dispatcher.control_checks import read_control
+from dispatcher.errors import Malformed, NotReady
 from dispatcher.submission import submitter_at, written_ahead
 from dispatcher.view import ENDED_STATES, Admission, SubmitLease
 from producers.ports import HoldAction, InFlight, Submission
@@ -126,11 +125,21 @@ class KnownSubmissions:
             while (upto is None or last < upto) and not reader.at_end():
                 for stored in reader.read(_BATCH, _READ_S):
                     last = stored.position
-                    position, record = original(stored.position, decode_control(stored.body))
-                    if getattr(record, "task", None) == task and position not in read:
-                        read.add(position)
-                        row = told(row, position, record)
+                    known = _of_task(task, stored)
+                    if known is not None and known[0] not in read:
+                        read.add(known[0])
+                        row = told(row, *known)
         return row
+
+
+def _of_task(task: str, stored: Stored) -> tuple[str, ControlRecord] | None:
+    """A record of the task, with the place where it was said first. What makes no sense is passed over, as everywhere:
+    the folds say so."""
+    try:
+        position, record = read_control(stored.position, stored.body)
+    except Malformed:
+        return None
+    return (position, record) if getattr(record, "task", None) == task else None
 
 
 def _submission(row: SubmissionRow) -> Submission:

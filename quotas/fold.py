@@ -5,21 +5,23 @@ from importlib.resources.abc import Traversable
 
 import msgspec
 
+from backends.passed_over import note_of
 from backends.redis_client import lua_folder
 from backends.redis_view import RedisView
-from dispatcher.outcome import Outcomes, read_record
+from dispatcher.errors import Malformed
+from dispatcher.outcome import Outcomes, read_outcomes
 from dispatcher.ports import FoldResult
 
 _encode = msgspec.msgpack.Encoder().encode
-_MALFORMED = _encode(["?"])
 
 
 class RedisFold:
     """Implements dispatcher.ports.Fold. All methods raise Unreachable when Redis is gone; the call may be made again:
     the cursor tells whether the lost one was carried out."""
 
-    def __init__(self, view: RedisView, folder: Traversable | None = None) -> None:
-        """folder: of the scripts, if not this package's."""
+    def __init__(self, view: RedisView, folder: Traversable | None = None, reader: str = "") -> None:
+        """folder: of the scripts, if not this package's. reader: this version, as PassedOver has it."""
+        self._reader = reader
         self._scripts = view.scripts.of(folder or lua_folder("quotas"))
         self._prefix = view.keys.prefix
 
@@ -27,21 +29,35 @@ class RedisFold:
         cursor: bytes | None = self._scripts.call("fold_cursor", [self._prefix], [partition])
         return None if cursor is None else cursor.decode()
 
-    def apply(self, partition: int, expected: str | None, cursor: str, records: Sequence[bytes]) -> FoldResult:
-        """Bytes that are no outcome record are counted (`malformed`) and passed over: a fold may not stand still."""
-        readable = [_for_script(record) for record in records]
+    def apply(
+        self,
+        partition: int,
+        expected: str | None,
+        cursor: str,
+        records: Sequence[bytes],
+        positions: Sequence[str] | None = None,
+    ) -> FoldResult:
+        """What is no outcome record, or one of a later version, is counted (`malformed`), kept by its position and
+        passed over: a fold must go on."""
+        places = positions or [cursor] * len(records)
+        readable = [self._for_script(body, place) for body, place in zip(records, places, strict=True)]
         args: list[str | bytes | int] = [partition, expected or "", cursor, *readable]
         applied, stands, *rest = self._scripts.call("fold", [self._prefix], args)
         finished = [task.decode() for task in rest[0]] if rest else []
         return FoldResult(applied == 1, stands.decode(), finished)
 
+    def _for_script(self, body: bytes, position: str) -> bytes:
+        try:
+            return _readable(body)
+        except Malformed as error:
+            return _encode(["?", position, note_of(self._reader, error.cause)])
 
-def _for_script(record: bytes) -> bytes:
+
+def _readable(body: bytes) -> bytes:
     """The record as Lua can read it: without fields that only others know, whose types its msgpack may not, and with
-    codes as text (all are below 128), since it has no byte strings. What is for the journal alone is left out."""
-    decoded = read_record(record)
-    if decoded is None:
-        return _MALFORMED
+    codes as text (all are below 128), since it has no byte strings. What is for the journal alone is left out. Raises
+    Malformed."""
+    decoded = read_outcomes(body)
     if not isinstance(decoded, Outcomes):
         return _encode(decoded)
     mixed = [

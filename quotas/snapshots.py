@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from importlib.resources.abc import Traversable
 from typing import Any
 
+from backends.passed_over import topics
 from backends.redis_client import Arg, lua_folder
 from backends.redis_view import RedisView
 from dispatcher.errors import Unreachable
-from dispatcher.snapshot import BitsPart, Cursors, OpenPart, Part, SettingsPart, TaskPart
+from dispatcher.snapshot import BitsPart, Cursors, OpenPart, Part, PassedPart, SettingsPart, TaskPart
 
 TASKS_AT_ONCE = 200
 BITS_AT_ONCE = 1 << 19
@@ -39,6 +40,7 @@ class RedisSnapshots:
         """Everything, a page at a time: each call to Redis takes some ms of its time at most."""
         settings = self._view.command("HGETALL", self._keys.globals)
         yield [SettingsPart([item for pair in settings.items() for item in pair])] if settings else []
+        yield list(self._passed())
         for tasks in self._tasks():
             while tasks:
                 rows = self._scripts.call("dump_tasks", [self._keys.prefix], tasks)
@@ -63,6 +65,14 @@ class RedisSnapshots:
         """The folds may go on: from these cursors, or (None) from where they are."""
         args = [] if cursors is None else [cursors.control, *cursors.outcomes]
         return bool(self._scripts.call("end_restore", [self._keys.prefix], [who, *args]))
+
+    def _passed(self) -> Iterator[PassedPart]:
+        """Read behind the cursors, they are all that was passed over before these."""
+        partitions = int(self._view.command("HGET", self._keys.epoch, "partitions") or 0)
+        for topic in topics(partitions):
+            notes = self._view.command("HGETALL", self._keys.passed(topic))
+            if notes:
+                yield PassedPart(topic, [word for pair in notes.items() for word in pair])
 
     def _tasks(self) -> Iterator[list[str]]:
         """Every task that is listed all the while, at least once."""
@@ -116,3 +126,5 @@ def _calls(part: Part) -> list[Call]:
             return [("restore_part", ["open", part.task, *part.envelopes])]
         case SettingsPart():
             return [("restore_part", ["settings", *part.fields])]
+        case PassedPart():
+            return [("restore_part", ["passed", part.topic, *part.notes])]

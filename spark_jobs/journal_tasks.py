@@ -1,18 +1,20 @@
 """What the control topic says of tasks, as rows of the journal's table `tasks`: one for each acceptance, change of
 tier, seal and end."""
 
+import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-import msgspec
-
 from backends import pulsar_client
 from backends.settings import PulsarSettings
 from backends.topic_reader import TopicReader
-from dispatcher.control import ControlChange, ControlRecord, Finished, Sealed, TaskRecord, decode_control, original
+from dispatcher.control import ControlChange, ControlRecord, Finished, Sealed, TaskRecord
+from dispatcher.control_checks import read_control
+from dispatcher.errors import Malformed
 from dispatcher.outcome import OUTCOME_NAMES
 
+_log = logging.getLogger(__name__)
 CONTROL = "control"
 """Name of its cursor in the journal's log."""
 MAX_RECORDS = 50_000
@@ -46,8 +48,9 @@ def read_tasks(client: Any, settings: PulsarSettings, after: str) -> TaskRows:
 def rows_of(position: str, body: bytes) -> Iterator[dict[str, Any]]:
     """None for what says nothing of a task that the table has, or cannot be read."""
     try:
-        position, record = original(position, decode_control(body))
-    except msgspec.MsgspecError:
+        position, record = read_control(position, body)
+    except Malformed as error:
+        _log.warning("control record %s is passed over: %s", position, error.cause)
         return
     said = _said(record)
     if said is not None:

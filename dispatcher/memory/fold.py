@@ -27,7 +27,15 @@ class MemoryFold:
     def cursor(self, partition: int) -> str | None:
         return self.view.cursors.get(partition)
 
-    def apply(self, partition: int, expected: str | None, cursor: str, records: Sequence[bytes]) -> FoldResult:
+    def apply(
+        self,
+        partition: int,
+        expected: str | None,
+        cursor: str,
+        records: Sequence[bytes],
+        positions: Sequence[str] | None = None,  # noqa: ARG002  # the port's
+    ) -> FoldResult:
+        """Nothing is kept of a record that is passed over: no other version reads memory."""
         stands = self.view.cursors.get(partition)
         if stands != expected:
             return FoldResult(False, stands or "")

@@ -10,8 +10,15 @@ from fairlane.cli.invocation import pass_settings
 from fairlane.cli.output import Output, output_option, say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from backends.epochs import Epoch
+    from backends.passed_over import Passed
     from fairlane.settings import Settings
+
+
+MAX_SHOWN = 10
+"""Records of a topic that were passed over."""
 
 
 @click.group(cls=CommandGroup)
@@ -29,13 +36,18 @@ def status(settings: "Settings", output: Output) -> None:
     repeats           an attempt of an envelope was recorded again
     repeats_possible  a claim ended unrecorded: its worker died or stood still, and may have sent
     granted, used, returned, expired: targets of leases, by tier
+    malformed         records that were passed over, since this version cannot read them; passed_over has
+                      their positions, which a newer version reads again
     """
     from backends.epochs import Epochs
+    from backends.passed_over import PassedOver
     from backends.redis_view import open_view
 
     view = open_view(settings.redis)
     try:
-        output.emit_record({**fields_of(Epochs(view).epoch()), "counters": view.stats()})
+        passed = PassedOver(view).by_topic(settings.pulsar.outcome_partitions)
+        shown = {topic: shown_of(kept) for topic, kept in passed.items()}
+        output.emit_record({**fields_of(Epochs(view).epoch()), "counters": view.stats(), "passed_over": shown})
     finally:
         view.close()
 
@@ -70,6 +82,12 @@ def snapshot(settings: "Settings", output: Output) -> None:
     from fairlane.worker.rebuild_by_hand import snapshot as by_hand
 
     output.emit_record({"snapshot": by_hand(settings)})
+
+
+def shown_of(kept: "Sequence[Passed]") -> dict[str, Any]:
+    """How many records of a topic were passed over, and the first of them."""
+    first = {one.position: f"{one.reason} (by {one.reader})" for one in kept[:MAX_SHOWN]}
+    return {"records": len(kept), **first}
 
 
 def describe(epoch: "Epoch | None") -> str:

@@ -8,6 +8,7 @@ from backends.control_topic import ControlTopic
 from backends.elections import Elections
 from backends.epochs import Epochs
 from backends.outcome_topic import OutcomeTopic
+from backends.passed_over import PassedOver
 from backends.pulsar_admin import PulsarAdmin
 from backends.redis_client import Observe
 from backends.redis_view import RedisView, open_view
@@ -16,6 +17,7 @@ from backends.settings import PulsarSettings, RedisSettings
 from backends.view_records import ViewRecords
 from backends.workers import Workers
 from dispatcher.topics import Topics
+from fairlane import __version__
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
@@ -34,6 +36,7 @@ class RedisSide:
     ledger: RedisLedger
     fold: RedisFold
     snapshots: RedisSnapshots
+    passed_over: PassedOver
 
     def complete(self) -> bool:
         """Whether the view is not being rebuilt. Raises Unreachable."""
@@ -58,8 +61,9 @@ def open_redis(settings: RedisSettings, topics: Topics, claim_max_ms: int, obser
         elections=Elections(view),
         workers=Workers(view),
         ledger=RedisLedger(view, topics),
-        fold=RedisFold(view),
+        fold=RedisFold(view, reader=__version__),
         snapshots=RedisSnapshots(view),
+        passed_over=PassedOver(view, __version__),
     )
 
 

@@ -74,6 +74,7 @@ class SharedJobs:
             self._held(CONTROL),
             self.finisher.take,
             FoldSettings(),
+            redis.passed_over,
         )
         self._snapshotter = snapshotter(redis, pulsar, self._held(SNAPSHOT), clock, snapshot_every_s)
         self._rebuilder = Rebuilder(
@@ -112,6 +113,7 @@ class SharedJobs:
             self._held(outcome_seat(partition)),
             self.finisher.take,
             FoldSettings(),
+            redis.passed_over,
         )
 
     def _clearing_chores(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> tuple[Chore, ...]:

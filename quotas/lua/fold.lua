@@ -3,7 +3,7 @@
 --
 -- KEYS[1] prefix
 -- ARGV[1] partition, [2] cursor expected ('' for none), [3] new cursor, then the records: msgpack arrays led by their
---         tag (dispatcher.outcome; a Mixed' codes as text)
+--         tag (dispatcher.outcome; a Mixed' codes as text); of one that is passed over {?, position, note}
 -- Returns {1, new cursor, ids of tasks that by now have an outcome for every target}; {0, cursor} if it stood
 -- elsewhere, or a snapshot is being restored
 
@@ -12,6 +12,7 @@
 -- include: freeing.lua
 -- include: epoch_read.lua
 -- include: task_end.lua
+-- include: passed_over.lua
 
 local partition, expected, cursor = ARGV[1], ARGV[2], ARGV[3]
 local cursor_key = P .. ':fold:' .. partition
@@ -58,7 +59,7 @@ local function fold_record(record)
   elseif record[1] == 'm' then
     epoch_read(partition, record[3])
   else
-    redis.call('HINCRBY', P .. ':stats', 'malformed', 1)
+    pass_over(partition, record[2], record[3])
   end
 end
 

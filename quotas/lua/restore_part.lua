@@ -3,7 +3,7 @@
 --
 -- KEYS[1] prefix
 -- ARGV[1] who restores, as begin_restore.lua said, [2] kind, then: task: id, ms kept, field, value...; bits: id, writer,
---   offset, bits; open: id, name, state...; settings: field, value...
+--   offset, bits; open: id, name, state...; settings: field, value...; passed: topic, position, note...
 -- Returns 1, or 0 if the view is another by now, is restored, or somebody else restores it
 
 -- include: writers.lua
@@ -48,6 +48,10 @@ function put.settings()
   redis.call('UNLINK', P .. ':globals', P .. ':paused')
   put_fields(P .. ':globals', 3)
   for i = 3, #ARGV, 2 do keep_paused(ARGV[i], ARGV[i + 1]) end
+end
+
+function put.passed(topic)
+  put_fields(P .. ':passed:' .. topic, 4)
 end
 
 if redis.call('HGET', P .. ':epoch', 'restoring') ~= ARGV[1] then return 0 end

@@ -125,7 +125,8 @@ def test_a_seal_that_comes_after_the_close_and_leaves_writers_out_holds_up_no_en
 
 def test_bytes_that_are_no_record_are_counted_and_passed_over(world: World) -> None:
     world.apply(task_record("t"))
-    result = world.fold.apply(0, None, "a", [b"\xc1", encode_record(outcomes("t", run(0, 1))), b""])
+    bodies = [b"\xc1", encode_record(outcomes("t", run(0, 1))), b""]
+    result = world.fold.apply(0, None, "a", bodies, ["1", "2", "3"])
     assert result == FoldResult(True, "a")
     assert world.counts("t")["sent"] == 1
     assert world.stats()["malformed"] == 2

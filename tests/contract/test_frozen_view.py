@@ -7,7 +7,8 @@ from backends.redis_view import RedisView
 from backends.registry import Registry
 from backends.view_records import ViewRecords
 from backends.workers import Workers
-from dispatcher.control import original
+from dispatcher.control import encode_control
+from dispatcher.control_checks import read_control
 from dispatcher.outcome import Outcomes, Run, encode_record
 from dispatcher.service_settings import Cap, Limits
 from dispatcher.snapshot import Chunk, check, parts_of, records_of
@@ -73,7 +74,7 @@ def test_restated_it_makes_the_same_tasks_and_settings(old_view: RedisView) -> N
     records, settings = ViewRecords(old_view), Registry(old_view).globals()
     restated = [*records.settings(), *records.of_tasks(list(STATES))]
     old_view.wipe()
-    Registry(old_view).apply_all([original("", one) for one in restated])
+    Registry(old_view).apply_all([read_control("", encode_control(one)) for one in restated])
     assert (shown(old_view), Registry(old_view).globals()) == (STATES, settings)
 
 

@@ -16,12 +16,13 @@ from dispatcher.control import (
     ControlRecord,
     Finished,
     GlobalChange,
+    encode_control,
     encode_override,
-    original,
     override_message,
     override_number,
     stopping,
 )
+from dispatcher.control_checks import read_control
 from dispatcher.retention import TOMBSTONE_MS
 from tests.contract.registry_records import change, position, ready, sealed, task_record
 
@@ -121,7 +122,7 @@ def test_the_reason_for_which_a_task_failed_is_shown_and_restated(registry: Regi
     assert [task.id for task in registry.tasks(state="failed")[0]] == ["t1"]
     restated = ViewRecords(view).of_tasks(["t1"])
     view.wipe()
-    registry.apply_all([original("", record) for record in restated])
+    registry.apply_all([read_control("", encode_control(record)) for record in restated])
     assert registry.task("t1") == before
 
 

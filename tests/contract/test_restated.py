@@ -19,12 +19,11 @@ from dispatcher.control import (
     Finished,
     GlobalChange,
     Restated,
-    decode_control,
     encode_control,
     encode_override,
-    original,
     override_message,
 )
+from dispatcher.control_checks import read_control
 from dispatcher.retention import TOMBSTONE_MS
 from tests.contract.registry_records import change, position, sealed, task_record
 
@@ -49,7 +48,7 @@ changes: st.SearchStrategy[ControlRecord] = st.one_of(
     st.builds(pause, tasks, st.sampled_from("01"), numbers),
     st.builds(lambda task: change(task, "cancelled", "1"), tasks),
     st.builds(lambda task, why: change(task, "stopped", str(why)), tasks, numbers),
-    st.builds(lambda to: change("t2", "lane", f"persistent://fairlane/tasks-01/{to}"), numbers),
+    st.builds(lambda to: change("t2", "lane", f"persistent://fairlane/tasks-{to:02d}/t2"), numbers),
     st.builds(lambda task, to: change(task, "override", encode_override(1, {"n": to})), tasks, numbers),
     st.builds(lambda task, at: Checkpoint(FORMAT, task, "0", at, at * 10, at, at * 11, "d"), tasks, numbers),
     st.builds(lambda task, at: Checkpoint(FORMAT, task, "b", at, at * 10, at, at * 11, "e"), tasks, numbers),
@@ -69,7 +68,7 @@ def placed(log: Sequence[ControlRecord], first: int = 0) -> list[tuple[str, Cont
 
 def as_read(restated: Sequence[Restated]) -> list[tuple[str, ControlRecord]]:
     """As the fold takes them out of the topic, where they stand behind everything."""
-    return [original(position(999), decode_control(encode_control(record))) for record in restated]
+    return [read_control(position(999), encode_control(record)) for record in restated]
 
 
 def restated_of(view: RedisView) -> list[Restated]:

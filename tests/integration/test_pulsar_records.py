@@ -13,12 +13,14 @@ from backends.outcome_topic import OutcomeTopic
 from backends.pulsar_admin import PulsarAdmin
 from backends.record_producer import RecordProducer
 from backends.topic_reader import Record, TopicReader
+from consumers.second_look import look_again
 from dispatcher.control import GlobalChange, decode_control
 from dispatcher.errors import NotFound, Unreachable
 from dispatcher.outcome import EpochMark, Outcomes, Run, decode_record
 from dispatcher.ports import DeadLetter
 from dispatcher.topics import Topics
 from tests.integration.pulsar_helpers import Answers, eventually
+from tests.unit.consumers.fakes import FakePassedOver
 
 
 def change(number: int) -> GlobalChange:
@@ -53,6 +55,19 @@ def test_a_reader_begins_exactly_behind_its_position_wherever_that_is_in_a_batch
     for index in [*edges, *random.Random(4).sample(range(260), 10)]:
         found = read_all(control.reader(positions[index]))
         assert [record.position for record in found] == positions[index + 1 :], index
+
+
+def test_a_record_is_found_again_by_its_position_wherever_that_is_in_a_batch(
+    client: pulsar.Client, admin: PulsarAdmin, names: Topics
+) -> None:
+    control, kept, found = ControlTopic(client, names), FakePassedOver(), list[Record]()
+    positions = control.append_many([change(n) for n in range(130)])
+    admin.unload(names.control)  # another ledger
+    positions += [control.append(change(130)), *control.append_many([change(n) for n in range(131, 200)])]
+    wanted = [0, 1, 2, 99, 100, 129, 130, 131, 132, 199]
+    kept.notes["control"] = {positions[index]: "1" for index in wanted}
+    look_again(kept, "control", control.reader, found.extend)
+    assert [decode_control(record.body) for record in found] == [change(index) for index in wanted]
 
 
 def test_a_reader_neither_loses_nor_repeats_when_its_topic_moves(

@@ -1,7 +1,7 @@
-"""Topics and a view in memory, for the fold's tests. Positions are numbers as text."""
+"""Topics and a view in memory, for the fold's tests."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from backends.topic_reader import Record
@@ -12,7 +12,7 @@ from dispatcher.ports import FoldResult
 
 
 def position(number: int) -> str:
-    return f"{number:06d}"
+    return f"{7:020d}:{number:020d}:{0:06d}"
 
 
 @dataclass
@@ -47,6 +47,9 @@ class Reader:
         if rest:
             self._after = rest[-1].position
         return rest
+
+    def at_end(self) -> bool:
+        return not self._topic.records or (self._after or "") >= self._topic.records[-1].position
 
     def close(self) -> None:
         self.closed = True
@@ -86,7 +89,9 @@ class FakeFold:
         self._reach()
         return self.cursors.get(partition)
 
-    def apply(self, partition: int, expected: str | None, cursor: str, records: Sequence[bytes]) -> FoldResult:
+    def apply(
+        self, partition: int, expected: str | None, cursor: str, records: Sequence[bytes], positions: Sequence[str]
+    ) -> FoldResult:
         self._reach()
         if self.cursors.get(partition) != expected:
             return FoldResult(False, self.cursors.get(partition, ""))
@@ -101,6 +106,24 @@ class FakeFold:
     def _reach(self) -> None:
         if self.gone:
             raise Unreachable("Redis is gone.")
+
+
+@dataclass
+class FakePassedOver:
+    """Positions by topic, each with the version that passed it over."""
+
+    reader: str = "2"
+    notes: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def of_others(self, topic: str) -> list[str]:
+        return sorted(at for at, reader in self.notes.get(topic, {}).items() if reader != self.reader)
+
+    def keep(self, topic: str, reasons: Mapping[str, str]) -> None:
+        self.notes.setdefault(topic, {}).update(dict.fromkeys(reasons, self.reader))
+
+    def forget(self, topic: str, positions: Sequence[str]) -> None:
+        for position in positions:
+            del self.notes[topic][position]
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from consumers.folder import FoldSettings
 from dispatcher.control import ControlChange, ControlRecord, Restated, encode_control
 from dispatcher.outcome import EpochMark
 from tests.actors import running
-from tests.unit.consumers.fakes import ControlTopic, eventually, position
+from tests.unit.consumers.fakes import ControlTopic, FakePassedOver, eventually, position
 
+OLD = f"{6:020d}:{0:020d}:{0:06d}"
 QUICK = FoldSettings(batch=3, poll_s=0.001, idle_check_s=0.002, pause_s=0.01)
 
 
@@ -25,6 +26,7 @@ class View:
         self.flush_at = -1
         self.marked = False
         self.positions: list[str] = []
+        self.passed = FakePassedOver()
 
     def control_cursor(self) -> str | None:
         return self.cursor
@@ -38,7 +40,7 @@ class View:
             if self.applied == self.flush_at:
                 self.flush_at = -1
                 self.flush()
-        return [record.task for _, record in records if isinstance(record, ControlChange) and record.value == "last"]
+        return [record.task for _, record in records if isinstance(record, ControlChange) and record.value == "999"]
 
     def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
         if expected != self.cursor or epoch != self.epoch:
@@ -60,7 +62,7 @@ def topic_of(count: int) -> ControlTopic:
 
 def folder(view: View, topic: ControlTopic, told: list[str] | None = None) -> ControlFolder:
     finished = [] if told is None else told
-    return ControlFolder(lambda: view.epoch, view, topic.open, lambda: True, finished.extend, QUICK)
+    return ControlFolder(lambda: view.epoch, view, topic.open, lambda: True, finished.extend, QUICK, view.passed)
 
 
 def test_every_record_is_applied_and_the_cursor_kept() -> None:
@@ -104,16 +106,38 @@ def test_what_cannot_be_read_is_passed_over() -> None:
     with running(folder(view, topic).run):
         eventually(lambda: view.cursor == position(2))
     assert sorted(view.fields) == ["t0", "t1"]
+    assert view.passed.notes == {"control": {position(1): "2"}}
+
+
+def test_what_another_version_passed_over_is_applied_by_one_that_can_read_it() -> None:
+    view, topic = View(), topic_of(3)
+    topic.store(b"\x91\xa7unknown")
+    view.cursor = position(3)
+    view.passed.notes["control"] = {position(1): "1", position(3): "1", position(9): "1"}
+    with running(folder(view, topic).run):
+        eventually(lambda: view.passed.notes["control"] == {position(3): "2"})
+    assert view.positions == [position(1)]
+
+
+def test_what_is_to_be_looked_at_again_waits_for_pulsar() -> None:
+    view, topic = View(), topic_of(3)
+    view.cursor, topic.broken = position(2), True
+    view.passed.notes["control"] = {position(1): "1"}
+    with running(folder(view, topic).run):
+        eventually(lambda: len(topic.opened) > 2)
+        assert view.passed.notes["control"] == {position(1): "1"}
+        topic.broken = False
+        eventually(lambda: view.positions == [position(1)])
 
 
 def test_what_is_restated_is_applied_as_if_it_stood_where_it_first_did() -> None:
     view, topic = View(), ControlTopic()
-    topic.append(Restated(1, "of-old", Raw(encode_control(ControlChange(1, "t0", "weight", "7", 0)))))
-    topic.append(Restated(1, "of-a-later-version", Raw(b"\x91\xa7unknown")))
+    topic.append(Restated(1, OLD, Raw(encode_control(ControlChange(1, "t0", "weight", "7", 0)))))
+    topic.append(Restated(1, OLD, Raw(b"\x91\xa7unknown")))
     with running(folder(view, topic).run):
         eventually(lambda: view.cursor == position(1))
     assert view.fields == {"t0": "7"}
-    assert view.positions == ["of-old"]
+    assert view.positions == [OLD]
 
 
 def test_the_mark_of_another_epoch_does_not_count() -> None:
@@ -128,6 +152,6 @@ def test_the_mark_of_another_epoch_does_not_count() -> None:
 
 def test_complete_tasks_are_told() -> None:
     view, topic, told = View(), ControlTopic(), list[str]()
-    topic.append(ControlChange(1, "t0", "weight", "last", 0))
+    topic.append(ControlChange(1, "t0", "weight", "999", 0))
     with running(folder(view, topic, told).run):
         eventually(lambda: told == ["t0"])

@@ -143,7 +143,7 @@ class World:
 
 def place(number: int) -> str:
     """Of a record in the control topic."""
-    return f"{number:020d}"
+    return f"{7:020d}:{number:020d}:{0:06d}"
 
 
 class Control:

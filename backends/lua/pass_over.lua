@@ -1,0 +1,11 @@
+#!lua flags=allow-oom
+-- Keeps the positions of records that were passed over.
+--
+-- KEYS[1] prefix
+-- ARGV[1] topic (`control`, or the number of an outcome partition), then positions and notes in turn
+-- Returns 0
+
+-- include: passed_over.lua
+
+for index = 2, #ARGV, 2 do pass_over(ARGV[1], ARGV[index], ARGV[index + 1]) end
+return 0

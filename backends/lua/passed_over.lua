@@ -1,0 +1,18 @@
+-- library
+-- include: keys.lua
+-- Records that were passed over, since this version cannot read them, by topic (`control`, or the number of an outcome
+-- partition).
+local MOST_PASSED_OVER = 1000
+
+-- Keeps the position of one, with who passed it over and why. Of too many the oldest are kept, and the rest counted.
+local function pass_over(topic, position, note)
+  local key = P .. ':passed:' .. topic
+  if redis.call('HEXISTS', key, position) == 0 then
+    redis.call('HINCRBY', P .. ':stats', 'malformed', 1)
+    if redis.call('HLEN', key) >= MOST_PASSED_OVER then
+      redis.call('HINCRBY', P .. ':stats', 'malformed_not_kept', 1)
+      return
+    end
+  end
+  redis.call('HSET', key, position, note)
+end

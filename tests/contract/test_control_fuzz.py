@@ -1,0 +1,242 @@
+"""Whatever is written to the control topic: the fold goes on, what cannot be applied is counted and kept, no reader of
+the view fails, and tasks that it does not name are as they were."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backends.passed_over import CONTROL, PassedOver
+from backends.redis_view import RedisView
+from backends.registry import Registry
+from backends.task_rows import LiveTask
+from backends.view_records import ViewRecords
+from consumers.control_folder import ControlFolder
+from consumers.folder import FoldSettings
+from dispatcher.control import encode_control
+from dispatcher.control_checks import read_control
+from dispatcher.errors import Malformed
+from dispatcher.lease import LaneAsk, LaneKind, Want
+from dispatcher.snapshot import Chunk, Packer, parts_of
+from dispatcher.why import counted_of
+from fairlane.signals import Look, SignalMeter, job_of_live
+from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings
+from quotas.ledger import RedisLedger
+from quotas.snapshots import RedisSnapshots
+from tests.contract.ledger_worlds import TOPICS, request
+from tests.contract.registry_records import ready, sealed, task_record
+from tests.formats.frozen import frozen
+from tests.unit.consumers.fakes import ControlTopic, Reader
+
+INNOCENT = ["innocent", "bystander"]
+encode = msgspec.msgpack.Encoder().encode
+FORMS = [one.says for one in frozen("0.1.0", "control")]
+
+values: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.sampled_from([-1, 0, 1, 2**27, 2**31, 2**53, 2**63]),
+    st.floats(),
+    st.text(max_size=20),
+    st.binary(max_size=20),
+    st.sampled_from(["", "urgent", "x:y", "1" * 30, "nan", "1e9", "a,b", "a|b", "../x", "\x1b[31m", "-1", "1:{}"]),
+    st.lists(st.one_of(st.integers(-5, 2**40), st.text(max_size=5)), max_size=6),
+    st.dictionaries(st.text(max_size=5), st.integers(-5, 5), max_size=3),
+)  # fmt: skip
+
+
+@st.composite
+def nearly_sound(draw: st.DrawFn) -> bytes:
+    """A record of 0.1.0 with one field replaced, left out or added."""
+    fields = list(draw(st.sampled_from(FORMS)))
+    at = draw(st.integers(0, len(fields) - 1))
+    match draw(st.sampled_from(["replace", "cut", "add"])):
+        case "replace":
+            fields[at] = draw(values)
+        case "cut":
+            fields = fields[:at]
+        case "add":
+            fields.insert(at, draw(values))
+    return encode(fields)
+
+
+@st.composite
+def restated(draw: st.DrawFn) -> bytes:
+    """The same, said again."""
+    position = draw(st.one_of(st.just(f"{3:020d}:{1:020d}:{0:06d}"), st.text(max_size=30)))
+    return encode(["r", 1, position, msgspec.Raw(draw(nearly_sound()))])
+
+
+bodies = st.one_of(
+    st.binary(max_size=60), values.map(encode), st.lists(values, max_size=8).map(encode), nearly_sound(), restated()
+)
+
+
+def fold(topic: ControlTopic, view: RedisView) -> None:
+    """To the topic's end, as a worker that holds the seat."""
+    registry, done = Registry(view), threading.Event()
+
+    class UntilItsEnd(Reader):
+        def read(self, max_records: int, timeout_s: float) -> Any:
+            if not (found := super().read(max_records, timeout_s)):
+                done.set()
+            return found
+
+    folder = ControlFolder(
+        lambda: "e",
+        registry,
+        lambda after: UntilItsEnd(topic, after),
+        lambda: True,
+        lambda tasks: None,
+        FoldSettings(batch=7),
+        PassedOver(view, "test"),
+    )
+    folder.run(done)
+
+
+def passed_over(topic: ControlTopic) -> list[str]:
+    """The positions that no reader can use."""
+
+    def is_passed_over(position: str, body: bytes) -> bool:
+        try:
+            read_control(position, body)
+        except Malformed:
+            return True
+        return False
+
+    return [record.position for record in topic.records if is_passed_over(record.position, record.body)]
+
+
+def read_everything(view: RedisView) -> Iterator[object]:
+    """As workers, commands and metrics do."""
+    registry, records = Registry(view), ViewRecords(view)
+    live, stored = registry.live(), registry.globals()
+    views = registry.tasks(limit=1_000)[0]
+    yield registry.look()
+    yield SignalMeter().take(Look(1.0, [job_of_live(task, 5) for task in live], stored, []))
+    yield records.settings(), records.of_tasks([task.id for task in views])
+    yield live_lanes(live)
+    for task in views:
+        yield counted_of(""), registry.why(task.id), registry.pauses(task.id), registry.submission(task.id)
+        yield registry.channel_pauses(task.channel), registry.admit(task_record("new", app=task.app))
+    yield registry.in_flight([task.id for task in views])
+    packer = Packer(10_000)
+    chunks = [one for page in RedisSnapshots(view).parts() for one in packer.add(page)]
+    yield [parts_of(one) for one in (*chunks, *packer.end()) if isinstance(one, Chunk)]
+
+
+def live_lanes(live: list[LiveTask]) -> LiveLanes:
+    lanes = LiveLanes(LiveLaneSettings("w"))
+    lanes.put(live, 5, told=True)
+    lanes.choose(1.0, rotate=True)
+    return lanes
+
+
+def lease(view: RedisView, number: int) -> object:
+    asks = [ask_of(task) for task in Registry(view).live()]
+    return RedisLedger(view, TOPICS).lease(request(number, *asks))
+
+
+def ask_of(task: LiveTask) -> LaneAsk:
+    kind = LaneKind.SHARED if task.shared else LaneKind.OWN
+    return LaneAsk(task.lane, kind, "", 10, [Want(task.id, "0", 0, 0, 1, 1, 1)])
+
+
+def innocent(view: RedisView) -> list[Any]:
+    """What nobody else's record may change."""
+    found = Registry(view).tasks_by_id(INNOCENT)
+    return [(one.id, one.state, one.tier, one.weight, one.cap, one.lane, one.targets, one.app) for one in found]
+
+
+KILLERS = [
+    encode(["x", 1, "running", "override", "{}", 0]),
+    encode(["x", 1, "running", "cap", "x:y", 0]),
+    encode(["x", 1, "running", "weight", "heavy", 0]),
+    encode(["x", 1, "running", "tier", "urgent", 0]),
+    encode(["x", 1, "running", "lane", "no topic", 0]),
+    encode(["g", 1, "capacity", "1" * 30, 0]),
+    encode(["g", 1, "tiers", "a:b", 0]),
+    encode(["f", 1, "running", "completed", [1, 2], 0]),
+    encode(["r", 1, "nowhere", FORMS[1]]),
+    encode(["r", 1, f"{3:020d}:{1:020d}:{0:06d}", ["r", 1, f"{3:020d}:{1:020d}:{0:06d}", FORMS[1]]]),
+]
+"""Each ended a fold, a watch or an engine of 0.1.0."""
+
+
+@pytest.mark.parametrize("killer", KILLERS, ids=lambda body: str(msgspec.msgpack.decode(body)[:5]))
+def test_a_record_that_stopped_0_1_0_stops_nobody(view: RedisView, killer: bytes) -> None:
+    check([encode(FORMS[1]), killer], view)
+    assert len(PassedOver(view).kept(CONTROL)) == 1
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(log=st.lists(bodies, min_size=1, max_size=12))
+def test_nothing_in_the_control_topic_stops_a_reader(view: RedisView, log: list[bytes]) -> None:
+    check(log, view)
+
+
+def check(log: list[bytes], view: RedisView) -> None:
+    view.wipe()
+    ready(view)
+    topic = ControlTopic()
+    for task in INNOCENT:
+        for record in (task_record(task, app="quiet"), sealed(task, 10)):
+            topic.store(encode_control(record))
+    fold(topic, view)
+    before = innocent(view)
+
+    for body in log:
+        topic.store(body)
+    fold(topic, view)
+
+    kept = PassedOver(view, "test").kept(CONTROL)
+    assert [one.position for one in kept] == passed_over(topic)
+    assert view.stats().get("malformed", 0) == len(kept)
+    assert Registry(view).control_cursor() == topic.records[-1].position
+    for _ in read_everything(view):
+        pass
+    for number in (1, 2):
+        lease(view, number)
+    assert innocent(view) == before
+
+
+def test_of_too_many_the_oldest_are_kept_and_the_rest_counted(view: RedisView) -> None:
+    topic = ControlTopic()
+    ready(view)
+    for _ in range(1_003):
+        topic.store(b"nonsense")
+    fold(topic, view)
+    kept = PassedOver(view).kept(CONTROL)
+    assert [one.position for one in kept] == [record.position for record in topic.records[:1_000]]
+    assert view.stats() == {"malformed": 1_003, "malformed_not_kept": 3}
+
+
+def test_what_was_passed_over_survives_a_snapshot(view: RedisView) -> None:
+    topic = ControlTopic()
+    ready(view)
+    view.command("HSET", view.keys.epoch, "partitions", "2")
+    topic.store(b"nonsense")
+    fold(topic, view)
+    before = PassedOver(view).kept(CONTROL)
+    snapshots = RedisSnapshots(view)
+    parts = [part for page in snapshots.parts() for part in page]
+    view.wipe()
+    view.command("HSET", view.keys.epoch, "id", "new", "restoring", "1")
+    assert snapshots.restore_parts(snapshots.begin_restore("new"), parts)
+    assert before
+    assert PassedOver(view).kept(CONTROL) == before
+
+
+@pytest.mark.parametrize("text", ["x:y", "1" * 30, "none", "", "\u0663", "nan"])
+def test_settings_that_an_older_version_stored_as_nonsense_are_as_if_not_set(view: RedisView, text: str) -> None:
+    for field in ("capacity", "tiers", "sharing", "cap:app:shop", "app_weight:shop", "limit:tasks:shop"):
+        view.command("HSET", view.keys.globals, field, text)
+    stored = Registry(view).globals()
+    assert stored == Registry(view).globals()
+    assert (stored.capacity, stored.sharing, stored.caps, stored.app_weights) == (0, "tasks", {}, {})
+    assert stored.tier_weights == {"high": 6_000, "medium": 3_000, "low": 1_000}
