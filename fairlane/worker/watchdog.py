@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from dispatcher.errors import Hung
 from fairlane.settings import Settings
+from fairlane.worker.guardian import start_guardian
 
 ENGINE_S = 30.0
 """The engine moves at least twice a second; the longest stall seen on an overloaded machine was a few seconds."""
@@ -92,15 +93,24 @@ class Judge:
 class Watchdog:
     """An actor beside the threads that it watches."""
 
-    def __init__(self, signs: Callable[[], Signs], fail: Callable[[Hung], None], settings: WatchdogSettings) -> None:
+    def __init__(
+        self,
+        signs: Callable[[], Signs],
+        fail: Callable[[Hung], None],
+        settings: WatchdogSettings,
+        start_guardian: Callable[[], Callable[[], None]] = start_guardian,
+    ) -> None:
         """fail: stops the worker; the process ends soon afterwards even if nothing comes of it."""
         self._signs = signs
         self._fail = fail
+        self._start_guardian = start_guardian
         self._settings = settings
         self._judge = Judge(settings)
 
     def run(self, stop: threading.Event) -> None:
+        give_sign = self._start_guardian()
         while not stop.wait(self._settings.tick_s):
+            give_sign()
             part = self._judge.look(self._signs())
             if part is not None:
                 self._end(part)

@@ -18,7 +18,7 @@ from consumers.lanes import PulsarLanes
 from dispatcher.engine_stats import EngineStats
 from dispatcher.envelope import Envelope
 from dispatcher.outcome import Report
-from fairlane.worker import watchdog
+from fairlane.worker import guardian, watchdog
 from quotas.ledger import RedisLedger
 
 FOR_EVER_S = 1_000_000
@@ -27,6 +27,7 @@ FOR_EVER_S = 1_000_000
 watchdog.ENGINE_S = 4.0
 watchdog.LEASE_S = 2.0
 watchdog.OVERDUE_S = 2.0
+guardian.SILENT_S = 4.0
 
 
 class Logs(LogChannel):

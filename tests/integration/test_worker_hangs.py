@@ -98,6 +98,17 @@ def test_a_channel_that_exits_ends_its_worker_and_another_finishes_the_task(
 
 
 @pytest.mark.timeout(240)
+def test_a_call_that_keeps_the_interpreter_to_itself_ends_its_worker_and_another_finishes_the_task(
+    fresh_settings: Settings, tmp_path: Path
+) -> None:
+    with pair(fresh_settings, tmp_path, "HoldsTheInterpreter") as both, PushClient.connect(fresh_settings) as client:
+        assert finish_beside(both, client) == -signal.SIGABRT
+        log = both.log_of("w1")
+    assert "has not moved for 4 s: ending it." in log
+    assert "in break_it" in log
+
+
+@pytest.mark.timeout(240)
 def test_a_redis_that_does_not_answer_is_no_hang(fresh_settings: Settings, tmp_path: Path) -> None:
     """For twice as long as a call to the ledger may take."""
     with redis_server.running(next(iter(redis_server.binaries().values()))) as server:

@@ -1,0 +1,99 @@
+"""The last line: a small process beside each worker, which ends it when not even its watchdog moves.
+
+A call into C that keeps the interpreter's lock stops every Python thread, the watchdog among them. `faulthandler` could
+end such a process from a thread of its own, but it goes by the clock: tried with a process that was stopped (SIGSTOP)
+for longer than its timeout, it ended that process the moment it woke (10 of 10). The guardian counts its own ticks, and
+none in which the worker is stopped.
+
+This file is run as a script (`python -I -S`), so what it imports at its head is small and the standard library's.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable
+
+SILENT_S = 60.0
+"""How long a worker may be silent; its watchdog gives a sign every second."""
+TICK_S = 1.0
+DUMP_S = 5.0
+"""How long the worker has to write the stacks of its threads before it is killed."""
+_STOPPED = "Tt"
+"""A process that is stopped, or stopped by a debugger (proc_pid_stat(5))."""
+
+
+def start_guardian() -> Callable[[], None]:
+    """Start the guardian of this process; return what gives it a sign. It ends with this process."""
+    import faulthandler
+    import logging
+    import subprocess
+
+    if sys.platform != "linux":  # elsewhere it could not tell a process that is stopped
+        return lambda: None
+    faulthandler.enable(file=2)  # it writes the stacks at SIGABRT, without the interpreter's lock
+    command = [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(SILENT_S)]
+    try:
+        guardian = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    except OSError as error:
+        logging.getLogger(__name__).warning("The worker has no guardian, which could not be started: %s.", error)
+        return lambda: None
+    assert guardian.stdin is not None
+    sign = guardian.stdin.fileno()
+    os.set_blocking(sign, False)
+
+    def give_sign() -> None:
+        try:
+            os.write(sign, b".")
+        except OSError:
+            guardian.poll()  # it has ended, or has not read for hours; the worker needs it for nothing
+
+    return give_sign
+
+
+def main(worker: int, silent_s: float) -> None:
+    """Return when the worker has ended."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # they are for the worker, which takes its time to leave
+    if _falls_silent(worker, silent_s):
+        _say(f"The worker process {worker} has not moved for {silent_s:g} s: ending it. Its stacks follow.\n")
+        os.kill(worker, signal.SIGABRT)
+        select.select([0], [], [], DUMP_S)
+        if os.getppid() == worker:
+            os.kill(worker, signal.SIGKILL)
+
+
+def _falls_silent(worker: int, silent_s: float) -> bool:
+    """Wait until the worker has ended (False) or was silent for too many ticks (True)."""
+    ticks = 0
+    while os.getppid() == worker:
+        if ticks * TICK_S > silent_s:
+            return True
+        if not select.select([0], [], [], TICK_S)[0]:
+            ticks += not _is_stopped(worker)
+        elif os.read(0, 4096):
+            ticks = 0
+        else:
+            break
+    return False
+
+
+def _say(text: str) -> None:
+    """On stderr, unless nobody reads it: that may be why the worker hangs."""
+    with contextlib.suppress(OSError):
+        if select.select([], [2], [], 0)[1]:
+            os.write(2, text.encode())
+
+
+def _is_stopped(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat") as file:  # noqa: PTH123  # pathlib would take 2 MB
+            stat = file.read()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] in _STOPPED
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))
