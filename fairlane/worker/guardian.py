@@ -32,6 +32,8 @@ def start_guardian() -> Callable[[], None]:
 
     if sys.platform != "linux":  # elsewhere it could not tell a process that is stopped
         return lambda: None
+    if os.getpid() == 1:
+        _let_abort_end_process_1()
     faulthandler.enable(file=2)  # it writes the stacks at SIGABRT, without the interpreter's lock
     command = [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(SILENT_S)]
     try:
@@ -52,12 +54,23 @@ def start_guardian() -> Callable[[], None]:
     return give_sign
 
 
+def _let_abort_end_process_1() -> None:
+    """In a container the kernel keeps from process 1 every signal of its own kind that it has no handler for, SIGKILL
+    too. faulthandler calls the handler that was there before it: `_exit`, with the signal's number."""
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    libc.signal.restype = ctypes.c_void_p
+    libc.signal(signal.SIGABRT, ctypes.cast(libc._exit, ctypes.c_void_p))
+
+
 def main(worker: int, silent_s: float) -> None:
     """Return when the worker has ended."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # they are for the worker, which takes its time to leave
     if _falls_silent(worker, silent_s):
-        _say(f"The worker process {worker} has not moved for {silent_s:g} s: ending it. Its stacks follow.\n")
+        say(f"The worker process {worker} has not moved for {silent_s:g} s: ending it. Its stacks follow.\n")
         os.kill(worker, signal.SIGABRT)
         select.select([0], [], [], DUMP_S)
         if os.getppid() == worker:
@@ -79,7 +92,7 @@ def _falls_silent(worker: int, silent_s: float) -> bool:
     return False
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     """On stderr, unless nobody reads it: that may be why the worker hangs."""
     with contextlib.suppress(OSError):
         if select.select([], [2], [], 0)[1]:

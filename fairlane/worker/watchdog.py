@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from dispatcher.errors import Hung
 from fairlane.settings import Settings
-from fairlane.worker.guardian import start_guardian
+from fairlane.worker.guardian import say, start_guardian
 
 ENGINE_S = 30.0
 """The engine moves at least twice a second; the longest stall seen on an overloaded machine was a few seconds."""
@@ -146,6 +146,11 @@ def stacks() -> str:
 
 def exit_within(seconds: float, code: int) -> None:
     """See to it that the process ends by then, whatever its threads do."""
-    timer = threading.Timer(seconds, os._exit, (code,))
+
+    def end() -> None:
+        say(f"The process has not ended by itself within {seconds:g} s: exit code {code}.\n")
+        os._exit(code)
+
+    timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()

@@ -44,8 +44,8 @@ _MARGIN_MS = 1_000
 _CLOSE_S = 5.0
 _LEAVE_S = 3.0
 """How long the threads of a worker that hangs have to let go of their locks."""
-_END_WITHIN_S = 60.0
-"""Closing takes half of this where every part uses up its time."""
+_END_WITHIN_S = 90.0
+"""More than closing takes where every part uses up its time."""
 
 
 def worker_id(name: str | None) -> str:

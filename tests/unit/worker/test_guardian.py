@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from fairlane.cli import exit_codes
+
 WORKER = """
 import ctypes, time
 from fairlane.worker import guardian
@@ -24,10 +26,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux says
 
 
 @contextmanager
-def worker(*, signs: int, hangs: bool) -> Iterator["subprocess.Popen[str]"]:
+def worker(*before: str, signs: int, hangs: bool) -> Iterator["subprocess.Popen[str]"]:
     script = WORKER.format(signs=signs, hangs=hangs)
     pipe = subprocess.PIPE
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=pipe, stderr=pipe, text=True)
+    process = subprocess.Popen([*before, sys.executable, "-c", script], stdout=pipe, stderr=pipe, text=True)
     assert process.stdout is not None
     try:
         assert process.stdout.readline() == "guarded\n"
@@ -42,6 +44,17 @@ def test_a_process_that_falls_silent_is_ended_and_its_stacks_are_written() -> No
         _, stderr = process.communicate(timeout=30)
         assert process.returncode == -signal.SIGABRT
     assert f"The worker process {process.pid} has not moved for 1 s: ending it." in stderr
+    assert 'File "<string>", line 11 in <module>' in stderr
+
+
+def test_the_first_process_of_a_container_is_ended_too() -> None:
+    """The kernel keeps from it the signals that it has no handler for."""
+    container = ("unshare", "--pid", "--fork", "--mount-proc")
+    if subprocess.run([*container, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("may not make a namespace of processes here")
+    with worker(*container, signs=1, hangs=True) as process:
+        _, stderr = process.communicate(timeout=30)
+        assert process.returncode == exit_codes.HUNG
     assert 'File "<string>", line 11 in <module>' in stderr
 
 
