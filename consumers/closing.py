@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from consumers.rebuild import OutcomeTopics
-from dispatcher.clock import Clock
+from dispatcher.clock import Clock, ClockComparison
 from dispatcher.lease import Closable
 from dispatcher.outcome import FORMAT, ClaimsEnded, CloseTask
 
 _log = logging.getLogger(__name__)
+STEP_S = 1.0
+"""Claims last longer by a margin of this."""
 
 
 class ClaimTable(Protocol):
@@ -18,6 +20,14 @@ class ClaimTable(Protocol):
 
     def due_claims(self) -> Mapping[int, Sequence[str]]:
         """By partition: claims past their end that no ClaimsEnded of the last few seconds names."""
+        ...
+
+    def now_ms(self) -> int:
+        """The ledger's time."""
+        ...
+
+    def lengthen_claims(self, step_ms: int) -> None:
+        """The ledger's clock was set forward by so much."""
         ...
 
     def closable(self) -> Sequence[Closable]:
@@ -44,10 +54,38 @@ class Closing:
         self._clock = clock
         self._close_again_s = close_again_s
         self._closed_s: dict[str, float] = {}
+        self._comparison = ClockComparison()
+        self._step_ms = 0
+        """What the ledger's clock was set forward by, and no claim was given yet."""
+
+    def begin(self) -> None:
+        """A term begins: what the clocks said in an earlier one tells nothing, for others may have acted on it."""
+        self._comparison.forget()
+        self._step_ms = 0
 
     def end_claims(self) -> None:
-        """Raises Unreachable."""
-        for partition, claims in self._claims.due_claims().items():
+        """Say which claims have ended. Raises Unreachable.
+
+        A forward step of the ledger's clock ends none: it is added to their ends. The first call of a term ends none
+        either, since it has nothing to compare the clocks with.
+        """
+        due = self._claims.due_claims()
+        asked_s = self._clock.monotonic_s()
+        gained_s = self._comparison.gained_s(self._claims.now_ms(), asked_s, self._clock.monotonic_s())
+        if gained_s is not None and gained_s > STEP_S:
+            self._step_ms += round(gained_s * 1000)
+        if self._step_ms:
+            self._claims.lengthen_claims(self._step_ms)
+            _log.warning(
+                "Redis' clock was set forward by %.1f s: claims last longer by that. Let NTP slew it, not step it",
+                self._step_ms / 1000,
+            )
+            self._step_ms = 0
+        elif gained_s is not None:
+            self._append(due)
+
+    def _append(self, due: Mapping[int, Sequence[str]]) -> None:
+        for partition, claims in due.items():
             if claims:
                 self._outcomes.append(partition, ClaimsEnded(FORMAT, list(claims)))
                 _log.info("%d claims ended without a record (outcomes-%d)", len(claims), partition)

@@ -1,5 +1,6 @@
 """Two clocks, passed in: the wall clock for what is stored, the monotonic clock for what is measured."""
 
+from collections import deque
 from typing import Protocol
 
 
@@ -55,3 +56,35 @@ class ServiceClock:
         was told some time in between, so within that nothing is put right."""
         least_ms, most_ms = server_ms - self._clock.monotonic_s() * 1000, server_ms - asked_s * 1000
         self._ahead_ms = min(max(self._ahead_ms, least_ms), most_ms)
+
+
+class ClockComparison:
+    """Tells from a server's answers whether its clock went on further than ours: ours stood still (a machine that was
+    paused), or the server's was set forward."""
+
+    def __init__(self, span_s: float = 0.0) -> None:
+        """span_s: how long earlier answers are compared with; the last one always is."""
+        self._span_s = span_s
+        self._ahead: deque[tuple[float, float]] = deque()
+        """When we asked, and how far the server's clock was ahead of ours at most: the least first. (One that a later
+        one undercuts is dropped.)"""
+
+    def gained_s(self, server_ms: int, asked_s: float, answered_s: float) -> float | None:
+        """Return how much further the server's clock went on than ours, at least; None without an earlier answer.
+
+        server_ms: when the server carried the call out, which was some time between asked_s (the first attempt, where
+        the answer was asked for again) and answered_s.
+        """
+        ahead, server_s = self._ahead, server_ms / 1000
+        while len(ahead) > 1 and ahead[0][0] < asked_s - self._span_s:
+            ahead.popleft()
+        gained_s = server_s - answered_s - ahead[0][1] if ahead else None
+        most_s = server_s - asked_s
+        while ahead and ahead[-1][1] >= most_s:
+            ahead.pop()
+        ahead.append((asked_s, most_s))
+        return gained_s
+
+    def forget(self) -> None:
+        """Begin again with the next answer."""
+        self._ahead.clear()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from dispatcher.buffers import LaneBuffer, Stretch
+from dispatcher.clock import ClockComparison
 from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_rhythm import Rhythm
 from dispatcher.engine_sending import Sending
@@ -53,6 +54,7 @@ class Leases:
         self._not_ready_s = 0.0
         self._repeat_s = 0.0
         self._rhythm = Rhythm(shared.settings)
+        self._clocks = ClockComparison(shared.settings.lease_ms / 1000)
         self._floor = shared.settings.horizon_floor_targets
         self._given_back_seen = 0
         self._capacity = 0
@@ -205,6 +207,7 @@ class Leases:
             return
         self._request = None
         self._repeat_s = 0.0
+        self._compare_clocks(event.answer, now_s)
         self._learn(event.answer)
         asked, self._asked = self._asked, []
         if not event.answer.ready:
@@ -228,6 +231,16 @@ class Leases:
     def _call_again(self, number: int) -> None:
         if self._number == number:
             self._call()
+
+    def _compare_clocks(self, answer: LeaseAnswer, now_s: float) -> None:
+        """Give back what was granted before if our clock stood still since: its use-by is later than the ledger's."""
+        if not answer.now_ms:
+            return
+        gained_s = self._clocks.gained_s(answer.now_ms, self._first_asked_s, now_s)
+        if gained_s is not None and gained_s >= self._settings.stood_still_s:
+            self._clocks.forget()
+            self._stats.stood_still += 1
+            self._sending.revoke(now_s)
 
     def _learn(self, answer: LeaseAnswer) -> None:
         self._capacity = answer.capacity

@@ -50,6 +50,7 @@ class Sending:
         self._inbox = shared.inbox
         self._stats = shared.stats
         self._loads: dict[str, _Load] = {}
+        self._under_way: dict[int, PickedBatch] = {}
         self._sent = RateWindow()
         self.scheduler: Scheduler[Credit] = Scheduler()
         self.overrides: Mapping[str, bytes] = {}
@@ -91,6 +92,16 @@ class Sending:
                 lane.credit = {name: credit for name, credit in lane.credit.items() if credit.queue}
         if len(self._loads) > CHANNELS_KEPT:
             self._loads = {name: load for name, load in self._loads.items() if load.batches}
+
+    def revoke(self, now_s: float) -> None:
+        """Takes back all credit, and what channels have not begun with."""
+        for batch in self._under_way.values():
+            batch.use_by_s = min(batch.use_by_s, now_s)
+        for lane in self._working.lanes.values():
+            for credit in lane.credit.values():
+                for part in credit.queue:
+                    part.use_by_s = min(part.use_by_s, now_s)
+        self.expire(now_s)
 
     def _expire(self, credit: Credit, now_s: float) -> None:
         """Credit near its use-by is given back: a call that starts too late is none."""
@@ -172,6 +183,7 @@ class Sending:
         self._stats.in_flight_batches += 1
         self._stats.in_flight_targets += batch.targets
         self._working.goes_out(batch.buffer, batch.targets)
+        self._under_way[id(batch)] = batch
         self._courier.send(batch, self._report)
 
     def _load(self, channel: str) -> _Load:
@@ -192,6 +204,7 @@ class Sending:
         batch = event.batch
         if not isinstance(batch, PickedBatch):
             raise TypeError("The courier must hand back the batch it was given.")
+        del self._under_way[id(batch)]
         self._lighten(batch)
         lane = batch.buffer
         unsent: list[Stretch] = []

@@ -26,7 +26,8 @@ class EngineSettings:
     instead of calls_per_s. horizon_s: asked for is what can be sent in
     this time, at least horizon_floor_targets. use_by_margin_s: credit this near its use-by is given back.
     wants_per_lane: most runs of envelopes in one lane's ask.
-    repeat_*: between attempts of a call that was not answered.
+    repeat_*: between attempts of a call that was not answered. stood_still_s: if the ledger's clock went on further
+    than ours by this, ours stood still.
 
     Sending. quantum_targets: most targets of one pick (at least one envelope). in_flight_batches and
     in_flight_targets: under way per channel; channel_batches overrides the former by channel name.
@@ -64,6 +65,7 @@ class EngineSettings:
     wants_per_lane: int = 200
     repeat_first_s: float = 0.05
     repeat_longest_s: float = 2.0
+    stood_still_s: float = 0.5
 
     quantum_targets: int = 50
     in_flight_batches: int = 64

@@ -71,6 +71,8 @@ class EngineStats:
     stored_again: int = 0
     lease_calls: int = 0
     lease_errors: int = 0
+    stood_still: int = 0
+    """How often the ledger's time showed that our clock had stood still."""
 
     lanes: int = 0
     parked_lanes: int = 0

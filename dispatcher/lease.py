@@ -145,7 +145,8 @@ class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """lanes: for each LaneAsk, for each Want, its pieces in order (together `count` envelopes).
 
     ready: False if the view is empty or being rebuilt (all is HELD then). capacity: targets/s, 0 = unlimited.
-    tier_weights: of high, medium and low, in thousandths.
+    tier_weights: of high, medium and low, in thousandths. now_ms: the ledger's time when it carried the call out (of an
+    answer that is given again: the first time); 0 from an older version.
     """
 
     number: int
@@ -153,6 +154,7 @@ class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):
     lanes: list[list[list[Piece]]]
     capacity: int = 0
     tier_weights: list[int] = []
+    now_ms: int = 0
 
 
 def claim_name(worker: str, number: int) -> str:

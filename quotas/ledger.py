@@ -32,6 +32,7 @@ class RedisLedger:
     def __init__(self, view: RedisView, topics: Topics, folder: Traversable | None = None) -> None:
         """folder: of the scripts, if not this package's."""
         self._scripts = view.scripts.of(folder or lua_folder("quotas"))
+        self._view = view
         self._prefix = view.keys.prefix
         self._topics = topics
 
@@ -56,6 +57,14 @@ class RedisLedger:
             member = name.decode()
             due.setdefault(self._topics.partition_of(member.partition("|")[2]), []).append(member)
         return due
+
+    def now_ms(self) -> int:
+        """Redis' time."""
+        return self._view.now_ms()
+
+    def lengthen_claims(self, step_ms: int) -> None:
+        """Redis' clock was set forward by so much: claims that had not ended before last as long as they were to."""
+        self._call("lengthen_claims", step_ms)
 
     def closable(self) -> list[Closable]:
         """Tasks that are cancelled, stopped or expired and have no live claims, and the outcome their open targets

@@ -38,13 +38,14 @@ class MemoryLedger:
         if not self.view.grants:
             held = [[[Piece(Status.HELD, want.count)] for want in ask.wants] for ask in request.lanes]
             return self._answer(request, False, held)
+        self.view.epoch.claim_ms = max(self.view.epoch.claim_ms, request.claim_ms)
         answer = self._answer(request, True, LeaseCall(self.view, request).run())
         self.view.calls[request.worker] = answer
         return answer
 
     def _answer(self, request: LeaseRequest, ready: bool, lanes: list[list[list[Piece]]]) -> LeaseAnswer:
         weights = [self.view.tier_weights[tier] for tier in TIERS]
-        return LeaseAnswer(request.number, ready, lanes, self.view.capacity, weights)
+        return LeaseAnswer(request.number, ready, lanes, self.view.capacity, weights, self.view.now_ms())
 
     def due_claims(self, limit: int = 1_000) -> dict[int, list[str]]:
         """Claims past their end by outcome partition, for a ClaimsEnded record; each is named again only after a few
@@ -58,6 +59,19 @@ class MemoryLedger:
                 continue
             due.setdefault(self.view.topics.partition_of(claims.task_of(name)), []).append(name)
         return due
+
+    def now_ms(self) -> int:
+        return self.view.now_ms()
+
+    def lengthen_claims(self, step_ms: int) -> None:
+        """The clock was set forward by so much: claims that had not ended before last as long as they were to."""
+        now = self.view.now_ms()
+        for name, claim in self.view.claims.items():
+            more = min(step_ms, now + self.view.epoch.claim_ms - claim.end_ms)
+            if claim.end_ms > now - step_ms and more > 0:
+                claim.end_ms += more
+                claim.lease_end_ms += more
+                self.view.due[name] = claim.end_ms
 
     def _is_spared(self, name: str, now_ms: int) -> bool:
         """Its worker is alive: it knows what became of the claim, and says so once Pulsar stores records again."""

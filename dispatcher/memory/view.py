@@ -162,13 +162,14 @@ class Demand:
 
 @dataclass(slots=True)
 class Epoch:
-    """ready_from_ms: no grants before (claims of before the epoch end by then)."""
+    """grants_after_ms: no grants before (claims of before the epoch end by then). claim_ms: the longest claim made."""
 
     id: str = "memory"
     ready: bool = True
     grants_after_ms: int = 0
     partitions: int = 4
     read: set[str] = field(default_factory=set)
+    claim_ms: int = 0
 
 
 def read_cap(text: str) -> tuple[int, int]:

@@ -94,6 +94,7 @@ class EngineCollector(Collector):
         yield CounterMetricFamily("fairlane_given_back_targets", "Leased and given back unsent", stats.given_back)
         yield CounterMetricFamily("fairlane_lease_calls", "Lease calls made", stats.lease_calls)
         yield CounterMetricFamily("fairlane_lease_errors", "Lease calls that failed", stats.lease_errors)
+        yield CounterMetricFamily("fairlane_standstills", "Times this worker's clock stood still", stats.stood_still)
 
 
 class ServiceCollector(Collector):

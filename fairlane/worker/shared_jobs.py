@@ -45,7 +45,7 @@ def shelf_of(pulsar: PulsarSide) -> SnapshotTopics:
 
 def closing_chores(redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> tuple[Chore, ...]:
     closing = Closing(redis.ledger, pulsar.outcomes, pulsar.topics.partition_of, clock)
-    return Chore(closing.end_claims), Chore(closing.close_tasks, rest=REST)
+    return Chore(closing.end_claims, begin=closing.begin), Chore(closing.close_tasks, rest=REST)
 
 
 class SharedJobs:

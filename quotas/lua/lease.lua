@@ -21,7 +21,8 @@ local call_key, claim = P .. ':call:' .. worker, worker .. '.' .. whole(number)
 
 local function packed(ready, lanes)
   local weights = settings.weights
-  return cmsgpack.pack({ number, ready, lanes, settings.capacity, { weights.high, weights.medium, weights.low } })
+  local shares = { weights.high, weights.medium, weights.low }
+  return cmsgpack.pack({ number, ready, lanes, settings.capacity, shares, now })
 end
 
 -- Reads the lanes and what their tasks, apps and channels are set to.

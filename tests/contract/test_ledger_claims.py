@@ -148,6 +148,50 @@ def test_claims_of_a_worker_that_falls_silent_end_soon(world: World) -> None:
     assert world.ledger.due_claims() == {TOPICS.partition_of("t"): ["w.1|t"]}
 
 
+@pytest.mark.parametrize("step_ms", [2_000, 3_600_000])
+def test_a_step_of_the_clock_ends_no_claim_that_was_live_before_it(world: World, step_ms: int) -> None:
+    """They end when they would have without the step, whatever a look right after it made of them."""
+    due = {TOPICS.partition_of("t"): ["w.2|t"]}
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 1)))
+    world.advance(3_000)
+    over = world.ledger.due_claims()
+    assert list(over.values()) == [["w.1|t"]]
+    world.ledger.lease(request(2, ask_own("t", 1, 1)))
+    world.advance(1_000 + step_ms)
+    world.ledger.due_claims()
+    world.ledger.lengthen_claims(step_ms)
+    world.advance(1_999)
+    assert "w.2|t" not in [name for names in world.ledger.due_claims().values() for name in names]
+    world.advance(1)
+    assert world.ledger.due_claims() == due
+
+
+def test_no_claim_is_made_longer_than_a_new_one(world: World) -> None:
+    """Should a step be made good that was none."""
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 1)))
+    world.advance(1_000)
+    world.ledger.lengthen_claims(3_600_000)
+    world.ledger.lengthen_claims(3_600_000)
+    world.advance(2_999)
+    assert world.ledger.due_claims() == {}
+    world.advance(1)
+    assert world.ledger.due_claims() == {TOPICS.partition_of("t"): ["w.1|t"]}
+
+
+def test_what_is_given_back_after_a_step_of_the_clock_is_refunded(world: World) -> None:
+    world.apply(capacity(1_000))
+    world.apply(task_record("t"))
+    for number in (1, 2):
+        world.ledger.lease(request(number, ask_own("t", 0, 1)))
+        world.advance(100)
+    world.advance(60_000)
+    world.ledger.lengthen_claims(60_000)
+    world.ledger.lease(request(3, given_back=[GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, 1, 1)]))
+    assert world.stats()["returned:high"] == world.stats()["granted:high"]
+
+
 def test_a_due_claim_is_named_again_after_a_while(world: World) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 1)))

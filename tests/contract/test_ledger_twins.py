@@ -140,6 +140,13 @@ class Twins(RuleBasedStateMachine):
             if not lost:
                 self.fold(ClaimsEnded(1, claims), partition=partition)
 
+    @rule(step_ms=st.sampled_from([1_500, 10_000]), passed=st.booleans())
+    def lengthen_claims(self, step_ms: int, passed: bool) -> None:
+        """passed: the clock was set forward by so much; otherwise somebody only thought so."""
+        for world in self.pair:
+            world.advance(step_ms if passed else 0)
+            world.ledger.lengthen_claims(step_ms)
+
     @rule()
     def close_tasks(self) -> None:
         first, second = (sorted(world.ledger.closable()) for world in self.pair)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dispatcher.clock import VirtualClock
+from dispatcher.clock import Clock, VirtualClock
 from dispatcher.control import ControlChange, ControlRecord, GlobalChange, Sealed, TaskRecord, decode_control
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
@@ -70,14 +70,16 @@ class Tripped:
 class Worker:
     """One engine over the world's broker, logs and ledger."""
 
-    def __init__(self, world: "World", name: str, **settings: Any) -> None:
+    def __init__(self, world: "World", name: str, clock: Clock | None = None, **settings: Any) -> None:
+        """clock: its own, if not the world's."""
+        clock = clock or world.clock
         self.name = name
         self.world = world
         self.alive = True
         self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.wire = Tripwire()
-        self.lanes = MemoryLanes(world.broker, lambda lane: self.inbox.put(LaneReady(lane)), world.clock)
-        self.courier = MemoryCourier(world.clock, world.answer)
+        self.lanes = MemoryLanes(world.broker, lambda lane: self.inbox.put(LaneReady(lane)), clock)
+        self.courier = MemoryCourier(clock, world.answer)
         self.leases = MemoryLeaseCaller(world.ledger)
         self.publisher = MemoryPublisher(world.broker)
         ports = EnginePorts(
@@ -89,7 +91,7 @@ class Worker:
             dead_letters=Tripped(world.dead_letters, self.wire, ["publish"]),
             topics=world.topics,
         )
-        self.engine = Engine(EngineSettings(worker=name, **settings), ports, world.clock, self.inbox)
+        self.engine = Engine(EngineSettings(worker=name, **settings), ports, clock, self.inbox)
         self.inbox.put(LanesChanged(world.held_lanes()))
 
     def work(self) -> float:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.clock import ServiceClock, VirtualClock
+from dispatcher.clock import ClockComparison, ServiceClock, VirtualClock
 
 SERVER_MS = 1_700_000_000_000
 
@@ -39,3 +39,56 @@ def test_a_step_of_the_machines_clock_is_not_followed() -> None:
     own._wall_ms += 300_000  # Somebody sets it.
     own.advance(1)
     assert clock.wall_ms() == pytest.approx(SERVER_MS + 1_000, abs=1)
+
+
+# ------------------------------------------------------------------ which of two clocks went on further
+answers = st.tuples(st.floats(0, 60), st.floats(0, 3), st.floats(0, 3))
+"""Seconds of rest, until the call is carried out, and until its answer is there."""
+
+
+@given(calls=st.lists(answers, min_size=2, max_size=20), span_s=st.sampled_from([0.0, 2.0, 100.0]))
+def test_two_clocks_that_go_alike_never_seem_to_differ_however_late_answers_come(
+    calls: list[tuple[float, float, float]], span_s: float
+) -> None:
+    own, comparison = VirtualClock(SERVER_MS), ClockComparison(span_s)
+    for rest_s, there_s, back_s in calls:
+        own.advance(rest_s)
+        asked_s = own.monotonic_s()
+        own.advance(there_s)
+        server_ms = own.wall_ms()
+        own.advance(back_s)
+        assert (comparison.gained_s(server_ms, asked_s, own.monotonic_s()) or 0.0) < 0.001
+
+
+@given(
+    calls=st.lists(answers, min_size=1, max_size=10), still_s=st.floats(0.5, 1e5), last=answers, span_s=st.floats(0, 9)
+)
+def test_what_one_clock_went_on_further_is_seen_but_for_the_time_of_two_calls(
+    calls: list[tuple[float, float, float]], still_s: float, last: tuple[float, float, float], span_s: float
+) -> None:
+    own, comparison, ahead_s = VirtualClock(SERVER_MS), ClockComparison(span_s), 0.0
+    for place, (rest_s, there_s, back_s) in enumerate([*calls, last]):
+        own.advance(rest_s)
+        ahead_s = still_s if place == len(calls) else 0.0
+        asked_s = own.monotonic_s()
+        own.advance(there_s)
+        server_ms = own.wall_ms() + round(ahead_s * 1000)
+        own.advance(back_s)
+        gained_s = comparison.gained_s(server_ms, asked_s, own.monotonic_s())
+    slack_s = calls[-1][1] + last[2]
+    assert gained_s is not None
+    assert still_s - slack_s - 0.002 <= gained_s <= still_s + 0.002
+
+
+def test_standing_still_a_little_again_and_again_adds_up() -> None:
+    """Each less than what matters: what was granted before the first is as old as all of them together."""
+    comparison = ClockComparison(span_s=2.0)
+    gained = [comparison.gained_s(round(1_000 * (0.1 + 0.4) * n), 0.1 * n, 0.1 * n) for n in range(6)]
+    assert gained[1:] == pytest.approx([0.4, 0.8, 1.2, 1.6, 2.0])
+
+
+def test_after_a_step_back_what_is_compared_is_how_clocks_go_on_from_there() -> None:
+    comparison = ClockComparison()
+    assert comparison.gained_s(100_000, 1.0, 1.0) is None
+    assert comparison.gained_s(41_000, 2.0, 2.0) == pytest.approx(-60)
+    assert comparison.gained_s(42_000, 3.0, 3.0) == pytest.approx(0)

@@ -1,0 +1,26 @@
+#!lua flags=allow-oom
+-- The server's clock was set forward: gives claims that had not ended before the time that the step took from them, but
+-- no more than a claim made now has.
+--
+-- KEYS[1] prefix
+-- ARGV[1] ms by which the clock was set forward
+-- Returns how many there were
+
+-- include: integers.lua
+-- include: claims.lua
+-- include: clock.lua
+
+local now, step, count = now_ms(), tonumber(ARGV[1]), 0
+local latest = now + int(redis.call('HGET', P .. ':epoch', 'claim_ms'))
+
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', P .. ':claims', '(' .. whole(now - step), '+inf')) do
+  local claim = claim_of(member)
+  local more = claim and math.min(step, latest - claim.end_ms) or 0
+  if more > 0 and claim.end_ms > now - step then
+    claim.end_ms, claim.lease_end_ms = claim.end_ms + more, claim.lease_end_ms + more
+    write_claim(member, claim)
+    redis.call('ZADD', P .. ':claims', whole(claim.end_ms), member)
+    count = count + 1
+  end
+end
+return count

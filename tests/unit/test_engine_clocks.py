@@ -1,0 +1,96 @@
+"""A worker whose clock stood still: nothing is sent by a use-by that is later than the ledger thinks."""
+
+import pytest
+
+from dispatcher.clock import Clock
+from tests.unit.engine_world import Worker, World
+
+TARGETS = 20_000
+
+
+class NappingClock:
+    """Another clock that can stand still."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._behind_s = 0.0
+
+    def wall_ms(self) -> int:
+        return self._clock.wall_ms()
+
+    def monotonic_s(self) -> float:
+        return self._clock.monotonic_s() - self._behind_s
+
+    def nap(self, seconds: float) -> None:
+        """Call it when so much time has passed."""
+        self._behind_s += seconds
+
+
+def stands_still(world: World, clock: NappingClock, seconds: float) -> None:
+    world.clock.advance(seconds)
+    clock.nap(seconds)
+
+
+def busy(world: World) -> tuple[Worker, NappingClock]:
+    """A worker with credit, and with batches that its channel has not begun with."""
+    clock = NappingClock(world.clock)
+    worker = world.worker("napping", clock=clock, in_flight_batches=4)
+    worker.courier.paused.add("null")
+    world.add_task("t", TARGETS, chunk=10)
+    world.run(within_s=0.5)
+    assert worker.engine.stats.credit_targets
+    assert worker.courier.waiting
+    return worker, clock
+
+
+@pytest.mark.parametrize("still_s", [1.0, 14.0, 3_600.0])
+def test_what_was_granted_before_is_given_back_and_not_sent(still_s: float) -> None:
+    """Meanwhile its claims may have ended, and another worker have sent it all."""
+    world = World(capacity=2_000)
+    worker, clock = busy(world)
+    before = worker.courier.waiting
+    stands_still(world, clock, still_s)
+    world.broker.take_away(world.topics.own_lane("t"))
+    world.worker("other")
+    world.run(within_s=0.5)
+    assert worker.engine.stats.stood_still == 1
+    worker.courier.paused.clear()
+    worker.courier.answer(len(before))
+    assert not worker.courier.calls
+    world.run(lambda: world.finished("t") and world.settled())
+    assert world.counts("t") == {"sent": TARGETS}
+    assert set(world.calls().values()) == {1}
+
+
+def test_a_worker_that_stood_still_before_its_first_call_has_nothing_to_give_back() -> None:
+    world = World()
+    clock = NappingClock(world.clock)
+    worker = world.worker("napping", clock=clock)
+    stands_still(world, clock, 60.0)
+    world.add_task("t", TARGETS, chunk=10)
+    world.run(lambda: world.finished("t") and world.settled())
+    assert worker.engine.stats.given_back == 0
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_an_answer_that_is_given_again_is_no_sign_that_the_clock_stood_still(lost: int) -> None:
+    """It says when the call was carried out, not when it was asked for again."""
+    world = World(capacity=1_000)
+    worker = world.worker()
+    world.add_task("t", TARGETS, chunk=10)
+    for _ in range(5):
+        world.run(within_s=0.3)
+        worker.leases.lose = lost
+    world.run(lambda: world.finished("t") and world.settled())
+    assert worker.engine.stats.stood_still == 0
+    assert set(world.calls().values()) == {1}
+
+
+def test_a_ledger_that_does_not_tell_the_time_is_believed() -> None:
+    """An answer of an older version."""
+    world = World()
+    world.view.now_ms = lambda: 0  # type: ignore[method-assign]
+    worker = world.worker()
+    world.add_task("t", 100, chunk=10)
+    world.run(lambda: world.finished("t") and world.settled())
+    assert worker.engine.stats.stood_still == 0
