@@ -260,20 +260,28 @@ class WorkingSet:
         """Keeps envelopes that are claimed elsewhere (or the like); they are asked for again after a while."""
         settings = self._settings
         part.hold_s = min(settings.held_longest_s, max(settings.held_first_s, 2 * part.hold_s))
-        lane.held_envelopes += part.count
-        lane.held_targets += part.targets
-        self._stats.held_envelopes += part.count
+        self.set_aside(lane, part)
         self._timers.at(self._clock.monotonic_s() + part.hold_s, lambda: self._unhold(lane, part))
 
     def _unhold(self, lane: LaneBuffer, part: Stretch) -> None:
         if lane.closing:
             return
-        lane.held_envelopes -= part.count
-        lane.held_targets -= part.targets
-        self._stats.held_envelopes -= part.count
+        self.bring_back(lane, part)
         lane.put_back(part)
         self.note(lane, wake=False)
         self.thirst(lane)
+
+    def set_aside(self, lane: LaneBuffer, part: Stretch) -> None:
+        """Counts it as held, until `bring_back`. A lane that is let go of forgets it."""
+        lane.held_envelopes += part.count
+        lane.held_targets += part.targets
+        self._stats.held_envelopes += part.count
+
+    def bring_back(self, lane: LaneBuffer, part: Stretch) -> None:
+        """Not held any more; of a lane that is not closing."""
+        lane.held_envelopes -= part.count
+        lane.held_targets -= part.targets
+        self._stats.held_envelopes -= part.count
 
     def give_back(self, lane: LaneBuffer, part: Stretch) -> None:
         """Granted, and not sent: the ledger is told, and it is asked for again. Call it from the last to the first."""

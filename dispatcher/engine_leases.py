@@ -1,22 +1,26 @@
 """Asks the ledger who may send: when to ask, for how much, and what follows from the answer."""
 
+import logging
 from collections.abc import Sequence
 
 from dispatcher.buffers import LaneBuffer, Stretch
 from dispatcher.clock import ClockComparison
+from dispatcher.credit_levels import credit_levels
 from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_rhythm import Rhythm
 from dispatcher.engine_sending import Sending
 from dispatcher.engine_settling import Settling
 from dispatcher.engine_shared import Shared
+from dispatcher.engine_suspects import Suspects
 from dispatcher.engine_waiting import Waiting
+from dispatcher.errors import Refused
 from dispatcher.events import LeaseAnswered
-from dispatcher.lease import FORMAT, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
+from dispatcher.lease import FORMAT, GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
 from dispatcher.outcome import Outcome
 from dispatcher.ports import LeaseCaller
-from dispatcher.sharing import share_out
-from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
+from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS
 
+_log = logging.getLogger(__name__)
 GRANTED, NO_CREDIT, RETRY = Status.GRANTED, Status.NO_CREDIT, LaneKind.RETRY
 """Looked up once: an enumeration's member costs ten times a name's look-up, and these are asked of every envelope."""
 
@@ -27,6 +31,9 @@ class Leases:
     A call without an answer is made again under its number, for as long as it takes: the ledger may have carried it
     out, and only under that number does it give the same answer. The use-by of its grants counts from the first
     attempt, so what a late answer grants is given back and asked for again.
+
+    A call that the ledger cannot carry out is not made again: what was in it is asked for in halves, under numbers of
+    their own and in turn with all else (`Suspects`).
     """
 
     def __init__(
@@ -61,18 +68,31 @@ class Leases:
         self._weights = dict(DEFAULT_TIER_WEIGHTS)
         self.draining = False
         self.waiting = Waiting()
+        self._suspects = Suspects(working, settling, shared.stats)
+        self._asked_suspects = False
 
     @property
     def pending(self) -> bool:
         """Whether the ledger is owed a call or owes an answer."""
-        return self._request is not None or bool(self._working.given_back)
+        return self._request is not None or bool(self._working.given_back) or self._suspects.given_back
 
     # ------------------------------------------------------------- when
     def advance(self, now_s: float) -> float | None:
         """Asks if it is time to. Returns when to look again (None: when something happens)."""
-        working = self._working
         if self._request is not None:
             return None
+        due_s = self._due_s(now_s)
+        if self._suspects.waiting and (due_s is None or due_s > now_s or not self._asked_suspects):
+            return self._ask_suspects(now_s)
+        self._asked_suspects = False
+        if due_s is None or due_s > now_s:
+            return due_s
+        self._ask(now_s)
+        return None
+
+    def _due_s(self, now_s: float) -> float | None:
+        """When to ask, apart from suspects."""
+        working = self._working
         if working.wanting or working.given_back:
             at_once = self.draining or self._is_urgent(now_s)
             due_s = self._rhythm.due_s(now_s, at_once=at_once, targets_s=2 * self._sending.recent(now_s))
@@ -80,11 +100,7 @@ class Leases:
             due_s = max(waiting_s, self._rhythm.due_s(now_s, at_once=False))
         else:
             return None
-        when_s = max(self._not_before_s, due_s)
-        if when_s > now_s:
-            return when_s
-        self._ask(now_s)
-        return None
+        return max(self._not_before_s, due_s)
 
     def _waiting_due_s(self) -> float | None:
         """Where all get what they want, nobody keeps a place."""
@@ -121,11 +137,27 @@ class Leases:
     # ------------------------------------------------------------- asking
     def _ask(self, now_s: float) -> None:
         self._adapt_floor()
-        settings, working = self._settings, self._working
+        working = self._working
         working.woken = working.eager = False
         asks = [] if self.draining else self._lane_asks(now_s)
         if self._waiting_due_s() is not None:
             asks += self.waiting.take(now_s)
+        given_back, working.given_back = working.given_back, []
+        self._rhythm.asked(now_s)
+        self._start(asks, given_back, now_s)
+
+    def _ask_suspects(self, now_s: float) -> float | None:
+        """Asks about one group of them. Returns when to look again."""
+        if self._not_before_s > now_s:
+            return self._not_before_s
+        self._asked_suspects = True
+        group = self._suspects.take()
+        self._asked = list(dict.fromkeys(lane for lane, _ in group.parts))
+        self._start([self._lane_ask(lane) for lane in self._asked], group.given_back, now_s)
+        return None
+
+    def _start(self, asks: list[LaneAsk], given_back: list[GivenBack], now_s: float) -> None:
+        settings = self._settings
         self._number += 1
         self._request = LeaseRequest(
             FORMAT,
@@ -135,12 +167,10 @@ class Leases:
             settings.claim_ms,
             settings.demand_ms,
             asks,
-            working.given_back,
+            given_back,
             self.waiting.good_for_ms,
         )
-        working.given_back = []
         self._first_asked_s = now_s
-        self._rhythm.asked(now_s)
         self._call()
 
     def _call(self) -> None:
@@ -159,42 +189,26 @@ class Leases:
         horizon = self._horizon(now_s)
         working = self._working
         lanes = [lane for lane in working.lanes.values() if lane.waiting_targets or lane.credit_targets]
-        levels = self._levels(lanes, horizon)
+        levels = credit_levels(lanes, horizon, self._weights)
         asks: list[LaneAsk] = []
         self._asked = []
         for lane in lanes:
             name, credit = lane.name, lane.credit_targets
-            demand = lane.waiting_targets + credit
             room = levels.get(name, horizon) - credit
             parts: list[Stretch] = []
             if name in working.wanting and (room > 0 or not credit):
                 parts = lane.take_wants(max(1, room), settings.wants_per_lane, wall_ms)
             working.note(lane, wake=False)
             if parts or (self._capacity and not lane.parked and name in working.wanting):
-                kind = lane.info.kind
-                tier = str(lane.tier) if kind == RETRY else ""
-                asks.append(LaneAsk(name, kind, tier, demand, [part.want() for part in parts]))
+                asks.append(self._lane_ask(lane))
                 self._asked.append(lane)
         return asks
 
-    def _levels(self, lanes: list[LaneBuffer], horizon: int) -> dict[str, int]:
-        """The credit each lane should have, by the weights of tiers and lanes. Lanes that are short of credit have no
-        level: the ledger shares it out, and knows better."""
-        by_tier: dict[Tier, list[LaneBuffer]] = {tier: [] for tier in TIERS}
-        for lane in lanes:
-            if not lane.short and not lane.parked:
-                by_tier[lane.tier].append(lane)
-        tiers = [tier for tier in TIERS if by_tier[tier]]
-        if not tiers:
-            return {}
-        needs = [sum(map(_need, by_tier[tier])) for tier in tiers]
-        shares = share_out(horizon, [(need, self._weights[tier]) for need, tier in zip(needs, tiers, strict=True)])
-        levels: dict[str, int] = {}
-        for tier, share in zip(tiers, shares, strict=True):
-            held = by_tier[tier]
-            parts = share_out(share, [(_need(lane), max(1, lane.info.weight)) for lane in held])
-            levels.update((lane.name, part) for lane, part in zip(held, parts, strict=True))
-        return levels
+    def _lane_ask(self, lane: LaneBuffer) -> LaneAsk:
+        kind = lane.info.kind
+        tier = str(lane.tier) if kind == RETRY else ""
+        demand = lane.waiting_targets + lane.asked_targets + lane.credit_targets
+        return LaneAsk(lane.name, kind, tier, demand, [part.want() for part in lane.asked])
 
     # ------------------------------------------------------------- answers
     def answered(self, event: LeaseAnswered, now_s: float) -> None:
@@ -203,7 +217,7 @@ class Leases:
         if request is None or event.number != request.number:
             return
         if event.answer is None:
-            self._repeat(event.error, now_s)
+            self._failed(request, event.error, now_s)
             return
         self._request = None
         self._repeat_s = 0.0
@@ -214,19 +228,38 @@ class Leases:
             self._not_ready(asked, now_s)
             return
         self._not_ready_s = 0.0
+        self._suspects.judge()
         use_by_s = self._first_asked_s + request.lease_ms / 1000
         held = len(asked)  # those that only wait come behind them
         for lane, ask, answer in zip(asked, request.lanes[:held], event.answer.lanes[:held], strict=True):
             if ask.wants:
                 _Reading(lane, request.claim, use_by_s, now_s, self).apply(answer)
 
-    def _repeat(self, error: Exception | None, now_s: float) -> None:
-        if error is not None and not getattr(error, "retryable", False):
-            raise error
-        settings, number = self._settings, self._number
+    def _failed(self, request: LeaseRequest, error: Exception | None, now_s: float) -> None:
         self._stats.lease_errors += 1
-        self._repeat_s = min(settings.repeat_longest_s, max(settings.repeat_first_s, 2 * self._repeat_s))
+        if error is None or getattr(error, "retryable", False):
+            self._repeat(now_s)
+            return
+        if isinstance(error, Refused):
+            raise error
+        self._request = None
+        asked, self._asked = self._asked, []
+        if request.given_back or any(ask.wants for ask in request.lanes):
+            self._suspects.accuse(asked, request.given_back, error)
+            return
+        _log.error("The ledger cannot carry out any call. %s", error)
+        self._back_off()
+        self._not_before_s = now_s + self._repeat_s
+        self._suspects.acquit()
+
+    def _repeat(self, now_s: float) -> None:
+        number = self._number
+        self._back_off()
         self._timers.at(now_s + self._repeat_s, lambda: self._call_again(number))
+
+    def _back_off(self) -> None:
+        settings = self._settings
+        self._repeat_s = min(settings.repeat_longest_s, max(settings.repeat_first_s, 2 * self._repeat_s))
 
     def _call_again(self, number: int) -> None:
         if self._number == number:
@@ -255,6 +288,7 @@ class Leases:
         self._not_ready_s = min(settings.held_longest_s, max(settings.held_first_s, 2 * self._not_ready_s))
         self._not_before_s = now_s + self._not_ready_s
         self._back_to_lanes(asked)
+        self._suspects.acquit()
 
     def _back_to_lanes(self, asked: Sequence[LaneBuffer]) -> None:
         for lane in asked:
@@ -277,14 +311,6 @@ class Leases:
         else:
             self._sending.grant(lane, part)
 
-    @property
-    def working(self) -> WorkingSet:
-        return self._working
-
-    @property
-    def settling(self) -> Settling:
-        return self._settling
-
 
 class _Reading:
     """The reading of one lane's answer."""
@@ -300,7 +326,7 @@ class _Reading:
         self._park = False
 
     def apply(self, answer: list[list[Piece]]) -> None:
-        lane, working = self._lane, self._leases.working
+        lane, working = self._lane, self._leases._working
         parts, lane.asked, lane.asked_targets = lane.asked, [], 0
         for part, pieces in zip(parts, answer, strict=True):
             left = part.count
@@ -338,12 +364,12 @@ class _Reading:
         if self._lane.closing:
             self._back.append(part)
         else:
-            self._leases.working.hold(self._lane, part)
+            self._leases._working.hold(self._lane, part)
 
     def _settle(self, part: Stretch, piece: Piece) -> None:
         """What needs no sending goes straight to settling."""
-        lane, settling = self._lane, self._leases.settling
-        self._leases.working.goes_out(lane, part.targets)
+        lane, settling = self._lane, self._leases._settling
+        self._leases._working.goes_out(lane, part.targets)
         match piece.status:
             case Status.DROP:
                 settling.dropped(lane, part)
@@ -358,7 +384,3 @@ class _Reading:
                 settling.moved(lane, part, piece.lane)
             case _:
                 raise ValueError(f"The ledger answered with the unknown status {piece.status}.")
-
-
-def _need(lane: LaneBuffer) -> int:
-    return lane.waiting_targets + lane.credit_targets

@@ -200,14 +200,21 @@ class Settling:
 
     def unknown(self, lane: LaneBuffer, part: Stretch) -> None:
         """Of a task nobody knows: kept whole among the dead letters, never sent."""
+        self._keep_whole(lane, part, [])
+
+    def refused(self, lane: LaneBuffer, part: Stretch, reason: str) -> None:
+        """The ledger cannot judge it: kept whole among the dead letters, with the reason, and never sent."""
+        self._keep_whole(lane, part, [reason])
+
+    def _keep_whole(self, lane: LaneBuffer, part: Stretch, reasons: list[str]) -> None:
         letters: list[Publish] = [
-            partial(self._logs.dead_letters.publish, self._whole(lane, delivery.envelope))
+            partial(self._logs.dead_letters.publish, self._whole(lane, delivery.envelope, reasons))
             for delivery in part.deliveries
         ]
         self._stats.dead_lettered += part.count
         self._start(lane, [letters], part)
 
-    def _whole(self, lane: LaneBuffer, envelope: Envelope) -> DeadLetter:
+    def _whole(self, lane: LaneBuffer, envelope: Envelope, reasons: list[str]) -> DeadLetter:
         return DeadLetter(
             FORMAT,
             envelope.task,
@@ -219,7 +226,7 @@ class Settling:
             [],
             [],
             [],
-            [],
+            reasons,
             encode_envelope(envelope),
             lane.name,
         )

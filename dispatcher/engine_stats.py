@@ -73,6 +73,8 @@ class EngineStats:
     lease_errors: int = 0
     stood_still: int = 0
     """How often the ledger's time showed that our clock had stood still."""
+    given_back_refused: int = 0
+    """Returns of credit that the ledger could not carry out."""
 
     lanes: int = 0
     parked_lanes: int = 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from dispatcher.errors import Unreachable
+from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.lease import LeaseAnswer, LeaseRequest
 from dispatcher.ports import Ledger
 
@@ -23,7 +23,11 @@ class MemoryLeaseCaller:
             self.fail -= 1
             answered(None, Unreachable("The ledger cannot be reached."))
             return
-        answer = self._ledger.lease(request)
+        try:
+            answer = self._ledger.lease(request)
+        except FairlaneError as error:
+            answered(None, error)
+            return
         if self.lose:
             self.lose -= 1
             answered(None, Unreachable("The answer was lost."))

@@ -95,6 +95,8 @@ class EngineCollector(Collector):
         yield CounterMetricFamily("fairlane_lease_calls", "Lease calls made", stats.lease_calls)
         yield CounterMetricFamily("fairlane_lease_errors", "Lease calls that failed", stats.lease_errors)
         yield CounterMetricFamily("fairlane_standstills", "Times this worker's clock stood still", stats.stood_still)
+        refused = stats.given_back_refused
+        yield CounterMetricFamily("fairlane_given_back_refused", "Returns of credit that failed for good", refused)
 
 
 class ServiceCollector(Collector):

@@ -57,23 +57,24 @@ local function claim_of(member)
   return claims_read[member]
 end
 
-local function open_claim(member, claim)
-  if redis.call('ZADD', P .. ':claims', whole(claim.end_ms), member) == 1 then
-    redis.call('HINCRBY', task_key(task_of_claim(member)), 'claims', 1)
-  else
-    -- The call was made before, and its answer is forgotten by now: what it claimed then it still holds.
-    local before = claim_of(member)
-    for _, run in ipairs(before and before.runs or {}) do claim.runs[#claim.runs + 1] = run end
-  end
-  write_claim(member, claim)
-end
-
 local function close_claim(member)
   local key = task_key(task_of_claim(member))
   redis.call('UNLINK', claim_key(member))
   redis.call('ZREM', P .. ':claims', member)
   -- Below 0: the tombstone has expired meanwhile, and nobody would take such a hash away.
   if redis.call('HINCRBY', key, 'claims', -1) < 0 then redis.call('HDEL', key, 'claims') end
+end
+
+local function open_claim(member, claim)
+  if redis.call('ZADD', P .. ':claims', whole(claim.end_ms), member) == 1 then
+    redis.call('HINCRBY', task_key(task_of_claim(member)), 'claims', 1)
+    undo[#undo + 1] = function() close_claim(member) end
+  else
+    -- The call was made before, and its answer is forgotten by now: what it claimed then it still holds.
+    local before = claim_of(member)
+    for _, run in ipairs(before and before.runs or {}) do claim.runs[#claim.runs + 1] = run end
+  end
+  write_claim(member, claim)
 end
 
 -- Takes sequences out of a claim; returns the runs it held of them. `save_claims` writes what is left.

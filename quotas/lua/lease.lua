@@ -54,7 +54,10 @@ local function share_all(lanes)
     end
     share_tier(tier, drawing, now)
     for _, lane in ipairs(drawing) do granted = granted + lane.granted end
-    if granted > 0 then redis.call('HINCRBY', P .. ':stats', 'granted:' .. tier, whole(granted)) end
+    if granted > 0 then
+      redis.call('HINCRBY', P .. ':stats', 'granted:' .. tier, whole(granted))
+      undo[#undo + 1] = function() redis.call('HINCRBY', P .. ':stats', 'granted:' .. tier, whole(-granted)) end
+    end
   end
 end
 
@@ -92,17 +95,33 @@ local function lease(lanes)
   return answer
 end
 
-local last = redis.call('HMGET', call_key, 'number', 'answer')
-if last[1] and tonumber(last[1]) == number then return last[2] end
-if last[1] and tonumber(last[1]) > number then return tonumber(last[1]) end
-local epoch = redis.call('HMGET', P .. ':epoch', 'ready', 'grants_after_ms', 'claim_ms')
-if epoch[1] ~= '1' or int(epoch[2]) > now then
-  read_settings()
-  return packed(false, held_answer(request[7]))
+-- The lease of a call that is made for the first time, or an error if it could not be carried out.
+local function try_lease()
+  local done, answer = pcall(function() return packed(true, lease(read_lanes())) end)
+  if done then return answer end
+  for i = #undo, 1, -1 do undo[i]() end
+  save_claims()
+  save_tally()
+  return redis.error_reply(type(answer) == 'table' and answer.err or tostring(answer))
 end
--- So long nothing is granted when Redis was restarted (backends/lua/note_restart.lua), whoever finds that out.
-if int(epoch[3]) < claim_ms then redis.call('HSET', P .. ':epoch', 'claim_ms', whole(claim_ms)) end
-local answer = packed(true, lease(read_lanes()))
-redis.call('HSET', call_key, 'number', whole(number), 'answer', answer)
-redis.call('PEXPIRE', call_key, CALL_KEPT_MS)
-return answer
+
+local function answer_call()
+  local last = redis.call('HMGET', call_key, 'number', 'answer')
+  if last[1] and tonumber(last[1]) == number then return last[2] end
+  if last[1] and tonumber(last[1]) > number then return tonumber(last[1]) end
+  local epoch = redis.call('HMGET', P .. ':epoch', 'ready', 'grants_after_ms', 'claim_ms')
+  if epoch[1] ~= '1' or int(epoch[2]) > now then
+    read_settings()
+    return packed(false, held_answer(request[7]))
+  end
+  -- So long nothing is granted when Redis was restarted (backends/lua/note_restart.lua), whoever finds that out.
+  if int(epoch[3]) < claim_ms then redis.call('HSET', P .. ':epoch', 'claim_ms', whole(claim_ms)) end
+  local answer = try_lease()
+  if type(answer) == 'string' then
+    redis.call('HSET', call_key, 'number', whole(number), 'answer', answer)
+    redis.call('PEXPIRE', call_key, CALL_KEPT_MS)
+  end
+  return answer
+end
+
+return answer_call()

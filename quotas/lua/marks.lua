@@ -16,11 +16,15 @@ local function note_want(want)
   ends[key] = math.max(ends[key] or 0, want.first + want.count)
 end
 
+local function touch(want, first, count)
+  local key = touched_key(want.task, want.writer)
+  undo[#undo + 1] = function() write_bits(key, first, count, false) end
+  write_bits(key, first, count, true)
+end
+
 -- Marks envelopes as claimed, if that was not done at once.
 local function mark(want, first, count)
-  if want.attempt == 0 and not copies[writer_of(want)] then
-    write_bits(touched_key(want.task, want.writer), first, count, true)
-  end
+  if want.attempt == 0 and not copies[writer_of(want)] then touch(want, first, count) end
 end
 
 -- Lets go of marked envelopes that were not granted after all.

@@ -10,8 +10,13 @@ local function give_back(given, now)
   local claim = claim_of(member)
   if not claim then return refunds end
   local in_time = now < claim.lease_end_ms
-  for _, run in ipairs(cut_claim(member, given[4], given[5], given[6], given[7])) do
+  local taken, freeing = cut_claim(member, given[4], given[5], given[6], given[7]), 1
+  undo[#undo + 1] = function()
+    for i = freeing, #taken do claim.runs[#claim.runs + 1] = taken[i] end
+  end
+  for _, run in ipairs(taken) do
     local freed = free_run(given[3], run, given[1])
+    freeing = freeing + 1
     tally(in_time and 'returned' or 'expired', run, freed)
     tally('used', run, run[4] - freed)
     if in_time and run[6] and run[5] ~= '' and freed > 0 then

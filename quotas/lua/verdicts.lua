@@ -26,7 +26,7 @@ local function judge_fresh(segments, task, lane, want, first, count, now)
   if not status then
     status, target = gate_of_first(task, lane, now)
     if is_claiming(status) and copies[writer_of(want)] then
-      write_bits(touched_key(task.id, want.writer), first, count, true)
+      touch(want, first, count)
     end
   end
   add_segment(segments, status, want, first, count, { lane = target })
@@ -80,6 +80,10 @@ local function judge_later(segments, task, lane, want, sequence, now, claim)
   if is_claiming(status) then
     state.claimed, state.claim, opened[key] = want.attempt, claim, state
     write_open(task.id, open_field(want.writer, sequence), state)
+    undo[#undo + 1] = function()
+      state.claimed, state.claim = -1, ''
+      write_open(task.id, open_field(want.writer, sequence), state)
+    end
   end
   return add_segment(segments, status, want, sequence, 1, { lane = target })
 end

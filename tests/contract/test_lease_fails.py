@@ -1,0 +1,96 @@
+"""A lease script that fails half-way takes back what it has done: a script is not rolled back."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from dispatcher.errors import FairlaneError
+from dispatcher.lease import GivenBack, LaneAsk, Status
+from dispatcher.outcome import RETRY
+from tests.contract.ledger_crowd import assert_tallied
+from tests.contract.ledger_worlds import (
+    RedisWorld,
+    ask,
+    ask_own,
+    ask_retry,
+    capacity,
+    fold,
+    mixed,
+    outcomes,
+    own_lane,
+    request,
+    statuses,
+    task_record,
+    want,
+)
+
+GRANTED = Status.GRANTED
+
+
+@contextmanager
+def foreign(world: RedisWorld, key: str) -> Iterator[None]:
+    """A key of another type stands in the way of a command, early or late in the script."""
+    client, name, kept = world.view.client, f"{world.view.keys.prefix}:{key}", "law-kept"
+    was_there = bool(client.exists(name)) and bool(client.rename(name, kept))
+    client.set(name, "foreign")
+    yield
+    client.delete(name)
+    if was_there:
+        client.rename(kept, name)
+
+
+def a_world(world: RedisWorld) -> RedisWorld:
+    """Its pool has some credit: the first call opens it."""
+    world.apply(capacity(1_000))
+    for task in ("t", "other"):
+        world.apply(task_record(task))
+    world.ledger.lease(request(1, ask_own("t", 100, 3)))
+    world.advance(1_000)
+    return world
+
+
+@pytest.mark.parametrize("key", ["open:t", "demand", "demand_of", "pool:total", "vt:total", "claims"])
+def test_nothing_of_a_call_that_failed_is_claimed_or_counted(redis_world: RedisWorld, key: str) -> None:
+    world = a_world(redis_world)
+    assert statuses(world.ledger.lease(request(2, ask_own("t", 100, 3)))) == [(GRANTED, 3)]
+    fold(world, outcomes("t", mixed(50, [0, RETRY], size=2)))
+    lanes = [
+        ask_own("other", 0, 4),
+        ask(own_lane("t"), want("t", 0, 5), want("t", 3, 4)),
+        ask_retry(want("t", 50, 1, attempt=1)),
+        ask(own_lane("t"), want("t", 100, 1)),
+    ]
+    with foreign(world, key), pytest.raises(FairlaneError, match="WRONGTYPE"):
+        world.ledger.lease(request(3, *lanes))
+    assert world.claims("other") == 0
+    assert world.claims("t") == 1
+    assert_tallied(world)
+    assert granted_to_another(world, *lanes[:3]) == [4, 7, 1]
+    assert_tallied(world)
+
+
+@pytest.mark.parametrize("key", ["open:t", "demand", "pool:total", "vt:total"])
+def test_credit_returned_in_a_call_that_failed_is_free_or_still_claimed(redis_world: RedisWorld, key: str) -> None:
+    world = a_world(redis_world)
+    assert statuses(world.ledger.lease(request(2, ask_own("t", 0, 5)))) == [(GRANTED, 5)]
+    back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, 5, 1)
+    with foreign(world, key), pytest.raises(FairlaneError, match="WRONGTYPE"):
+        world.ledger.lease(request(3, ask_own("t", 5, 1), given_back=[back]))
+    assert_tallied(world)
+    world.ledger.lease(request(4, given_back=[back]))
+    assert_tallied(world)
+    assert granted_to_another(world, ask_own("t", 0, 6)) == [6]
+    assert world.claims("t") == 1
+
+
+def granted_to_another(world: RedisWorld, *lanes: LaneAsk) -> list[int]:
+    """Envelopes of each lane granted to another worker within a second."""
+    granted = [0] * len(lanes)
+    for number in range(1, 5):
+        answer = world.ledger.lease(request(number, *lanes, worker="other"))
+        for place, lane in enumerate(lanes):
+            pieces = [piece for wanted in range(len(lane.wants)) for piece in statuses(answer, place, wanted)]
+            granted[place] += sum(count for status, count in pieces if status == GRANTED)
+        world.advance(250)
+    return granted
