@@ -1,6 +1,7 @@
 """Timeouts of calls pass while the machine sleeps."""
 
 import queue
+import threading
 import time
 from collections.abc import Sequence
 
@@ -8,6 +9,7 @@ from consumers.clock_loop import ClockLoop
 from consumers.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
 from dispatcher.outcome import RETRY, Report
+from fairlane.worker.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.office import TIMEOUT_S, Channel, reasons
 
@@ -23,7 +25,7 @@ def test_a_call_times_out_by_the_time_that_passed_while_the_machine_slept() -> N
     clock, channel = _RunningClock(), Channel(timeout_s=3_600.0)
     channel.gate.clear()
     courier = ChannelCourier({"x": channel}, clock, ClockLoop(clock))
-    courier.start()
+    courier.start(Threads(threading.Event()).start)
     reports: queue.SimpleQueue[Sequence[Report | None]] = queue.SimpleQueue()
     try:
         one = batch([envelope(0)], use_by_s=clock.monotonic_s() + 60)
