@@ -2,13 +2,14 @@
 stopped or have expired."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from consumers.rebuild import OutcomeTopics
 from dispatcher.clock import Clock, ClockComparison
+from dispatcher.errors import FairlaneError
 from dispatcher.lease import Closable
-from dispatcher.outcome import FORMAT, ClaimsEnded, CloseTask
+from dispatcher.outcome import FORMAT, ClaimsEnded, CloseTask, OutcomeRecord
 
 _log = logging.getLogger(__name__)
 STEP_S = 1.0
@@ -82,20 +83,34 @@ class Closing:
             )
             self._step_ms = 0
         elif gained_s is not None:
-            self._append(due)
-
-    def _append(self, due: Mapping[int, Sequence[str]]) -> None:
-        for partition, claims in due.items():
-            if claims:
-                self._outcomes.append(partition, ClaimsEnded(FORMAT, list(claims)))
-                _log.info("%d claims ended without a record (outcomes-%d)", len(claims), partition)
+            self._append_all(self._ended_claims(due))
 
     def close_tasks(self) -> None:
         """Raises Unreachable."""
+        self._append_all(self._closed_tasks())
+
+    def _ended_claims(self, due: Mapping[int, Sequence[str]]) -> Iterator[tuple[int, OutcomeRecord]]:
+        for partition, claims in due.items():
+            if claims:
+                yield partition, ClaimsEnded(FORMAT, list(claims))
+                _log.info("%d claims are past their end without a record (outcomes-%d)", len(claims), partition)
+
+    def _closed_tasks(self) -> Iterator[tuple[int, OutcomeRecord]]:
         now_s = self._clock.monotonic_s()
         self._closed_s = {task: at_s for task, at_s in self._closed_s.items() if now_s - at_s < self._close_again_s}
         for task, code, reason in self._claims.closable():
             if task not in self._closed_s:
-                record = CloseTask(FORMAT, task, code, self._clock.wall_ms(), reason)
-                self._outcomes.append(self._partition_of(task), record)
+                yield self._partition_of(task), CloseTask(FORMAT, task, code, self._clock.wall_ms(), reason)
                 self._closed_s[task] = now_s
+
+    def _append_all(self, records: Iterator[tuple[int, OutcomeRecord]]) -> None:
+        """A partition that takes nothing keeps no other from it. Raises what the first such one said."""
+        failed: dict[int, FairlaneError] = {}
+        for partition, record in records:
+            if partition not in failed:
+                try:
+                    self._outcomes.append(partition, record)
+                except FairlaneError as error:
+                    failed[partition] = error
+        if failed:
+            raise next(iter(failed.values()))

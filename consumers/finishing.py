@@ -108,6 +108,18 @@ class Finisher:
                 _log.debug("%d tasks are ended later: %s", len(tasks), error)
                 self.take(tasks)
                 stop.wait(self._retry_s)
+            except Exception:
+                self._one_by_one(tasks)
+
+    def _one_by_one(self, tasks: Sequence[str]) -> None:
+        """So that one that cannot be ended keeps no other from it. The housekeeper names what is left out again."""
+        for task in tasks:
+            try:
+                self.finish([task])
+            except Unreachable:
+                self.take([task])
+            except Exception:
+                _log.exception("Task %s has an outcome for every target and cannot be ended. This is a defect", task)
 
     def _next(self) -> list[str]:
         """What is there, up to a batch; waits a little for the first."""

@@ -11,7 +11,7 @@ from dispatcher.errors import FairlaneError, Unreachable
 
 _log = logging.getLogger(__name__)
 LONGEST_REST_S = 10.0
-"""Of a chore that took long, be it because a server was slow or gone."""
+"""Of a chore that took long, because a server was slow or gone, or that failed."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +56,27 @@ class Housekeeper:
         for index, chore in enumerate(self._chores):
             began_s = self._clock.monotonic_s()
             if began_s >= self._due_s[index]:
-                self._try(chore.do)
+                sound = self._try(chore.do)
                 took_s = self._clock.monotonic_s() - began_s
-                self._due_s[index] = began_s + max(chore.every_s, min(chore.rest * took_s, LONGEST_REST_S))
+                rest_s = min(chore.rest * took_s, LONGEST_REST_S) if sound else LONGEST_REST_S
+                self._due_s[index] = began_s + max(chore.every_s, rest_s)
 
     def _begin(self) -> None:
         for chore in self._chores:
             if chore.begin is not None:
                 chore.begin()
 
-    def _try(self, do: Callable[[], object]) -> None:
-        """It is done again in a later round, so nothing is lost; a refusal is for the operator to mend."""
+    def _try(self, do: Callable[[], object]) -> bool:
+        """False for an error that nobody has foreseen. What causes it is stored, and would end the thread, and with it
+        the worker, of whoever keeps house next. A chore is done again in a later round, so nothing is lost; a refusal
+        is for the operator to fix."""
         try:
             do()
         except Unreachable as error:
             _log.debug("housekeeping waits: %s", error)
         except FairlaneError as error:
             _log.warning("housekeeping: %s", error)
+        except Exception:
+            _log.exception("A chore of housekeeping failed; it is done again in %g s. This is a defect", LONGEST_REST_S)
+            return False
+        return True

@@ -136,13 +136,15 @@ class LaneCleaner:
         return {task: ended for part in _slices(tasks) for task, ended in self._tasks.ends(part).items()}
 
     def _note_ended(self) -> None:
-        """A little of the past is looked at again: another worker's clock may be behind."""
+        """A little of the past is looked at again: another worker's clock may be behind. Where it is far ahead, the
+        ends that it dates are no measure."""
+        now_ms = self._clock.wall_ms()
         recent = self._tasks.ended_since(self._ended_ms - 10_000)
         new = [task for task in recent if task not in self._noted]
         for part in _slices(new):
             ended = self._tasks.tombstones(part)
             self._add(one.lane for one in ended if one.lane and not one.shared)
-            self._ended_ms = max([self._ended_ms, *(one.finished_ms for one in ended)])
+            self._ended_ms = max([self._ended_ms, *(one.finished_ms for one in ended if one.finished_ms <= now_ms)])
         self._noted = set(recent)
 
     def _long_unknown(self, topics: list[str]) -> list[str]:

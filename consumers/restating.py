@@ -78,7 +78,8 @@ class Restater:
     def round(self) -> None:
         """Restates everything if it is due and the view is complete. Raises Unreachable: it is then done again."""
         now_ms, last_ms, epoch = self._clock.wall_ms(), self._records.last_ms(), self._ready_epoch()
-        if not epoch or now_ms - last_ms < self._settings.every_ms:
+        # Dated in the future, it was done by a clock that was wrong.
+        if not epoch or 0 <= now_ms - last_ms < self._settings.every_ms:
             return
         # One that cannot be told when it was done (Redis is full) would do it over and over.
         self._records.restated(last_ms)

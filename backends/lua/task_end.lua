@@ -34,13 +34,13 @@ end
 -- Nor its messages, which may be most of it. Called whichever comes last: the end, the record or the edit.
 local function drop_messages(task)
   local key = task_key(task)
-  local got = redis.call('HMGET', key, 'ended', 'record', 'override')
-  if (got[1] or '') == '' then return end
+  if (redis.call('HGET', key, 'ended') or '') == '' then return end
   redis.call('HDEL', key, 'rate', 'rate_n', 'rate_ms', 'why_ms', 'cap_bucket', 'cap_us')
-  if got[2] then
-    local record = cmsgpack.unpack(got[2])
+  local got = redis.call('HMGET', key, 'record', 'override')
+  if got[1] then
+    local record = cmsgpack.unpack(got[1])
     record[7] = ''
     redis.call('HSET', key, 'record', cmsgpack.pack(record))
   end
-  if got[3] then redis.call('HSET', key, 'override', string.match(got[3], '^%d+') .. ':""') end
+  if got[2] then redis.call('HSET', key, 'override', string.match(got[2], '^%d+') .. ':{}') end
 end

@@ -24,6 +24,7 @@ from tests.actors import running
 from tests.unit.consumers.fakes import (
     ControlTopic,
     OutcomeTopics,
+    Topic,
     control_records,
     eventually,
     outcome_records,
@@ -102,6 +103,18 @@ def test_the_lane_of_an_ended_task_goes_once_nobody_is_attached() -> None:
     cleanup.topics.attached.clear()
     cleanup.rounds(5)
     assert cleanup.topics.lanes == [lane("b")]
+
+
+def test_an_end_that_is_dated_in_the_future_hides_no_end_after_it() -> None:
+    """By a worker whose clock was wrong."""
+    cleanup = Cleanup("a", "b")
+    cleanup.known.fates = {"a": "live", "b": "live"}
+    cleanup.rounds(1)
+    cleanup.known.ended["a"] = cleanup.clock.wall_ms() + 365 * 86_400_000
+    cleanup.rounds(2)
+    cleanup.known.ended["b"] = cleanup.clock.wall_ms()
+    cleanup.rounds(2)
+    assert cleanup.topics.lanes == []
 
 
 def test_an_attached_lane_is_not_hammered() -> None:
@@ -321,6 +334,22 @@ def test_a_closable_task_is_closed_and_not_at_every_round() -> None:
     assert len(ending.records(1)) == 2
 
 
+def test_an_outcome_topic_that_takes_nothing_holds_up_no_other() -> None:
+    """Its broker may be away; each try may take ten seconds."""
+    ending = Ending()
+    ending.closing.end_claims()  # the first of a term only compares clocks
+    ending.outcomes.topics = {0: Topic(broken=True), 1: Topic()}
+    ending.claims.due = {0: ["w.1|a"], 1: ["w.2|b"]}
+    with pytest.raises(Unreachable):
+        ending.closing.end_claims()
+    assert ending.records(1) == [ClaimsEnded(1, ["w.2|b"])]
+    closing = Closing(ending.claims, ending.outcomes, lambda task: int(task[1:]) % 2, ending.clock)
+    ending.claims.close = [Closable(f"t{number}", int(Outcome.CANCELLED)) for number in range(4)]
+    with pytest.raises(Unreachable):
+        closing.close_tasks()
+    assert [record.task for record in ending.records(1)[1:]] == ["t1", "t3"]
+
+
 # ---------------------------------------------------------------- chores
 def refuse(error: FairlaneError) -> None:
     raise error
@@ -332,6 +361,23 @@ def test_a_chore_that_cannot_be_done_keeps_no_other_from_being_done(error: Fairl
     chores = [Chore(partial(refuse, error)), Chore(partial(done.append, "other"))]
     Housekeeper(chores, lambda: True, VirtualClock()).round()
     assert done == ["other"]
+
+
+def test_what_nobody_has_foreseen_ends_no_housekeeper_and_is_done_again(caplog: pytest.LogCaptureFixture) -> None:
+    """What is stored wrong would end one worker after the other."""
+    clock, done = VirtualClock(), list[str]()
+
+    def nonsense() -> None:
+        done.append("nonsense")
+        int("a number")
+
+    keeper = Housekeeper([Chore(nonsense), Chore(partial(done.append, "other"))], lambda: True, clock)
+    for _ in range(round(LONGEST_REST_S) + 1):
+        keeper.round()
+        clock.advance(1)
+    assert done.count("nonsense") == 2
+    assert done.count("other") == LONGEST_REST_S + 1
+    assert caplog.text.count("This is a defect") == 2
 
 
 def test_a_chore_is_done_as_often_as_it_says() -> None:
@@ -433,6 +479,21 @@ def test_ending_is_tried_again_when_a_server_was_gone() -> None:
     with running(finisher.run):
         finisher.take(["a"])
         eventually(lambda: len(control.records) == 1)
+
+
+def test_a_task_that_cannot_be_ended_keeps_no_other_from_it(caplog: pytest.LogCaptureFixture) -> None:
+    class Poisoned(Table):
+        def tasks_by_id(self, tasks: Sequence[str]) -> list[TaskView]:
+            if "b" in tasks:
+                raise ValueError("invalid literal for int(): 'x'")
+            return super().tasks_by_id(tasks)
+
+    control = ControlTopic()
+    finisher = Finisher(Poisoned(view(sent=1)), lambda: True, control, VirtualClock(), retry_s=0.001)
+    finisher.take(["a", "b", "c"])
+    with running(finisher.run):
+        eventually(lambda: len(control.records) == 2)
+    assert "Task b has an outcome for every target and cannot be ended" in caplog.text
 
 
 def test_tasks_that_end_together_are_ended_together() -> None:

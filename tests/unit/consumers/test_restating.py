@@ -92,6 +92,14 @@ def test_what_ended_since_the_last_time_is_asked_for() -> None:
     ]
 
 
+def test_a_last_time_that_is_dated_in_the_future_is_none() -> None:
+    restating = Restating()
+    restating.view.last = restating.clock.wall_ms() + 30 * DAY_MS
+    restating.restater.round()
+    assert restating.view.last == restating.clock.wall_ms()
+    assert len(restating.stored()) == 4
+
+
 @pytest.mark.parametrize("epoch", [None, FakeEpoch("e", 0)])
 def test_a_view_that_is_being_made_restates_nothing(epoch: FakeEpoch | None) -> None:
     restating = Restating()
