@@ -1,10 +1,13 @@
 """What can go wrong, in Fairlane's own words: whose fault it is, what to do next, whether trying again helps."""
 
+from dispatcher.shown import without_credentials
+
 
 class FairlaneError(Exception):
     """Base of every error Fairlane raises on purpose.
 
-    cause: one sentence, what happened. next_step: one sentence, what mends it (may be empty).
+    cause: one sentence, what happened. next_step: one sentence, what mends it (may be empty). Credentials in addresses
+    are hidden in both.
     retryable: whether the same call may succeed later without anything being mended.
     exit_code: what the command line exits with.
     """
@@ -13,6 +16,7 @@ class FairlaneError(Exception):
     retryable = False
 
     def __init__(self, cause: str, next_step: str = "") -> None:
+        cause, next_step = without_credentials(cause), without_credentials(next_step)
         super().__init__(f"{cause} {next_step}".strip())
         self.cause = cause
         self.next_step = next_step

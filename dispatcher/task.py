@@ -41,7 +41,7 @@ UNKNOWN_SIZE_CHUNK = 100
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_RESERVED_ID = re.compile(r".*(-partition-\d+|__transaction_pending_ack)")
+_RESERVED = re.compile(r".*(-partition-\d+|__transaction_pending_ack)")
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
@@ -84,10 +84,10 @@ def choose_chunk(tier: Tier, expected_targets: int | None) -> int:
     return {Tier.HIGH: row.high, Tier.MEDIUM: row.medium, Tier.LOW: row.low}[tier]
 
 
-def _not_reserved(task_id: str) -> str:
-    if _RESERVED_ID.fullmatch(task_id):
+def _not_reserved(name: str) -> str:
+    if _RESERVED.fullmatch(name):
         raise ValueError("must not end with -partition-<number> or __transaction_pending_ack (Pulsar's own names)")
-    return task_id
+    return name
 
 
 def _as_message(value: object) -> object:
@@ -111,8 +111,9 @@ def _seconds(value: object) -> object:
     return float(written[1]) * _UNITS_S[written[2] or "s"] if written else value
 
 
-Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
-"""Of an app or a channel: 1 to 64 of A-Z a-z 0-9 . _ - and the first a letter or digit."""
+Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$"), AfterValidator(_not_reserved)]
+"""Of an app or a channel: 1 to 64 of A-Z a-z 0-9 . _ - and the first a letter or digit; a side lane's topic is named by
+both."""
 TaskId = Annotated[str, Field(pattern=f"^{TASK_PATTERN}$"), AfterValidator(_not_reserved)]
 """1 to 100 of A-Z a-z 0-9 . _ - and the first a letter or digit; it names the task's topic."""
 

@@ -17,12 +17,15 @@ from typing import SupportsFloat, SupportsIndex, cast
 
 from dispatcher.envelope import Envelope
 from dispatcher.outcome import ALL_SENT, MAX_REASON_BYTES, OUTCOME_NAMES, RETRY, Outcome, Report, Verdict
+from dispatcher.shown import without_credentials
 
 Fault = Callable[[str], None]
 """Told of each fault. The text names its kind and no target, so that the same fault has the same text."""
 
 _CODES = frozenset((*map(int, Outcome), RETRY))
 _BY_NAME = {**{name: code for code, name in enumerate(OUTCOME_NAMES)}, "retry": RETRY}
+_LONGEST_TEXT = 8 * MAX_REASON_BYTES
+"""Characters of an exception's text that are looked at."""
 _LONGEST_INDEX = 9
 """Digits of an index given as text."""
 
@@ -51,12 +54,13 @@ def read_reports(answer: object, envelopes: Sequence[Envelope], fault: Fault) ->
 
 
 def error_text(error: BaseException) -> str:
-    """Return the exception's type and text, in at most 1 kB. An exception may fail to say what it is."""
+    """Return the exception's type and text, in at most 1 kB and without the credentials of addresses in it. An
+    exception may fail to say what it is."""
     try:
         text = str(error)
     except Exception:
         text = "(it has no readable text)"
-    return sound_text(f"{_type(error)}: {text}")
+    return sound_text(without_credentials(f"{_type(error)}: {text[:_LONGEST_TEXT]}"))
 
 
 def sound_text(value: object) -> str:

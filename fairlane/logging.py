@@ -4,7 +4,9 @@ import json
 import logging
 import sys
 import time
+from typing import Any
 
+from dispatcher.shown import escaped, without_credentials
 from fairlane.setting_groups import LogSettings
 
 PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -19,22 +21,29 @@ class JsonFormatter(logging.Formatter):
             "time": _utc(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": without_credentials(record.getMessage()),
             **extra,
         }
         if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+            line["traceback"] = without_credentials(self.formatException(record.exc_info))
         return json.dumps(line, default=str)
 
 
 class TextFormatter(logging.Formatter):
-    """Time (UTC), level, logger, message."""
+    """Time (UTC), level, logger, message, on one line; a traceback has lines of its own."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802 -- logging's
         return _utc(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- logging's
+        record.message = escaped(without_credentials(record.message))
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 -- logging's
+        return escaped(without_credentials(super().formatException(ei)), lines=True)
 
 
 def _utc(record: logging.LogRecord) -> str:

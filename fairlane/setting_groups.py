@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
 from backends.settings import HttpUrl, Name
 from dispatcher.settle import NamedTargets
+from dispatcher.task import Name as ChannelName
 from dispatcher.tier import TIERS, Tier
 
 ClassPath = Annotated[str, StringConstraints(pattern=r"^(null|log|http|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
@@ -48,7 +49,7 @@ class WorkerSettings(Group):
         le=86_400,
         description="seconds between two snapshots of the view, from which an emptied Redis is filled; 0 for none",
     )
-    channels: dict[Name, ClassPath] = Field(
+    channels: dict[ChannelName, ClassPath] = Field(
         default_factory=dict,
         description="your own channels, name to module:Class (null, log and, where http.url is set, http are there)",
     )

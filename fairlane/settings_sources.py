@@ -13,15 +13,14 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError
 
 from dispatcher.errors import InvalidInput
+from dispatcher.shown import MASK, without_credentials
 from fairlane.settings import ENV_PREFIX, FILE_NAME, Settings, Values, file_values, first_path, stack_values
 
-MASK = "********"
 REMOVED = {
     "worker.grace_s": "was removed in 0.2.0: without Redis a worker sends what it has leased, then waits. Delete it",
 }
 """Settings of earlier versions, and what became of them."""
 SECRET_NAME = re.compile(r"pass|secret|token|key|auth|credential", re.IGNORECASE)
-URL_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@/\s]+(@)")
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def _explain(fault: ErrorDetails, sources: Sources) -> str:
         return f"There is no setting {name} ({origin})."
     field = _field(path)
     what = f" It is: {field.description}." if field is not None and field.description else ""
-    shown = "" if SECRET_NAME.search(name) else f" is {mask_url(str(fault['input']))!r}, which"
+    shown = "" if SECRET_NAME.search(name) else f" is {str(masked(path[-1], fault['input']))!r}, which"
     return f"Setting {name} ({origin}){shown} is not allowed: {fault['msg']}.{what}"
 
 
@@ -125,7 +124,7 @@ def _leaves(model: BaseModel, above: tuple[str, ...]) -> Iterator[tuple[tuple[st
 
 
 def masked(name: str, value: Any) -> Any:
-    """The value as it may be shown: secrets and passwords inside addresses are hidden."""
+    """The value as it may be shown: secrets and credentials inside addresses are hidden."""
     if isinstance(value, SecretStr):
         return MASK
     if isinstance(value, dict):
@@ -135,10 +134,5 @@ def masked(name: str, value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, str):
-        return MASK if SECRET_NAME.search(name) and not name.startswith("tls_") else mask_url(value)
+        return MASK if SECRET_NAME.search(name) and not name.startswith("tls_") else without_credentials(value)
     return value
-
-
-def mask_url(text: str) -> str:
-    """The text with the password of an address in it hidden."""
-    return URL_PASSWORD.sub(rf"\1{MASK}\2", text)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from html import escape
 
+from dispatcher.shown import escaped
 from spark_jobs import backlog_pictures
 from spark_jobs.backlog_report import Report, span
 from spark_jobs.backlog_tables import moment, sections, sentences
@@ -67,4 +68,4 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
 
 def _cell(name: str, value: str) -> str:
     kind = ' class="name"' if name in ("task", "app", "lane", "name") else ""
-    return f"<td{kind}>{escape(value)}</td>"
+    return f"<td{kind}>{escape(escaped(value))}</td>"

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from dispatcher.shown import escaped
 from spark_jobs.backlog_causes import CAP, HELD, NO_WORKERS, PROVIDER, RETRIES, SHARE, UNKNOWN
 from spark_jobs.backlog_report import Group, Report, age_bands, span
 from spark_jobs.svg import (
@@ -251,11 +252,12 @@ def causes(report: Report) -> str:
 def _cause_bar(group: Group, y: float) -> Iterator[str]:
     yield text(_ROW_LEFT - 8, y + _BAR / 2 + 4, cut(group.name), "ink small", "end")
     x, wide = float(_ROW_LEFT), WIDTH - _ROW_LEFT - RIGHT
+    name = escape(escaped(group.name))
     for cause, part in group.held_back.items():
         opacity = ".45" if cause == UNKNOWN else "1"
         yield (
             f'<rect class="c{CAUSE_COLOURS[cause]}" x="{x:.1f}" y="{y + 3:.1f}" width="{wide * part:.1f}" '
-            f'height="{_BAR - 6}" opacity="{opacity}"><title>{escape(group.name)}: {cause} {part:.0%}</title></rect>'
+            f'height="{_BAR - 6}" opacity="{opacity}"><title>{name}: {cause} {part:.0%}</title></rect>'
         )
         x += wide * part
 

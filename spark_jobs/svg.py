@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from html import escape
 
+from dispatcher.shown import escaped
+
 WIDTH, LEFT, RIGHT, TOP = 860, 64, 16, 46
 BOTTOM = 40
 STYLE = """
@@ -108,7 +110,7 @@ def legend(names: Sequence[tuple[str, int]], unit: str) -> Iterator[str]:
 
 
 def text(x: float, y: float, content: str, classes: str, anchor: str = "start") -> str:
-    return f'<text class="{classes}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'
+    return f'<text class="{classes}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(escaped(content))}</text>'
 
 
 def cut(name: str) -> str:

@@ -5,6 +5,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,14 +14,17 @@ import aiohttp
 import msgspec
 
 from dispatcher.envelope import Envelope, decode_message
-from dispatcher.errors import InvalidInput
+from dispatcher.errors import DECODING_ERRORS, InvalidInput
 from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
+from dispatcher.verdicts import error_text, sound_text
 
 ANSWER_LIMIT = 1024 * 1024
 """Bytes of an answer that are read."""
 REASON_LIMIT = 200
 """Characters of an answer, or of the provider's reason, that go into a reason."""
 LONGEST_RETRY_AFTER_S = 24 * 3600.0
+MAX_FAULTS = 50
+"""Kinds of faults in answers that are logged."""
 _TRIED_AGAIN = frozenset({408, 425, 429})
 """Besides 3xx (the address is wrong, which can be mended) and 5xx."""
 _log = logging.getLogger(__name__)
@@ -39,24 +43,24 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Failure(msgspec.Struct, frozen=True):
     """A target that the provider did not take. retry: whether it is worth trying again; invalid: there is no such
-    target (any more), so it never is."""
+    target (any more), so it never is. A field of another type changes nothing of the failure."""
 
-    target: str
-    reason: str = ""
-    retry: bool = False
-    invalid: bool = False
+    target: str | int
+    reason: Any = ""
+    retry: Any = False
+    invalid: Any = False
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a 2xx answer may say; all else in it is ignored."""
+    """What a 2xx answer may say; all else in it is ignored. failed: Failures, each of which is read for itself."""
 
-    failed: list[Failure] = []
+    failed: list[msgspec.Raw] = []
 
 
 class HttpChannel:
     """2xx: sent, except the targets under `failed` in a JSON answer. No connection, no answer in time, 408, 425, 429,
     5xx and 3xx: tried again, not before Retry-After if there is one. Other 4xx: failed, with the status and the
-    beginning of the answer as the reason."""
+    beginning of the answer as the reason. What cannot be read of an answer changes nothing: the status decides."""
 
     batch_limit = 1
 
@@ -70,6 +74,8 @@ class HttpChannel:
         self._wall_s = wall_s
         self._encoder = msgspec.json.Encoder()
         self._answers = msgspec.json.Decoder(Answer)
+        self._failures = msgspec.json.Decoder(Failure)
+        self._faults: set[str] = set()
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
@@ -98,7 +104,7 @@ class HttpChannel:
         except TimeoutError:
             return _again(f"no answer within {self.timeout_s:g} s")
         except (aiohttp.ClientError, OSError) as error:
-            return _again(f"{type(error).__name__}: {error}"[:REASON_LIMIT])
+            return _again(error_text(error)[:REASON_LIMIT])
 
     def _body(self, envelope: Envelope, tier: str) -> bytes:
         body: dict[str, Any] = {
@@ -129,25 +135,46 @@ class HttpChannel:
             return ALL_SENT
         try:
             failed = self._answers.decode(body).failed
-        except msgspec.MsgspecError as error:
-            _log.warning("The answer to %s cannot be read (%s); all its targets count as sent", self.name, error)
+        except DECODING_ERRORS as error:
+            self._warn(f"an answer cannot be read, all its targets count as sent ({str(error)[:REASON_LIMIT]})")
             return ALL_SENT
-        return _exceptions(envelope.targets, failed) if failed else ALL_SENT
+        return self._exceptions(envelope.targets, failed) if failed else ALL_SENT
 
+    def _exceptions(self, targets: Sequence[str], failed: Sequence[msgspec.Raw]) -> Report:
+        """A target that stands in the envelope twice failed twice; one that does not stand there is ignored."""
+        failures = [failure for failure in map(self._failure, failed) if failure is not None]
+        verdicts = {str(failure.target): Verdict(_code(failure), _reason(failure.reason)) for failure in failures}
+        exceptions = {index: verdicts[target] for index, target in enumerate(targets) if target in verdicts}
+        if not verdicts.keys() <= set(targets):
+            self._warn("an answer names failed targets that were not in the request; they are ignored")
+        return Report(exceptions=exceptions) if exceptions else ALL_SENT
 
-def _exceptions(targets: Sequence[str], failed: Sequence[Failure]) -> Report:
-    """A target that stands in the envelope twice failed twice; one that does not stand there is ignored."""
-    verdicts = {failure.target: Verdict(_code(failure), failure.reason[:REASON_LIMIT]) for failure in failed}
-    exceptions = {index: verdicts[target] for index, target in enumerate(targets) if target in verdicts}
-    if len(exceptions) < len(verdicts):
-        _log.warning("An answer names failed targets that were not in the request")
-    return Report(exceptions=exceptions) if exceptions else ALL_SENT
+    def _failure(self, one: msgspec.Raw) -> Failure | None:
+        try:
+            return self._failures.decode(one)
+        except DECODING_ERRORS as error:
+            self._warn(f"an entry under `failed` cannot be read and is ignored ({str(error)[:REASON_LIMIT]})")
+            return None
+
+    def _warn(self, fault: str) -> None:
+        """Log what is wrong with the provider's answers, each kind once."""
+        if fault not in self._faults and len(self._faults) < MAX_FAULTS:
+            self._faults.add(fault)
+            _log.warning("Channel %s: %s. (Logged once.)", self.name, fault)
 
 
 def _code(failure: Failure) -> int:
-    if failure.invalid:
+    if _is_true(failure.invalid):
         return int(Outcome.INVALID)
-    return RETRY if failure.retry else int(Outcome.FAILED)
+    return RETRY if _is_true(failure.retry) else int(Outcome.FAILED)
+
+
+def _is_true(value: object) -> bool:
+    return value == 1 or (isinstance(value, str) and value.lower() in ("true", "yes", "1"))
+
+
+def _reason(value: object) -> str:
+    return "" if value is None else sound_text(value)[:REASON_LIMIT]
 
 
 def retry_after_s(headers: Mapping[str, str], wall_s: float) -> float | None:
@@ -170,8 +197,9 @@ def retry_after_s(headers: Mapping[str, str], wall_s: float) -> float | None:
 
 def _date_s(value: str) -> float | None:
     try:
-        return parsedate_to_datetime(value).timestamp()
-    except (ValueError, TypeError, OverflowError):
+        moment = parsedate_to_datetime(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
         return None
 
 
@@ -180,11 +208,14 @@ def _again(reason: str, after_s: float | None = None) -> Report:
 
 
 async def _read(content: aiohttp.StreamReader) -> bytes:
-    """The body, up to the limit."""
+    """The body, up to the limit, or as much as came before it broke off: the status has decided by then."""
     chunks, left = [], ANSWER_LIMIT
-    while left > 0 and (chunk := await content.read(left)):
-        chunks.append(chunk)
-        left -= len(chunk)
+    try:
+        while left > 0 and (chunk := await content.read(left)):
+            chunks.append(chunk)
+            left -= len(chunk)
+    except (aiohttp.ClientError, ConnectionError) as error:
+        _log.debug("An answer broke off: %s", error_text(error))
     return b"".join(chunks)
 
 

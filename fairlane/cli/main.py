@@ -9,8 +9,10 @@ from typing import NoReturn
 import click
 
 from dispatcher.errors import FairlaneError
+from dispatcher.shown import without_credentials
 from fairlane.cli import exit_codes
 from fairlane.cli.invocation import Invocation, options_of
+from fairlane.cli.output import say
 
 COMMANDS = {
     "stack": "start, stop and show the local Pulsar and Redis",
@@ -126,14 +128,14 @@ def _report(error: Exception, arguments: list[str]) -> int:
     if _wants_traceback(arguments):
         import traceback
 
-        traceback.print_exception(error)
+        say(without_credentials("".join(traceback.format_exception(error)).rstrip()))
     if isinstance(error, FairlaneError):
-        click.echo(f"fairlane: {error.cause} {error.next_step}".rstrip(), err=True)
+        say(f"fairlane: {error.cause} {error.next_step}".rstrip())
         return error.exit_code
-    click.echo(
-        f"fairlane: internal error: {type(error).__name__}: {error} (`fairlane --log-level debug ...` shows where)"
-        + "".join(f" {note}" for note in _notes(error)),
-        err=True,
+    text = without_credentials(f"{type(error).__name__}: {error}")
+    say(
+        f"fairlane: internal error: {text} (`fairlane --log-level debug ...` shows where)"
+        + "".join(f" {note}" for note in _notes(error))
     )
     return exit_codes.FAILURE
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dispatcher.shown import escaped
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -71,7 +73,7 @@ def report_option(shown: str) -> Callable[[F], F]:
 
 def say(message: str) -> None:
     """A message for the person at the terminal."""
-    click.echo(message, err=True)
+    click.echo(escaped(message, lines=True), err=True)
 
 
 def table_of(rows: Iterable[Fields], columns: Sequence[str]) -> "RenderableType":
@@ -97,7 +99,7 @@ def text_of(value: Any) -> str:
         return f"{value:,.4g}" if abs(value) < 1_000 else f"{value:,.0f}"
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={text_of(inner)}" for name, inner in value.items()) or "-"
-    return str(value)
+    return escaped(str(value))
 
 
 def _flat(record: Fields, prefix: str) -> Iterable[tuple[str, Any]]:

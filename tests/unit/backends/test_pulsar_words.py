@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from backends.policies import LANE_POLICIES, SYSTEM_POLICIES, at_creation, differing
 from backends.publisher import _pieces
-from backends.pulsar_admin import _failure, _path
+from backends.pulsar_admin import PulsarAdmin, _failure, _path
 from backends.pulsar_client import error_of, failure_of, message_id_from, position_of, translated
+from backends.settings import PulsarSettings
 from dispatcher.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 
 NUMBERS = st.integers(0, 2**40)
@@ -123,3 +124,12 @@ def test_pieces_cover_all_bodies_in_order_and_are_small(sizes: list[int]) -> Non
         assert size == sum(sizes[start:end])
         assert 1 <= end - start <= 100
         assert end - start == 1 or size <= 1 << 20
+
+
+def test_an_admin_address_is_told_without_its_password() -> None:
+    admin = PulsarAdmin(PulsarSettings(admin_url="http://me:hush@127.0.0.1:1/", connect_timeout_s=0.1))
+    with pytest.raises(Unreachable) as caught:
+        admin.version()
+    assert "http://me:********@127.0.0.1:1/" in str(caught.value)
+    assert "hush" not in str(caught.value)
+    admin.close()

@@ -5,15 +5,19 @@ import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
 
-from consumers.channels.http import ANSWER_LIMIT, HttpChannel, retry_after_s
+from consumers.channels.http import ANSWER_LIMIT, REASON_LIMIT, HttpChannel, retry_after_s
 from dispatcher.envelope import Envelope
 from dispatcher.errors import InvalidInput
 from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
+from dispatcher.verdicts import read_reports
 from tests.unit.consumers.envelopes import MESSAGE, envelope
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -148,6 +152,10 @@ def test_retry_after_as_a_date_is_passed_on() -> None:
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
         ("soon", None),
         ("nan", None),
+        ("1e308", 86_400.0),
+        ("-1e308", 0.0),
+        ("9" * 5_000, None),
+        ("Fri, 31 Dec 9999 23:59:59 -2359", 86_400.0),
         ("inf", None),
         ("", None),
     ],
@@ -218,6 +226,10 @@ def test_a_failed_target_fails_wherever_it_stands_and_a_stranger_nowhere() -> No
         '{"failed": []}',
         '{"failed": "all"}',
         '{"failed": [{"target": 5}]}',
+        '{"failed": [{"target": ["a"]}, "a", 5, null]}',
+        '{"failed": ' + "[" * 100_000,
+        '{"id": ' + "[" * 100_000,
+        '{"failed": [{"target": "\\ud800"}]}',
         '{"failed": [{"target": "z"}]}',
         "{" + "x" * (ANSWER_LIMIT + 10),
     ],
@@ -233,6 +245,95 @@ def test_an_answer_that_is_not_text_takes_nothing_back() -> None:
     assert post(answer) == [ALL_SENT]
 
 
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"reason": None},
+        {"reason": {"code": 7}, "retry": "maybe", "invalid": []},
+        {"reason": "x" * 80_000},
+        {"reason": "\x1b[31m", "retry": 0},
+    ],
+)
+def test_a_named_target_has_failed_whatever_else_is_said_of_it(nonsense: dict[str, Any]) -> None:
+    (report,) = post(failing({"target": "b", **nonsense}, {"target": "c", "retry": "true"}, {"target": []}))
+    assert report.exceptions is not None
+    assert {index: one.code for index, one in report.exceptions.items()} == {1: FAILED, 2: RETRY}
+    assert len(report.exceptions[1].reason) <= REASON_LIMIT
+
+
+def test_numbers_that_are_targets_are_read_as_such() -> None:
+    (report,) = post(failing({"target": 4917}), envelope(0, ["4917", "a"]))
+    assert report.exceptions == {0: Verdict(FAILED)}
+
+
+def test_what_is_wrong_with_answers_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    post(answering(200, "{"), *(envelope(n) for n in range(5)))
+    assert len([record for record in caplog.records if "cannot be read" in record.getMessage()]) == 1
+
+
+_texts = st.text() | st.sampled_from(["a", "b", "true"])
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | _texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_texts, inner, max_size=4),
+    max_leaves=10,
+)
+_failures = st.fixed_dictionaries({}, optional=dict.fromkeys(("target", "reason", "retry", "invalid"), _json))
+
+
+@given(
+    st.sampled_from([200, 204, 302, 400, 404, 408, 429, 500, 999]),
+    st.binary()
+    | (_json | st.fixed_dictionaries({"failed": _json | st.lists(_failures, max_size=4)})).map(
+        lambda answer: json.dumps(answer).encode()
+    ),
+    st.dictionaries(st.sampled_from(["Retry-After", "Date"]), st.text(max_size=40) | st.floats().map(str)),
+)
+def test_any_answer_becomes_a_report_by_its_status(status: int, body: bytes, headers: dict[str, str]) -> None:
+    channel = HttpChannel({"url": "http://x"})
+    answer: Any = SimpleNamespace(status=status, headers=headers)
+    report = channel._report(THREE, answer, body)
+    faults: list[str] = []
+    assert read_reports([report], [THREE], faults.append) == [report]
+    assert faults == []
+    wanted = Outcome.SENT if status < 300 else FAILED if status in (400, 404) else RETRY
+    assert report.verdict.code == wanted
+
+
+# ---------------------------------------------------------------- answers that are none
+async def _raw(reply: bytes, query: str) -> Report:
+    """What becomes of an envelope whose provider writes these bytes and hangs up."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(65_536)
+        writer.write(reply)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        (report,) = await _deliver(f"http://127.0.0.1:{port}/{query}", [THREE], {})
+    return report
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        (b"", RETRY),
+        (b"\x00\xff\xfe", RETRY),
+        (b"HTTP/1.1 abc\r\n\r\n", RETRY),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", RETRY),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{", Outcome.SENT),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", Outcome.SENT),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", RETRY),
+        (b"HTTP/1.1 404 Gone\r\nContent-Length: 500\r\n\r\nno", FAILED),
+    ],
+)
+def test_the_status_decides_where_the_rest_cannot_be_read_and_no_key_is_told(reply: bytes, code: int) -> None:
+    report = asyncio.run(_raw(reply, "push?key=hush"))
+    assert report.verdict.code == code
+    assert "hush" not in report.verdict.reason
+
+
 # ---------------------------------------------------------------- settings
 @pytest.mark.parametrize(
     ("settings", "complaint"),
@@ -241,6 +342,7 @@ def test_an_answer_that_is_not_text_takes_nothing_back() -> None:
         ({"url": None}, "has no url"),
         ({"url": "ftp://x"}, "not an http"),
         ({"url": "http://"}, "not an http"),
+        ({"url": "ftp://me:hush@x?key=hush"}, r"'ftp://me:\*{8}@x\?key=\*{8}"),
         ({"url": "http://x", "timeout_s": 0}, "above 0"),
         ({"url": "http://x", "timeout_s": "long"}, "timeout_s"),
         ({"url": "http://x", "retries": 3}, "retries"),

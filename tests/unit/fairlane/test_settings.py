@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from dispatcher.errors import InvalidInput
+from dispatcher.shown import MASK
 from fairlane.settings import Settings
-from fairlane.settings_sources import MASK, explain_settings, load_settings, mask_url
+from fairlane.settings_sources import explain_settings, load_settings
 from fairlane.stack import processes, state
 from fairlane.stack.homes import Home
 from fairlane.stack.state import ServerState, StackState
@@ -98,17 +99,22 @@ def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.channel_settings()["http"]["headers"] == {"Authorization": "hush-4"}
 
 
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("redis://:pw@h:1", f"redis://:{MASK}@h:1"),
-        ("redis://u:p%40w@h/0", f"redis://u:{MASK}@h/0"),
-        ("redis://h:6379/0", "redis://h:6379/0"),
-        ("unix:///tmp/redis.sock", "unix:///tmp/redis.sock"),
-    ],
-)
-def test_passwords_in_addresses(url: str, shown: str) -> None:
-    assert mask_url(url) == shown
+def test_credentials_in_addresses_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLANE_PULSAR_ADMIN_URL", "http://me:hush@host:8080")
+    monkeypatch.setenv("FAIRLANE_HTTP_URL", "https://host/push?key=hush")
+    rows = {row.name: row.value for row in explain_settings(load_settings())}
+    assert rows["pulsar.admin_url"] == f"http://me:{MASK}@host:8080"
+    assert rows["http.url"] == f"https://host/push?key={MASK}"
+    monkeypatch.setenv("FAIRLANE_PULSAR_ADMIN_URL", "ftp://me:hush@host:8080")
+    with pytest.raises(InvalidInput, match=r"pulsar\.admin_url") as caught:
+        load_settings()
+    assert "hush" not in str(caught.value)
+
+
+def test_a_channel_may_not_be_named_like_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAIRLANE_WORKER_CHANNELS", '{"push-partition-1": "mine:Push"}')
+    with pytest.raises(InvalidInput, match="must not end with -partition-"):
+        load_settings()
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,29 @@ def test_days_and_apps_have_files_of_their_own(tmp_path: Path) -> None:
     }
 
 
+EVIL_APPS = ("../../../out", "..", "a/b", "a\\b", "nul\0", "a=b%2F:c", "Grüße", "line\n", "x" * 5_000, "x" * 5_001)
+
+
+def test_no_app_of_a_record_leaves_the_tables_folder(tmp_path: Path) -> None:
+    tables = tmp_path / "deep" / "deeper" / "tables"
+    records = [outcomes(Run("0", 0, number, 1, 1, 0), app=app) for number, app in enumerate(EVIL_APPS)]
+    topic = landed(tables, *records)
+    files = topic.log.read().table("outcomes")
+    assert sorted(file.app for file in files) == sorted(EVIL_APPS)
+    folders = {(topic.log.root / file.path).resolve().parent for file in files}
+    assert {folder.parent for folder in folders} == {topic.log.root.resolve() / "outcomes" / f"day={DAY}"}
+    assert len(folders) == len(EVIL_APPS)
+    assert [path.name for path in tmp_path.iterdir()] == ["deep"]
+
+
+def test_an_app_with_any_name_is_read_back_from_its_folder(spark: "SparkSession", tmp_path: Path) -> None:
+    names = [app for app in EVIL_APPS if len(app) < 100]
+    records = [outcomes(Run("0", 0, number, 1, 1, 0), app=app) for number, app in enumerate(names)]
+    topic = landed(tmp_path, *records)
+    found = outcome_table(spark, topic.log.root.parent)
+    assert sorted(row.app for row in found.select("app").collect()) == sorted(names)
+
+
 def test_what_was_not_committed_is_in_no_table_and_is_swept_away(tmp_path: Path) -> None:
     topic = Topic(tmp_path, [outcomes(Run("0", 0, 0, 1, 1, 0))])
     killed, good = topic.land(1), topic.land(1)

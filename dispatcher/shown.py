@@ -1,0 +1,53 @@
+"""Texts as they may be shown: without credentials, and without what a terminal would obey."""
+
+import re
+
+MASK = "********"
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<rest>\S+)")
+_AUTHORITY_END = re.compile(r"[/?#]")
+_QUERY = re.compile(r"\?[^#]*")
+_PARAMETER = re.compile(r"(?P<name>[^&=]+=)?[^&]+")
+_PORT = re.compile(r"\d+")
+
+
+def without_credentials(text: str) -> str:
+    """Hide passwords and tokens in the addresses in a text: those before an `@`, and every value of a query."""
+    return _URL.sub(_masked, text) if "://" in text else text
+
+
+def escaped(text: str, *, lines: bool = False) -> str:
+    """Show as escapes what is not printable, so that a provider's text neither steers a terminal nor begins a line.
+
+    lines: line breaks are the program's own and stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or (lines and one == "\n") else _escape(one) for one in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _masked(url: re.Match[str]) -> str:
+    user, host = _parted(url["rest"])
+    return url["scheme"] + user + _QUERY.sub(_masked_query, host, count=1)
+
+
+def _parted(rest: str) -> tuple[str, str]:
+    """What stands before the host, masked, and the rest."""
+    end = _AUTHORITY_END.search(rest)
+    authority = rest[: end.start()] if end else rest
+    if "@" not in authority:
+        # A password with a slash in it is no address, but it is told of when it is refused.
+        colon, port = authority.partition(":")[1:]
+        if "@" not in rest or not colon or _PORT.fullmatch(port):
+            return "", rest
+        authority = rest
+    before, _, _ = authority.rpartition("@")
+    name, colon, _ = before.partition(":")
+    return (f"{name}:{MASK}@" if colon else f"{MASK}@"), rest[len(before) + 1 :]
+
+
+def _masked_query(query: re.Match[str]) -> str:
+    return "?" + _PARAMETER.sub(lambda one: (one["name"] or "") + MASK, query[0][1:])
