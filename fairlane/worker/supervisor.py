@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 
 from dispatcher.clock import Clock
+from dispatcher.errors import Hung
 
 _log = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ def _signal(process: BaseProcess, number: signal.Signals) -> None:
 def _reason(exit_code: int | None) -> str:
     if exit_code is not None and exit_code < 0:
         return f"killed by {signal.Signals(-exit_code).name}"
-    return f"exit code {exit_code}"
+    return f"exit code {exit_code}{': a part of it hung' if exit_code == Hung.exit_code else ''}"
 
 
 def spawned(target: Callable[..., None], name: str, *args: object) -> BaseProcess:

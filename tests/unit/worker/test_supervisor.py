@@ -7,7 +7,10 @@ import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 
+import pytest
+
 from backends.system_clock import SystemClock
+from dispatcher.errors import Hung
 from fairlane.worker.supervisor import Supervisor, SupervisorSettings, spawned
 
 QUICK = SupervisorSettings(drain_s=5.0, kill_after_s=0.5, backoff_s=(0.05, 0.1))
@@ -24,6 +27,10 @@ def stubborn() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     while True:
         time.sleep(0.1)
+
+
+def hung() -> None:
+    os._exit(Hung.exit_code)
 
 
 class Run:
@@ -69,6 +76,15 @@ def test_a_worker_that_dies_is_followed_by_another() -> None:
     run.end()
     assert [process.name for process in run.started] == ["w0", "w0"]
     assert not run.started[1].is_alive()
+
+
+def test_a_worker_that_ended_itself_is_followed_by_another_and_the_log_says_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run = Run(hung, QUICK, count=1)
+    run.await_started(2)
+    run.end()
+    assert "worker w0 ended (exit code 6: a part of it hung); starting it again" in caplog.text
 
 
 def test_one_that_does_not_leave_is_killed_and_the_exit_code_says_so() -> None:
