@@ -11,7 +11,9 @@ from dispatcher.view import Globals, TaskView, WorkerBeat
 from fairlane.screen.sample import Sample, TierFigures
 
 COLORS = {"high": "red", "medium": "yellow", "low": "blue"}
-STATE_COLORS = {"running": "green", "paused": "magenta", "completed": "bright_black", "cancelled": "bright_black"}
+STATE_COLORS = {
+    "running": "green", "paused": "magenta", "failed": "red", "completed": "bright_black", "cancelled": "bright_black",
+}  # fmt: skip
 
 
 def percent(part: float | None) -> str:

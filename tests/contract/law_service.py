@@ -147,11 +147,11 @@ class LawService:
     def set_task(self, name: str, field: str, value: str) -> None:
         """A control of a task; one in a shared lane gets a lane of its own first, as from every client."""
         work = self.works[name]
-        if work.shared and field != "cancelled":
+        if work.shared and field not in ("cancelled", "stopped"):
             self.apply(change(name, "lane", own_lane(name)))
             work.shared = False
         self.apply(change(name, field, value))
-        if field in ("paused", "cancelled"):
+        if field in ("paused", "cancelled", "stopped"):
             (work.stopped.add if value == "1" else work.stopped.discard)(field)
         if field == "weight":
             work.weight = int(value)

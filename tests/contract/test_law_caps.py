@@ -100,7 +100,8 @@ class Capped(RuleBasedStateMachine):
 
     @rule(rng=randoms)
     def cancel(self, rng: random.Random) -> None:
-        self.service.set_task(rng.choice(sorted(self.service.works)), "cancelled", "1")
+        end = rng.choice([("cancelled", "1"), ("stopped", "1")])
+        self.service.set_task(rng.choice(sorted(self.service.works)), *end)
 
     @rule(channel=st.sampled_from(["null", "log"]), stopped=st.booleans())
     def stop_channel(self, channel: str, stopped: bool) -> None:

@@ -308,7 +308,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Topic:
     records = [
         outcomes(Run("0", 0, number, 2, 1, 0), at_ms=AT_MS + number * DAY_MS // 10) for number in range(0, 20, 2)
     ]
-    closing = CloseTask(1, "t", int(Outcome.EXPIRED), AT_MS)
+    closing = CloseTask(1, "t", int(Outcome.CANCELLED), AT_MS, "no credential")
     return landed(tmp_path_factory.mktemp("tables"), *records, records[-1], closing, at_once=1)
 
 
@@ -319,7 +319,8 @@ def test_the_tables_are_read_by_the_log(spark: "SparkSession", journal: Topic) -
     assert [row.app for row in found.select("app").distinct().collect()] == ["shop"]
     assert outcome_table(spark, tables, since="2023-11-15", until="2023-11-15").count() == 10
     assert outcome_table(spark, tables, apps=["bank"]).count() == 0
-    assert [(row.task, row.outcome) for row in closes(spark, tables).collect()] == [("t", "expired")]
+    closed = [(row.task, row.outcome, row.reason) for row in closes(spark, tables).collect()]
+    assert closed == [("t", "cancelled", "no credential")]
     assert tasks(spark, tables).count() == 0
 
 
@@ -356,14 +357,37 @@ def test_small_files_are_put_together_while_readers_see_the_old_or_the_new(
     assert sorted(map(tuple, outcome_table(spark, tables).collect())) == expected
 
 
+def test_tables_of_0_1_0_have_no_reasons(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spark_jobs import journal_files
+
+    without = {name: schema.remove(schema.get_field_index("reason")) for name, schema in journal_files.SCHEMAS.items()}
+    close = {
+        "task": "t",
+        "outcome": "expired",
+        "at": datetime.fromtimestamp(AT_MS / 1000, UTC),
+        "topic": 0,
+        "record": "p",
+    }
+    log = JournalLog(tmp_path)
+    with monkeypatch.context() as old:
+        old.setattr(journal_files, "SCHEMAS", without)
+        log.append(log.read(), Change(added=journal_files.write_rows(log.root, "closes", "1", [close])), AT_MS)
+    log.append(
+        log.read(), Change(added=journal_files.write_rows(log.root, "closes", "2", [{**close, "reason": "why"}])), AT_MS
+    )
+    assert sorted(str(row.reason) for row in closes(spark, tmp_path).collect()) == ["None", "why"]
+
+
 def test_tasks_are_one_row_each_of_what_was_said_last(spark: "SparkSession", tmp_path: Path) -> None:
     from spark_jobs.journal_files import write_rows
 
     log = JournalLog(tmp_path)
-    accepted, end = task_record("t"), Finished(1, "t", "completed", [5, 2, 0, 0, 0], AT_MS)
+    accepted, end = task_record("t"), Finished(1, "t", "failed", [5, 2, 0, 0, 0], AT_MS, "no credential")
     moved = ControlChange(1, "t", "tier", "low", 0)
     found = said(accepted, moved, Sealed(1, "t", 7, 2, "sum:1f", ["a"]), end, restated(accepted))
     log.append(log.read(), Change(added=write_rows(log.root, "tasks", "1", found)), AT_MS)
     (row,) = tasks(spark, tmp_path).collect()
     assert (row.task, row.app, row.tier, row.targets, row.refused, row.writers) == ("t", "shop", "low", 7, 2, ["a"])
-    assert (row.state, row.sent, row.invalid) == ("completed", 5, 2)
+    assert (row.state, row.reason, row.sent, row.invalid) == ("failed", "no credential", 5, 2)
