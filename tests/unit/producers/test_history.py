@@ -1,12 +1,13 @@
 """While the view is being made, what is known of a submission is read from the control topic."""
 
 import pytest
+from msgspec import structs
 
-from dispatcher.control import ControlChange, encode_control, encode_override
+from dispatcher.control import ControlChange, TaskRecord, encode_control, encode_override
 from dispatcher.errors import TaskEnded
 from dispatcher.task import PushTask
 from producers.submit import Watchers, submit
-from tests.unit.producers.world import World
+from tests.unit.producers.world import World, place
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
 AUDIENCE = ["a", "b", "c"]
@@ -42,3 +43,13 @@ def test_an_edit_that_is_restated_is_no_further_edit() -> None:
     known = world.services().registry.submission("t")
     assert known is not None
     assert known.edits == 1
+
+
+def test_a_record_that_was_applied_late_displaces_one_that_came_after_it() -> None:
+    world = submitted()
+    record = world.records[0]
+    assert isinstance(record, TaskRecord)
+    world.ready = True
+    world.apply(place(9), structs.replace(record, submitter="other"))
+    known = world.services().registry.submission_at("t", place(0))
+    assert (known.position, known.record) == (place(0), record)

@@ -93,7 +93,7 @@ class World:
             new_id=lambda: f"made-{next(numbers)}",
             pace=pace,
             windows=windows,
-            leases=LeasePace(poll_s=0, redis_s=0),
+            leases=LeasePace(renew_s=3_600, poll_s=0, redis_s=0),
         )
 
     def fold(self, upto: int | None = None) -> None:

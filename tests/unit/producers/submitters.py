@@ -1,0 +1,125 @@
+"""Submitters that stop, or die, before any of their steps; and the judge of what they reported."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from msgspec import structs
+
+from dispatcher.errors import FairlaneError
+from dispatcher.task import PushTask
+from dispatcher.topics import Topics
+from producers.ports import WindowPace
+from producers.submit import SubmitResult, Watchers, submit
+from tests.unit.producers.world import Died, Slabbed, World
+
+TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
+LANE = Topics().own_lane("t")
+WINDOWS = WindowPace(first_targets=4, targets=6)
+_PATIENCE_S = 30.0
+
+Make = Callable[[Sequence[str]], object]
+
+
+def as_list(targets: Sequence[str]) -> object:
+    return list(targets)
+
+
+def as_stream(targets: Sequence[str]) -> object:
+    return iter(targets)
+
+
+def as_file(targets: Sequence[str]) -> object:
+    return Slabbed(targets, [3] * (len(targets) // 3))
+
+
+class Submitter:
+    """A process of its own. stops_at: the number of the step before which it stops, with all its threads, until it
+    `wakes`; it may die there instead."""
+
+    def __init__(self, world: World, targets: Sequence[str], make: Make = as_list, stops_at: int = 10**9) -> None:
+        self.targets = list(targets)
+        self.result: SubmitResult | None = None
+        self.error: BaseException | None = None
+        self._world = world
+        self._audience = make(targets)
+        self._stops_at = stops_at
+        self._steps = 0
+        self._counting = threading.Lock()
+        self._rests = threading.Event()
+        self._wakes = threading.Event()
+        self._dies = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        assert self._rests.wait(_PATIENCE_S)
+
+    @property
+    def stopped(self) -> bool:
+        return self._thread.is_alive() and not self._wakes.is_set()
+
+    def wakes(self) -> None:
+        self._wakes.set()
+        self._thread.join(_PATIENCE_S)
+        assert not self._thread.is_alive()
+
+    def dies(self) -> None:
+        self._dies = True
+        self.wakes()
+
+    def _step(self, name: str) -> None:
+        with self._counting:
+            self._steps += 1
+            stops = self._steps > self._stops_at
+        if stops:
+            self._rests.set()
+            assert self._wakes.wait(_PATIENCE_S)
+            if self._dies:
+                raise Died
+        self._world.step(name)
+
+    def _run(self) -> None:
+        services = self._world.services(windows=WINDOWS, step=self._step)
+        try:
+            self.result = submit(services, TASK, self._audience, Watchers())  # type: ignore[arg-type]
+        except (FairlaneError, Died) as error:
+            self.error = error
+        finally:
+            self._rests.set()
+
+
+def complete(world: World, audiences: Sequence[Sequence[str]]) -> list[Submitter]:
+    """Submits the audiences until one is accepted; all who tried."""
+    tried: list[Submitter] = []
+    for targets in audiences:
+        tried.append(Submitter(world, targets))
+        if tried[-1].result is not None:
+            return tried
+    raise AssertionError([str(each.error) for each in tried])
+
+
+def judge(world: World, submitters: Sequence[Submitter]) -> None:
+    """What was reported as accepted is what workers get, and nothing else; the view and the topic say so too."""
+    delivered = delivered_of(world)
+    for each in submitters:
+        if each.result is not None:
+            assert delivered == each.targets
+            assert each.result.accepted == len(each.targets)
+    world.fold()
+    registry = world.services().registry
+    views = []
+    for ready in (True, False):
+        world.ready = ready
+        known = registry.submission("t")
+        assert known is not None
+        assert known.sealed
+        assert known.published == len(delivered)
+        views.append(structs.asdict(known.record))
+    assert views[0] == views[1]
+
+
+def delivered_of(world: World) -> list[str]:
+    """The targets of all envelopes, copies once. No two envelopes of one identity differ."""
+    by_sequence: dict[int, list[str]] = {}
+    for envelope in world.envelopes(LANE):
+        assert by_sequence.setdefault(envelope.sequence, envelope.targets) == envelope.targets
+    assert sorted(by_sequence) == list(range(len(by_sequence)))
+    return [target for sequence in sorted(by_sequence) for target in by_sequence[sequence]]

@@ -1,0 +1,152 @@
+"""Whoever submits a task, and whoever stops or dies meanwhile: what was reported as accepted is what is delivered."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.errors import AudienceMismatch, BeingSubmitted
+from tests.unit.producers.submitters import Make, Submitter, as_file, as_list, as_stream, complete, judge
+from tests.unit.producers.world import World
+
+TARGETS = [f"t{number}" for number in range(13)]
+OTHER = [*TARGETS[:6], *(f"o{number}" for number in range(9))]
+GROWN = [*TARGETS, "more", "and", "more", "of", "it"]
+AUDIENCES = {"same": TARGETS, "grown": GROWN, "other": OTHER, "shorter": TARGETS[:9], "none": []}
+MAKES: dict[str, Make] = {"list": as_list, "stream": as_stream, "file": as_file}
+STEPS = 34
+"""More than a submission has."""
+
+
+def new_world() -> World:
+    return World(ready=True)
+
+
+def second_comes(world: World, empties: bool, folds: bool) -> None:
+    """What happens while the first one stops."""
+    if folds:
+        world.fold()
+    if empties:
+        world.empty_redis()
+
+
+@pytest.mark.parametrize("empties", [False, True], ids=["", "redis-emptied"])
+@pytest.mark.parametrize("folds", [False, True], ids=["fold-lags", "folded"])
+@pytest.mark.parametrize("audience", AUDIENCES)
+@pytest.mark.parametrize(("one", "two"), [("list", "stream"), ("stream", "list"), ("stream", "file")])
+def test_a_submitter_that_stops_anywhere_and_wakes_after_another_one_does_no_harm(
+    one: str, two: str, audience: str, folds: bool, empties: bool
+) -> None:
+    for stops_at in range(STEPS):
+        world = new_world()
+        first = Submitter(world, TARGETS, MAKES[one], stops_at)
+        second_comes(world, empties, folds)
+        second = Submitter(world, AUDIENCES[audience], MAKES[two])
+        first.wakes()
+        judge(world, [first, second, *complete(world, [TARGETS, AUDIENCES[audience]])])
+
+
+@pytest.mark.parametrize("audience", ["grown", "other"])
+def test_two_that_stop_anywhere_and_wake_in_the_order_in_which_they_came(audience: str) -> None:
+    for stops_at, then_at in product(range(20), range(0, STEPS, 2)):
+        world = new_world()
+        first = Submitter(world, TARGETS, as_stream, stops_at)
+        second = Submitter(world, AUDIENCES[audience], as_stream, then_at)
+        first.wakes()
+        second.wakes()
+        judge(world, [first, second, *complete(world, [TARGETS, AUDIENCES[audience]])])
+
+
+def test_one_that_takes_over_late_does_no_harm_to_one_that_took_over_before() -> None:
+    for stops_at, then_at in product(range(8), range(0, STEPS, 2)):
+        world = new_world()
+        Submitter(world, TARGETS, stops_at=14).dies()
+        first = Submitter(world, TARGETS, as_stream, stops_at)
+        second = Submitter(world, GROWN, as_stream, then_at)
+        first.wakes()
+        second.wakes()
+        judge(world, [first, second, *complete(world, [TARGETS, GROWN])])
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(sorted(AUDIENCES)), st.sampled_from(sorted(MAKES)), st.integers(0, STEPS), st.booleans()
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.lists(st.sampled_from(["fold", "empty", "rebuild", "wait", "wake", ""]), min_size=4, max_size=4),
+)
+def test_any_number_of_submitters_that_stop_and_die(
+    submitters: list[tuple[str, str, int, bool]], between: list[str]
+) -> None:
+    world = new_world()
+    running: list[Submitter] = []
+    for (audience, make, stops_at, dies), happens in zip(submitters, between, strict=False):
+        each = Submitter(world, AUDIENCES[audience], MAKES[make], stops_at)
+        running.append(each)
+        if dies:
+            each.dies()
+        happen(world, happens, running)
+    for each in running:
+        each.wakes()
+    world.fold()
+    judge(world, [*running, *complete(world, list(AUDIENCES.values()))])
+
+
+def happen(world: World, what: str, running: list[Submitter]) -> None:
+    match what:
+        case "fold":
+            world.fold()
+        case "empty":
+            world.empty_redis()
+        case "rebuild":
+            world.fold()
+            world.ready = True
+        case "wait":
+            world.clock.advance(6)
+        case "wake":
+            for each in running:
+                each.wakes()
+
+
+def test_whoever_submits_what_another_submits_is_told_who_that_is() -> None:
+    world = new_world()
+    first = Submitter(world, TARGETS, stops_at=8)
+    holder, lease = world.view.leases["t"]
+
+    def renewed(step: str) -> None:
+        world.view.leases["t"] = holder, lease.__class__("ours", "host:7", lease.since_ms, world.clock.wall_ms() + 5000)
+
+    world.fault = renewed
+    second = Submitter(world, TARGETS)
+    assert isinstance(second.error, BeingSubmitted)
+    assert "is being submitted by host:7 since" in str(second.error)
+    world.fault = lambda step: None
+    first.wakes()
+    assert first.result is not None
+
+
+def test_a_submitter_that_was_taken_over_is_told() -> None:
+    world = new_world()
+    first = Submitter(world, TARGETS, stops_at=12)
+    second = Submitter(world, TARGETS)
+    first.wakes()
+    assert second.result is not None
+    assert isinstance(first.error, BeingSubmitted)
+    assert "taken over" in str(first.error)
+
+
+def test_an_unsealed_audience_that_grew_goes_on_and_a_sealed_one_is_refused() -> None:
+    world = new_world()
+    first = Submitter(world, TARGETS, stops_at=14)
+    first.dies()
+    grown = Submitter(world, GROWN)
+    assert grown.result is not None
+    assert grown.result.accepted == len(GROWN)
+    for other in (TARGETS, [*GROWN, "x"]):
+        assert isinstance(Submitter(world, other).error, AudienceMismatch)
+    judge(world, [grown])
