@@ -14,7 +14,7 @@ from tests.unit.producers.world import Died, Slabbed, World
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
 LANE = Topics().own_lane("t")
-WINDOWS = WindowPace(first_targets=4, targets=6)
+WINDOWS = WindowPace(first_targets=2, targets=4)
 _PATIENCE_S = 30.0
 
 Make = Callable[[Sequence[str]], object]

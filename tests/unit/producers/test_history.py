@@ -7,7 +7,7 @@ from dispatcher.control import ControlChange, TaskRecord, encode_control, encode
 from dispatcher.errors import TaskEnded
 from dispatcher.task import PushTask
 from producers.submit import Watchers, submit
-from tests.unit.producers.world import World, place
+from tests.unit.producers.world import View, World, place
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
 AUDIENCE = ["a", "b", "c"]
@@ -49,7 +49,7 @@ def test_a_record_that_was_applied_late_displaces_one_that_came_after_it() -> No
     world = submitted()
     record = world.records[0]
     assert isinstance(record, TaskRecord)
-    world.ready = True
+    world.view, world.ready = View(), True
     world.apply(place(9), structs.replace(record, submitter="other"))
     known = world.services().registry.submission_at("t", place(0))
     assert (known.position, known.record) == (place(0), record)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.errors import AudienceMismatch, BeingSubmitted
+from producers import cutter
 from tests.unit.producers.submitters import Make, Submitter, as_file, as_list, as_stream, complete, judge
 from tests.unit.producers.world import World
 
@@ -15,8 +16,15 @@ OTHER = [*TARGETS[:6], *(f"o{number}" for number in range(9))]
 GROWN = [*TARGETS, "more", "and", "more", "of", "it"]
 AUDIENCES = {"same": TARGETS, "grown": GROWN, "other": OTHER, "shorter": TARGETS[:9], "none": []}
 MAKES: dict[str, Make] = {"list": as_list, "stream": as_stream, "file": as_file}
-STEPS = 34
+STEPS = 40
 """More than a submission has."""
+
+
+@pytest.fixture(autouse=True)
+def small_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a short audience has many windows."""
+    monkeypatch.setattr(cutter, "_FIRST_SLAB", 2)
+    monkeypatch.setattr(cutter, "MAX_SLAB", 4)
 
 
 def new_world() -> World:
@@ -49,7 +57,7 @@ def test_a_submitter_that_stops_anywhere_and_wakes_after_another_one_does_no_har
 
 @pytest.mark.parametrize("audience", ["grown", "other"])
 def test_two_that_stop_anywhere_and_wake_in_the_order_in_which_they_came(audience: str) -> None:
-    for stops_at, then_at in product(range(20), range(0, STEPS, 2)):
+    for stops_at, then_at in product(range(0, 24, 2), range(1, STEPS, 3)):
         world = new_world()
         first = Submitter(world, TARGETS, as_stream, stops_at)
         second = Submitter(world, AUDIENCES[audience], as_stream, then_at)
@@ -59,7 +67,7 @@ def test_two_that_stop_anywhere_and_wake_in_the_order_in_which_they_came(audienc
 
 
 def test_one_that_takes_over_late_does_no_harm_to_one_that_took_over_before() -> None:
-    for stops_at, then_at in product(range(8), range(0, STEPS, 2)):
+    for stops_at, then_at in product(range(6), range(1, STEPS, 2)):
         world = new_world()
         Submitter(world, TARGETS, stops_at=14).dies()
         first = Submitter(world, TARGETS, as_stream, stops_at)
@@ -142,8 +150,7 @@ def test_a_submitter_that_was_taken_over_is_told() -> None:
 
 def test_an_unsealed_audience_that_grew_goes_on_and_a_sealed_one_is_refused() -> None:
     world = new_world()
-    first = Submitter(world, TARGETS, stops_at=14)
-    first.dies()
+    Submitter(world, TARGETS, stops_at=14).dies()
     grown = Submitter(world, GROWN)
     assert grown.result is not None
     assert grown.result.accepted == len(GROWN)

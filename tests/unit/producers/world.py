@@ -182,14 +182,19 @@ class Registry:
 
     def hold_submission(self, what: HoldAction, task: str, by: str, who: str = "") -> SubmitLease:
         self._meet()
-        self._step(what)
         return self._take(task, by, who) if what == "take" else self._kept(what, task, by)
 
     def _take(self, task: str, by: str, who: str) -> SubmitLease:
-        leases, now_ms = self._world.view.leases, self._world.clock.wall_ms()
+        """A lease that another holds is asked for again and again: that is no step."""
+        leases = self._world.view.leases
         holder, lease = leases.get(task, ("", SubmitLease()))
-        if holder not in ("", by) and lease.until_ms > now_ms:
+        if holder not in ("", by) and lease.until_ms > self._world.clock.wall_ms():
             self._world.clock.advance(0.1)
+            return structs.replace(lease, state="held")
+        self._step("take")
+        holder, lease = leases.get(task, ("", SubmitLease()))
+        now_ms = self._world.clock.wall_ms()
+        if holder not in ("", by) and lease.until_ms > now_ms:
             return structs.replace(lease, state="held")
         state = "fresh" if self._world.ready and not holder else "again"
         taken = SubmitLease(state, who, max(now_ms, lease.since_ms + 1), now_ms + LEASE_MS)
@@ -197,6 +202,7 @@ class Registry:
         return taken
 
     def _kept(self, what: HoldAction, task: str, by: str) -> SubmitLease:
+        self._step(what)
         leases = self._world.view.leases
         if task not in leases:
             return SubmitLease("gone")
