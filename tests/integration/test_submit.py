@@ -2,7 +2,9 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Iterator
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from backends.control_topic import ControlTopic
 from backends.pulsar_admin import PulsarAdmin
 from backends.topic_reader import TopicReader
 from dispatcher.envelope import Envelope, decode_envelope, decode_message
-from dispatcher.errors import AudienceMismatch, NotReady, TaskEnded, Unreachable
+from dispatcher.errors import AudienceMismatch, BeingSubmitted, NotReady, TaskEnded, Unreachable
 from dispatcher.task import PushTask, Target
 from dispatcher.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
@@ -114,6 +116,56 @@ def test_a_task_that_an_incomplete_registry_does_not_know_is_read_from_the_contr
         push_client.submit(push(), ["c"])
     assert push_client.submit(push(), ["a", "b"]).id == "t"
     assert len(envelopes_in(client, names.own_lane("t"))) == 2
+
+
+PAIRS = int(os.environ.get("FAIRLANE_TEST_PAIRS", "12"))
+
+
+@pytest.mark.timeout(60 + 5 * PAIRS)
+def test_of_two_audiences_under_one_id_at_once_the_accepted_one_is_the_delivered_one(
+    fresh_settings: Settings, client: pulsar.Client, names: Topics
+) -> None:
+    def submitted(of: PushClient, task: PushTask, targets: Iterable[str]) -> int | None:
+        """How many were accepted; None: it was refused, with the words for it."""
+        try:
+            result = of.submit(task, targets).result
+        except (AudienceMismatch, BeingSubmitted):
+            return None
+        return result.accepted if result is not None else None
+
+    with (
+        PushClient.connect(fresh_settings) as one,
+        PushClient.connect(fresh_settings) as two,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        for number in range(PAIRS):
+            task = push(id=f"pair-{number}", chunk=7 + number % 3)
+            audiences = [f"one-{n}" for n in range(50 + number)], [f"two-{n}" for n in range(80)]
+            futures = [
+                pool.submit(submitted, one, task, audiences[0] if number % 2 else iter(audiences[0])),
+                pool.submit(submitted, two, task, iter(audiences[1]) if number % 3 else audiences[1]),
+            ]
+            accepted = [future.result() for future in futures]
+            made = {envelope.identity: envelope.targets for envelope in envelopes_in(client, names.own_lane(task.id))}
+            delivered = [target for identity in sorted(made) for target in made[identity]]
+            won = [audience for audience, count in zip(audiences, accepted, strict=True) if count is not None]
+            assert won == [delivered]
+
+
+def test_the_same_audience_twice_at_once_is_accepted_once(
+    fresh_settings: Settings, client: pulsar.Client, names: Topics
+) -> None:
+    targets = [f"target-{number}" for number in range(150)]
+    with (
+        PushClient.connect(fresh_settings) as one,
+        PushClient.connect(fresh_settings) as two,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        futures = [pool.submit(one.submit, push(), targets), pool.submit(two.submit, push(), iter(targets))]
+        assert [future.result().result.accepted for future in futures] == [150, 150]  # type: ignore[union-attr]
+    assert sorted(target for envelope in envelopes_in(client, names.own_lane("t")) for target in envelope.targets) == (
+        sorted(targets)
+    )
 
 
 def test_controls_show_at_once(push_client: PushClient) -> None:

@@ -1,0 +1,164 @@
+"""Who submits a task, over every Redis and Valkey there is on this machine: leases, and what the control topic says."""
+
+import msgspec
+
+from backends.keys import Keys
+from backends.redis_view import RedisView
+from backends.registry import Registry
+from backends.view_records import ViewRecords
+from dispatcher.control import FORMAT, Announced, Checkpoint, Sealed, TakenOver, TaskRecord, original
+from dispatcher.submission import WrittenAhead, written_ahead
+from tests.contract.registry_records import position, ready, sealed, task_record
+
+
+def of(submitter: str) -> TaskRecord:
+    return task_record(submitter=submitter, announced=10, announced_digest="d10")
+
+
+def announced(by: str, first: int, targets: int) -> Announced:
+    return Announced(FORMAT, "t1", by, first, targets, 0, f"d{targets}")
+
+
+def taken(by: str, at_ms: int) -> TakenOver:
+    return TakenOver(FORMAT, "t1", by, at_ms)
+
+
+def seal_of(submitter: str, targets: int = 10) -> Sealed:
+    return msgspec.structs.replace(sealed("t1", targets), submitter=submitter)
+
+
+def ahead(registry: Registry) -> WrittenAhead:
+    row = registry.submission("t1")
+    assert row is not None
+    return written_ahead(row.record, row.entries, row.checkpoint)
+
+
+def is_sealed(registry: Registry) -> bool:
+    row = registry.submission("t1")
+    return row is not None and row.seal is not None
+
+
+# ---------------------------------------------------------------------------------------- leases
+
+
+def test_one_has_the_lease_until_it_is_let_go(registry: Registry) -> None:
+    first = registry.hold_submission("take", "t1", "a", "host:1")
+    assert first.state == "again"  # the view is not ready: it cannot tell that nobody had it
+    held = registry.hold_submission("take", "t1", "b", "host:2")
+    assert (held.state, held.who, held.since_ms) == ("held", "host:1", first.since_ms)
+    assert registry.hold_submission("renew", "t1", "b").state == "held"
+    assert registry.hold_submission("renew", "t1", "a").state == "ours"
+    registry.hold_submission("release", "t1", "b")
+    assert registry.hold_submission("take", "t1", "b").state == "held"
+    registry.hold_submission("release", "t1", "a")
+    second = registry.hold_submission("take", "t1", "b")
+    assert second.state == "again"
+    assert second.since_ms > first.since_ms
+    assert registry.hold_submission("renew", "t1", "a").state == "held"
+    assert registry.hold_submission("renew", "t2", "a").state == "gone"
+
+
+def test_a_lease_that_ran_out_is_its_holders_until_another_takes_it(registry: Registry, view: RedisView) -> None:
+    registry.hold_submission("take", "t1", "a")
+    view.command("HSET", Keys(view.keys.prefix).submitting("t1"), "until_ms", "1")
+    assert registry.hold_submission("renew", "t1", "a").state == "ours"
+    view.command("HSET", Keys(view.keys.prefix).submitting("t1"), "until_ms", "1")
+    assert registry.hold_submission("take", "t1", "b").state == "again"
+    assert registry.hold_submission("renew", "t1", "a").state == "held"
+
+
+def test_a_new_task_is_admitted_with_its_lease(registry: Registry, view: RedisView) -> None:
+    ready(view)
+    view.command("HSET", view.keys.epoch, "started_ms", "1")
+    admission = registry.admit(of("a"), "host:1")
+    assert (admission.reached, admission.lease.state, admission.lease.who) == ("", "fresh", "host:1")
+    assert registry.admit(of("b")).lease.state == "held"
+    registry.apply(position(1), of("a"))
+    registry.hold_submission("release", "t1", "a")
+    known = registry.admit(of("b"))
+    assert (known.reached, known.lease.state) == ("known", "again")
+    assert registry.admit(task_record()).lease.state == ""  # many writers need none
+
+
+def test_a_view_that_was_made_just_now_cannot_say_that_nobody_had_a_lease(registry: Registry, view: RedisView) -> None:
+    ready(view)
+    view.command("HSET", view.keys.epoch, "started_ms", str(registry.now_ms()))
+    assert registry.admit(of("a")).lease.state == "again"
+
+
+# ---------------------------------------------------------------------------------------- the topic
+
+
+def test_the_view_has_what_is_announced_behind_the_last_checkpoint(registry: Registry) -> None:
+    registry.apply(position(1), of("a"))
+    registry.apply(position(2), announced("a", 10, 20))
+    registry.apply(position(2), announced("a", 10, 20))
+    registry.apply(position(3), taken("b", 5))
+    registry.apply(position(4), announced("a", 20, 30))
+    registry.apply(position(5), announced("b", 20, 40))
+    assert [end.targets for end in ahead(registry).ends] == [10, 20, 40]
+    registry.apply(position(6), Checkpoint(FORMAT, "t1", "0", 2, 20, 0, 20, "d20"))
+    registry.apply(position(7), announced("b", 40, 50))
+    assert [end.targets for end in ahead(registry).ends] == [40, 50]
+    row = registry.submission("t1")
+    assert row is not None
+    assert position(2) not in row.entries
+    assert ahead(registry)[:3] == ("b", "a", 5)
+
+
+def test_takeovers_do_not_pile_up(registry: Registry) -> None:
+    registry.apply(position(1), of("a"))
+    for number in range(300):
+        registry.apply(position(2 + number), taken(f"s{number}", 10 + number))
+    row = registry.submission("t1")
+    assert row is not None
+    assert len(row.entries) <= 100
+    assert ahead(registry)[:3] == ("s299", "s298", 309)
+
+
+def test_a_seal_counts_if_its_submitter_is_the_current_one_at_its_place(registry: Registry) -> None:
+    registry.apply(position(1), of("a"))
+    registry.apply(position(3), taken("b", 5))
+    registry.apply(position(4), taken("late", 4))
+    for number, by in ((5, "a"), (5, "late"), (2, "b")):
+        registry.apply(position(number), seal_of(by))
+        assert not is_sealed(registry)
+    registry.apply(position(6), seal_of("b"))
+    assert is_sealed(registry)
+    assert registry.complete() == []
+
+
+def test_a_seal_before_a_takeover_counts(registry: Registry) -> None:
+    registry.apply(position(1), of("a"))
+    registry.apply(position(3), taken("b", 5))
+    registry.apply(position(2), seal_of("a"))
+    assert is_sealed(registry)
+
+
+def test_whoever_holds_the_lease_seals_at_once_and_lets_it_go(registry: Registry) -> None:
+    """The fold may not have come to his takeover yet."""
+    registry.apply(position(1), of("a"))
+    registry.hold_submission("take", "t1", "b")
+    registry.apply(position(5), seal_of("b"))
+    assert is_sealed(registry)
+    assert registry.hold_submission("renew", "t1", "b").state == "gone"
+
+
+def test_the_seal_of_many_writers_counts(registry: Registry) -> None:
+    registry.apply(position(1), of("a"))
+    registry.apply(position(2), sealed("t1", 5, ("w1", "w2")))
+    assert is_sealed(registry)
+
+
+def test_what_is_announced_is_restated(registry: Registry, view: RedisView) -> None:
+    records = [of("a"), announced("a", 10, 20), taken("b", 5), announced("a", 20, 30), announced("b", 20, 40)]
+    for number, record in enumerate(records, 1):
+        registry.apply(position(number), record)
+    before = ahead(registry)
+    restated = ViewRecords(view).of_tasks(["t1"])
+    view.wipe()
+    for number, record in enumerate(restated, 100):
+        registry.apply(*original(position(number), record))
+    assert ahead(registry) == before
+    registry.apply(position(200), seal_of("a"))
+    assert not is_sealed(registry)

@@ -1,0 +1,113 @@
+"""An audience that comes gradually, and one that is larger than it was said to be."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from dispatcher.control import Announced, ControlChange
+from dispatcher.errors import Unreachable
+from dispatcher.topics import OWN_LANE_ABOVE, Topics
+from producers.submit import Watchers, submit
+from tests.unit.producers.submitters import Submitter, judge
+from tests.unit.producers.test_submit import LANE, push, run, sent
+from tests.unit.producers.world import Died, World
+
+SHARED = Topics().shared_lane_of("t")
+
+
+def until(found: Iterator[bool]) -> None:
+    deadline_s = time.monotonic() + 30
+    while not next(found):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def has(world: World, lane: str, targets: list[str]) -> Iterator[bool]:
+    while True:
+        yield sent(world, lane) == targets if lane in world.lanes else False
+
+
+def test_what_came_is_sent_while_the_audience_keeps_the_rest_waiting() -> None:
+    world = World()
+
+    def audience() -> Iterator[str]:
+        yield from ["a", "b b", "c", "d"]
+        world.clock.advance(2)
+        until(has(world, LANE, ["a", "c", "d"]))
+        yield "e"
+        world.clock.advance(2)
+        until(has(world, LANE, ["a", "c", "d", "e"]))
+        yield from ["f", "g g"]
+
+    told: list[int] = []
+    result = submit(world.services(), push(), audience(), Watchers(on_refused=lambda one: told.append(one.line)))
+    assert sent(world) == ["a", "c", "d", "e", "f"]
+    assert (result.accepted, result.refused, told) == (5, 2, [2, 7])
+    assert [len(envelope.targets) for envelope in world.envelopes(LANE)] == [2, 1, 1, 1]
+
+
+def test_short_windows_are_found_again_by_a_list() -> None:
+    world = World(ready=True)
+
+    def audience() -> Iterator[str]:
+        yield from ["a", "b", "c"]
+        world.clock.advance(2)
+        until(has(world, LANE, ["a", "b", "c"]))
+        yield from ["d", "e"]
+        raise Died
+
+    with pytest.raises(Died):
+        run(world, push(), audience())
+    assert next(record.targets for record in world.records if isinstance(record, Announced)) == 3
+    again = Submitter(world, list("abcdefg"))
+    assert again.result is not None
+    judge(world, [again])
+
+
+def test_a_failure_while_the_audience_keeps_waiting_is_raised_when_it_comes_back() -> None:
+    world = World()
+
+    def audience() -> Iterator[str]:
+        yield "a"
+        world.fault = failing
+        world.clock.advance(2)
+        until(iter(lambda: bool(failed), None))
+        yield "b"
+
+    failed: list[str] = []
+
+    def failing(step: str) -> None:
+        if step == "send":
+            failed.append(step)
+            raise Unreachable("Pulsar is away.")
+
+    with pytest.raises(Unreachable, match="Pulsar is away"):
+        run(world, push(), audience())
+
+
+def test_a_task_that_is_larger_than_it_was_expected_to_be_leaves_its_shared_lane() -> None:
+    world, targets = World(), [f"t{number}" for number in range(OWN_LANE_ABOVE + 1)]
+    result = run(world, push(tier="low", expected_targets=1, chunk=100), targets)
+    assert result.accepted == len(targets)
+    changes = [record for record in world.records if isinstance(record, ControlChange)]
+    assert [(change.field, change.value) for change in changes] == [("lane", LANE)]
+    assert len(sent(world, SHARED)) <= OWN_LANE_ABOVE
+    assert sent(world, SHARED) + sent(world, LANE) == targets
+
+
+def test_a_resumed_submission_uses_the_lane_that_its_task_has_by_now() -> None:
+    world, targets = World(ready=True), [f"t{number}" for number in range(4 * OWN_LANE_ABOVE)]
+
+    def audience() -> Iterator[str]:
+        yield from targets
+        raise Died
+
+    with pytest.raises(Died):
+        run(world, push(tier="low", expected_targets=1, chunk=100), audience())
+    world.fold()
+    before = len(sent(world, SHARED))
+    assert sent(world, LANE)
+    run(world, push(tier="low", expected_targets=1, chunk=100), targets)
+    assert len(sent(world, SHARED)) == before
+    assert set(sent(world, SHARED) + sent(world, LANE)) == set(targets)
