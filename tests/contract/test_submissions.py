@@ -6,7 +6,8 @@ from backends.keys import Keys
 from backends.redis_view import RedisView
 from backends.registry import Registry
 from backends.view_records import ViewRecords
-from dispatcher.control import FORMAT, Announced, Checkpoint, Sealed, TakenOver, TaskRecord, original
+from dispatcher.control import FORMAT, Announced, Checkpoint, Sealed, TakenOver, TaskRecord, encode_control
+from dispatcher.control_checks import read_control
 from dispatcher.submission import WrittenAhead, written_ahead
 from tests.contract.registry_records import position, ready, sealed, task_record
 
@@ -158,7 +159,7 @@ def test_what_is_announced_is_restated(registry: Registry, view: RedisView) -> N
     restated = ViewRecords(view).of_tasks(["t1"])
     view.wipe()
     for number, record in enumerate(restated, 100):
-        registry.apply(*original(position(number), record))
+        registry.apply(*read_control(position(number), encode_control(record)))
     assert ahead(registry) == before
     registry.apply(position(200), seal_of("a"))
     assert not is_sealed(registry)
