@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
-from dispatcher.lease import LaneKind, Want
+from dispatcher.lease import Want
 from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.scheduler import Flow
 from dispatcher.tier import Tier
@@ -208,10 +208,6 @@ class LaneBuffer:
         self.closing = False
         self.reopen: LaneInfo | None = None
         """To be attached again once it is detached."""
-
-    @property
-    def is_retry(self) -> bool:
-        return self.info.kind == LaneKind.RETRY
 
     @property
     def buffered_targets(self) -> int:

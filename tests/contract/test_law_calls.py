@@ -36,7 +36,6 @@ class Calls(Judged):
     )
     def begin(self, capacity: int, workers: int) -> None:
         self.crew = LawEngines(self.worlds(), size=max(10, capacity // 200))
-        self.settled_s = 0.0
         self.crew.set_cap("total", capacity)
         for tier in TIERS:
             self.crew.arrive(f"{tier}0", str(tier), standing=True)
