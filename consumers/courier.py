@@ -1,6 +1,7 @@
 """Runs the channels: an asyncio event loop in a thread of its own. Implements dispatcher.ports.Courier."""
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections import deque
@@ -105,7 +106,8 @@ class ChannelCourier:
             return None
         if self._answered == self._probes:
             self._probes += 1
-            self._loop.call_soon_threadsafe(self._answer_probe, self._probes)
+            with contextlib.suppress(RuntimeError):  # it was closed just now
+                self._loop.call_soon_threadsafe(self._answer_probe, self._probes)
         return self._probes, sum(queue.calls_over for queue in self._queues.values())
 
     def oldest(self) -> Mapping[str, object | None]:
