@@ -33,6 +33,8 @@ class Surroundings:
     clock: Clock
     ready: Callable[[str], None]
     undecodable: Callable[["Attachment", Any, FairlaneError], None]
+    newer: Callable[[str], bool]
+    """Told of an envelope of a later version; returns whether its message alone is refused, and not the whole lane."""
 
 
 class Attachment:
@@ -60,6 +62,8 @@ class Attachment:
         self._messages: deque[Any] = deque()
         self._armed = False
         self._arming = False
+        self._left = False
+        """Holds an envelope of a later version: yields nothing more."""
         self._ahead = 0
         """Messages given out since a drain last found less than it wanted, or a batch was not full."""
         self._opening = self._open()
@@ -73,7 +77,7 @@ class Attachment:
         """See Lanes.drain."""
         deliveries: list[Delivery] = []
         consumer = self._consumer
-        if consumer is None or self.closed:
+        if consumer is None or self.closed or self._left:
             return deliveries, True
         messages = self._messages
         now_s = self._around.clock.monotonic_s()
@@ -85,7 +89,11 @@ class Attachment:
             self._armed = False
             try:
                 envelope = decode_envelope(message.data())
-            except (Malformed, NewerFormat) as error:
+            except NewerFormat:
+                if not self._refuse(consumer, message):
+                    break
+                continue
+            except Malformed as error:
                 self._around.undecodable(self, message, error)
                 room -= MAX_CHUNK  # its letter may be large: few in one turn
                 continue
@@ -94,6 +102,16 @@ class Attachment:
         self.held += len(deliveries)
         self._ahead = self._ahead + len(deliveries) if room <= 0 else 0
         return deliveries, room > 0
+
+    def _refuse(self, consumer: Any, message: Any) -> bool:
+        """Leave the message to workers that can read it: at first to any, and where the lane is left, with all behind
+        it. Return whether the lane is drained on."""
+        if self._around.newer(self.lane):
+            consumer.negative_acknowledge(message)
+            return True
+        self._left = True
+        self._messages.clear()
+        return False
 
     def _fill(self, consumer: Any) -> bool:
         """Gets the next messages if there are any; arms the lane if there are none.

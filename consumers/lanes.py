@@ -13,6 +13,7 @@ import pulsar
 from backends.pulsar_client import position_of
 from consumers.attachment import Attachment, Surroundings
 from consumers.background import Background
+from consumers.newer import Absent, NewerFormats, NewerSettings
 from consumers.opening import Opener, OpenSettings
 from consumers.partitioned import PartitionedAttachment
 from consumers.prefetch import PrefetchBudget, PrefetchSettings, too_different
@@ -34,13 +35,15 @@ class LaneSettings:
 
     prefetch: PrefetchSettings = field(default_factory=PrefetchSettings)
     opening: OpenSettings = field(default_factory=OpenSettings)
+    newer: NewerSettings = field(default_factory=NewerSettings)
     most_held: int = 40_000
 
 
 @dataclass
 class _Lane:
     info: LaneInfo
-    attachment: Attachment | PartitionedAttachment
+    attachment: Attachment | PartitionedAttachment | Absent
+    prefetch_targets: int
     full: bool = False
     """It yielded nothing because too much is held."""
     wanted_targets: int | None = None
@@ -67,6 +70,7 @@ class PulsarLanes:
         self._dead_letters = dead_letters
         self._clock = clock
         self._lanes: dict[str, _Lane] = {}
+        self._newer = NewerFormats(clock, self._settings.newer, self._settings.opening.refused_again_s)
         self._budget = PrefetchBudget(self._settings.prefetch)
         self._background = Background("lane-attacher")
         self._buried: deque[tuple[Attachment, Any]] = deque()
@@ -74,7 +78,7 @@ class PulsarLanes:
         self._unstored: dict[str, set[object]] = {}
         """Dead letters of undecodable messages that are on their way, by lane."""
         opener = Opener(client, self._background, clock, self._settings.opening)
-        self._around = Surroundings(opener, self._background, clock, ready, self._undecodable)
+        self._around = Surroundings(opener, self._background, clock, ready, self._undecodable, self._refuse_newer)
         self._closing = 0
         self._all_closed = threading.Condition()
 
@@ -84,7 +88,9 @@ class PulsarLanes:
         or smaller queue (as soon as nothing is held), and it looks again for a lane that was given up."""
         known = self._lanes.get(lane.name)
         if known is not None and not known.attachment.given_up:
-            known.info = lane
+            known.info, known.prefetch_targets = lane, prefetch_targets
+            if self._newer.left_for_s(lane.name):
+                return
             differs = self._queue_differs(known.attachment.queue, lane, prefetch_targets)
             free = known.attachment.open and not known.attachment.held
             known.wanted_targets = prefetch_targets if differs and not free else None
@@ -93,8 +99,15 @@ class PulsarLanes:
             if not (differs and free):
                 return
         self.detach(lane.name)
+        if self._newer.left_for_s(lane.name):
+            self._lanes[lane.name] = _Lane(lane, Absent(), prefetch_targets)
+            self._look_again(lane.name)
+        else:
+            self._open(lane, prefetch_targets)
+
+    def _open(self, lane: LaneInfo, prefetch_targets: int) -> None:
         queue = self._budget.take(lane, prefetch_targets)
-        self._lanes[lane.name] = _Lane(lane, _attachment(lane, queue, self._around))
+        self._lanes[lane.name] = _Lane(lane, _attachment(lane, queue, self._around), prefetch_targets)
 
     def detach(self, lane: str) -> None:
         """Lets go: what is not acked will be delivered to others. Of a lane that is not attached: nothing."""
@@ -114,6 +127,9 @@ class PulsarLanes:
         known = self._lanes.get(lane)
         if known is None:
             return [], True
+        if self._newer.left_for_s(lane) or isinstance(known.attachment, Absent):
+            self._keep_out(known)
+            return [], True
         if len(self._unstored.get(lane, ())) >= _MAX_LETTERS:
             return [], True  # each letter that is stored announces the lane
         if known.attachment.held >= self._settings.most_held:
@@ -127,7 +143,9 @@ class PulsarLanes:
         if known is None:
             return
         known.attachment.ack([delivery.handle for delivery in deliveries])
-        if known.wanted_targets is not None and not known.attachment.held:
+        if self._newer.left_for_s(lane):
+            self._keep_out(known)
+        elif known.wanted_targets is not None and not known.attachment.held:
             self.attach(known.info, known.wanted_targets)
         elif known.full and known.attachment.held < 3 * self._settings.most_held // 4:
             known.full = False
@@ -175,6 +193,40 @@ class PulsarLanes:
             self._closing -= 1
             if not self._closing:
                 self._all_closed.notify_all()
+
+    # ------------------------------------------------------------- envelopes of a later version
+    def newer_lanes(self) -> list[str]:
+        """Lanes in which envelopes of a later version stand. From any thread."""
+        return self._newer.names()
+
+    def _refuse_newer(self, lane: str) -> bool:
+        known = self._lanes[lane]
+        alone = self._newer.refuse(known.info)
+        if not alone:
+            _log.warning(
+                "The lane %s holds envelopes of a later version; it is left to newer workers for %.0f s. "
+                "Upgrade the workers that are left.",
+                lane,
+                self._newer.left_for_s(lane),
+            )
+            self._ready(lane)
+            self._background.do(partial(self._ready, lane), self._settings.newer.finish_s)
+        return alone
+
+    def _keep_out(self, known: _Lane) -> None:
+        """Let go of a lane once what was taken out of it is settled, and attach again when its time has come."""
+        lane = known.info
+        if isinstance(known.attachment, Absent):
+            if not self._newer.left_for_s(lane.name):
+                self._open(lane, known.prefetch_targets)
+        elif not known.attachment.held or self._newer.is_finished(lane.name):
+            self.detach(lane.name)
+            self._lanes[lane.name] = _Lane(lane, Absent(), known.prefetch_targets)
+            self._look_again(lane.name)
+
+    def _look_again(self, lane: str) -> None:
+        """A drain after this time attaches the lane."""
+        self._background.do(partial(self._ready, lane), self._newer.left_for_s(lane) + 0.05)
 
     # ------------------------------------------------------------- messages that are no envelopes
     def _undecodable(self, attachment: Attachment, message: Any, error: FairlaneError) -> None:

@@ -50,6 +50,8 @@ class OpenSettings:
     longest_wait_s: float = 5.0
     missing_s: float = 30.0
     batch_index_acks: bool = False
+    refused_again_s: float = 30.0
+    """After this a message that was refused alone is delivered again, to any consumer."""
 
 
 class Opening:
@@ -104,7 +106,7 @@ class Opener:
         self._client._client.subscribe_async(
             opening.lane,
             SUBSCRIPTION,
-            _configuration(opening.queue, self._settings.batch_index_acks),
+            _configuration(opening.queue, self._settings),
             lambda result, consumer: do(partial(answered, attempt, result, consumer)),
         )
         patience_s = self._settings.quick_s if self._under_way <= _FEW else self._settings.patience_s
@@ -176,12 +178,13 @@ def ignore(_result: Any) -> None:
     """For what cannot fail, or whose failure means a copy later. (A callback that raises would end the process.)"""
 
 
-def _configuration(queue: int, batch_index_acks: bool) -> Any:
+def _configuration(queue: int, settings: OpenSettings) -> Any:
     configuration = _pulsar.ConsumerConfiguration()
     configuration.consumer_type(pulsar.ConsumerType.Shared)
     configuration.subscription_initial_position(pulsar.InitialPosition.Earliest)
     configuration.receiver_queue_size(queue)
-    configuration.batch_index_ack_enabled(batch_index_acks)
+    configuration.negative_ack_redelivery_delay_ms(round(1_000 * settings.refused_again_s))
+    configuration.batch_index_ack_enabled(settings.batch_index_acks)
     configuration.batch_receive_policy(_pulsar.BatchReceivePolicy(batch_messages(queue), _NO_LIMIT, _BATCH_WAIT_MS))
     return configuration
 

@@ -1,12 +1,16 @@
 """What `fairlane doctor` says of the view in Redis."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from backends.passed_over import MAX_KEPT, Passed, PassedOver
 from backends.provision import Finding
 from backends.redis_view import open_view
+from backends.workers import Workers
 from dispatcher.errors import FairlaneError
+from dispatcher.view import WorkerBeat
 from fairlane.settings import Settings
+
+_SHOWN_LANES = 10
 
 
 def view_findings(settings: Settings) -> Iterator[Finding]:
@@ -14,11 +18,27 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
     try:
         view = open_view(settings.redis)
         try:
+            yield from newer_findings(Workers(view).workers())
             yield from passed_over_findings(PassedOver(view).by_topic(settings.pulsar.outcome_partitions))
         finally:
             view.close()
     except FairlaneError:
         return
+
+
+def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
+    """At most one, of the lanes that workers leave to newer ones."""
+    serving = [beat for beat in beats if beat.state in ("starting", "serving") and beat.extra.get("newer")]
+    lanes = sorted({lane for beat in serving for lane in beat.extra["newer"]})
+    if not lanes:
+        return
+    shown = ", ".join(lanes[:_SHOWN_LANES]) + (", …" if len(lanes) > _SHOWN_LANES else "")
+    workers = ", ".join(f"{beat.id} ({beat.version})" for beat in serving)
+    yield Finding(
+        "warn",
+        f"{len(lanes)} lanes hold envelopes of a later version ({shown}); these workers leave them there: {workers}",
+        "Upgrade these workers. Until then only newer ones send these envelopes.",
+    )
 
 
 def passed_over_findings(passed: Mapping[str, Sequence[Passed]]) -> Iterator[Finding]:

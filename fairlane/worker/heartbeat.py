@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,8 @@ from fairlane.worker.live_lanes import ALL_TIERS, Peer
 
 _log = logging.getLogger(__name__)
 LIVE_KEPT_S = 60.0
+MAX_NEWER = 50
+"""Lanes with envelopes of a later version that a heartbeat names."""
 RATE_BEATS = 3
 """Rates are over so many beats."""
 STOPPED_KEPT_S = 3_600.0
@@ -57,8 +59,10 @@ class Heartbeat:
         clock: ServiceClock,
         period_s: float = 1.0,
         count: Callable[[], None] = lambda: None,
+        newer_lanes: Callable[[], Sequence[str]] = list,
     ) -> None:
-        """count: called after each beat, to store what else was counted. Raises Unreachable."""
+        """count: called after each beat, to store what else was counted. Raises Unreachable. newer_lanes: those with
+        envelopes of a later version."""
         self._beats = beats
         self._identity = identity
         self._stats = stats
@@ -66,6 +70,7 @@ class Heartbeat:
         self._clock = clock
         self._period_s = period_s
         self._store_counts = count
+        self._newer_lanes = newer_lanes
         self._started_ms = clock.wall_ms()
         self._alive = 1
         self._peers: tuple[Peer, ...] = ()
@@ -107,8 +112,8 @@ class Heartbeat:
         beats = self._beats.workers()
         self._alive = max(1, sum(beat.state in ("starting", "serving", "draining") for beat in beats))
         others = (b for b in beats if b.id != self._identity.id and b.state in ("starting", "serving"))
-        mine = Peer(self._identity.id, tuple(map(str, self._identity.tiers)))
-        self._peers = (mine, *(Peer(b.id, tuple(b.extra.get("holds", ALL_TIERS))) for b in others))
+        mine = Peer(self._identity.id, tuple(map(str, self._identity.tiers)), tuple(self._newer_lanes()[:MAX_NEWER]))
+        self._peers = (mine, *map(_peer, others))
 
     def _beat(self, state: str) -> WorkerBeat:
         stats, identity = self._stats, self._identity
@@ -126,13 +131,18 @@ class Heartbeat:
             rate=stats.rate,
             tiers=self._tiers(),
             metrics_port=identity.metrics_port,
-            extra=self._holds(),
+            extra=self._holds() | self._newer(),
         )
 
     def _holds(self) -> dict[str, Any]:
         """The tiers whose lanes it holds, if not all."""
         tiers = self._identity.tiers
         return {} if set(tiers) == set(TIERS) else {"holds": list(map(str, tiers))}
+
+    def _newer(self) -> dict[str, Any]:
+        """The lanes it leaves to newer workers, if there are any."""
+        lanes = self._newer_lanes()[:MAX_NEWER]
+        return {"newer": lanes} if lanes else {}
 
     def _tiers(self) -> dict[str, TierStats]:
         """With the rates of the last few beats."""
@@ -144,3 +154,7 @@ class Heartbeat:
             name: msgspec.structs.replace(tier, rate=(tier.sent - before[name]) / took_s if took_s > 0 else 0.0)
             for name, tier in tiers.items()
         }
+
+
+def _peer(beat: WorkerBeat) -> Peer:
+    return Peer(beat.id, tuple(beat.extra.get("holds", ALL_TIERS)), tuple(beat.extra.get("newer", ())))

@@ -21,10 +21,11 @@ _STALE_DUE = 1_000
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """A worker that is there. tiers: those whose lanes it holds."""
+    """A worker that is there. tiers: those whose lanes it holds. newer: lanes that it leaves to newer workers."""
 
     id: str
     tiers: tuple[str, ...] = ALL_TIERS
+    newer: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class LiveLanes:
         self._known: dict[str, _Known] = {}
         self._due: list[tuple[int, str]] = []
         self._divisions = {str(tier): Division((), settings.me) for tier in TIERS}
+        self._left: set[tuple[str, str]] = set()
+        """Worker and lane, where it leaves the lane to newer workers."""
         self._holders = dict.fromkeys(map(str, TIERS), 1)
         self._open = 0
         self._rough = RoughCount()
@@ -116,13 +119,14 @@ class LiveLanes:
         divisions = {
             str(tier): Division([peer.id for peer in peers if tier in peer.tiers], self._settings.me) for tier in TIERS
         }
+        left = {(peer.id, lane) for peer in peers for lane in peer.newer}
         before = {tier: division.workers for tier, division in self._divisions.items()}
-        if before == {tier: division.workers for tier, division in divisions.items()}:
+        if left == self._left and before == {tier: division.workers for tier, division in divisions.items()}:
             return False
-        self._divisions = divisions
+        self._divisions, self._left = divisions, left
         self._count_holders()
         for known in self._known.values():
-            known.place = self._divisions[known.task.tier].place(known.hash)
+            known.place = self._place(known)
             known.holders = 0
         self.judge_all(now_ms)
         return True
@@ -186,19 +190,27 @@ class LiveLanes:
     # ------------------------------------------------------------- inside
     def _new(self, task: LiveTask, now_ms: int, told: bool) -> _Known:
         known = _Known(task)
-        known.place = self._divisions[task.tier].place(known.hash)
+        known.place = self._place(known)
         if told:
             known.fresh_until_ms = max(now_ms, task.start_ms) + self._settings.fresh_ms
             if 0 <= task.expected <= self._settings.late_targets:
                 known.late_until_ms = max(now_ms, task.start_ms) + self._settings.late_ms
         return known
 
+    def _place(self, known: _Known) -> int:
+        """Of this worker at the lane, among those that do not leave it to newer ones, if there are any."""
+        division = self._divisions[known.task.tier]
+        lane = known.task.lane
+        left = {worker for worker, name in self._left if name == lane} if self._left else ()
+        others = [worker for worker in division.workers if worker not in left] if left else ()
+        return (Division(others, self._settings.me) if others else division).place(known.hash)
+
     def _renew(self, known: _Known, task: LiveTask, told: bool) -> None:
         """A lane of which the feed speaks is told of with another object, which unparks it."""
         before, known.task = known.task, task
         self.rotation.served(task.id, task.finals - before.finals)
         if task.tier != before.tier:
-            known.place = self._divisions[task.tier].place(known.hash)
+            known.place = self._place(known)
         if told or (task.tier, task.weight, task.lane) != (before.tier, before.weight, before.lane):
             self._describe(known, light=known.info.light)
 

@@ -131,7 +131,13 @@ class Worker:
         port = self._metrics.port if self._metrics else 0
         identity = Identity(self.id, socket.gethostname(), os.getpid(), __version__, port, self._settings.worker.tiers)
         self._heartbeat = Heartbeat(
-            redis.workers, identity, stats, lambda: self.state, clock, count=self._count_letters
+            redis.workers,
+            identity,
+            stats,
+            lambda: self.state,
+            clock,
+            count=self._count_letters,
+            newer_lanes=self._lanes.newer_lanes,
         )
         self._jobs = SharedJobs(
             redis,

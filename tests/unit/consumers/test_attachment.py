@@ -68,7 +68,12 @@ def attached(consumer: Consumer) -> tuple[Attachment, list[str]]:
     told: list[str] = []
     opener = OpenAtOnce(consumer)
     around = Surroundings(
-        cast("Opener", opener), cast("Background", None), VirtualClock(), told.append, lambda *_: None
+        cast("Opener", opener),
+        cast("Background", None),
+        VirtualClock(),
+        told.append,
+        lambda *_: None,
+        lambda _lane: False,
     )
     attachment = Attachment("lane", QUEUE, around)
     opener.now()

@@ -7,6 +7,7 @@ from dispatcher.clock import ServiceClock, VirtualClock
 from dispatcher.engine_stats import EngineStats
 from dispatcher.errors import Unreachable
 from dispatcher.view import WorkerBeat
+from fairlane.view_checks import newer_findings
 from fairlane.worker.heartbeat import Heartbeat, Identity
 
 LOST_S = 3.0
@@ -63,6 +64,31 @@ def test_workers_are_not_taken_for_lost_because_redis_was() -> None:
     mine.run(Seconds(clock, 60, second))
     assert seen[0] == {"a"}
     assert all(peers == {"a", "b"} for peers in seen[5:])
+
+
+def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor() -> None:
+    clock = VirtualClock()
+    redis = Redis(clock)
+    lanes = [f"lane-{number:03d}" for number in range(60)]
+    mine, other = (
+        Heartbeat(
+            redis,
+            Identity(name, "h", 1, "0.2.0"),
+            EngineStats(),
+            lambda: "serving",
+            ServiceClock(clock),
+            newer_lanes=lambda: lanes,
+        )
+        for name in "ab"
+    )
+    redis.beat(other._beat("serving"), 60.0)
+    mine.run(Seconds(clock, 1, lambda _second: None))
+    redis.beat(mine._beat("serving"), 60.0)
+    assert [peer.newer for peer in mine.peers()] == [tuple(lanes[:50])] * 2
+    (finding,) = newer_findings(redis.workers())
+    assert finding.what.startswith("50 lanes hold envelopes of a later version (lane-000, lane-001, ")
+    assert "b (0.2.0)" in finding.what
+    assert "a (0.2.0)" in finding.what
 
 
 def test_a_worker_that_is_gone_is_seen_to_be() -> None:

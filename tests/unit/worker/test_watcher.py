@@ -290,6 +290,31 @@ def test_every_lane_is_held_by_two_and_by_others_when_one_of_them_goes() -> None
     assert len(gone.attached()) < 400
 
 
+def test_a_lane_that_its_holders_leave_to_newer_workers_is_held_by_others() -> None:
+    workers = [f"w{number}" for number in range(5)]
+    task = live("x")
+    lane = task.lane
+
+    def holders(leaving: set[str]) -> set[str]:
+        found = set()
+        for me in workers:
+            lanes = LiveLanes(LiveLaneSettings(me, division=DivisionSettings(lanes_each=0)))
+            lanes.meet([Peer(worker) for worker in workers], 0)
+            lanes.put([task], 0, told=False)
+            assert (
+                lanes.meet([Peer(worker, newer=(lane,) * (worker in leaving)) for worker in workers], 1) or not leaving
+            )
+            lanes.rotation.choose(0.0, rotate=False)
+            found |= {me} if lanes.attached() else set()
+        return found
+
+    first = holders(set())
+    second = holders(first)
+    assert len(first) == len(second) == 2
+    assert not first & second
+    assert holders(set(workers)) == first, "they look again, since nobody else is there"
+
+
 def test_the_others_leave_a_small_new_task_to_its_first_holder_for_a_while() -> None:
     held: list[list[str]] = []
     for me in ("w0", "w1"):

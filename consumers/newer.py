@@ -1,0 +1,107 @@
+"""Lanes in which envelopes of a later version stand: they are left to workers that can read them."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dispatcher.clock import Clock
+from dispatcher.lease import LaneKind
+from dispatcher.ports import Delivery, LaneInfo
+
+
+@dataclass(frozen=True)
+class NewerSettings:
+    """first_s, longest_s: how long a lane is kept out of, doubled each time that it still holds such an envelope.
+    finish_s: how long what was taken out of it before is waited for.
+
+    A lane of many is not left for one such envelope, since no newer worker may be there and other tasks would stop: the
+    message alone is refused, and the broker delivers it again, to any worker, after OpenSettings.refused_again_s. After
+    max_refused of them within that time the lane is left like any other: the broker stops a consumer at 50,000
+    unacknowledged messages.
+    """
+
+    first_s: float = 30.0
+    longest_s: float = 480.0
+    finish_s: float = 10.0
+    max_refused: int = 5_000
+
+
+class _Met:
+    """Of one lane. left_s: when it was left. until_s: until when it is kept out of, or named as one of those lanes."""
+
+    __slots__ = ("count_from_s", "left_s", "refused", "until_s", "wait_s")
+
+    def __init__(self) -> None:
+        self.wait_s = self.until_s = self.count_from_s = 0.0
+        self.left_s: float | None = None
+        self.refused = 0
+
+
+class NewerFormats:
+    """What is known of such lanes. `names` may be called from any thread."""
+
+    def __init__(self, clock: Clock, settings: NewerSettings, again_s: float) -> None:
+        """again_s: until the broker delivers a refused message again."""
+        self._again_s = again_s
+        self._clock = clock
+        self._settings = settings
+        self._met: dict[str, _Met] = {}
+        self._lock = threading.Lock()
+
+    def refuse(self, lane: LaneInfo) -> bool:
+        """Note an envelope of a later version. Return whether its message alone is refused, and not the whole lane."""
+        now_s, settings = self._clock.monotonic_s(), self._settings
+        with self._lock:
+            met = self._met.setdefault(lane.name, _Met())
+        if lane.kind != LaneKind.OWN and self._refused(met, now_s) <= settings.max_refused:
+            met.until_s = max(met.until_s, now_s + 2 * self._again_s)
+            return True
+        again = met.left_s is not None and now_s < met.until_s + met.wait_s
+        met.wait_s = min(settings.longest_s, 2 * met.wait_s) if again else settings.first_s
+        met.left_s, met.until_s = now_s, now_s + met.wait_s
+        return False
+
+    def _refused(self, met: _Met, now_s: float) -> int:
+        """Messages refused that the broker has not yet delivered again."""
+        if now_s - met.count_from_s > self._again_s:
+            met.count_from_s, met.refused = now_s, 0
+        met.refused += 1
+        return met.refused
+
+    def left_for_s(self, lane: str) -> float:
+        """Return how long the lane is still to be kept out of; 0: it is not."""
+        met = self._met.get(lane)
+        return 0.0 if met is None or met.left_s is None else max(0.0, met.until_s - self._clock.monotonic_s())
+
+    def is_finished(self, lane: str) -> bool:
+        """Return whether what was taken out before has had its time."""
+        met = self._met.get(lane)
+        left_s = None if met is None else met.left_s
+        return left_s is None or self._clock.monotonic_s() - left_s >= self._settings.finish_s
+
+    def names(self) -> list[str]:
+        """Return the lanes that are kept out of, or in which messages were refused a moment ago."""
+        now_s = self._clock.monotonic_s()
+        with self._lock:
+            for name in [name for name, met in self._met.items() if now_s >= met.until_s + met.wait_s]:
+                del self._met[name]
+            return sorted(name for name, met in self._met.items() if now_s < met.until_s)
+
+
+class Absent:
+    """In place of the attachment of a lane that is kept out of."""
+
+    open = closed = given_up = False
+    held = queue = 0
+
+    def drain(self, _max_targets: int) -> tuple[list[Delivery], bool]:
+        """Yield nothing."""
+        return [], True
+
+    def ack(self, _messages: Sequence[Any]) -> None:
+        """Do nothing: the consumer is closed, and its messages come again as copies."""
+
+    def close(self, closed: Callable[[], None]) -> None:
+        """Do nothing but say so."""
+        closed()

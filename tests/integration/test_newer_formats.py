@@ -1,0 +1,106 @@
+"""Envelopes of a later version: they are left to workers that can read them, and what stands before them is sent."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pulsar
+import pytest
+
+from consumers.lanes import LaneSettings
+from consumers.newer import NewerSettings
+from consumers.opening import OpenSettings
+from dispatcher.envelope import FORMAT, encode_envelope
+from dispatcher.lease import LaneKind
+from dispatcher.ports import LaneInfo
+from dispatcher.topics import SUBSCRIPTION
+from tests.integration.lane_helpers import Dock, envelope, publish
+from tests.integration.pulsar_helpers import eventually
+
+NEWER = msgspec.msgpack.encode([FORMAT + 1, "a-task", {"fields": "of a later version"}])
+SETTINGS = LaneSettings(
+    opening=OpenSettings(refused_again_s=0.5), newer=NewerSettings(first_s=0.5, longest_s=1.0, finish_s=0.3)
+)
+
+
+@pytest.fixture
+def dock(client: pulsar.Client) -> Iterator[Dock]:
+    dock = Dock(client, SETTINGS)
+    yield dock
+    assert dock.lanes.stop(5.0)
+
+
+def body(sequence: int) -> bytes:
+    return encode_envelope(envelope(sequence))
+
+
+def newer_worker(client: pulsar.Client, lane: str) -> "pulsar.Consumer":
+    return client.subscribe(lane, SUBSCRIPTION, consumer_type=pulsar.ConsumerType.Shared)
+
+
+def test_a_lane_of_one_task_is_left_to_newer_workers_behind_what_was_in_front(
+    client: pulsar.Client, lane: str, dock: Dock
+) -> None:
+    for one in (body(0), body(1), NEWER, body(2)):
+        publish(client, lane, [one])
+    dock.attached(lane)
+    taken = dock.take(2)
+    assert [delivery.envelope.sequence for delivery in taken] == [0, 1]
+    assert dock.drained(lane) == []
+    assert dock.lanes.newer_lanes() == [lane]
+    dock.lanes.ack(lane, taken)
+    newer = newer_worker(client, lane)
+    assert {newer.receive(5_000).data() for _ in range(2)} == {NEWER, body(2)}
+    assert dock.letters.stored == []
+    newer.close()
+
+
+def test_a_lane_that_was_left_is_looked_at_again_and_drained_once_newer_workers_have_been_there(
+    client: pulsar.Client, lane: str, dock: Dock
+) -> None:
+    for one in (NEWER, body(0)):
+        publish(client, lane, [one])
+    dock.attached(lane)
+    for _ in range(2):
+        assert dock.drained(dock.ready.get(timeout=5)) == []
+    newer = newer_worker(client, lane)
+    messages = [newer.receive(5_000) for _ in range(2)]
+    newer.acknowledge(next(message for message in messages if message.data() == NEWER))
+    newer.close()
+    assert [delivery.envelope.sequence for delivery in dock.take(1)] == [0]
+    eventually(lambda: dock.lanes.newer_lanes() == [], "forgotten")
+
+
+def test_without_newer_workers_a_lane_is_tried_ever_more_rarely_and_nothing_is_lost(
+    client: pulsar.Client, lane: str, dock: Dock
+) -> None:
+    publish(client, lane, [NEWER])
+    dock.attached(lane)
+    for _ in range(4):
+        assert dock.drained(dock.ready.get(timeout=5)) == []
+    newer = newer_worker(client, lane)
+    assert newer.receive(5_000).data() == NEWER
+    newer.close()
+    assert dock.letters.stored == []
+
+
+def test_in_a_lane_of_many_the_message_alone_is_refused_and_comes_to_another_worker(
+    client: pulsar.Client, lane: str, dock: Dock
+) -> None:
+    for one in (body(0), NEWER, body(1), body(2)):
+        publish(client, lane, [one])
+    dock.lanes.attach(LaneInfo(lane, LaneKind.SHARED, "low", 1_000, 1), 2_000)
+    taken = dock.take(3)
+    assert [delivery.envelope.sequence for delivery in taken] == [0, 1, 2]
+    dock.lanes.ack(lane, taken)
+    assert dock.lanes.newer_lanes() == [lane]
+    newer = newer_worker(client, lane)
+
+    def comes() -> bool:
+        dock.drained(lane)
+        try:
+            return newer.receive(100).data() == NEWER
+        except pulsar.Timeout:
+            return False
+
+    eventually(comes, "delivered to the newer worker")
+    newer.close()
