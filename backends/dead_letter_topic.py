@@ -19,7 +19,7 @@ from dispatcher.topics import Topics
 
 OTHER_LANES = "other lanes"
 _MAX_LANES = 20
-"""Lanes that are counted by name, of those that had messages without a task within a second."""
+"""Lanes that are counted by name."""
 _BATCH = 1_000
 _Key = tuple[str, int, int]
 _encode = msgspec.msgpack.Encoder().encode
@@ -45,11 +45,10 @@ class DeadLetterTopic:
         for part in parts:
             self._producer.publish(_encode(part), partial(self._answered, part, receipts), key=part.task)
 
-    def take_counts(self) -> Mapping[str, int]:
-        """Return how many letters without a task there were since the last call, by lane."""
+    def without_task(self) -> Mapping[str, int]:
+        """Return how many letters without a task there were, by lane."""
         with self._lock:
-            counts, self._counts = self._counts, Counter()
-        return counts
+            return dict(self._counts)
 
     def close(self, timeout_s: float = 5.0) -> bool:
         """Waits for receipts; False if some were still missing and were given up."""

@@ -10,7 +10,7 @@ target concerns that target. What is not clear is a fault, told once to `fault`,
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import timedelta
 from itertools import islice
 from typing import SupportsFloat, SupportsIndex, cast
@@ -26,6 +26,8 @@ _CODES = frozenset((*map(int, Outcome), RETRY))
 _BY_NAME = {**{name: code for code, name in enumerate(OUTCOME_NAMES)}, "retry": RETRY}
 _LONGEST_TEXT = 8 * MAX_REASON_BYTES
 """Characters of an exception's text that are looked at."""
+_MAX_EXCEPTIONS = 10_000
+"""Of one report, read. An envelope has at most 500 targets."""
 _LONGEST_INDEX = 9
 """Digits of an index given as text."""
 
@@ -123,30 +125,38 @@ def _exceptions(found: object, targets: Sequence[str], fault: Fault) -> dict[int
         fault(f"the exceptions of a report are a {_type(found)}, not a dict; they are ignored")
         return sound
     try:
-        for key, value in found.items():
-            for index in _indexes(key, targets, fault):
+        by_name = any(isinstance(key, (str, bytes)) for key in found)
+        places = _places(targets) if by_name else {}
+        for key, value in islice(found.items(), _MAX_EXCEPTIONS):
+            for index in _indexes(key, places, len(targets), fault):
                 sound[index] = _verdict(value, fault)
     except Exception as error:
         fault(f"the exceptions of a report cannot be read to their end: {error_text(error)}")
     return sound
 
 
-def _indexes(key: object, targets: Sequence[str], fault: Fault) -> Iterator[int]:
-    """The targets that a key of the exceptions means."""
+def _places(targets: Sequence[str]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for index, target in enumerate(targets):
+        places.setdefault(target, []).append(index)
+    return places
+
+
+def _indexes(key: object, places: Mapping[str, list[int]], targets: int, fault: Fault) -> Iterable[int]:
+    """The targets that a key of the exceptions means. places: of each target."""
+    if type(key) is int and 0 <= key < targets:
+        return (key,)
     if isinstance(key, (str, bytes)):
         name = key.decode("utf-8", "replace") if isinstance(key, bytes) else key
-        places = [index for index, target in enumerate(targets) if target == name]
-        if places:
+        if name in places:
             fault("exceptions are keyed by target, not by index")
-            yield from places
-            return
+            return places[name]
     index = _whole(key)
-    if index is None or not 0 <= index < len(targets):
+    if index is None or not 0 <= index < targets:
         fault(f"a key of the exceptions ({_type(key)}) is no index of a target; that exception is ignored")
-        return
-    if type(key) is not int:
-        fault(f"exceptions are keyed by {_type(key)}, not by int")
-    yield index
+        return ()
+    fault(f"exceptions are keyed by {_type(key)}, not by int")
+    return (index,)
 
 
 def _whole(value: object) -> int | None:

@@ -99,7 +99,7 @@ class RowBuilder:
             return
         reasons = named.reasons or [""] * len(named.targets)
         positions = range(len(named.targets)) if named.positions is None else named.positions
-        said = dict(zip(positions, zip(named.targets, reasons, strict=True), strict=False))
+        said = dict(zip(positions, zip(named.targets, reasons, strict=False), strict=False))
         for offset, place in enumerate(places):
             if place in said:
                 target, reason = said[place]

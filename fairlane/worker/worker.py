@@ -67,6 +67,7 @@ class Worker:
         self._over = threading.Event()
         self._threads = Threads(self._over)
         self._calls = CallTimes()
+        self._letters_counted: dict[str, int] = {}
         self._courier = ChannelCourier(
             load_channels(settings.channel_classes(), settings.channel_settings()), clock, ClockLoop(clock)
         )
@@ -173,8 +174,12 @@ class Worker:
         }
 
     def _count_letters(self) -> None:
-        for lane, letters in self._dead_letters.take_counts().items():
-            self._redis.view.count(WITHOUT_TASK + lane, letters)
+        """Letters without a task, for `doctor`. Raises Unreachable; they are counted the next time."""
+        for lane, letters in self._dead_letters.without_task().items():
+            new = letters - self._letters_counted.get(lane, 0)
+            if new:
+                self._redis.view.count(WITHOUT_TASK + lane, new)
+                self._letters_counted[lane] = letters
 
     def _lane_settings(self) -> LiveLaneSettings:
         worker = self._settings.worker

@@ -195,6 +195,12 @@ def test_targets_named_whole_stand_at_their_rows(tmp_path: Path) -> None:
     assert [row["target"] for row in found] == ["1a", "1b", "2a", "2b", "3a", "3b"]
 
 
+def test_names_that_do_not_fit_their_positions_keep_no_row_from_its_table(tmp_path: Path) -> None:
+    names = [Named("0", 0, 1, [0, 1, 7], ["a", "b"], ["gone"]), Named("0", 0, 2, None, ["c"] * 9, None)]
+    found = rows(landed(tmp_path, outcomes(Run("0", 0, 1, 2, 2, 1), *names)))
+    assert [row["target"] for row in found] == ["a", None, "c", "c"]
+
+
 def test_days_and_apps_have_files_of_their_own(tmp_path: Path) -> None:
     topic = landed(
         tmp_path,
