@@ -16,12 +16,12 @@ from consumers.lanes import PulsarLanes
 from dispatcher.errors import InvalidInput
 from dispatcher.letters import MAX_LETTER_BYTES
 from dispatcher.outcome import MAX_REASON_BYTES, CloseTask, encode_record
-from dispatcher.ports import DeadLetter
+from dispatcher.ports import DeadLetter, Done
 from dispatcher.topics import Topics
 from fairlane import PushClient, PushTask, Settings
 from fairlane.doctor import examine
-from tests.integration.lane_helpers import Dock, encode_envelope, envelope
-from tests.integration.pulsar_helpers import Answers, eventually
+from tests.integration.lane_helpers import Dock, encode_envelope, envelope, publish
+from tests.integration.pulsar_helpers import DEADLINE_S, Answers, eventually
 from tests.integration.worker_crew import audience, crew
 
 NOISE = random.Random(5).randbytes(6_000_000)
@@ -106,6 +106,39 @@ def test_a_message_of_5_mib_that_is_no_envelope_leaves_its_lane_whole_and_alone(
     assert topic.without_task() == {lane: 1}
     dock.lanes.stop(5.0)
     assert topic.close()
+
+
+def test_few_messages_that_are_no_envelopes_are_in_memory_at_once(client: pulsar.Client, lane: str) -> None:
+    class Slow:
+        """Letters whose receipts come when they are asked for."""
+
+        def __init__(self) -> None:
+            self.waiting: list[Done] = []
+            self.stored = 0
+
+        def publish(self, letter: DeadLetter, done: Done) -> None:
+            self.waiting.append(done)
+
+        def confirm(self) -> None:
+            waiting, self.waiting = self.waiting, []
+            self.stored += len(waiting)
+            for done in waiting:
+                done(None)
+
+    letters, dock = Slow(), Dock(client)
+    dock.lanes = PulsarLanes(client, dock.ready.put, letters, SystemClock())
+    publish(client, lane, [b"garbage"] * 300 + [encode_envelope(envelope(0))])
+    dock.attach(lane)
+    most, found = 0, []
+    while not found:
+        found = dock.drained(dock.ready.get(timeout=DEADLINE_S))
+        most = max(most, len(letters.waiting))
+        if not found and dock.ready.empty():
+            letters.confirm()
+    letters.confirm()
+    assert letters.stored == 300
+    assert most < 20
+    dock.lanes.stop(5.0)
 
 
 def test_an_outcome_record_that_is_refused_keeps_no_other_waiting(client: pulsar.Client, names: Topics) -> None:

@@ -37,6 +37,7 @@ def test_each_target_is_in_one_letter_with_its_own_reason_and_no_letter_is_large
         assert full_target.startswith(target)
         assert len(target) >= min(1_024, len(full_target))
         assert full_reason.startswith(reason)
+        assert len(reason.encode()) <= MAX_REASON_BYTES
         assert len(reason.encode()) >= min(MAX_REASON_BYTES, len(full_reason.encode())) - 3
 
 
