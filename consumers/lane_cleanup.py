@@ -89,13 +89,17 @@ class LaneCleaner:
         namespaces: Sequence[str],
         clock: Clock,
         settings: CleanupSettings = CleanupSettings(),
+        all_read: Callable[[], bool] = lambda: True,
     ) -> None:
+        """all_read: whether every control record could be read; one that was passed over may be the task's whose lane
+        belongs to none that is known."""
         self._topics = topics
         self._tasks = tasks
         self._complete = complete
         self._namespaces = tuple(namespaces)
         self._clock = clock
         self._settings = settings
+        self._all_read = all_read
         self.begin()
 
     def begin(self) -> None:
@@ -148,10 +152,19 @@ class LaneCleaner:
         self._noted = set(recent)
 
     def _long_unknown(self, topics: list[str]) -> list[str]:
-        """Those that have been unknown for the grace; the registry is complete, so nothing will make them known."""
+        """Those that have been unknown for the grace. The registry is complete, so nothing will make them known; unless
+        a newer version, where it can read a record that this one passed over."""
         now_s = self._clock.monotonic_s()
         self._unknown_since_s = {topic: self._unknown_since_s.get(topic, now_s) for topic in topics}
         old = [topic for topic, since_s in self._unknown_since_s.items() if now_s - since_s >= self._settings.grace_s]
+        if old and not self._all_read():
+            _log.warning(
+                "orphan sweep: %s and %d more belong to no known task; they stay, since control records were passed "
+                "over that may be their tasks' (`fairlane registry status`)",
+                old[0],
+                len(old) - 1,
+            )
+            return []
         for topic in old:
             _log.warning("orphan sweep: %s belongs to no task the control topic knows; deleting it", topic)
         return old

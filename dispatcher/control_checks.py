@@ -93,8 +93,6 @@ def _with_message(record: ControlRecord) -> ControlRecord:
     """As it was: of a task that has ended, no message is kept to be restated (backends/lua/task_end.lua)."""
     if isinstance(record, TaskRecord) and bytes(record.message) == _NO_MESSAGE:
         return msgspec.structs.replace(record, message=msgspec.Raw(_SOME_MESSAGE))
-    if isinstance(record, ControlChange) and record.field == "override" and record.value.endswith(':""'):
-        return msgspec.structs.replace(record, value=record.value[:-2] + "{}")
     return record
 
 

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable
 from functools import partial
 
+from backends.passed_over import CONTROL as PASSED_CONTROL
 from backends.snapshot_topics import SnapshotTopics
 from consumers.closing import Closing
 from consumers.control_folder import ControlFolder
@@ -119,7 +120,14 @@ class SharedJobs:
     def _clearing_chores(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> tuple[Chore, ...]:
         """With requests to Pulsar's administration, of which some are slow."""
         topics, registry = pulsar.topics, redis.registry
-        lanes = LaneCleaner(pulsar.admin, registry, redis.complete, topics.task_namespaces(), clock)
+        lanes = LaneCleaner(
+            pulsar.admin,
+            registry,
+            redis.complete,
+            topics.task_namespaces(),
+            clock,
+            all_read=lambda: not redis.passed_over.kept(PASSED_CONTROL),
+        )
         sides = SideLaneCleaner(pulsar.admin, registry, redis.complete, topics.shared_namespace, clock)
         return (
             Chore(lanes.round, begin=lanes.begin),

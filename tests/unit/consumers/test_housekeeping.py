@@ -67,6 +67,7 @@ class Known:
         self.ended: dict[str, int] = {}
         self.fates: dict[str, str] = {}
         self.complete = True
+        self.all_read = True
 
     def ended_since(self, at_ms: int) -> list[str]:
         return [task for task, ended_ms in self.ended.items() if ended_ms >= at_ms]
@@ -83,7 +84,13 @@ class Cleanup:
         self.topics, self.known, self.clock = LaneTopics(*tasks), Known(), VirtualClock()
         settings = CleanupSettings(sweep_s=60, grace_s=100, retry_s=(1.0, 4.0))
         self.cleaner = LaneCleaner(
-            self.topics, self.known, lambda: self.known.complete, ["t/tasks-00"], self.clock, settings
+            self.topics,
+            self.known,
+            lambda: self.known.complete,
+            ["t/tasks-00"],
+            self.clock,
+            settings,
+            lambda: self.known.all_read,
         )
 
     def rounds(self, count: int) -> None:
@@ -146,6 +153,18 @@ def test_a_task_that_becomes_known_in_the_grace_keeps_its_lane() -> None:
     cleanup.known.fates["late"] = "live"
     cleanup.rounds(400)
     assert cleanup.topics.lanes == [lane("late")]
+
+
+def test_while_control_records_are_passed_over_no_topic_of_an_unknown_task_goes() -> None:
+    """One of them may be its task's, and a newer version will read it."""
+    cleanup = Cleanup("a", "b")
+    cleanup.known.fates = {"b": "ended"}
+    cleanup.known.all_read = False
+    cleanup.rounds(400)
+    assert cleanup.topics.lanes == [lane("a")]
+    cleanup.known.all_read = True
+    cleanup.rounds(100)
+    assert cleanup.topics.lanes == []
 
 
 def test_nothing_is_swept_while_the_view_is_being_rebuilt() -> None:
