@@ -3,14 +3,16 @@
 from dataclasses import dataclass
 
 from backends.redis_view import RedisView
-from dispatcher.errors import NotReady
+from dispatcher.errors import NotReady, Refused
+from dispatcher.view_form import FORM
 
 
 @dataclass(frozen=True)
 class Epoch:
     """One view, from an empty Redis on. read: topics read up to the mark (`control` and the numbers of outcome topics).
     wait_ms: time in which nothing is granted yet, because claims made before may still be in use. restoring: a snapshot
-    is to be restored before anything is folded. claim_ms: the longest claim that was made in it so far."""
+    is to be restored before anything is folded. claim_ms: the longest claim that was made in it so far. form: see
+    dispatcher.view_form."""
 
     id: str
     started_ms: int
@@ -22,6 +24,7 @@ class Epoch:
     restoring: bool
     read: frozenset[str]
     claim_ms: int = 0
+    form: int = FORM
 
     @property
     def grants(self) -> bool:
@@ -53,6 +56,7 @@ class Epochs:
             restoring=fields.get("restoring", "0") != "0",
             read=frozenset(name.removeprefix("read:") for name in fields if name.startswith("read:")),
             claim_ms=int(fields.get("claim_ms", "0")),
+            form=int(fields.get("form", "1")),
         )
 
     def ready(self) -> bool:
@@ -68,10 +72,40 @@ class Epochs:
                 "Try again when `fairlane registry status` says that it is complete.",
             )
 
-    def begin_epoch(self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False) -> bool:
-        """Begins a view in which nothing is granted for wait_ms; False if there is one already. restoring: nothing is
-        folded before quotas.snapshots says that the restoring is done."""
-        return bool(self._view.call("begin_epoch", epoch, wait_ms, partitions, self._view.run_id(), int(restoring)))
+    def begin_epoch(
+        self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
+    ) -> bool:
+        """Begins a view in which nothing is granted for wait_ms; False if there is one already.
+
+        restoring: nothing is folded before quotas.snapshots says that the restoring is done. replaces: the id of a view
+        of an older form, whose place it takes.
+        """
+        view = self._view
+        args = (epoch, wait_ms, partitions, view.run_id(), int(restoring), replaces, f"{view.keys.prefix}:*")
+        return bool(view.call("begin_epoch", *args))
+
+    def form(self) -> int | None:
+        """Of the view there is; None: Redis holds none."""
+        found, form = self._view.command("HMGET", self._view.keys.epoch, "id", "form")
+        return None if found is None else int(form or 1)
+
+    def lower_form(self, epoch: str) -> bool:
+        """An older version folds the view by now, so it must be made again when that is gone. False: it is another."""
+        return bool(self._view.call("lower_form", epoch))
+
+    def check_form(self) -> None:
+        """Raises Refused where a newer version keeps the view, NotReady where an older one does."""
+        form = self.form()
+        if form is not None and form > FORM:
+            raise Refused(
+                f"The view in Redis has form {form}; this version of Fairlane knows forms up to {FORM}.",
+                "Upgrade this program to the version of the workers.",
+            )
+        if form is not None and form < FORM:
+            raise NotReady(
+                f"The view in Redis has form {form}, which an older version keeps; this version needs {FORM}.",
+                "Start workers of this version and stop the older ones, or use the program of the older version.",
+            )
 
     def epoch_announced(self, epoch: str, first: bool) -> None:
         """Its EpochStarted is stored. first: no view was ever begun before, so there is no claim to wait for."""

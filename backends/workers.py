@@ -3,6 +3,7 @@
 import msgspec
 
 from backends.redis_view import RedisView
+from dispatcher.errors import DECODING_ERRORS
 from dispatcher.view import WorkerBeat
 
 BEAT_KEPT_S = 60.0
@@ -29,8 +30,17 @@ class Workers:
         """All that are or lately were there, by id; seen_ms is Redis' time. A worker that has not been seen for 3 s is
         `suspect`, for 10 s `lost`, unless it said it had stopped."""
         now_ms, *found = self._view.call("read_workers")
-        beats = [_judged(_decode(beat), seen_ms, now_ms) for seen_ms, beat in zip(found[::2], found[1::2], strict=True)]
+        pairs = zip(found[::2], found[1::2], strict=True)
+        beats = [_judged(_decoded(beat), seen_ms, now_ms) for seen_ms, beat in pairs]
         return sorted(beats, key=lambda beat: beat.id)
+
+
+def _decoded(body: bytes) -> WorkerBeat:
+    """One that cannot be read is of a worker without a version."""
+    try:
+        return _decode(body)
+    except DECODING_ERRORS:
+        return WorkerBeat("unreadable", "", 0, "serving", 0, 0, "", 0, 0, 0, 0.0, {}, form=0)
 
 
 def _judged(beat: WorkerBeat, seen_ms: int, now_ms: int) -> WorkerBeat:

@@ -15,6 +15,7 @@ from dispatcher.clock import Clock
 from dispatcher.control import FORMAT as CONTROL_FORMAT
 from dispatcher.control import EpochStarted
 from dispatcher.errors import FairlaneError, Unreachable
+from dispatcher.older_snapshot import checked
 from dispatcher.ports import ControlLog
 from dispatcher.snapshot import (
     FORMAT,
@@ -227,7 +228,11 @@ class Snapshotter:
 
 
 class Restorer:
-    """Restores the newest snapshot that is whole. Without one the folds read everything."""
+    """Restores the newest snapshot that is whole. Without one the folds read everything.
+
+    Of one that an older version made, all that was counted is right, since it was counted by the same records. But that
+    version passed over control records that this one knows, so the control topic is read from its beginning again.
+    """
 
     def __init__(self, view: View, shelf: Shelf, partitions: int) -> None:
         self._view = view
@@ -261,23 +266,24 @@ class Restorer:
         """False: it cannot be used."""
         try:
             begun = check(self._records(number), self._partitions)
-            tasks = self._put(number, who)
+            tasks = self._put(number, who, begun.format)
         except Unreachable:
             self._failures[number] += 1
             raise
         except FairlaneError as error:
             _log.warning("snapshot %s is passed over: %s", number, error)
             return False
-        if tasks is not None and self._view.end_restore(who, begun.cursors):
+        cursors = begun.cursors if begun.format == FORMAT else begun.cursors._replace(control="")
+        if tasks is not None and self._view.end_restore(who, cursors):
             _log.info("the view begins with snapshot %s (%d tasks)", number, tasks)
         return True
 
-    def _put(self, number: str, who: str) -> int | None:
+    def _put(self, number: str, who: str, form: int) -> int | None:
         """How many tasks; None if the view is another by now, or somebody else restores it."""
         tasks = 0
         for record in self._records(number):
             if isinstance(record, Chunk):
-                parts = parts_of(record)
+                parts = parts_of(record) if form == FORMAT else checked(parts_of(record))
                 tasks += sum(isinstance(part, TaskPart) for part in parts)
                 if not self._view.restore_parts(who, parts):
                     return None

@@ -77,8 +77,13 @@ def read_control(position: str, body: bytes) -> tuple[str, ControlRecord]:
     original = _decoded(record.record)
     if isinstance(original, Restated | EpochStarted | EpochMark):
         raise Malformed(f"it restates {_name(original)}")
-    _check(_with_message(original))
+    check_kept(original)
     return record.position, original
+
+
+def check_kept(record: ControlRecord) -> None:
+    """Raises Malformed where a record that a view holds makes no sense."""
+    _check(_with_message(record))
 
 
 def _decoded(body: bytes | msgspec.Raw) -> ControlRecord:

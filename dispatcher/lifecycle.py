@@ -74,13 +74,20 @@ TASK = Lifecycle(
 
 WORKER = Lifecycle(
     name="worker",
-    start=("starting",),
+    start=("standby", "starting"),
     transitions={
+        "standby": {"finish": "stopped", "miss": "suspect"},
         "starting": {"serve": "serving", "drain": "draining", "miss": "suspect"},
         "serving": {"drain": "draining", "miss": "suspect"},
         "draining": {"finish": "stopped", "miss": "suspect"},
-        "suspect": {"beat": "serving", "beat_draining": "draining", "beat_starting": "starting", "give_up": "lost"},
-        "lost": {"beat": "serving", "beat_draining": "draining"},
+        "suspect": {
+            "beat": "serving",
+            "beat_draining": "draining",
+            "beat_starting": "starting",
+            "beat_standby": "standby",
+            "give_up": "lost",
+        },
+        "lost": {"beat": "serving", "beat_draining": "draining", "beat_standby": "standby"},
         "stopped": {},
     },
 )

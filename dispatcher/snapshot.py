@@ -13,8 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from dispatcher.errors import Malformed
+from dispatcher.view_form import FORM
 
-FORMAT = 1
+FORMAT = FORM
+"""The form of the view that it was made of: 0.1.0 uses none of a later one."""
 
 
 class Cursors(NamedTuple):
@@ -183,8 +185,8 @@ def check(records: Iterable[Record], partitions: int) -> Begun:
 
 
 def _check_begun(begun: Begun, partitions: int) -> None:
-    if begun.format != FORMAT:
-        raise Malformed(f"It has format {begun.format}; this version reads {FORMAT}.")
+    if not 1 <= begun.format <= FORMAT:
+        raise Malformed(f"It has format {begun.format}; this version reads up to {FORMAT}.")
     if len(begun.cursors.outcomes) != partitions:
         raise Malformed(f"It was made of {len(begun.cursors.outcomes)} outcome topics; there are {partitions}.")
 

@@ -97,8 +97,8 @@ WAIT_BUCKETS_MS: tuple[float, ...] = (
 
 
 class WorkerBeat(msgspec.Struct, frozen=True):
-    """A worker's heartbeat. state: starting, serving, draining, stopped (suspect and lost are the reader's word).
-    rate: targets/s sent of late. tiers: by tier name, cumulative since the worker started."""
+    """A worker's heartbeat. state: standby, starting, serving, draining, stopped (suspect and lost are the reader's
+    word). rate: targets/s sent of late. tiers: by tier name, cumulative since the worker started."""
 
     id: str
     host: str
@@ -114,6 +114,8 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     tiers: dict[str, TierStats]
     metrics_port: int = 0
     extra: dict[str, Any] = {}
+    form: int = 1
+    """Of the views that it keeps (dispatcher.view_form); 0.1.0 does not say."""
 
 
 class Globals(msgspec.Struct, frozen=True):

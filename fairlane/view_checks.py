@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from backends.epochs import Epochs
 from backends.passed_over import MAX_KEPT, Passed, PassedOver
 from backends.provision import Finding
 from backends.redis_view import open_view
 from backends.workers import Workers
 from dispatcher.errors import FairlaneError
 from dispatcher.view import WorkerBeat
+from dispatcher.view_form import Standing, judge
 from fairlane.settings import Settings
 
 _SHOWN_LANES = 10
@@ -18,7 +20,9 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
     try:
         view = open_view(settings.redis)
         try:
-            yield from newer_findings(Workers(view).workers())
+            beats = Workers(view).workers()
+            yield from form_findings(Epochs(view).form(), beats)
+            yield from newer_findings(beats)
             yield from passed_over_findings(PassedOver(view).by_topic(settings.pulsar.outcome_partitions))
         finally:
             view.close()
@@ -39,6 +43,16 @@ def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
         f"{len(lanes)} lanes hold envelopes of a later version ({shown}); these workers leave them there: {workers}",
         "Upgrade these workers. Until then only newer ones send these envelopes.",
     )
+
+
+def form_findings(form: int | None, beats: Sequence[WorkerBeat]) -> Iterator[Finding]:
+    """Whether workers of this version may serve the view."""
+    judged = judge(form, beats)
+    if judged.standing is Standing.SERVE:
+        return
+    waiting = sum(beat.state == "standby" for beat in beats)
+    what = f"{waiting} workers stand by: " if waiting else "workers of this version would stand by: "
+    yield Finding("warn", f"{what}{judged.why}", 'See "Upgrading" in docs/operations.md.')
 
 
 def passed_over_findings(passed: Mapping[str, Sequence[Passed]]) -> Iterator[Finding]:

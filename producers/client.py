@@ -78,6 +78,11 @@ class PushClient:
         """Lets go of the servers."""
         self._connection.close()
 
+    def check_view(self) -> None:
+        """Raises Refused or NotReady where workers of another version keep the view; submissions and changes do the
+        same. Nothing is said while Redis is gone."""
+        self._connection.check_form()
+
     def submit(
         self,
         task: PushTask,

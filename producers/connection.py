@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
 from backends.epochs import Epochs
 from backends.redis_view import open_view
 from backends.registry import Registry
 from backends.workers import Workers
+from dispatcher.errors import Unreachable
 from dispatcher.ports import DeadLetter
 from producers.known_tasks import KnownTasks
 from producers.ports import Services
@@ -35,12 +36,19 @@ class Connection:
         self.workers = Workers(self._view)
 
     def services(self) -> Services:
-        """For submissions and changes. Raises Unreachable if Pulsar does not answer, NotFound if it is not
-        provisioned."""
+        """For submissions and changes. Raises as check_form, Unreachable if Pulsar does not answer, NotFound if it is
+        not provisioned."""
         with self._lock:
             if self._services is None:
+                self.check_form()
                 self._services = self._connected().services(self.registry, self.epochs)
             return self._services
+
+    def check_form(self) -> None:
+        """Raises Refused, NotReady: the view is kept by workers of another version. Without Redis nothing is said:
+        what needs it says so."""
+        with suppress(Unreachable):
+            self.epochs.check_form()
 
     def letters(self, task: str) -> Iterator[DeadLetter]:
         """The task's dead letters so far. Raises as `services`."""

@@ -1,19 +1,30 @@
 #!lua flags=allow-oom
--- Begins a view in an empty Redis.
+-- Begins a view in an empty Redis, or in place of one that has an older form.
 --
 -- KEYS[1] prefix
 -- ARGV[1] epoch, [2] ms in which nothing is granted, [3] number of outcome partitions, [4] run id of this Redis,
---         [5] 1 if a snapshot is to be restored first: until that is done the outcome topics are not folded
--- Returns 1, or 0 if there is a view already
+--         [5] 1 if a snapshot is to be restored first: until that is done the outcome topics are not folded,
+--         [6] epoch of the view of an older form that is replaced, '' for none, [7] pattern of the prefix's keys
+-- Returns 1, or 0 if there is a view already (another than the one to be replaced)
 
 -- include: feed.lua
 -- include: clock.lua
+-- include: form.lua
+-- include: wipe_all.lua
 
 local key = P .. ':epoch'
-if redis.call('EXISTS', key) == 1 then return 0 end
+local had = redis.call('HMGET', key, 'id', 'form', 'claim_ms')
+local wait_ms = tonumber(ARGV[2])
+if had[1] then
+  if had[1] ~= ARGV[6] or tonumber(had[2] or 1) >= FORM then return 0 end
+  wait_ms = math.max(wait_ms, tonumber(had[3] or 0))
+  wipe_all(ARGV[7])
+elseif redis.call('EXISTS', key) == 1 then
+  return 0
+end
 local now = now_ms()
 redis.call('HSET', key, 'id', ARGV[1], 'started_ms', whole(now), 'ready', '0', 'announced', '0', 'marked', '0',
-  'grants_after_ms', whole(now + tonumber(ARGV[2])), 'partitions', ARGV[3], 'run_id', ARGV[4],
-  'restoring', ARGV[5])
+  'grants_after_ms', whole(now + wait_ms), 'partitions', ARGV[3], 'run_id', ARGV[4], 'restoring', ARGV[5],
+  'form', whole(FORM))
 announce('epoch', '')
 return 1

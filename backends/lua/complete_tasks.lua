@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Finds tasks that are sealed, have an outcome for every target and no tombstone. Looks at a page of the live tasks.
 --
 -- KEYS[1] prefix

@@ -7,10 +7,11 @@
 -- Returns 1 if it was moved, else 0
 
 -- include: epoch_read.lua
+-- include: form.lua
 
 local key = P .. ':control'
 if redis.call('HGET', P .. ':epoch', 'id') ~= ARGV[3] then return 0 end
-if (redis.call('HGET', key, 'cursor') or '') ~= ARGV[1] then return 0 end
+if (redis.call('HGET', key, 'cursor') or '') ~= ARGV[1] or is_newer_view() then return 0 end
 redis.call('HSET', key, 'cursor', ARGV[2])
 if ARGV[4] == '1' then epoch_read('control', ARGV[3]) end
 return 1

@@ -19,4 +19,5 @@ def settings_of(ctx: click.Context) -> Settings:
 def client_of(ctx: click.Context) -> Iterator[PushClient]:
     """A client on the configured servers."""
     with PushClient.connect(settings_of(ctx)) as client:
+        client.check_view()
         yield client

@@ -108,6 +108,7 @@ def fields_of(epoch: "Epoch | None") -> dict[str, Any]:
         return {"epoch": None, "complete": False, "grants": False}
     return {
         "epoch": epoch.id,
+        "form": epoch.form,
         "started_ms": epoch.started_ms,
         "complete": epoch.ready,
         "grants": epoch.grants,

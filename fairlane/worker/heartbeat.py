@@ -14,6 +14,7 @@ from dispatcher.engine_stats import EngineStats
 from dispatcher.errors import Unreachable
 from dispatcher.tier import TIERS, Tier
 from dispatcher.view import TierStats, WorkerBeat
+from dispatcher.view_form import FORM, older_workers
 from fairlane.worker.live_lanes import ALL_TIERS, Peer
 
 _log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class Heartbeat:
         self._newer_lanes = newer_lanes
         self._started_ms = clock.wall_ms()
         self._alive = 1
+        self._older: list[WorkerBeat] = []
         self._peers: tuple[Peer, ...] = ()
         self._count_at_s = float("-inf")
         self._sent: deque[tuple[float, dict[str, int]]] = deque(maxlen=RATE_BEATS + 1)
@@ -84,6 +86,10 @@ class Heartbeat:
     def peers(self) -> tuple[Peer, ...]:
         """The workers that hold lanes, this one included, as of the last beats; none while that is not known."""
         return self._peers
+
+    def older(self) -> list[WorkerBeat]:
+        """Workers of an older version that are there, as of the last beats."""
+        return self._older
 
     def run(self, stop: threading.Event) -> None:
         """Beats until `stop` is set; the last beat says `stopped` and is kept for an hour."""
@@ -110,6 +116,7 @@ class Heartbeat:
             return
         self._count_at_s = now_s
         beats = self._beats.workers()
+        self._older = older_workers(beats)
         self._alive = max(1, sum(beat.state in ("starting", "serving", "draining") for beat in beats))
         others = (b for b in beats if b.id != self._identity.id and b.state in ("starting", "serving"))
         mine = Peer(self._identity.id, tuple(map(str, self._identity.tiers)), tuple(self._newer_lanes()[:MAX_NEWER]))
@@ -132,6 +139,7 @@ class Heartbeat:
             tiers=self._tiers(),
             metrics_port=identity.metrics_port,
             extra=self._holds() | self._newer(),
+            form=FORM,
         )
 
     def _holds(self) -> dict[str, Any]:

@@ -62,11 +62,14 @@ def stop_on_signals() -> threading.Event:
 
 
 def _run_one(settings: Settings, name: str | None, stop: threading.Event) -> int:
+    from fairlane.worker.standby import stand_by
     from fairlane.worker.watchdog import EXIT_WITHIN_S, exit_within
-    from fairlane.worker.worker import Worker
+    from fairlane.worker.worker import Worker, worker_id
 
     _collect_rarely()
     try:
+        if not stand_by(settings, worker_id(name), stop):
+            return 0
         code = Worker(settings, name, SystemClock()).run(stop)
     except FairlaneError as error:
         _log.error("%s", error)

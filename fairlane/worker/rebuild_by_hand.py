@@ -9,10 +9,12 @@ from backends import pulsar_client
 from backends.epochs import Epoch
 from backends.redis_view import CLAIM_MAX_MS
 from backends.system_clock import SystemClock
-from dispatcher.errors import FairlaneError, NotReady, Unreachable
+from dispatcher.errors import FairlaneError, NotReady, Refused, Unreachable
+from dispatcher.view_form import Standing, judge
 from fairlane.settings import Settings
 from fairlane.worker.connections import PulsarSide, open_pulsar, open_redis
 from fairlane.worker.shared_jobs import SharedJobs, shelf_of, snapshotter
+from fairlane.worker.standby import raise_form
 from fairlane.worker.threads import Threads
 
 Progress = Callable[[Epoch | None], None]
@@ -23,7 +25,8 @@ def rebuild(settings: Settings, wipe: bool, progress: Progress, timeout_s: float
     """Empties the view if asked to, and returns when it is complete again. Workers that run take part by themselves.
     full: snapshots are deleted first, so that everything is read.
 
-    Raises Unreachable (also when it is not complete in time: it goes on with the next worker, or the next call).
+    Raises Refused while workers of an older version are there; Unreachable, also when it is not complete in time: it
+    goes on with the next worker, or the next call.
     """
     redis = open_redis(settings.redis, pulsar_client.topics(settings.pulsar), CLAIM_MAX_MS)
     pulsar = open_pulsar(settings.pulsar)
@@ -32,9 +35,14 @@ def rebuild(settings: Settings, wipe: bool, progress: Progress, timeout_s: float
     try:
         if full:
             delete_snapshots(pulsar)
+        judged = judge(redis.epochs.form(), redis.workers.workers())
+        if judged.standing is Standing.STAND_BY:
+            raise Refused(f"The view cannot be made again now: {judged.why}.")
         known = redis.epochs.epoch()
         claim_max_ms = max(CLAIM_MAX_MS, known.claim_ms if known else 0)
-        if wipe:
+        if judged.standing is Standing.RAISE:
+            raise_form(redis.epochs, settings.pulsar.outcome_partitions)
+        elif wipe:
             redis.view.wipe()
         owner = f"by-hand-{secrets.token_hex(3)}"
         jobs = SharedJobs(redis, pulsar, owner, SystemClock(), lambda: 1, claim_max_ms)
@@ -47,10 +55,11 @@ def rebuild(settings: Settings, wipe: bool, progress: Progress, timeout_s: float
 
 
 def snapshot(settings: Settings) -> str:
-    """Stores a snapshot of the view now; its number. Workers must run. Raises Unreachable, NotReady."""
+    """Stores a snapshot of the view now; its number. Workers must run. Raises Unreachable, NotReady, Refused."""
     redis = open_redis(settings.redis, pulsar_client.topics(settings.pulsar), CLAIM_MAX_MS)
     pulsar = open_pulsar(settings.pulsar)
     try:
+        redis.epochs.check_form()
         number = snapshotter(redis, pulsar, lambda: True, SystemClock(), 0.0).take(threading.Event())
     finally:
         pulsar.close(5.0)

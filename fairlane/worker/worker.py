@@ -21,7 +21,7 @@ from consumers.prefetch import PrefetchSettings
 from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
-from dispatcher.errors import Hung
+from dispatcher.errors import Hung, NotReady
 from dispatcher.events import Drain, Event, LaneReady
 from dispatcher.rotation import RotationSettings
 from fairlane import __version__
@@ -34,6 +34,7 @@ from fairlane.worker.live_lanes import LiveLaneSettings
 from fairlane.worker.metrics import EngineCollector, MetricsServer, ServiceCollector
 from fairlane.worker.service_view import ServiceView
 from fairlane.worker.shared_jobs import SharedJobs
+from fairlane.worker.standby import FormWatch
 from fairlane.worker.threads import Threads
 from fairlane.worker.watchdog import Signs, Watchdog, channel_part, exit_within, watchdog_settings
 from fairlane.worker.watcher import LaneWatcher, WatchSettings
@@ -158,6 +159,7 @@ class Worker:
             clock,
             WatchSettings(self._lane_settings()),
         )
+        self._form = FormWatch(redis.epochs, self._heartbeat.older)
         self._watchdog = Watchdog(
             self._signs,
             self._threads.fail,
@@ -200,7 +202,7 @@ class Worker:
         self._start_threads()
         self.state = "serving"
         _log.info("worker %s serves (metrics on port %s)", self.id, self._metrics.port if self._metrics else "-")
-        while not stop.is_set() and not self._over.is_set():
+        while not (stop.is_set() or self._over.is_set() or self._form.closed.is_set()):
             stop.wait(0.2)
         drained = self._drain()
         if isinstance(self._threads.failure, Hung):
@@ -209,6 +211,8 @@ class Worker:
         self._close()
         if self._threads.failure is not None:
             return 1
+        if self._form.closed.is_set():
+            return NotReady.exit_code
         _log.info(
             "worker %s has left%s", self.id, "" if drained else " before all was settled; claims end by themselves"
         )
@@ -220,6 +224,7 @@ class Worker:
         self._jobs.start(threads)
         threads.start("lease", self._leases.run)
         threads.start("lane-publisher", self._publisher.run)
+        threads.start("view-form", self._form.run)
         threads.start("engine", self._run_engine)
         threads.start("watch", self._watcher.run)
         threads.start("watchdog", self._watchdog.run)

@@ -5,7 +5,7 @@
 -- ARGV[1] partition, [2] cursor expected ('' for none), [3] new cursor, then the records: msgpack arrays led by their
 --         tag (dispatcher.outcome; a Mixed' codes as text); of one that is passed over {?, position, note}
 -- Returns {1, new cursor, ids of tasks that by now have an outcome for every target}; {0, cursor} if it stood
--- elsewhere, or a snapshot is being restored
+-- elsewhere, a snapshot is being restored, or the view is of a higher form
 
 -- include: keys.lua
 -- include: outcomes.lua
@@ -13,6 +13,7 @@
 -- include: epoch_read.lua
 -- include: task_end.lua
 -- include: passed_over.lua
+-- include: form.lua
 
 local partition, expected, cursor = ARGV[1], ARGV[2], ARGV[3]
 local cursor_key = P .. ':fold:' .. partition
@@ -66,6 +67,7 @@ end
 local stands = redis.call('HGET', cursor_key, 'cursor')
 if (stands or '') ~= expected then return { 0, stands or '' } end
 if (redis.call('HGET', P .. ':epoch', 'restoring') or '0') ~= '0' then return { 0, stands or '' } end
+if is_newer_view() then return { 0, stands or '' } end
 for i = 4, #ARGV do fold_record(cmsgpack.unpack(ARGV[i])) end
 save_claims()
 save_tally()

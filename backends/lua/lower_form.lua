@@ -1,0 +1,15 @@
+#!lua flags=allow-oom
+-- Notes that a worker of an older version has come to a view of this version's form, and folds it now: when it is gone,
+-- the view is made again.
+--
+-- KEYS[1] prefix
+-- ARGV[1] epoch
+-- Returns 1, or 0 if the view is another by now
+
+-- include: form.lua
+
+local key = P .. ':epoch'
+local got = redis.call('HMGET', key, 'id', 'form')
+if got[1] ~= ARGV[1] or tonumber(got[2] or 1) ~= FORM then return 0 end
+redis.call('HSET', key, 'form', whole(FORM - 1))
+return 1

@@ -1,0 +1,12 @@
+-- library
+
+-- Deletes every key that fits a pattern; how many there were.
+local function wipe_all(pattern)
+  local cursor, deleted = '0', 0
+  repeat
+    local page = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', 1000)
+    cursor = page[1]
+    if #page[2] > 0 then deleted = deleted + redis.call('UNLINK', unpack(page[2])) end
+  until cursor == '0'
+  return deleted
+end

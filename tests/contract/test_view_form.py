@@ -1,0 +1,232 @@
+"""The form of the view in Redis: raised by making it again, never served by workers of another form."""
+
+import threading
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from backends.epochs import Epochs
+from backends.redis_view import RedisView
+from backends.registry import Registry
+from backends.workers import Workers
+from consumers.snapshots import Restorer
+from dispatcher.control_checks import read_control
+from dispatcher.errors import NotReady, Refused
+from dispatcher.older_snapshot import checked
+from dispatcher.outcome import Outcomes, Run, encode_record
+from dispatcher.snapshot import FORMAT as SNAPSHOT_FORMAT
+from dispatcher.snapshot import Begun, Chunk, Cursors, SettingsPart, TaskPart, encode, parts_of, records_of
+from dispatcher.topics import Topics
+from dispatcher.view import WorkerBeat
+from dispatcher.view_form import FORM
+from fairlane.worker.standby import FormWatch, Standby
+from quotas.fold import RedisFold
+from quotas.ledger import RedisLedger
+from quotas.snapshots import RedisSnapshots
+from tests.contract.ledger_worlds import ask_own, request
+from tests.contract.registry_records import position, task_record
+from tests.formats.frozen import frozen, put_view
+
+TOPICS = Topics(outcome_partitions=2)
+
+
+def beat(worker: str, state: str = "serving", form: int = 1) -> WorkerBeat:
+    return WorkerBeat(worker, "host", 1, state, 0, 0, "0.1.0", 0, 0, 0, 0.0, {}, form=form)
+
+
+@pytest.fixture
+def old_view(view: RedisView) -> RedisView:
+    """As 0.1.0 left it, its worker having stopped."""
+    put_view("0.1.0", view)
+    view.command("HSET", view.keys.epoch, "run_id", view.run_id())
+    Workers(view).beat(beat("w-1", "stopped"))
+    return view
+
+
+class EachSecond(threading.Event):
+    """A stop signal that lets a second pass at once; then `each` is called."""
+
+    def __init__(self, *each: Callable[[], object]) -> None:
+        super().__init__()
+        self._each = list(each)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._each.pop(0)() if self._each else self.set()
+        return self.is_set()
+
+
+def standby(view: RedisView) -> Standby:
+    return Standby(Epochs(view), Workers(view), "new", 2)
+
+
+def state_of(view: RedisView, worker: str) -> str:
+    return next((beat.state for beat in Workers(view).workers() if beat.id == worker), "")
+
+
+def test_an_older_view_without_older_workers_is_made_again(old_view: RedisView) -> None:
+    old_view.command("HSET", old_view.keys.epoch, "claim_ms", "60000")
+    assert standby(old_view).wait(threading.Event())
+    epoch = Epochs(old_view).epoch()
+    assert epoch is not None
+    assert (epoch.form, epoch.ready, epoch.restoring, epoch.id != "3f2a") == (FORM, False, True, True)
+    assert epoch.wait_ms > 50_000  # the longest claim of the view before
+    assert Registry(old_view).tasks()[0] == []
+
+
+def test_it_stands_by_while_an_older_worker_is_there(old_view: RedisView) -> None:
+    workers = Workers(old_view)
+    workers.beat(beat("old"))
+    before = Registry(old_view).tasks()[0]
+
+    def look() -> None:
+        assert state_of(old_view, "new") == "standby"
+        assert Registry(old_view).tasks()[0] == before
+
+    assert standby(old_view).wait(EachSecond(look, look, lambda: workers.beat(beat("old", "stopped")), lambda: None))
+    assert Epochs(old_view).form() == FORM
+    assert state_of(old_view, "new") == "stopped"
+
+
+def test_it_leaves_when_it_is_told_to_while_it_stands_by(old_view: RedisView) -> None:
+    Workers(old_view).beat(beat("old"))
+    assert not standby(old_view).wait(EachSecond(lambda: None))
+    assert Epochs(old_view).form() == 1
+
+
+def test_a_heartbeat_that_cannot_be_read_is_one_without_a_version(old_view: RedisView) -> None:
+    old_view.call("beat", "odd", b"\xc1", 60_000)
+    assert not standby(old_view).wait(EachSecond(lambda: None))
+
+
+def test_of_two_that_raise_a_view_at_once_one_does(old_view: RedisView) -> None:
+    epochs = Epochs(old_view)
+    assert epochs.begin_epoch("first", 0, 2, replaces="3f2a")
+    assert not epochs.begin_epoch("second", 0, 2, replaces="3f2a")
+    assert not epochs.begin_epoch("third", 0, 2, replaces="first")
+    assert not epochs.begin_epoch("fourth", 0, 2)
+
+
+def newer(view: RedisView) -> RedisView:
+    """A view that a later version has raised under this one."""
+    Epochs(view).begin_epoch("e", 0, 2)
+    view.command("HSET", view.keys.epoch, "ready", "1", "form", FORM + 1)
+    Registry(view).apply(position(1), task_record("t"))
+    return view
+
+
+def test_nothing_is_granted_or_folded_in_a_view_of_a_higher_form(view: RedisView) -> None:
+    newer(view)
+    fold, ask = RedisFold(view), ask_own("t", 0, 1)
+    body = encode_record(Outcomes(1, "t", "w.1", 5, "null", [Run("0", 0, 0, 1, 1, 0)], []))
+    assert not RedisLedger(view, TOPICS).lease(request(1, ask)).ready
+    assert not fold.apply(0, None, position(1), [body]).applied
+    assert not Registry(view).move_control_cursor(None, position(1), "e", marked=False)
+    view.command("HSET", view.keys.epoch, "form", FORM)
+    assert RedisLedger(view, TOPICS).lease(request(2, ask)).ready
+    assert fold.apply(0, None, position(1), [body]).applied
+    assert Registry(view).move_control_cursor(None, position(1), "e", marked=False)
+
+
+def test_a_worker_leaves_a_view_that_a_newer_version_has_raised(view: RedisView) -> None:
+    watch = FormWatch(Epochs(newer(view)), list)
+    watch.look()
+    assert watch.closed.is_set()
+    assert Epochs(view).form() == FORM + 1
+
+
+def test_a_worker_leaves_its_view_to_an_older_one_that_comes_and_has_it_made_again_after_that(view: RedisView) -> None:
+    Epochs(view).begin_epoch("e", 0, 2)
+    there: list[WorkerBeat] = []
+    watch = FormWatch(Epochs(view), lambda: there)
+    watch.look()
+    assert not watch.closed.is_set()
+    there.append(beat("old"))
+    watch.look()
+    assert watch.closed.is_set()
+    assert Epochs(view).form() == FORM - 1
+
+
+@pytest.mark.parametrize(("form", "error"), [(FORM - 1, NotReady), (FORM + 1, Refused)])
+def test_a_client_is_told_that_the_view_is_of_another_version(view: RedisView, form: int, error: type) -> None:
+    Epochs(view).check_form()
+    Epochs(view).begin_epoch("e", 0, 2)
+    Epochs(view).check_form()
+    view.command("HSET", view.keys.epoch, "form", form)
+    with pytest.raises(error, match=f"has form {form}"):
+        Epochs(view).check_form()
+
+
+# ----------------------------------------------------------------- snapshots
+
+
+class Shelf:
+    """One snapshot."""
+
+    def __init__(self, bodies: list[bytes]) -> None:
+        self._bodies = bodies
+
+    def numbers(self) -> list[str]:
+        return ["1"]
+
+    def reader(self, number: str) -> "Shelf":
+        self._left = [type("Stored", (), {"body": body}) for body in self._bodies]
+        return self
+
+    def read(self, max_records: int, timeout_s: float) -> list[object]:
+        found, self._left = self._left, []
+        return found
+
+    def at_end(self) -> bool:
+        return not self._left
+
+    def close(self) -> None:
+        pass
+
+
+def test_of_an_older_snapshot_the_counts_are_kept_and_the_control_topic_is_read_again(view: RedisView) -> None:
+    Epochs(view).begin_epoch("new", 0, 2, restoring=True)
+    shelf = Shelf([one.body for one in frozen("0.1.0", "snapshot")])
+    Restorer(RedisSnapshots(view), shelf, 2).restore("new")  # type: ignore[arg-type]
+    assert RedisSnapshots(view).cursors(2).control == ""
+    assert RedisSnapshots(view).cursors(2).outcomes == [position(99), position(99)]
+    task = Registry(view).task("running")
+    assert task is not None
+    assert (task.targets.sent, task.cap, task.tier) == (27, 400, "high")
+
+
+def with_nonsense(kind: type[TaskPart | SettingsPart], field: bytes, text: bytes) -> TaskPart | SettingsPart:
+    """The part of the task `running`, or of the settings, with one field replaced."""
+    records = records_of(one.body for one in frozen("0.1.0", "snapshot"))
+    parts = [part for record in records if isinstance(record, Chunk) for part in parts_of(record)]
+    part = next(one for one in parts if isinstance(one, kind) and getattr(one, "task", "running") == "running")
+    part.fields[part.fields.index(field) + 1] = text
+    return part
+
+
+@pytest.mark.parametrize(("field", "text"), [(b"tier", b"urgent"), (b"cap", b"x:y"), (b"weight", b"\xff")])
+def test_controls_that_make_no_sense_go_and_come_back_from_the_control_topic(
+    view: RedisView, field: bytes, text: bytes
+) -> None:
+    part = with_nonsense(TaskPart, field, text)
+    Epochs(view).begin_epoch("new", 0, 2, restoring=True)
+    snapshots = RedisSnapshots(view)
+    assert snapshots.restore_parts(snapshots.begin_restore("new"), checked([part]))
+    records = [read_control(position(at), one.body) for at, one in enumerate(frozen("0.1.0", "control"))]
+    Registry(view).apply_all(records)
+    task = Registry(view).task("running")
+    assert task is not None
+    assert (task.tier, task.cap, task.weight, task.targets.sent) == ("high", 400, 1.5, 27)
+
+
+def test_settings_that_make_no_sense_are_not_restored() -> None:
+    part = with_nonsense(SettingsPart, b"capacity", b"1" * 30)
+    (sound,) = checked([part])
+    assert isinstance(sound, SettingsPart)
+    assert not {b"capacity", b"pos|capacity"} & set(sound.fields)
+    assert len(sound.fields) == len(part.fields) - 4
+
+
+def test_a_snapshot_of_today_is_not_used_by_0_1_0() -> None:
+    """It reads those of format 1 only."""
+    assert msgspec.msgpack.decode(encode(Begun(SNAPSHOT_FORMAT, 0, Cursors("", []))))[1] == FORM > 1

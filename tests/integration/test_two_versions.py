@@ -1,0 +1,75 @@
+"""A worker beside those of an older version, and records that make no sense, on real servers."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from backends.epochs import Epochs
+from backends.passed_over import CONTROL, PassedOver
+from backends.redis_view import RedisView, open_view
+from backends.workers import Workers
+from dispatcher.control import ControlChange, GlobalChange
+from dispatcher.errors import NotReady
+from dispatcher.view import WorkerBeat
+from dispatcher.view_form import FORM
+from fairlane import PushClient, PushTask, Settings
+from fairlane.worker.connections import open_pulsar
+from tests.actors import running
+from tests.formats.frozen import put_view
+from tests.integration.worker_crew import audience, crew, eventually
+
+NONSENSE = [
+    ControlChange(1, "none", "override", "without a number", 0),
+    ControlChange(1, "none", "tier", "urgent", 0),
+    GlobalChange(1, "capacity", "1" * 30, 0),
+]
+
+
+def write_nonsense(settings: Settings) -> None:
+    pulsar = open_pulsar(settings.pulsar)
+    pulsar.control.append_many(NONSENSE)  # type: ignore[arg-type]
+    pulsar.close(5.0)
+
+
+def older_worker(view: RedisView) -> object:
+    """Beats as 0.1.0 does, which says nothing of forms."""
+
+    def run(stop: threading.Event) -> None:
+        while not stop.wait(0.3):
+            Workers(view).beat(WorkerBeat("old", "h", 1, "serving", 0, 0, "0.1.0", 0, 0, 0, 0.0, {}))
+        Workers(view).beat(WorkerBeat("old", "h", 1, "stopped", 0, 0, "0.1.0", 0, 0, 0, 0.0, {}))
+
+    return run
+
+
+def states(view: RedisView) -> set[str]:
+    return {beat.state for beat in Workers(view).workers() if beat.id != "old" and beat.state != "stopped"}
+
+
+def test_a_worker_stands_by_until_those_of_0_1_0_are_gone_and_then_makes_the_view_again(
+    fresh_settings: Settings, tmp_path: Path
+) -> None:
+    write_nonsense(fresh_settings)
+    view = open_view(fresh_settings.redis)
+    put_view("0.1.0", view)
+    Workers(view).beat(WorkerBeat("w-1", "h", 1, "stopped", 0, 0, "0.1.0", 0, 0, 0, 0.0, {}))
+    task = PushTask(app="a", tier="high", channel="log", message={"title": "hi"})
+    with crew(fresh_settings, tmp_path) as members, PushClient.connect(fresh_settings) as client:
+        with running(older_worker(view)):  # type: ignore[arg-type]
+            eventually(lambda: Workers(view).workers()[0].state == "serving", 10, "the older worker beats")
+            members.join("new")
+            eventually(lambda: states(view) == {"standby"}, 30, "the new worker stands by")
+            with pytest.raises(NotReady, match="has form 1"):
+                client.submit(task, audience(10))
+            assert "workers of an older version serve the view: stop old (0.1.0)" in members.log_of("new")
+            assert Epochs(view).form() == 1
+        members.await_serving("new")
+        assert Epochs(view).form() == FORM
+        assert client.submit(task, audience(10)).wait(timeout_s=60).targets.sent == 10
+        assert len(PassedOver(view).kept(CONTROL)) == len(NONSENSE)
+
+        view.command("HSET", view.keys.epoch, "form", FORM + 1)
+        assert members.members["new"].wait(30) == NotReady.exit_code
+        assert f"has form {FORM + 1}, this version keeps {FORM}: upgrade this worker" in members.log_of("new")
+    view.close()

@@ -1,0 +1,48 @@
+"""Workers of two versions: only those whose form the view has serve it."""
+
+import re
+
+import pytest
+
+from backends.redis_client import lua_folder
+from dispatcher.view import WorkerBeat
+from dispatcher.view_form import FORM, Standing, judge
+
+
+def beat(form: int, state: str = "serving", version: str = "0.1.0") -> WorkerBeat:
+    return WorkerBeat(f"w-{form}", "host", 1, state, 0, 0, version, 0, 0, 0, 0.0, {}, form=form)
+
+
+@pytest.mark.parametrize(
+    ("form", "beats", "standing"),
+    [
+        (None, [], Standing.SERVE),
+        (FORM, [], Standing.SERVE),
+        (FORM, [beat(FORM), beat(FORM + 1, "standby")], Standing.SERVE),
+        (FORM + 1, [], Standing.STAND_BY),
+        (FORM - 1, [], Standing.RAISE),
+        (FORM - 1, [beat(FORM, "standby")], Standing.RAISE),
+        (FORM - 1, [beat(FORM - 1, "stopped"), beat(FORM - 1, "lost")], Standing.RAISE),
+        *(
+            (form, [beat(FORM), beat(FORM - 1, state)], Standing.STAND_BY)
+            for state in ("starting", "serving", "draining", "suspect")
+            for form in (None, FORM - 1, FORM)
+        ),
+        (FORM - 1, [beat(0, version="")], Standing.STAND_BY),
+    ],
+)
+def test_a_view_is_served_by_workers_of_its_form_and_raised_when_no_older_one_is_there(
+    form: int | None, beats: list[WorkerBeat], standing: Standing
+) -> None:
+    judged = judge(form, beats)
+    assert judged.standing is standing
+    assert bool(judged.why) is (standing is not Standing.SERVE)
+
+
+def test_the_older_workers_are_named() -> None:
+    assert "stop w-1 (0.1.0), w-0 (no version)" in judge(1, [beat(1), beat(0, version="")]).why
+
+
+def test_the_scripts_keep_the_same_form() -> None:
+    text = (lua_folder("backends") / "form.lua").read_text(encoding="utf-8")
+    assert re.findall(r"^local FORM = (\d+)$", text, re.MULTILINE) == [str(FORM)]
