@@ -8,6 +8,8 @@ from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.scheduler import Flow
 from dispatcher.tier import Tier
 
+LATEST_DUE_MS = 3_600_000
+"""No attempt is put off for more than the longest retry step, ten minutes; workers' clocks may differ besides."""
 LONGEST_STRETCH = 1_000
 """Envelopes; keeps the cutting of a stretch cheap."""
 
@@ -219,9 +221,13 @@ class LaneBuffer:
         """Held in all."""
         return self.buffered_targets + self.out_targets
 
-    def append(self, deliveries: Sequence[Delivery]) -> int:
-        """Takes what was drained. Returns its targets."""
+    def append(self, deliveries: Sequence[Delivery], wall_ms: int) -> int:
+        """Takes what was drained. Returns its targets. One that is due too late counts as due: at the head of a lane
+        of many it would hold up all behind it."""
         found, targets = stretches(deliveries)
+        for part in found:
+            if part.not_before_ms > wall_ms + LATEST_DUE_MS:
+                part.not_before_ms = 0
         if found and self.waiting and found[0].continues(self.waiting[-1]):
             self.waiting[-1].deliveries.extend(found.pop(0).deliveries)
         self.waiting.extend(found)

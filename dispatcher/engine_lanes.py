@@ -207,14 +207,15 @@ class WorkingSet:
         return len(deliveries)
 
     def _take(self, lane: LaneBuffer, deliveries: Sequence[Delivery]) -> int:
-        targets = lane.append(deliveries)
+        wall_ms = self._clock.wall_ms()
+        targets = lane.append(deliveries, wall_ms)
         self.targets += targets
         lane.received = True
         stats = self._stats
         stats.received += len(deliveries)
         stats.buffered_targets += targets
         first = deliveries[0]
-        received_ms = self._clock.wall_ms() - (self._clock.monotonic_s() - first.received_s) * 1000
+        received_ms = wall_ms - (self._clock.monotonic_s() - first.received_s) * 1000
         stats.stages["received"].add(received_ms - first.envelope.published_ms, len(deliveries))
         return targets
 

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
+from consumers.channels.json_body import json_or_failed
 from dispatcher.envelope import Envelope, decode_message
 from dispatcher.errors import DECODING_ERRORS, InvalidInput
 from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
@@ -72,7 +74,6 @@ class HttpChannel:
         self.concurrency = self._settings.concurrency
         self._url = self._settings.url or ""
         self._wall_s = wall_s
-        self._encoder = msgspec.json.Encoder()
         self._answers = msgspec.json.Decoder(Answer)
         self._failures = msgspec.json.Decoder(Failure)
         self._faults: set[str] = set()
@@ -98,15 +99,18 @@ class HttpChannel:
     async def _post(self, envelope: Envelope, tier: str) -> Report:
         if self._session is None:
             return _again("the channel is not open")
+        body = json_or_failed(partial(self._body, envelope, tier))
+        if isinstance(body, Report):
+            return body
         try:
-            async with self._session.post(self._url, data=self._body(envelope, tier), allow_redirects=False) as answer:
+            async with self._session.post(self._url, data=body, allow_redirects=False) as answer:
                 return self._report(envelope, answer, await _read(answer.content))
         except TimeoutError:
             return _again(f"no answer within {self.timeout_s:g} s")
         except (aiohttp.ClientError, OSError) as error:
             return _again(error_text(error)[:REASON_LIMIT])
 
-    def _body(self, envelope: Envelope, tier: str) -> bytes:
+    def _body(self, envelope: Envelope, tier: str) -> dict[str, Any]:
         body: dict[str, Any] = {
             "task": envelope.task,
             "app": envelope.app,
@@ -118,7 +122,7 @@ class HttpChannel:
         }
         if envelope.variables is not None:
             body["variables"] = envelope.variables
-        return self._encoder.encode(body)
+        return body
 
     def _report(self, envelope: Envelope, answer: aiohttp.ClientResponse, body: bytes) -> Report:
         if 200 <= answer.status < 300:

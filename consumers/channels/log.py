@@ -6,11 +6,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from consumers.channels.json_body import json_or_failed
 from dispatcher.envelope import Envelope, decode_message
 from dispatcher.errors import InvalidInput
 from dispatcher.outcome import ALL_SENT, Report
@@ -41,7 +43,6 @@ class LogChannel:
             raise InvalidInput(f"The settings of the log channel are wrong: {error}.", "Set `path`.") from error
         self.name = self._settings.name
         self._wall_s = wall_s
-        self._encoder = msgspec.json.Encoder()
         self._file = -1
         self._torn = False
         """The last line is not whole."""
@@ -59,9 +60,9 @@ class LogChannel:
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         """Raises OSError if the lines cannot be written (disk full, pipe closed)."""
         ts = datetime.fromtimestamp(self._wall_s(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        lines = b"".join([self._line(envelope, tier, ts) for envelope in envelopes])
-        self._write(lines)
-        return [ALL_SENT] * len(envelopes)
+        made = [json_or_failed(partial(self._line, envelope, tier, ts)) for envelope in envelopes]
+        self._write(b"".join([line + b"\n" for line in made if isinstance(line, bytes)]))
+        return [line if isinstance(line, Report) else ALL_SENT for line in made]
 
     async def close(self) -> None:
         if self._file >= 0:
@@ -69,7 +70,7 @@ class LogChannel:
                 os.close(self._file)
             self._file = -1
 
-    def _line(self, envelope: Envelope, tier: str, ts: str) -> bytes:
+    def _line(self, envelope: Envelope, tier: str, ts: str) -> dict[str, Any]:
         line: dict[str, Any] = {
             "ts": ts,
             "task": envelope.task,
@@ -83,7 +84,7 @@ class LogChannel:
         }
         if envelope.variables is not None:
             line["variables"] = envelope.variables
-        return self._encoder.encode(line) + b"\n"
+        return line
 
     def _write(self, lines: bytes) -> None:
         """In one call where possible: lines of processes that share the file then stay whole."""

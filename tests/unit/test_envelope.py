@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,25 +11,11 @@ from dispatcher.envelope import (
     MAX_FORMAT,
     MAX_READABLE_BYTES,
     MAX_SEQUENCE,
-    Envelope,
     decode_envelope,
     encode_envelope,
-    encode_message,
 )
 from dispatcher.errors import Malformed, NewerFormat
-
-FIELDS = Envelope.__struct_fields__
-GOOD: tuple[Any, ...] = (
-    FORMAT, "task-1", "0", 7, 1, "shop", "http", 1_700_000_000_000, 1_700_000_001_000, 0, 3, 5,
-    encode_message({"title": "Hi"}), ["a", "b"], [0, 2], [None, {"name": "Ada"}],
-)  # fmt: skip
-encode = msgspec.msgpack.encode
-
-
-def wire(**changes: Any) -> bytes:
-    """A good envelope with some fields replaced."""
-    fields = dict(zip(FIELDS, GOOD, strict=True)) | changes
-    return encode(list(fields.values()))
+from tests.near_envelopes import FIELDS, GOOD, anything, encode, odd_values, wire
 
 
 def first(count: int, **changes: Any) -> bytes:
@@ -120,22 +105,6 @@ def test_the_largest_envelope_that_is_read_is_below_the_limit_of_a_message() -> 
 def test_a_later_format_is_no_damage(fields: list[Any]) -> None:
     with pytest.raises(NewerFormat, match=f"has format {fields[0]}; this version reads {FORMAT}"):
         decode_envelope(encode(fields))
-
-
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text() | st.binary(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
-)
-odd_values = st.one_of(
-    anything,
-    st.sampled_from(
-        [0, -1, 1, 19, 20, 500, 501, 2**23, MAX_SEQUENCE, MAX_SEQUENCE + 1, 2**31, 2**33, 2**53, 2**64 - 1]
-    ),
-    st.lists(st.integers(-1, 501), max_size=4),
-    st.lists(st.text(), max_size=4),
-    st.sampled_from(["", "0", "..", "-partition-1", "a|b", "\ud7ff", "x" * 200]),
-)
 
 
 def is_judged(body: bytes) -> None:

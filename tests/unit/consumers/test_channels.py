@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from consumers.channel_registry import load_channels
@@ -15,7 +16,7 @@ from consumers.channels.http import HttpChannel
 from consumers.channels.log import LogChannel
 from consumers.channels.null import NullChannel
 from dispatcher.errors import InvalidInput, Refused
-from dispatcher.outcome import ALL_SENT
+from dispatcher.outcome import ALL_SENT, Outcome
 from tests.unit.consumers.envelopes import MESSAGE, envelope
 
 HERE = __name__
@@ -35,6 +36,27 @@ async def _log(channel: LogChannel, *calls: list[Any]) -> None:
     for envelopes in calls:
         assert await channel.deliver(envelopes, "high") == [ALL_SENT] * len(envelopes)
     await channel.close()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"message": msgspec.Raw(b"\xa1\xff")}, {"variables": [{"a": msgspec.msgpack.Ext(5, b"x")}]}],
+    ids=["message", "variables"],
+)
+def test_an_envelope_that_cannot_be_json_fails_alone(odd: dict[str, Any], tmp_path: Path) -> None:
+    channel = LogChannel({"path": str(tmp_path / "log")})
+
+    async def deliver() -> Any:
+        await channel.open()
+        reports = await channel.deliver([envelope(0), envelope(1, ["b"], **odd), envelope(2)], "high")
+        await channel.close()
+        return reports
+
+    before, failed, after = asyncio.run(deliver())
+    assert before == after == ALL_SENT
+    assert failed.verdict.code == Outcome.FAILED
+    assert "cannot be written as JSON" in failed.verdict.reason
+    assert [json.loads(line)["sequence"] for line in (tmp_path / "log").read_text().splitlines()] == [0, 2]
 
 
 def test_log_writes_a_line_per_envelope(tmp_path: Path) -> None:

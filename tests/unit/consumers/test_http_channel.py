@@ -8,6 +8,7 @@ from email.utils import format_datetime
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from hypothesis import given
@@ -108,6 +109,11 @@ def test_each_envelope_has_its_own_report() -> None:
         return web.Response(status=200 if (await request.json())["sequence"] else 404)
 
     failed, sent = post(answer, envelope(0), envelope(1))
+    assert (failed.verdict.code, sent) == (FAILED, ALL_SENT)
+
+
+def test_an_envelope_that_cannot_be_json_fails_alone() -> None:
+    failed, sent = post(answering(200), envelope(0, message=msgspec.Raw(b"\xa1\xff")), envelope(1))
     assert (failed.verdict.code, sent) == (FAILED, ALL_SENT)
 
 

@@ -1,0 +1,73 @@
+"""An envelope that passes decoding never makes the lease script fail, nor the fold of what comes of it."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.buffers import Stretch
+from dispatcher.envelope import decode_envelope
+from dispatcher.lease import GivenBack, LaneAsk, Want
+from dispatcher.outcome import RETRY, ClaimsEnded, Mixed, Outcomes, encode_record
+from dispatcher.ports import Delivery
+from tests.contract.ledger_crowd import assert_tallied
+from tests.contract.ledger_worlds import (
+    World,
+    Worlds,
+    ask,
+    ask_own,
+    ask_retry,
+    ask_shared,
+    own_lane,
+    request,
+    statuses,
+    task_record,
+)
+from tests.near_envelopes import readable
+
+LANES = st.sampled_from(["own", "shared", "retry"])
+
+
+def lane_ask(kind: str, wants: list[Want]) -> LaneAsk:
+    return {"shared": ask_shared, "retry": ask_retry}.get(kind, lambda *some: ask(own_lane("bad"), *some))(*wants)
+
+
+def a_world(worlds: Worlds) -> World:
+    world = worlds()
+    for task in ("bad", "innocent"):
+        world.apply(task_record(task))
+    return world
+
+
+def test_no_envelope_makes_lease_or_fold_fail_or_changes_another_task(worlds: Worlds) -> None:
+    """One world for all examples: what each leaves there must not harm the next."""
+    world = a_world(worlds)
+    number = 0
+
+    @settings(deadline=None)
+    @given(st.lists(readable("bad", "unknown"), min_size=1, max_size=5), LANES, st.sampled_from([0, 9]))
+    def leases(bodies: list[bytes], kind: str, code: int) -> None:
+        nonlocal number
+        number += 1
+        wants = [Stretch(Delivery(decode_envelope(body), None, 0.0)).want() for body in bodies]
+        answer = world.ledger.lease(request(number, lane_ask(kind, wants), ask_own("innocent", 10 * number, 10)))
+        assert statuses(answer, 1) == [(0, 10)]
+        claim = f"w.{number}"
+        records = [encode_record(_outcomes(claim, body, code)) for body in bodies[::2]]
+        records.append(encode_record(ClaimsEnded(1, [f"{claim}|bad", f"{claim}|unknown"])))
+        cursor = world.fold.cursor(0)
+        assert world.fold.apply(0, cursor, str(number), records).applied
+        number += 1
+        back = [GivenBack(claim, "lane", w.task, w.writer, w.attempt, w.first, w.count, w.size) for w in wants]
+        world.ledger.lease(request(number, given_back=back))
+
+    leases()
+    assert "malformed" not in world.stats()
+    assert world.counts("innocent") == {"sent": 0, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 0}
+    assert_tallied(world)
+
+
+def _outcomes(claim: str, body: bytes, code: int) -> Outcomes:
+    """What a worker records of it."""
+    one = decode_envelope(body)
+    codes = bytes([code] * len(one.targets))
+    mixed = Mixed(one.writer, one.attempt, one.sequence, one.size, one.positions, codes, 600 if code == RETRY else 0)
+    return Outcomes(1, one.task, claim, 1, one.channel, [], [mixed], one.app)

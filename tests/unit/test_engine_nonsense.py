@@ -1,0 +1,48 @@
+"""Envelopes that pass decoding and are nonsense otherwise: the engine goes on, and other tasks are sent once."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dispatcher.envelope import decode_envelope
+from tests.near_envelopes import readable, wire
+from tests.unit.engine_world import World
+
+TARGETS = 12
+
+
+@settings(deadline=None)
+@given(
+    st.lists(readable("bad", "nobody-knows", "shared-bad"), min_size=1, max_size=6),
+    st.lists(st.sampled_from(["own", "shared", "retry"]), min_size=6, max_size=6),
+)
+def test_any_envelopes_in_any_lane_change_nothing_for_other_tasks(bodies: list[bytes], places: list[str]) -> None:
+    world = World()
+    worker = world.worker()
+    lanes = {
+        "own": world.add_task("bad", 4),
+        "shared": world.topics.shared_lane(0),
+        "retry": world.topics.retry_lanes()[0][0],
+    }
+    world.add_task("shared-bad", 2, shared=True)
+    for body, place in zip(bodies, places, strict=False):
+        world.broker.publish(lanes[place], [decode_envelope(body)])
+    world.add_task("good", TARGETS, chunk=3)
+    world.add_task("good-low", TARGETS, shared=True)
+    world.run(lambda: world.finished("good", "good-low"))
+    world.run(within_s=3.0)
+    assert world.counts("good") == world.counts("good-low") == {"sent": TARGETS}
+    calls = {target: count for target, count in world.calls().items() if str(target).startswith("good")}
+    assert set(calls.values()) <= {1}
+    assert worker.alive
+
+
+def test_one_that_is_due_in_a_thousand_years_holds_up_none_behind_it() -> None:
+    world = World()
+    world.worker()
+    world.add_task("good", TARGETS, shared=True, publish=False)
+    lane = world.topics.shared_lane(0)
+    far = decode_envelope(wire(task="nobody-knows", not_before_ms=253_402_300_799_999))
+    world.broker.publish(lane, [far])
+    world.publish("good", lane, TARGETS)
+    world.run(lambda: world.finished("good"))
+    assert {letter.task for letter in world.dead_letters.letters} == {"nobody-knows"}
