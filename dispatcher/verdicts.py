@@ -177,11 +177,22 @@ def _whole(value: object) -> int | None:
 # ---------------------------------------------------------------- verdicts
 def _verdict(verdict: object, fault: Fault) -> Verdict:
     try:
+        if type(verdict) is Verdict and _is_plain(verdict):
+            return verdict
         return _sound(verdict, fault)
     except Exception as error:
         problem = f"a verdict cannot be read: {error_text(error)}"
         fault(problem)
         return Verdict(RETRY, problem)
+
+
+def _is_plain(verdict: Verdict) -> bool:
+    """Whether all is as it should be, as it nearly always is; saves the closer look."""
+    reason, seconds = verdict.reason, verdict.retry_after_s
+    if type(verdict.code) is not int or verdict.code not in _CODES or type(reason) is not str:
+        return False
+    wait = seconds is None or (type(seconds) is float and 0 <= seconds < math.inf)
+    return wait and len(reason) <= MAX_REASON_BYTES and reason.isascii()
 
 
 def _sound(verdict: object, fault: Fault) -> Verdict:

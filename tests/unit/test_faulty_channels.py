@@ -65,7 +65,8 @@ def deliver_all(script: Callable[[Sequence[Envelope]], Any], batch_limit: int = 
     for task in ("good", "bad"):
         world.add_task(task, TARGETS, chunk=CHUNK, max_attempts=2)
     with through_calls(world.worker(), channel):
-        world.run(lambda: world.finished("good", "bad") and world.settled())
+        # A wait that the channel asks for may be the longest, of 600 s.
+        world.run(lambda: world.finished("good", "bad") and world.settled(), within_s=2_000.0)
     assert world.view.stats["malformed"] == 0
     for task in ("good", "bad"):
         assert sum(world.counts(task).values()) == TARGETS
