@@ -130,13 +130,14 @@ class CheckpointPace:
 
 @dataclass(frozen=True, slots=True)
 class WindowPace:
-    """A window of an audience is closed after so many targets or envelopes, or once its oldest target is `oldest_s`
-    old. The first is small, so that a large list is not cut for long before its record is stored; each may be four
-    times the one before."""
+    """A window of an audience is closed after so many targets, envelopes or bytes (some tenths of a second's worth), or
+    once its oldest target is `oldest_s` old. The first is small, so that a large list is not cut for long before its
+    record is stored; each may be four times the one before."""
 
     first_targets: int = 4_096
     targets: int = 131_072
-    envelopes: int = 20_000
+    envelopes: int = 32_768
+    bytes: int = 16 * 1024 * 1024
     oldest_s: float = 1.0
 
 

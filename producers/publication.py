@@ -13,7 +13,6 @@ from dispatcher.control import FORMAT, Announced, ControlChange, TaskRecord
 from dispatcher.errors import Unreachable
 from dispatcher.topics import OWN_LANE_ABOVE
 from producers.checkpoints import Checkpointer
-from producers.cutter import bodies
 from producers.intake import Intake
 from producers.ports import LaneWriter, Services
 from producers.submit_lease import Lease
@@ -41,10 +40,9 @@ class Publication:
     def stopped(self) -> str:
         return self._checkpoints.stopped if self._checkpoints is not None else ""
 
-    def open(self, window: Window | None) -> None:
+    def open(self, window: Window) -> None:
         """Opens the lane; the first envelopes show whether compression saves anything."""
-        first = [] if window is None else bodies(self._record, window.blocks[0], self._services.clock.wall_ms())
-        self._writer = self._services.lanes.open(self._record, first)
+        self._writer = self._services.lanes.open(self._record, window.bodies[0])
         self._checkpoints = Checkpointer(self._services, self._writer, self._record.task, self._base)
 
     def put(self, window: Window) -> None:
@@ -96,8 +94,8 @@ class Publication:
             self.open(window)
         assert self._writer is not None
         assert self._checkpoints is not None
-        for block in window.blocks:
-            self._writer.send_many(bodies(self._record, block, self._services.clock.wall_ms()))
+        for bodies in window.bodies:
+            self._writer.send_many(bodies)
         if self._checkpoints.due(window.sequence):
             self._checkpoints.store(window.sequence, window.targets, window.refused, window.digest)
 
@@ -115,7 +113,7 @@ class Publication:
             self._writer.flush()
             self._checkpoints.finish()
             self._writer.close()
-        self._base = window.blocks[0].first
+        self._base = window.first_sequence
         self.open(window)
 
 

@@ -13,7 +13,7 @@ from dispatcher.errors import FairlaneError, TaskEnded, Unreachable
 from dispatcher.task import PushTask
 from dispatcher.view import Admission, SubmitLease
 from producers.acceptance import accept, check_admitted, check_same
-from producers.cutter import Cutter, SlabSource
+from producers.cutter import Block, Cutter, SlabSource, bodies
 from producers.intake import Intake
 from producers.ports import Services, Submission
 from producers.publication import Helper, Publication
@@ -293,9 +293,18 @@ class _Run:
 
     # ------------------------------------------------------------ either
     def _windows(self, known: Submission) -> WindowCutter:
-        services = self._services
+        services, record = self._services, known.record
+
+        def encode(block: Block) -> list[bytes]:
+            return bodies(record, block, services.clock.wall_ms())
+
         return WindowCutter(
-            known.record.chunk, known, services.windows, lambda: self._refusals.count, services.clock.monotonic_s
+            record.chunk,
+            known,
+            services.windows,
+            encode,
+            lambda: self._refusals.count,
+            services.clock.monotonic_s,
         )
 
     def _publish(

@@ -14,11 +14,13 @@ _GROWTH = 4
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Blocks of whole envelopes (the last may be short). first: targets before it; targets, refused, sequence: those
-    up to its end; digest: of all targets up to there. announced: the control topic has it already."""
+    """bodies: encoded envelopes, some at a time; the last may be short. first, first_sequence: targets and envelopes
+    before it; targets, refused, sequence: those up to its end; digest: of all targets up to there. announced: the
+    control topic has it already."""
 
-    blocks: list[Block]
+    bodies: list[list[bytes]]
     first: int
+    first_sequence: int
     targets: int
     refused: int
     sequence: int
@@ -36,19 +38,23 @@ class WindowCutter:
         chunk: int,
         known: Submission,
         pace: WindowPace,
+        encode: Callable[[Block], list[bytes]],
         refused: Callable[[], int],
         clock_s: Callable[[], float],
     ) -> None:
-        """known: of an unsealed task. refused: targets refused so far."""
+        """known: of an unsealed task. encode: makes the envelopes of a block, at once: targets that were just looked at
+        are encoded a tenth faster. refused: targets refused so far."""
         self._task = known.record.task
         self._known = known
         self._ends = {end.targets: end.digest for end in known.ahead.ends}
         self._cutter = Cutter(chunk, [known.published, *self._ends])
         self.oldest_s = pace.oldest_s
         self._pace = pace
+        self._encode = encode
         self._refused = refused
         self._clock_s = clock_s
-        self._blocks: list[Block] = []
+        self._bodies: list[list[bytes]] = []
+        self._bytes = 0
         self._first = known.published
         self._first_sequence = known.sequences
         self._limit = pace.first_targets
@@ -84,13 +90,13 @@ class WindowCutter:
             return
         if self._may_be_short:
             for block in self._cutter.rest():
-                self._blocks.append(block)
-        if self._blocks:
+                self._keep(block)
+        if self._bodies:
             yield self._close()
 
     def cut_off(self) -> Window | None:
         """The window as far as it has come, in whole envelopes."""
-        return self._close() if self._blocks else None
+        return self._close() if self._bodies else None
 
     def end(self) -> Iterator[Window]:
         """The last window; the audience is at its end."""
@@ -99,7 +105,7 @@ class WindowCutter:
         if self._cutter.within_ends:
             reached = [self._known.published, *self._ends]
             raise other_audience(self._task, f"its first {max(reached):,} targets")
-        if self._blocks:
+        if self._bodies:
             yield self._close()
 
     def _take(self, block: Block) -> Iterator[Window]:
@@ -107,12 +113,17 @@ class WindowCutter:
         if targets <= self._known.published:
             self._check_end()
             return
-        self._blocks.append(block)
+        self._keep(block)
         if targets in self._ends:
             self._check_end()
             yield self._close(announced=True)
         elif not self._cutter.within_ends and self._is_full():
             yield self._close()
+
+    def _keep(self, block: Block) -> None:
+        encoded = self._encode(block)
+        self._bodies.append(encoded)
+        self._bytes += len(encoded) * len(encoded[0])
 
     def _check_end(self) -> None:
         """At an end of what was confirmed, or announced."""
@@ -125,23 +136,25 @@ class WindowCutter:
 
     def _is_full(self) -> bool:
         targets, envelopes = self._cutter.targets - self._first, self._cutter.sequence - self._first_sequence
-        return targets >= self._limit or envelopes >= self._pace.envelopes or self._is_old()
+        is_large = envelopes >= self._pace.envelopes or self._bytes >= self._pace.bytes
+        return targets >= self._limit or is_large or self._is_old()
 
     def _is_old(self) -> bool:
         return self._oldest_s is not None and self._clock_s() - self._oldest_s >= self._pace.oldest_s
 
     def _close(self, announced: bool = False) -> Window:
-        cutter, blocks = self._cutter, self._blocks
+        cutter, encoded = self._cutter, self._bodies
         window = Window(
-            blocks=blocks,
+            bodies=encoded,
             first=self._first,
+            first_sequence=self._first_sequence,
             targets=cutter.targets,
             refused=self._refused(),
             sequence=cutter.sequence,
             digest=cutter.digest(),
             announced=announced,
         )
-        self._blocks, self._first, self._first_sequence = [], cutter.targets, cutter.sequence
+        self._bodies, self._bytes, self._first, self._first_sequence = [], 0, cutter.targets, cutter.sequence
         self._limit = min(_GROWTH * self._limit, self._pace.targets)
         self._oldest_s = self._clock_s() if cutter.waiting else None
         return window
