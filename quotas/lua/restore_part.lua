@@ -8,6 +8,8 @@
 
 -- include: writers.lua
 -- include: task_index.lua
+-- include: task_end.lua
+-- include: clock.lua
 -- include: pauses.lua
 
 local put = {}
@@ -19,6 +21,14 @@ local function put_fields(key, first)
   end
 end
 
+-- Versions before 0.2.0 kept tombstones for eight days, and with their messages.
+local function keep_tombstone(task, kept_ms)
+  local ended_ms = tonumber(redis.call('HGET', task_key(task), 'finished_ms') or 0)
+  local left_ms = math.min(ended_ms + TOMBSTONE_MS - now_ms(), TOMBSTONE_MS)
+  redis.call('PEXPIRE', task_key(task), whole(math.max(kept_ms, left_ms)))
+  drop_messages(task)
+end
+
 -- What was known of it goes first: it may be of a newer snapshot that proved unreadable half-way.
 function put.task(task, kept_ms)
   share_of_lane(task, '', 0)
@@ -26,7 +36,7 @@ function put.task(task, kept_ms)
   redis.call('UNLINK', task_key(task), open_key(task))
   put_fields(task_key(task), 5)
   reindex(task)
-  if tonumber(kept_ms) > 0 then redis.call('PEXPIRE', task_key(task), kept_ms) end
+  if tonumber(kept_ms) > 0 then keep_tombstone(task, tonumber(kept_ms)) end
 end
 
 function put.bits(task, writer, offset, bits)

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backends.epochs import Epochs
-from dispatcher.control import MAIN_WRITER, Checkpoint, ControlChange
+from dispatcher.control import MAIN_WRITER, Checkpoint, ControlChange, Finished
 from dispatcher.errors import Unreachable
 from dispatcher.outcome import RETRY, CloseTask, EpochMark, Outcome, OutcomeRecord, encode_record
-from dispatcher.retention import TOMBSTONE_MS
+from dispatcher.retention import DAY_MS, TOMBSTONE_MS
 from dispatcher.snapshot import Chunk, Cursors, OpenPart, Packer, Part, TaskPart, parts_of
 from quotas.snapshots import RedisSnapshots
 from tests.contract.fold_records import SIZE, parts
@@ -135,6 +135,25 @@ def test_tasks_controls_and_settings_come_back_as_they_were(world: RedisWorld) -
     ] == listed
     assert 0 < world.view.client.pttl(keys.task("done")) <= TOMBSTONE_MS
     assert world.view.client.pttl(keys.task("own")) == -1
+
+
+@pytest.mark.parametrize(
+    ("ended_days_ago", "kept_days", "wanted_days"),
+    [(1, 7, 15), (1, 15, 15), (9, 12, 12), (-300, 3, 16)],
+    ids=["of 0.1.0", "of today", "restated late", "by a clock that was ahead"],
+)
+def test_a_tombstone_comes_back_for_as_long_as_its_records_are_kept(
+    world: RedisWorld, ended_days_ago: int, kept_days: int, wanted_days: int
+) -> None:
+    ended_ms = world.view.now_ms() - ended_days_ago * DAY_MS  # the scripts of snapshots go by Redis' own time
+    world.apply(task_record("done"))
+    world.apply(Finished(1, "done", "completed", [0] * 5, ended_ms))
+    world.view.client.pexpire(world.view.keys.task("done"), kept_days * DAY_MS)
+    dump = snapshot_of(world)
+    who = empty(world)
+    assert RedisSnapshots(world.view).restore_parts(who, dump)
+    left_ms = world.view.client.pttl(world.view.keys.task("done"))
+    assert abs(left_ms - wanted_days * DAY_MS) < 60_000
 
 
 def view_without_rate(view: object) -> object:
