@@ -196,7 +196,7 @@ class Channel(Protocol):
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         """One report for each envelope, in order; tier is that of the lane they came from. Raising means RETRY for all
-        of them, with the exception as reason."""
+        of them, with the exception as reason. What is returned is checked by `dispatcher.verdicts.read_reports`."""
         ...
 
     async def close(self) -> None: ...

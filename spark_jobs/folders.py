@@ -1,9 +1,28 @@
-"""Folders on whatever file system Spark knows."""
+"""Folders on whatever file system Spark knows, and their names."""
 
+import re
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_UNSAFE = re.compile(r"(?![A-Za-z0-9._-])[\x00-\x7f]")
+_LONGEST_NAME = 200
+"""Bytes of a name in a folder's; a file system allows 255."""
+
+
+def folder_name(name: str) -> str:
+    """Return the name of an app or a task as part of a path, whatever a record says it is.
+
+    Readers of partitions put it back, unless it is longer than a folder's name may be: then it is cut, with a digest
+    that tells it from others.
+    """
+    escaped = _UNSAFE.sub(lambda one: f"%{ord(one[0]):02X}", name)
+    if len(escaped.encode()) <= _LONGEST_NAME:
+        return escaped
+    digest = blake2b(name.encode(), digest_size=8).hexdigest()
+    return f"{escaped.encode()[: _LONGEST_NAME - 20].decode(errors='ignore')}~{digest}"
 
 
 def delete_folder(spark: "SparkSession", folder: str) -> None:

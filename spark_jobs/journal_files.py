@@ -4,16 +4,15 @@ Rows of outcomes are parted by day (UTC) and app: `outcomes/day=YYYY-MM-DD/app=A
 app's name is escaped there as Hive and Spark do it (`%2F`).
 """
 
-import re
 import secrets
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.folders import folder_name
 from spark_jobs.journal_log import TableFile, sync
 from spark_jobs.outcome_rows import ROWS
 
@@ -68,9 +67,6 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     INVALID_TARGETS: INVALID_FILE,
 }
 _COMPRESSION = "zstd"
-_UNSAFE = re.compile(r"(?![A-Za-z0-9._-])[\x00-\x7f]")
-_LONGEST_NAME = 200
-"""Bytes of an app's name in a folder's; a file system allows 255."""
 
 
 class FileWriter:
@@ -78,7 +74,7 @@ class FileWriter:
 
     def __init__(self, root: Path, table: str, tag: str, day: str = "", app: str = "") -> None:
         """root: the journal's folder. tag: what the file's name begins with; the rest makes it unique."""
-        parts = [f"day={day}", f"app={_folder_name(app)}"] if table == OUTCOMES else []
+        parts = [f"day={day}", f"app={folder_name(app)}"] if table == OUTCOMES else []
         folder = root.joinpath(table, *parts)
         folder.mkdir(parents=True, exist_ok=True)
         self._root, self._table, self._day, self._app = root, table, day, app
@@ -107,16 +103,6 @@ class FileWriter:
         sync(self._path)
         name = self._path.relative_to(self._root).as_posix()
         return TableFile(self._table, name, self._rows, self.size, self._day, self._app)
-
-
-def _folder_name(app: str) -> str:
-    """The app as part of a path, whatever a record says it is; readers of partitions put it back, unless it is longer
-    than a folder's name may be: then it is cut, with a digest that tells it from others."""
-    name = _UNSAFE.sub(lambda one: f"%{ord(one[0]):02X}", app)
-    if len(name.encode()) <= _LONGEST_NAME:
-        return name
-    digest = blake2b(app.encode(), digest_size=8).hexdigest()
-    return f"{name.encode()[: _LONGEST_NAME - 20].decode(errors='ignore')}~{digest}"
 
 
 def write_rows(root: Path, table: str, tag: str, rows: Sequence[Mapping[str, Any]]) -> list[TableFile]:

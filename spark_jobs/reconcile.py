@@ -14,6 +14,7 @@ from dispatcher.errors import InvalidInput, NotFound
 from dispatcher.outcome import OUTCOME_NAMES
 from spark_jobs.differences import DIFFERENCE_COLUMNS, differences
 from spark_jobs.failures import translated
+from spark_jobs.folders import folder_name
 from spark_jobs.journal_tables import closes, outcomes, reading, tasks
 
 if TYPE_CHECKING:
@@ -87,7 +88,9 @@ def reconcile(spark: "SparkSession", what: What, audience: "DataFrame | None" = 
         rows = _rows_of(spark, what, chosen)
         note = _unnamed(sums) if audience is not None else ""
         given = None if audience is None or note else audience.select(f.lit(what.task).alias("task"), "target")
-        folder = str(what.tables.resolve() / "reconcile" / (f"task={what.task}" if what.task else f"day={what.day}"))
+        folder = str(
+            what.tables.resolve() / "reconcile" / (f"task={folder_name(what.task)}" if what.task else f"day={what.day}")
+        )
         with differences(rows, given, _is_over(sums)) as found:
             found.write.mode("overwrite").parquet(folder)
         stored = spark.read.schema(DIFFERENCE_COLUMNS).parquet(folder)
@@ -181,7 +184,7 @@ def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task
     with translated():
         if rows.isEmpty():
             raise InvalidInput("The audience has no rows with a target.", "Check its path, and --map COLUMN=target.")
-    folder = tables / "rejects" / f"task={task}"
+    folder = tables / "rejects" / f"task={folder_name(task)}"
     if not folder.exists():
         return rows
     rejects = spark.read.parquet(str(folder)).where(f.col("reason") != "duplicate")
