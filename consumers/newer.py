@@ -57,6 +57,8 @@ class NewerFormats:
         if lane.kind != LaneKind.OWN and self._refused(met, now_s) <= settings.max_refused:
             met.until_s = max(met.until_s, now_s + 2 * self._again_s)
             return True
+        if self.left_for_s(lane.name):
+            return False  # another partition
         again = met.left_s is not None and now_s < met.until_s + met.wait_s
         met.wait_s = min(settings.longest_s, 2 * met.wait_s) if again else settings.first_s
         met.left_s, met.until_s = now_s, now_s + met.wait_s

@@ -1,0 +1,54 @@
+"""How long lanes with envelopes of a later version are kept out of."""
+
+from consumers.newer import NewerFormats, NewerSettings
+from dispatcher.clock import VirtualClock
+from dispatcher.lease import LaneKind
+from dispatcher.ports import LaneInfo
+
+OWN = LaneInfo("own", LaneKind.OWN, "high", 1_000, 1)
+SHARED = LaneInfo("shared", LaneKind.SHARED, "low", 1_000, 1)
+
+
+def formats() -> tuple[NewerFormats, VirtualClock]:
+    clock = VirtualClock()
+    return NewerFormats(clock, NewerSettings(max_refused=3), again_s=30.0), clock
+
+
+def test_a_lane_is_kept_out_of_for_twice_as_long_each_time_until_it_holds_none_any_more() -> None:
+    newer, clock = formats()
+    waits = []
+    for _ in range(6):
+        assert not newer.refuse(OWN)
+        waits.append(newer.left_for_s("own"))
+        clock.advance(waits[-1])
+        assert newer.left_for_s("own") == 0
+    assert waits == [30, 60, 120, 240, 480, 480]
+    clock.advance(480)
+    assert newer.names() == []
+    newer.refuse(OWN)
+    assert newer.left_for_s("own") == 30
+
+
+def test_several_partitions_with_such_envelopes_count_once() -> None:
+    newer, _ = formats()
+    assert [newer.refuse(OWN) for _ in range(12)] == [False] * 12
+    assert newer.left_for_s("own") == 30
+
+
+def test_of_a_lane_of_many_single_messages_are_refused_and_above_the_bound_the_lane_is_left() -> None:
+    newer, clock = formats()
+    assert [newer.refuse(SHARED) for _ in range(3)] == [True] * 3
+    assert newer.names() == ["shared"]
+    assert newer.left_for_s("shared") == 0
+    clock.advance(31)
+    assert newer.refuse(SHARED), "the others have been delivered again meanwhile"
+    assert [newer.refuse(SHARED) for _ in range(3)] == [True, True, False]
+    assert newer.left_for_s("shared") == 30
+
+
+def test_a_lane_is_named_while_it_is_kept_out_of() -> None:
+    newer, clock = formats()
+    newer.refuse(OWN)
+    assert newer.names() == ["own"]
+    clock.advance(30)
+    assert newer.names() == []
