@@ -3,7 +3,7 @@
 import re
 
 MASK = "********"
-_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<rest>\S+)")
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,20}://)(?P<rest>\S+)")
 _AUTHORITY_END = re.compile(r"[/?#]")
 _QUERY = re.compile(r"\?[^#]*")
 _PARAMETER = re.compile(r"(?P<name>[^&=]+=)?[^&]+")

@@ -49,6 +49,12 @@ def test_no_password_is_shown_whatever_is_in_it(password: str) -> None:
     assert "\u2603secret" not in without_credentials(f"http://host/path?{password}\u2603secret").partition("#")[0]
 
 
+@pytest.mark.parametrize("part", ["a", "a:", "a@", "a=", "?a&", "://", "http://a:b@", "/"])
+def test_long_texts_take_no_longer_than_their_length(part: str) -> None:
+    """What takes the square of it would not end."""
+    assert "hush" not in without_credentials(f"{part * 200_000} http://me:hush@h?k=hush {part * 200_000} ://")
+
+
 def test_an_error_hides_the_credentials_of_its_cause() -> None:
     error = Unreachable(f"GET {URL} got no answer.", f"Check {URL} again.")
     assert str(error) == f"GET {HIDDEN} got no answer. Check {HIDDEN} again."
