@@ -9,7 +9,7 @@ from typing import Protocol
 
 from backends.topic_reader import Record
 from consumers.second_look import Kept, look_again
-from dispatcher.errors import Unreachable
+from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.ports import Fold
 
 _log = logging.getLogger(__name__)
@@ -138,7 +138,8 @@ class IdleWatch:
 def run_while_held(
     term: Callable[[threading.Event], None], held: Held, stop: threading.Event, pause_s: float, what: str
 ) -> None:
-    """Runs `term` again and again while `held`; when Pulsar or Redis is gone, says so once and waits for them."""
+    """Runs `term` again and again while `held`; when Pulsar or Redis is gone, says so once and waits for them. So too
+    where one refuses, or a topic is missing: ending the thread would end one worker after the other."""
     reachable = True
     while not stop.is_set():
         if not held():
@@ -146,9 +147,10 @@ def run_while_held(
             continue
         try:
             term(stop)
-        except Unreachable as error:
+        except FairlaneError as error:
             if reachable:
-                _log.warning("%s waits: %s", what, error)
+                level = logging.WARNING if isinstance(error, Unreachable) else logging.ERROR
+                _log.log(level, "%s waits: %s", what, error)
             reachable = False
             stop.wait(pause_s)
         else:

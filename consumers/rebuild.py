@@ -21,7 +21,7 @@ from dispatcher.clock import Clock
 from dispatcher.control import FORMAT as CONTROL_FORMAT
 from dispatcher.control import EpochStarted
 from dispatcher.control_checks import read_control
-from dispatcher.errors import Malformed, Unreachable
+from dispatcher.errors import FairlaneError, Malformed, Unreachable
 from dispatcher.outcome import FORMAT as OUTCOME_FORMAT
 from dispatcher.outcome import EpochMark, OutcomeRecord
 from dispatcher.ports import ControlLog
@@ -105,8 +105,9 @@ class Rebuilder:
             if self._held():
                 try:
                     pause_s = self.step()
-                except Unreachable as error:
-                    _log.debug("rebuild waits: %s", error)
+                except FairlaneError as error:  # a refusal would end one worker after the other
+                    level = logging.DEBUG if isinstance(error, Unreachable) else logging.ERROR
+                    _log.log(level, "rebuild waits: %s", error)
                     pause_s = self._settings.poll_s
             stop.wait(pause_s)
 

@@ -2,9 +2,12 @@
 
 import threading
 
+import pytest
+
 from consumers.folder import FoldSettings, OutcomeFolder
+from dispatcher.errors import FairlaneError, NotFound
 from tests.actors import running
-from tests.unit.consumers.fakes import FakeFold, Topic, eventually, position
+from tests.unit.consumers.fakes import FakeFold, Reader, Topic, eventually, position
 
 QUICK = FoldSettings(batch=3, poll_s=0.001, idle_check_s=0.002, pause_s=0.01)
 
@@ -76,6 +79,22 @@ def test_it_waits_for_pulsar_and_goes_on() -> None:
     with running(folder(topic, fold).run):
         eventually(lambda: len(topic.opened) > 1)
         topic.broken = False
+        eventually(lambda: len(fold.applied) == 2)
+
+
+@pytest.mark.parametrize("error", [NotFound("No such topic.", "Provision."), FairlaneError("A script failed.", "")])
+def test_a_refusal_does_not_end_the_folder(error: FairlaneError) -> None:
+    """Another worker would take its seat, and end by it too."""
+    refusals, fold = iter([error, error]), FakeFold()
+
+    class Refusing(Topic):
+        def open(self, after: str | None) -> Reader:
+            for refusal in refusals:
+                raise refusal
+            return super().open(after)
+
+    topic = Refusing([*topic_of(2).records])
+    with running(folder(topic, fold).run):
         eventually(lambda: len(fold.applied) == 2)
 
 

@@ -8,7 +8,7 @@ import pytest
 from consumers.rebuild import Rebuilder, RebuildPorts, RebuildSettings
 from dispatcher.clock import VirtualClock
 from dispatcher.control import EpochStarted, GlobalChange
-from dispatcher.errors import Unreachable
+from dispatcher.errors import NotFound, Refused, Unreachable
 from dispatcher.outcome import EpochMark
 from tests.actors import running
 from tests.unit.consumers.fakes import (
@@ -166,6 +166,21 @@ def test_what_cannot_be_read_in_the_control_topic_may_be_of_another_epoch_whose_
     for _ in range(3):
         worker.step()
     assert rebuild.epochs.now == FakeEpoch("e1", 13_000, announced=True)
+
+
+def test_a_refusal_is_waited_out_since_it_would_end_one_worker_after_the_other() -> None:
+    rebuild = Rebuild()
+    refusals = iter([Refused("No rights.", "Give them."), NotFound("No such topic.", "Provision.")])
+
+    def new_id() -> str:
+        for error in refusals:
+            raise error
+        return "e1"
+
+    ports = RebuildPorts(rebuild.epochs, rebuild.control, rebuild.outcomes, rebuild.control.open)
+    worker = Rebuilder(ports, lambda: True, rebuild.clock, new_id, replace(SETTINGS, poll_s=0.001))
+    with running(worker.run):
+        eventually(lambda: rebuild.marked() == ["e1"])
 
 
 def test_a_server_that_is_gone_is_waited_for() -> None:
