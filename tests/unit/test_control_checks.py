@@ -94,7 +94,6 @@ def test_a_restated_record_is_read_as_if_it_stood_where_it_first_did() -> None:
         restated(restated(change("t1", "weight", "1"))),
         restated(change("t1", "tier", "urgent")),
     ],
-    ids=str,
 )
 def test_a_record_that_makes_no_sense_is_passed_over(record: ControlRecord) -> None:
     assert passed_over(record)
