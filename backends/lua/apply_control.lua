@@ -3,7 +3,8 @@
 -- reasons to stop the task the first in the topic counts.
 --
 -- KEYS[1] prefix
--- ARGV[1] task, [2] position, [3] weight | tier | cap | paused | cancelled | stopped | lane | override, [4] value, [5] at_ms
+-- ARGV[1] task, [2] position, [3] weight | tier | cap | paused | cancelled | stopped | lane | override,
+--         [4] value, [5] at_ms
 -- Returns 0
 
 -- include: task_index.lua

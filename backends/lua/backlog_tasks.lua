@@ -3,8 +3,8 @@
 --
 -- KEYS[1] prefix
 -- ARGV[1] tasks | ended, [2] and [3] first and last score, as ZRANGEBYSCORE takes them, [4] most tasks, [5] number n
---         of fields, then n fields. The first are those of task_state.lua. [6 + n] is not read: it makes the call larger than what Redis reads of a client at once, so that it
---         serves the others between two pages
+--         of fields, then n fields. The first are those of task_state.lua. [6 + n] is not read: it makes the call
+--         larger than what Redis reads of a client at once, so that it serves the others between two pages
 -- Returns {how many were found, packed...}, each the msgpack of {id, state, envelopes with open targets, {value...}};
 -- an absent value is false. Tasks whose record is not (or no longer) known are left out
 

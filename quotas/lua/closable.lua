@@ -1,5 +1,5 @@
--- Finds tasks that are cancelled, stopped or expired, have open targets and no live claim: one CloseTask record can give all
--- their open targets an outcome, those that wait in a retry lane included. Looks at a page of the live tasks.
+-- Finds tasks that are cancelled, stopped or expired, have open targets and no live claim: one CloseTask record can give
+-- all their open targets an outcome, those that wait in a retry lane included. Looks at a page of the live tasks.
 --
 -- KEYS[1] prefix
 -- ARGV[1] first place in the list of live tasks, [2] how many to look at

@@ -53,7 +53,8 @@ local function fold_rate(key, added, now)
   return { 'rate', string.format('%.3f', rate / 1000), 'rate_n', whole(count), 'rate_ms', whole(now) }
 end
 
--- What is folded before the task's record is known is kept for a time: the record may never come (`keep` in task_end.lua).
+-- What is folded before the task's record is known is kept for a time, since the record may never come; once it is
+-- there, `keep` in task_end.lua keeps it for good.
 local function keep_unknown(counts)
   local keys = { task_key(counts.task), open_key(counts.task) }
   for writer in pairs(counts.writers) do
