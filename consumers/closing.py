@@ -12,8 +12,8 @@ from dispatcher.lease import Closable
 from dispatcher.outcome import FORMAT, ClaimsEnded, CloseTask, OutcomeRecord
 
 _log = logging.getLogger(__name__)
-STEP_S = 1.0
-"""Claims last longer by a margin of this."""
+STEP_S, COMPARED_S = 1.0, 60.0
+"""Claims last longer by a margin of the former. What the clocks gained is added up over the latter."""
 
 
 class ClaimTable(Protocol):
@@ -55,13 +55,13 @@ class Closing:
         self._clock = clock
         self._close_again_s = close_again_s
         self._closed_s: dict[str, float] = {}
-        self._comparison = ClockComparison()
+        self._comparison = ClockComparison(COMPARED_S)
         self._step_ms = 0
         """What the ledger's clock was set forward by, and no claim was given yet."""
 
     def begin(self) -> None:
         """A term begins: what the clocks said in an earlier one tells nothing, for others may have acted on it."""
-        self._comparison.forget()
+        self._comparison = ClockComparison(COMPARED_S)
         self._step_ms = 0
 
     def end_claims(self) -> None:
@@ -75,6 +75,7 @@ class Closing:
         gained_s = self._comparison.gained_s(self._claims.now_ms(), asked_s, self._clock.monotonic_s())
         if gained_s is not None and gained_s > STEP_S:
             self._step_ms += round(gained_s * 1000)
+            self._comparison.begin_again()
         if self._step_ms:
             self._claims.lengthen_claims(self._step_ms)
             _log.warning(

@@ -62,8 +62,8 @@ class ClockComparison:
     """Tells from a server's answers whether its clock went on further than ours: ours stood still (a machine that was
     paused), or the server's was set forward."""
 
-    def __init__(self, span_s: float = 0.0) -> None:
-        """span_s: how long earlier answers are compared with; the last one always is."""
+    def __init__(self, span_s: float) -> None:
+        """span_s: how long an answer is compared with. (Over hours two clocks drift apart by themselves.)"""
         self._span_s = span_s
         self._ahead: deque[tuple[float, float]] = deque()
         """When we asked, and how far the server's clock was ahead of ours at most: the least first. (One that a later
@@ -76,7 +76,7 @@ class ClockComparison:
         the answer was asked for again) and answered_s.
         """
         ahead, server_s = self._ahead, server_ms / 1000
-        while len(ahead) > 1 and ahead[0][0] < asked_s - self._span_s:
+        while ahead and ahead[0][0] < asked_s - self._span_s:
             ahead.popleft()
         gained_s = server_s - answered_s - ahead[0][1] if ahead else None
         most_s = server_s - asked_s
@@ -85,6 +85,7 @@ class ClockComparison:
         ahead.append((asked_s, most_s))
         return gained_s
 
-    def forget(self) -> None:
-        """Begin again with the next answer."""
-        self._ahead.clear()
+    def begin_again(self) -> None:
+        """From now on compare with the last answer, and with none before."""
+        while len(self._ahead) > 1:
+            self._ahead.popleft()

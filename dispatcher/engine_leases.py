@@ -271,7 +271,7 @@ class Leases:
             return
         gained_s = self._clocks.gained_s(answer.now_ms, self._first_asked_s, now_s)
         if gained_s is not None and gained_s >= self._settings.stood_still_s:
-            self._clocks.forget()
+            self._clocks.begin_again()
             self._stats.stood_still += 1
             self._sending.revoke(now_s)
 

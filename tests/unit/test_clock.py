@@ -60,13 +60,11 @@ def test_two_clocks_that_go_alike_never_seem_to_differ_however_late_answers_come
         assert (comparison.gained_s(server_ms, asked_s, own.monotonic_s()) or 0.0) < 0.001
 
 
-@given(
-    calls=st.lists(answers, min_size=1, max_size=10), still_s=st.floats(0.5, 1e5), last=answers, span_s=st.floats(0, 9)
-)
+@given(calls=st.lists(answers, min_size=1, max_size=10), still_s=st.floats(0.5, 1e5), last=answers)
 def test_what_one_clock_went_on_further_is_seen_but_for_the_time_of_two_calls(
-    calls: list[tuple[float, float, float]], still_s: float, last: tuple[float, float, float], span_s: float
+    calls: list[tuple[float, float, float]], still_s: float, last: tuple[float, float, float]
 ) -> None:
-    own, comparison, ahead_s = VirtualClock(SERVER_MS), ClockComparison(span_s), 0.0
+    own, comparison, ahead_s = VirtualClock(SERVER_MS), ClockComparison(1e6), 0.0
     for place, (rest_s, there_s, back_s) in enumerate([*calls, last]):
         own.advance(rest_s)
         ahead_s = still_s if place == len(calls) else 0.0
@@ -88,7 +86,23 @@ def test_standing_still_a_little_again_and_again_adds_up() -> None:
 
 
 def test_after_a_step_back_what_is_compared_is_how_clocks_go_on_from_there() -> None:
-    comparison = ClockComparison()
+    comparison = ClockComparison(span_s=9.0)
     assert comparison.gained_s(100_000, 1.0, 1.0) is None
     assert comparison.gained_s(41_000, 2.0, 2.0) == pytest.approx(-60)
     assert comparison.gained_s(42_000, 3.0, 3.0) == pytest.approx(0)
+
+
+def test_a_step_is_told_once_and_the_next_one_is_told_too() -> None:
+    comparison = ClockComparison(span_s=9.0)
+    comparison.gained_s(1_000, 1.0, 1.0)
+    assert comparison.gained_s(12_000, 2.0, 2.0) == pytest.approx(10)
+    comparison.begin_again()
+    assert comparison.gained_s(13_000, 3.0, 3.0) == pytest.approx(0)
+    assert comparison.gained_s(19_000, 4.0, 4.0) == pytest.approx(5)
+
+
+def test_clocks_that_drift_apart_for_hours_are_not_compared() -> None:
+    """Whatever was granted that long ago has ended by our own clock."""
+    comparison = ClockComparison(span_s=2.0)
+    comparison.gained_s(1_000, 1.0, 1.0)
+    assert comparison.gained_s(7_202_000, 7_200.0, 7_200.0) is None
