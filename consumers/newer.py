@@ -12,30 +12,35 @@ from dispatcher.ports import Delivery, LaneInfo
 
 @dataclass(frozen=True)
 class NewerSettings:
-    """first_s, longest_s: how long a lane is kept out of, doubled each time that it still holds such an envelope.
-    finish_s: how long what was taken out of it before is waited for.
+    """A task's own lane is left at once, so that newer workers get all of it at once: for first_s, doubled each time up
+    to longest_s. finish_s: how long what was taken out of it before is waited for.
 
-    A lane of many is not left for one such envelope, since no newer worker may be there and other tasks would stop: the
-    message alone is refused, and the broker delivers it again, to any worker, after OpenSettings.refused_again_s. After
-    max_refused of them within that time the lane is left like any other: the broker stops a consumer at 50,000
-    unacknowledged messages.
+    If the envelope is still there after that, no newer worker has come, and other envelopes may stand behind it. Then,
+    and always in a lane of many, the message alone is refused: the broker delivers it again, to any worker, after
+    OpenSettings.refused_again_s. Above max_refused_own or max_refused within that time the lane is left nevertheless:
+    the broker stops a consumer at 50,000 unacknowledged messages.
     """
 
     first_s: float = 30.0
     longest_s: float = 480.0
     finish_s: float = 10.0
     max_refused: int = 5_000
+    max_refused_own: int = 100
 
 
 class _Met:
-    """Of one lane. left_s: when it was left. until_s: until when it is kept out of, or named as one of those lanes."""
+    """Of one lane. left_until_s: until when it is kept out of. named_until_s: until when it is one of those lanes."""
 
-    __slots__ = ("count_from_s", "left_s", "refused", "until_s", "wait_s")
+    __slots__ = ("count_from_s", "left_s", "left_until_s", "named_until_s", "refused", "wait_s")
 
     def __init__(self) -> None:
-        self.wait_s = self.until_s = self.count_from_s = 0.0
-        self.left_s: float | None = None
+        self.wait_s = self.left_until_s = self.named_until_s = self.count_from_s = 0.0
+        self.left_s = float("-inf")
         self.refused = 0
+
+    def is_known(self, now_s: float) -> bool:
+        """Return whether it is remembered that the lane was left."""
+        return now_s < max(self.named_until_s, self.left_until_s + self.wait_s)
 
 
 class NewerFormats:
@@ -52,16 +57,18 @@ class NewerFormats:
     def refuse(self, lane: LaneInfo) -> bool:
         """Note an envelope of a later version. Return whether its message alone is refused, and not the whole lane."""
         now_s, settings = self._clock.monotonic_s(), self._settings
-        with self._lock:
-            met = self._met.setdefault(lane.name, _Met())
-        if lane.kind != LaneKind.OWN and self._refused(met, now_s) <= settings.max_refused:
-            met.until_s = max(met.until_s, now_s + 2 * self._again_s)
-            return True
         if self.left_for_s(lane.name):
             return False  # another partition
-        again = met.left_s is not None and now_s < met.until_s + met.wait_s
+        with self._lock:
+            met = self._met.setdefault(lane.name, _Met())
+        again = met.wait_s > 0 and met.is_known(now_s)
+        most = settings.max_refused if lane.kind != LaneKind.OWN else settings.max_refused_own if again else 0
+        if self._refused(met, now_s) <= most:
+            met.named_until_s = now_s + 2 * self._again_s
+            return True
         met.wait_s = min(settings.longest_s, 2 * met.wait_s) if again else settings.first_s
-        met.left_s, met.until_s = now_s, now_s + met.wait_s
+        met.left_s, met.refused = now_s, 0
+        met.left_until_s = met.named_until_s = now_s + met.wait_s
         return False
 
     def _refused(self, met: _Met, now_s: float) -> int:
@@ -74,21 +81,20 @@ class NewerFormats:
     def left_for_s(self, lane: str) -> float:
         """Return how long the lane is still to be kept out of; 0: it is not."""
         met = self._met.get(lane)
-        return 0.0 if met is None or met.left_s is None else max(0.0, met.until_s - self._clock.monotonic_s())
+        return 0.0 if met is None else max(0.0, met.left_until_s - self._clock.monotonic_s())
 
     def is_finished(self, lane: str) -> bool:
         """Return whether what was taken out before has had its time."""
         met = self._met.get(lane)
-        left_s = None if met is None else met.left_s
-        return left_s is None or self._clock.monotonic_s() - left_s >= self._settings.finish_s
+        return met is None or self._clock.monotonic_s() - met.left_s >= self._settings.finish_s
 
     def names(self) -> list[str]:
         """Return the lanes that are kept out of, or in which messages were refused a moment ago."""
         now_s = self._clock.monotonic_s()
         with self._lock:
-            for name in [name for name, met in self._met.items() if now_s >= met.until_s + met.wait_s]:
+            for name in [name for name, met in self._met.items() if met.named_until_s and not met.is_known(now_s)]:
                 del self._met[name]
-            return sorted(name for name, met in self._met.items() if now_s < met.until_s)
+            return sorted(name for name, met in self._met.items() if now_s < met.named_until_s)
 
 
 class Absent:

@@ -12,6 +12,7 @@ from backends.topic_reader import TopicReader
 from dispatcher.envelope import FORMAT, MAX_FORMAT
 from dispatcher.ports import DeadLetter
 from fairlane import PushClient, PushTask, Settings
+from fairlane.view_checks import view_findings
 from tests.integration.lane_helpers import publish
 from tests.integration.worker_crew import audience, crew, eventually
 
@@ -82,8 +83,14 @@ def test_nonsense_in_live_lanes_ends_no_worker_and_no_task_but_its_own(
         live, shared = names.own_lane(tasks["high"].id), names.shared_lane_of(tasks["low"].id)
         for lane in (live, shared, names.retry_lanes()[0][0]):
             publish(client, lane, nonsense(tasks["high"].id))
+        publish(
+            client, names.own_lane(tasks["medium"].id), [msgspec.msgpack.encode([FORMAT + 1, "of a later version"])]
+        )
+        eventually(lambda: list(view_findings(fresh_settings)), 30, "doctor names the lane with the later version")
+        (finding,) = view_findings(fresh_settings)
+        assert names.own_lane(tasks["medium"].id) in finding.what
         for tier, handle in tasks.items():
-            view = handle.wait(60)
+            view = handle.wait(90)
             assert (view.state, view.targets.sent) == ("completed", view.targets.total)
             assert set(members.targets(handle.id).values()) == {1}, tier
         eventually(lambda: len(letters(client, names.dead_letters)) >= 120, 30, "all are among the dead letters")

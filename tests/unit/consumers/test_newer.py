@@ -11,22 +11,35 @@ SHARED = LaneInfo("shared", LaneKind.SHARED, "low", 1_000, 1)
 
 def formats() -> tuple[NewerFormats, VirtualClock]:
     clock = VirtualClock()
-    return NewerFormats(clock, NewerSettings(max_refused=3), again_s=30.0), clock
+    return NewerFormats(clock, NewerSettings(max_refused=3, max_refused_own=2), again_s=30.0), clock
 
 
-def test_a_lane_is_kept_out_of_for_twice_as_long_each_time_until_it_holds_none_any_more() -> None:
+def test_a_lane_full_of_them_is_kept_out_of_for_twice_as_long_each_time() -> None:
     newer, clock = formats()
     waits = []
     for _ in range(6):
-        assert not newer.refuse(OWN)
+        while newer.refuse(OWN):
+            pass
         waits.append(newer.left_for_s("own"))
         clock.advance(waits[-1])
         assert newer.left_for_s("own") == 0
     assert waits == [30, 60, 120, 240, 480, 480]
     clock.advance(480)
     assert newer.names() == []
-    newer.refuse(OWN)
+    assert not newer.refuse(OWN)
     assert newer.left_for_s("own") == 30
+
+
+def test_a_single_one_that_no_newer_worker_takes_holds_up_its_lane_once() -> None:
+    """Else one message would stop a task for ever."""
+    newer, clock = formats()
+    assert not newer.refuse(OWN)
+    clock.advance(30)
+    for _ in range(20):
+        assert newer.refuse(OWN)
+        assert newer.left_for_s("own") == 0
+        assert newer.names() == ["own"]
+        clock.advance(31)
 
 
 def test_several_partitions_with_such_envelopes_count_once() -> None:
