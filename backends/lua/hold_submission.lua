@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- Who may go on with a task's submission.
 --
 -- KEYS[1] prefix

@@ -70,7 +70,11 @@ def test_numbers_and_names_that_mean_nothing_are_counted_and_passed_over(worlds:
 def test_fields_of_a_later_version_are_ignored_whatever_their_type(worlds: Worlds, later: object) -> None:
     """Redis' msgpack does not know all types."""
     world = a_world(worlds)
-    bodies = [record([GOOD_RUN], later=later), encode(["c", 1, "innocent", 4, 9, later]), encode(["m", 1, "e", later])]
+    bodies = [
+        record([GOOD_RUN], later=later),
+        encode(["c", 1, "innocent", 4, 9, "", later]),
+        encode(["m", 1, "e", later]),
+    ]
     assert world.fold.apply(0, None, "a", bodies).applied
     assert world.counts("t")["sent"] == 1
     assert "malformed" not in world.stats()

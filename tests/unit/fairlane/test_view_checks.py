@@ -1,0 +1,47 @@
+"""What `fairlane doctor` and `fairlane registry status` say of the view."""
+
+from backends.passed_over import MAX_KEPT, Passed, note_of
+from dispatcher.view import WorkerBeat
+from dispatcher.view_form import FORM
+from fairlane.cli.registry import MAX_SHOWN, shown_of
+from fairlane.view_checks import form_findings, passed_over_findings
+
+
+def beat(form: int, state: str) -> WorkerBeat:
+    return WorkerBeat(f"w-{form}", "host", 1, state, 0, 0, "0.1.0", 0, 0, 0, 0.0, {}, form=form)
+
+
+def test_nothing_is_said_of_a_view_that_may_be_served() -> None:
+    assert not list(form_findings(FORM, [beat(FORM, "serving")]))
+    assert not list(form_findings(None, []))
+    assert not list(passed_over_findings({}))
+
+
+def test_workers_that_stand_by_are_told_and_for_whom() -> None:
+    (finding,) = form_findings(1, [beat(1, "serving"), beat(FORM, "standby")])
+    assert finding.level == "warn"
+    assert finding.what == "1 workers stand by: workers of an older version serve the view: stop w-1 (0.1.0)"
+
+
+def test_records_that_were_passed_over_are_told_with_the_first_of_each_topic() -> None:
+    kept = [Passed(f"{number:06d}", "0.2.0", "its tier is 'urgent'") for number in range(MAX_KEPT)]
+    control, outcomes = passed_over_findings({"control": kept, "1": kept[:1]})
+    assert control.what == (
+        "1000 records of control were passed over, the oldest of more; the first, at 000000: its tier is 'urgent'"
+    )
+    assert outcomes.what.startswith("1 records of outcomes-1 were passed over; ")
+
+
+def test_the_status_shows_the_first_of_them() -> None:
+    kept = [Passed(f"{number:06d}", "0.2.0", "odd") for number in range(50)]
+    shown = shown_of(kept)
+    assert shown["records"] == 50
+    assert len(shown) == MAX_SHOWN + 1
+    assert shown["000000"] == "odd (by 0.2.0)"
+
+
+def test_a_reason_is_kept_short_and_without_escape_sequences() -> None:
+    note = note_of("0.2.0", "\x1b[31mred\n\ud800é" + "x" * 5_000)
+    assert note.isascii()
+    assert note.isprintable()
+    assert len(note) < 300
