@@ -62,7 +62,7 @@ class Attachment:
         self._messages: deque[Any] = deque()
         self._armed = False
         self._arming = False
-        self._left = False
+        self.left = False
         """Holds an envelope of a later version: yields nothing more."""
         self._ahead = 0
         """Messages given out since a drain last found less than it wanted, or a batch was not full."""
@@ -77,7 +77,7 @@ class Attachment:
         """See Lanes.drain."""
         deliveries: list[Delivery] = []
         consumer = self._consumer
-        if consumer is None or self.closed or self._left:
+        if consumer is None or self.closed or self.left:
             return deliveries, True
         messages = self._messages
         now_s = self._around.clock.monotonic_s()
@@ -109,7 +109,7 @@ class Attachment:
         if self._around.newer(self.lane):
             consumer.negative_acknowledge(message)
             return True
-        self._left = True
+        self.left = True
         self._messages.clear()
         return False
 

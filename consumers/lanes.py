@@ -89,7 +89,7 @@ class PulsarLanes:
         known = self._lanes.get(lane.name)
         if known is not None and not known.attachment.given_up:
             known.info, known.prefetch_targets = lane, prefetch_targets
-            if self._newer.left_for_s(lane.name):
+            if known.attachment.left:
                 return
             differs = self._queue_differs(known.attachment.queue, lane, prefetch_targets)
             free = known.attachment.open and not known.attachment.held
@@ -99,15 +99,17 @@ class PulsarLanes:
             if not (differs and free):
                 return
         self.detach(lane.name)
-        if self._newer.left_for_s(lane.name):
-            self._lanes[lane.name] = _Lane(lane, Absent(), prefetch_targets)
-            self._look_again(lane.name)
-        else:
-            self._open(lane, prefetch_targets)
+        self._attach(lane, prefetch_targets)
 
-    def _open(self, lane: LaneInfo, prefetch_targets: int) -> None:
-        queue = self._budget.take(lane, prefetch_targets)
-        self._lanes[lane.name] = _Lane(lane, _attachment(lane, queue, self._around), prefetch_targets)
+    def _attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
+        """Open the lane's consumer, or keep out of it and look again when its time has come."""
+        left_for_s = self._newer.left_for_s(lane.name)
+        if left_for_s:
+            self._lanes[lane.name] = _Lane(lane, Absent(), prefetch_targets)
+            self._background.do(partial(self._ready, lane.name), left_for_s + 0.05)
+        else:
+            queue = self._budget.take(lane, prefetch_targets)
+            self._lanes[lane.name] = _Lane(lane, _attachment(lane, queue, self._around), prefetch_targets)
 
     def detach(self, lane: str) -> None:
         """Lets go: what is not acked will be delivered to others. Of a lane that is not attached: nothing."""
@@ -127,7 +129,7 @@ class PulsarLanes:
         known = self._lanes.get(lane)
         if known is None:
             return [], True
-        if self._newer.left_for_s(lane) or isinstance(known.attachment, Absent):
+        if known.attachment.left:
             self._keep_out(known)
             return [], True
         if len(self._unstored.get(lane, ())) >= _MAX_LETTERS:
@@ -143,7 +145,7 @@ class PulsarLanes:
         if known is None:
             return
         known.attachment.ack([delivery.handle for delivery in deliveries])
-        if self._newer.left_for_s(lane):
+        if known.attachment.left:
             self._keep_out(known)
         elif known.wanted_targets is not None and not known.attachment.held:
             self.attach(known.info, known.wanted_targets)
@@ -215,18 +217,12 @@ class PulsarLanes:
 
     def _keep_out(self, known: _Lane) -> None:
         """Let go of a lane once what was taken out of it is settled, and attach again when its time has come."""
-        lane = known.info
-        if isinstance(known.attachment, Absent):
-            if not self._newer.left_for_s(lane.name):
-                self._open(lane, known.prefetch_targets)
-        elif not known.attachment.held or self._newer.is_finished(lane.name):
-            self.detach(lane.name)
-            self._lanes[lane.name] = _Lane(lane, Absent(), known.prefetch_targets)
-            self._look_again(lane.name)
-
-    def _look_again(self, lane: str) -> None:
-        """A drain after this time attaches the lane."""
-        self._background.do(partial(self._ready, lane), self._newer.left_for_s(lane) + 0.05)
+        if isinstance(known.attachment, Absent) and self._newer.left_for_s(known.info.name):
+            return
+        if known.attachment.held and not self._newer.is_finished(known.info.name):
+            return
+        self.detach(known.info.name)
+        self._attach(known.info, known.prefetch_targets)
 
     # ------------------------------------------------------------- messages that are no envelopes
     def _undecodable(self, attachment: Attachment, message: Any, error: FairlaneError) -> None:

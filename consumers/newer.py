@@ -101,6 +101,7 @@ class Absent:
     """In place of the attachment of a lane that is kept out of."""
 
     open = closed = given_up = False
+    left = True
     held = queue = 0
 
     def drain(self, _max_targets: int) -> tuple[list[Delivery], bool]:

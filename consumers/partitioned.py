@@ -36,6 +36,11 @@ class PartitionedAttachment:
         return any(part.given_up for part in self._order)
 
     @property
+    def left(self) -> bool:
+        """A partition holds an envelope of a later version."""
+        return any(part.left for part in self._order)
+
+    @property
     def held(self) -> int:
         """Messages given out and not acked."""
         return sum(part.held for part in self._order)

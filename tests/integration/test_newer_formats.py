@@ -70,6 +70,18 @@ def test_a_lane_that_was_left_is_looked_at_again_and_drained_once_newer_workers_
     eventually(lambda: dock.lanes.newer_lanes() == [], "forgotten")
 
 
+def test_what_is_settled_only_after_the_time_is_over_does_not_end_the_lane(
+    client: pulsar.Client, lane: str, dock: Dock
+) -> None:
+    for one in (body(0), NEWER, body(1)):
+        publish(client, lane, [one])
+    dock.attached(lane)
+    taken = dock.take(1)
+    eventually(lambda: not dock.lanes.newer_lanes(), "nobody looked in time")
+    dock.lanes.ack(lane, taken)
+    assert 1 in [delivery.envelope.sequence for delivery in dock.take(1)]
+
+
 def test_without_newer_workers_what_stands_behind_is_sent_after_a_while_and_the_message_stays(
     client: pulsar.Client, lane: str, dock: Dock
 ) -> None:
