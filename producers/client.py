@@ -97,8 +97,8 @@ class PushClient:
         `handle.result.refusals`) and does not stop the rest. After a failure the same call, with the same id and
         audience, goes on from the last checkpoint; once complete, it only verifies the audience. on_progress: about
         twice a second and at the end.
-        Raises InvalidInput, AudienceMismatch, TaskEnded, LimitReached (its app may have no more for now; nothing was
-        created), Unreachable; what `targets` raises goes through.
+        Raises InvalidInput, AudienceMismatch, BeingSubmitted (by another process, now), TaskEnded, LimitReached (its
+        app may have no more for now; nothing was created), Unreachable; what `targets` raises goes through.
         """
         result = submit(self._connection.services(), task, targets, Watchers(on_progress, on_refused))
         return TaskHandle(result.task, self._connection.known_tasks, self._controls, self._connection.letters, result)

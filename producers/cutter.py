@@ -38,7 +38,8 @@ class Slab:
 
 @runtime_checkable
 class SlabSource(Protocol):
-    """An audience that hands out its own slabs, because it reads them in bulk and knows their lines."""
+    """An audience that hands out its own slabs, because it reads them in bulk and knows their lines. If it has an
+    attribute `waits` that is true, a slab may come long after the one before."""
 
     def slabs(self, unit: int) -> Iterator[Slab]:
         """Best a multiple of `unit` targets each."""

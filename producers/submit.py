@@ -24,8 +24,6 @@ from producers.windows import Window, WindowCutter, other_audience
 KEPT_REFUSALS = 100
 """Refused targets that a SubmitResult names; the count is of all."""
 _PROGRESS_EVERY_S = 0.5
-_EARLY_S = 0.1
-"""How long the first window of a file is waited for; it may be standard input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +159,7 @@ class _Run:
             admission = self._admitted(record)
             with _resumable(self._id):
                 publication = Publication(self._services, record, self._lease, 0)
-                winner = self._other(admission) or self._store(record, publication, first, admission.lease.state)
+                winner = self._other(admission) or self._store(record, publication, first, self._is_fresh(admission))
                 if winner is not None:
                     return self._take_up(chain(begun, accepted), winner, admission.lease.since_ms)
                 return self._publish(accepted, windows, publication, first)
@@ -175,15 +173,13 @@ class _Run:
     def _first_window(
         self, windows: WindowCutter, accepted: Iterator[Accepted], begun: list[Accepted]
     ) -> Window | None:
-        """begun: gets what was taken for it."""
-        began_s = self._services.clock.monotonic_s()
+        """begun: gets what was taken for it. Of standard input that is what came first: more may not come for long."""
+        waits = getattr(self._targets, "waits", False)
         for part in accepted:
             begun.append(part)
             window = next(windows.add(part), None)
-            if window is None and self._services.clock.monotonic_s() - began_s > _EARLY_S:
-                window = windows.cut_off()
-            if window is not None:
-                return window
+            if window is not None or waits:
+                return window or windows.cut_off()
         return next(windows.end(), None)
 
     def _admitted(self, record: TaskRecord) -> Admission:
@@ -202,12 +198,16 @@ class _Run:
         """The task of this id that was made since it was looked for."""
         return self._services.registry.submission(self._id) if admission.reached == "known" else None
 
+    def _is_fresh(self, admission: Admission) -> bool:
+        """Whether nobody can have stored a record of this id."""
+        return self._task.id is None or (not admission.reached and admission.lease.state == "fresh")
+
     def _store(
-        self, record: TaskRecord, publication: Publication, first: Window | None, lease: str
+        self, record: TaskRecord, publication: Publication, first: Window | None, fresh: bool
     ) -> Submission | None:
         """Stores the record. Returns the submission to go on with, if another record of this id came before."""
         try:
-            winner = self._store_fresh(record, publication, first) if lease == "fresh" else self._store_after(record)
+            winner = self._store_fresh(record, publication, first) if fresh else self._store_after(record)
         except BaseException:
             publication.close()
             raise

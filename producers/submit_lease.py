@@ -84,9 +84,8 @@ class Lease:
             try:
                 return self._services.registry.hold_submission("renew", self._task, self.submitter)
             except Unreachable:
-                if time.monotonic() - began_s >= within_s:
+                if time.monotonic() - began_s >= within_s or self._ended.wait(_RETRY_S):
                     raise
-            time.sleep(_RETRY_S)
 
     def _take_again(self) -> None:
         """Redis was emptied. Takes the lease as another submitter and reads in the topic that nobody was between."""

@@ -51,6 +51,11 @@ class TargetsFile:
         self._keep: Keep = {name: [v] if isinstance(v, str) else list(v) for name, v in (where or {}).items()}
         self._limit = limit
 
+    @property
+    def waits(self) -> bool:
+        """Whether more may come later."""
+        return str(self.path) == STDIN
+
     def __repr__(self) -> str:
         return f"TargetsFile({str(self.path)!r})"
 
