@@ -44,6 +44,7 @@ from dispatcher.task import (
     MAX_TARGETS,
     MAX_WEIGHT,
     MIN_WEIGHT,
+    is_reserved,
 )
 from dispatcher.tier import MILLI, TIERS
 from dispatcher.topics import NAME_PATTERN, TASK_PATTERN
@@ -105,7 +106,8 @@ def _check(record: ControlRecord) -> None:
     if record.format > FORMAT:
         raise Malformed(f"it has format {record.format}; this version reads {FORMAT}")
     _need(record.format == FORMAT, "format", record.format)
-    _need(_TASK.fullmatch(getattr(record, "task", "t")), "task", getattr(record, "task", ""))
+    task = getattr(record, "task", "t")
+    _need(_TASK.fullmatch(task) and not is_reserved(task), "task", task)
     CHECKS[type(record)](record)
 
 

@@ -84,8 +84,13 @@ def choose_chunk(tier: Tier, expected_targets: int | None) -> int:
     return {Tier.HIGH: row.high, Tier.MEDIUM: row.medium, Tier.LOW: row.low}[tier]
 
 
+def is_reserved(name: str) -> bool:
+    """Whether a topic of this name is one of Pulsar's own."""
+    return _RESERVED.fullmatch(name) is not None
+
+
 def _not_reserved(name: str) -> str:
-    if _RESERVED.fullmatch(name):
+    if is_reserved(name):
         raise ValueError("must not end with -partition-<number> or __transaction_pending_ack (Pulsar's own names)")
     return name
 

@@ -7,16 +7,21 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from backends.epochs import Epoch, Epochs
-from backends.redis_view import CLAIM_MAX_MS, open_view
+from backends.redis_view import CLAIM_MAX_MS, RedisView, open_view
+from backends.registry import Registry
+from backends.system_clock import SystemClock
 from backends.workers import Workers
 from dispatcher.errors import Unreachable
 from dispatcher.view import WorkerBeat
 from dispatcher.view_form import FORM, Judged, Standing, judge
 from fairlane import __version__
 from fairlane.settings import Settings
+from fairlane.worker.metrics import MetricsServer, ServiceCollector
+from fairlane.worker.service_view import ServiceView
 
 _log = logging.getLogger(__name__)
 _PERIOD_S, _RAISED_S = 1.0, 0.05
@@ -46,6 +51,10 @@ class Beats(Protocol):
     def workers(self) -> Sequence[WorkerBeat]: ...
 
 
+class Closeable(Protocol):
+    def close(self) -> None: ...
+
+
 def raise_form(views: Views, partitions: int) -> None:
     """Make a view of an older form again, in this version's. Nothing is granted before the claims of the old one have
     ended. Another that does the same at this moment does no harm."""
@@ -57,7 +66,17 @@ def raise_form(views: Views, partitions: int) -> None:
 class Standby:
     """Waits until the view may be served, and says so in heartbeats and in the log. It holds no lanes and no seats."""
 
-    def __init__(self, views: Views, beats: Beats, name: str, partitions: int) -> None:
+    def __init__(
+        self,
+        views: Views,
+        beats: Beats,
+        name: str,
+        partitions: int,
+        metrics: Callable[[], Closeable | None] = lambda: None,
+    ) -> None:
+        """metrics: serves them while it stands by. A rollout waits for that before it stops the older workers."""
+        self._serve_metrics = metrics
+        self._metrics: Closeable | None = None
         self._views = views
         self._beats = beats
         self._name = name
@@ -82,6 +101,8 @@ class Standby:
     def _look(self) -> Judged:
         judged = judge(self._views.form(), self._beats.workers())
         if judged.standing is Standing.STAND_BY:
+            if not self._started_ms:
+                self._metrics = self._serve_metrics()
             self._beat("standby", LIVE_KEPT_S)
         elif judged.standing is Standing.RAISE:
             _log.warning("%s", judged.why)
@@ -89,6 +110,8 @@ class Standby:
         return judged
 
     def _leave(self) -> None:
+        if self._metrics is not None:
+            self._metrics.close()
         if self._started_ms:
             try:
                 self._beat("stopped", STOPPED_KEPT_S)
@@ -124,9 +147,19 @@ def stand_by(settings: Settings, name: str, stop: threading.Event) -> bool:
     """Return when a worker of this version may serve; False if `stop` is set before. Raises Unreachable."""
     view = open_view(settings.redis)
     try:
-        return Standby(Epochs(view), Workers(view), name, settings.pulsar.outcome_partitions).wait(stop)
+        metrics = partial(_serve_metrics, settings, view)
+        return Standby(Epochs(view), Workers(view), name, settings.pulsar.outcome_partitions, metrics).wait(stop)
     finally:
         view.close()
+
+
+def _serve_metrics(settings: Settings, view: RedisView) -> MetricsServer | None:
+    """Of the service as a whole."""
+    worker = settings.worker
+    if worker.metrics_port < 0:
+        return None
+    service = ServiceView(Registry(view), Epochs(view), Workers(view), SystemClock())
+    return MetricsServer(worker.metrics_port, worker.metrics_host, [ServiceCollector(service)])
 
 
 class FormWatch:

@@ -88,6 +88,26 @@ def test_it_stands_by_while_an_older_worker_is_there(old_view: RedisView) -> Non
     assert state_of(old_view, "new") == "stopped"
 
 
+def test_metrics_are_served_while_it_stands_by_and_its_port_is_free_for_the_worker(old_view: RedisView) -> None:
+    """A rollout waits for them before it stops the older workers."""
+    told: list[str] = []
+
+    class Server:
+        def close(self) -> None:
+            told.append("closed")
+
+    def serve() -> Server:
+        told.append("served")
+        return Server()
+
+    workers = Workers(old_view)
+    workers.beat(beat("old"))
+    waiting = Standby(Epochs(old_view), workers, "new", 2, serve)
+    gone = lambda: workers.beat(beat("old", "stopped"))  # noqa: E731
+    assert waiting.wait(EachSecond(lambda: told.append("waits"), lambda: told.append("waits"), gone, lambda: None))
+    assert told == ["served", "waits", "waits", "closed"]
+
+
 def test_it_leaves_when_it_is_told_to_while_it_stands_by(old_view: RedisView) -> None:
     Workers(old_view).beat(beat("old"))
     assert not standby(old_view).wait(EachSecond(lambda: None))

@@ -62,6 +62,7 @@ def test_a_restated_record_is_read_as_if_it_stood_where_it_first_did() -> None:
         change("t1", "lane", "persistent://fairlane/tasks-01/another"),
         change("t\n1", "weight", "1"),
         change("", "weight", "1"),
+        task_record("t1-partition-0"),
         ControlChange(FORMAT, "t1", "weight", "1", -1),
         setting("capacity", THIRTY_DIGITS),
         setting("capacity", "-1"),
