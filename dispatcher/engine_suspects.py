@@ -71,7 +71,8 @@ class Suspects:
 
     def accuse(self, asked: Sequence[LaneBuffer], given_back: list[GivenBack], error: Exception) -> None:
         """Take what was asked for in a call that failed. Call `acquit` or `judge` with what comes of the next one."""
-        _log.error("The ledger cannot carry out a call; it is asked again in halves. %s", error)
+        if not self.waiting:
+            _log.error("The ledger cannot carry out a call; it is asked again in halves. %s", error)
         self._reason = str(error)[:MAX_REASON]
         parts = []
         for lane in asked:
