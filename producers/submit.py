@@ -159,7 +159,9 @@ class _Run:
             admission = self._admitted(record)
             with _resumable(self._id):
                 publication = Publication(self._services, record, self._lease, 0)
-                winner = self._other(admission) or self._store(record, publication, first, self._is_fresh(admission))
+                known = admission.reached == "known"  # it was made since it was looked for
+                winner = self._services.registry.submission(self._id) if known else None
+                winner = winner or self._store(record, publication, first, self._is_fresh(admission))
                 if winner is not None:
                     return self._take_up(chain(begun, accepted), winner, admission.lease.since_ms)
                 return self._publish(accepted, windows, publication, first)
@@ -194,12 +196,8 @@ class _Run:
         check_admitted(record, found[-1])
         return found[-1]
 
-    def _other(self, admission: Admission) -> Submission | None:
-        """The task of this id that was made since it was looked for."""
-        return self._services.registry.submission(self._id) if admission.reached == "known" else None
-
     def _is_fresh(self, admission: Admission) -> bool:
-        """Whether nobody can have stored a record of this id."""
+        """Whether nobody else can have stored a record of this id."""
         return self._task.id is None or (not admission.reached and admission.lease.state == "fresh")
 
     def _store(
@@ -316,7 +314,6 @@ class _Run:
         base: int = 0,
     ) -> SubmitResult:
         """first: announced with the task's record. base: what is stored already."""
-        self._lease.keep()
         try:
             stopped = self._stream(accepted, windows, publication, first)
         except FairlaneError:
@@ -335,6 +332,7 @@ class _Run:
         """Sends what was not sent before. Returns why it stopped early, if it did."""
         if first is not None:
             publication.put(replace(first, announced=True))
+        self._lease.keep()  # a thread's start is not waited for with the first envelopes
         helper = Helper(self._intake, windows, publication)
         with nullcontext() if isinstance(self._targets, Sequence) else helper:
             for part in accepted:
