@@ -15,7 +15,7 @@ import redis
 from backends.pulsar_admin import PulsarAdmin
 from backends.settings import PulsarSettings
 from dispatcher.topics import SUBSCRIPTION, Topics
-from fairlane import PushClient, PushTask
+from fairlane import PushClient, PushTask, Settings
 from fairlane.cli import exit_codes, main
 from fairlane.stack import processes
 from fairlane.stack.addresses import StackAddresses, running_addresses
@@ -23,6 +23,7 @@ from fairlane.stack.errors import PortTaken
 from fairlane.stack.homes import default_cache
 from fairlane.stack.launch import StackOptions
 from fairlane.stack.stack import LocalStack
+from tests import redis_server
 from tests.conftest import GIVEN, settings_for
 from tests.integration.provider import assert_adds_up
 from tests.integration.worker_crew import audience, crew, eventually
@@ -116,6 +117,38 @@ def test_a_broker_that_is_killed_is_started_again_and_nothing_is_lost_or_sent_tw
         assert again.wait(60).targets.sent == 100
         assert [members.leave(name) for name in ("w1", "w2")] == [0, 0]
     assert receive(addresses) == b"kept"
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("emptied", [False, True], ids=["with its data", "emptied"])
+def test_a_broker_that_is_killed_while_redis_is_gone_sends_nothing_twice(
+    local: LocalStack, tmp_path: Path, emptied: bool
+) -> None:
+    """The broker forgets acknowledgements and its counts of deliveries, so only the ledger knows what was sent."""
+    binary = next(iter(redis_server.binaries().values()))
+    durable = ("--appendonly", "yes", "--dir", str(tmp_path))
+    with redis_server.running(binary, *durable) as server:
+        settings = own_redis(local.up(), server.url)
+        with crew(settings, tmp_path / "crew", "w1", "w2") as members, PushClient.connect(settings) as client:
+            client.set_capacity(2_000)
+            going = client.submit(push(expected_targets=10_000), audience(10_000))
+            eventually(lambda: going.progress().targets.sent > 2_000, 30, "it is in full swing")
+            server.kill()
+            os.kill(pid_of(local, "pulsar"), signal.SIGKILL)
+            eventually(lambda: not local.status().running, 20, "Pulsar is dead")
+            local.up()
+            with redis_server.running(binary, *([] if emptied else durable), port=server.port):
+                view = going.wait(120)
+                assert_adds_up(view)
+                assert (view.state, view.targets.sent) == ("completed", 10_000)
+                assert members.targets(going.id) == Counter(audience(10_000))
+                assert [members.leave(name) for name in ("w1", "w2")] == [0, 0]
+
+
+def own_redis(addresses: StackAddresses, url: str) -> Settings:
+    """Settings for a Redis beside that of the stack."""
+    settings = settings_for(addresses, "fairlane")
+    return settings.model_copy(update={"redis": settings.redis.model_copy(update={"url": url})})
 
 
 def push(**fields: object) -> PushTask:
