@@ -97,6 +97,8 @@ class LaneCleaner:
         self._tasks = tasks
         self._complete = complete
         self._namespaces = tuple(namespaces)
+        self._tenant = f"persistent://{namespaces[0].partition('/')[0]}/"
+        """Whatever a record says, topics of other tenants are not ours to delete."""
         self._clock = clock
         self._settings = settings
         self._all_read = all_read
@@ -147,7 +149,7 @@ class LaneCleaner:
         new = [task for task in recent if task not in self._noted]
         for part in _slices(new):
             ended = self._tasks.tombstones(part)
-            self._add(one.lane for one in ended if one.lane and not one.shared)
+            self._add(one.lane for one in ended if not one.shared and one.lane.startswith(self._tenant))
             self._ended_ms = max([self._ended_ms, *(one.finished_ms for one in ended if one.finished_ms <= now_ms)])
         self._noted = set(recent)
 

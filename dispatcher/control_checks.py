@@ -63,7 +63,9 @@ _NO_MESSAGE, _SOME_MESSAGE = msgspec.msgpack.encode(""), msgspec.msgpack.encode(
 _TASK = re.compile(TASK_PATTERN)
 _NAME = re.compile(NAME_PATTERN)
 _WRITER = re.compile(f"[A-Za-z0-9._-]{{1,{MAX_WRITER_LENGTH}}}")
-_TOPIC = re.compile(r"persistent://[A-Za-z0-9_.:=-]{1,128}/[A-Za-z0-9_.:=-]{1,128}/[A-Za-z0-9_.:=~-]{1,255}")
+_TENANT = "persistent://[A-Za-z0-9_.:=-]{1,128}"
+_OWN_LANE = re.compile(rf"{_TENANT}/tasks-[0-9]{{2,9}}/({TASK_PATTERN})")
+_SHARED_LANE = re.compile(rf"{_TENANT}/shared/[A-Za-z0-9_.:=~-]{{1,255}}")
 _POSITION = re.compile(r"\d{20}:\d{20}:\d{6}")
 _EPOCH = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
@@ -170,9 +172,10 @@ def _message(raw: bytes | msgspec.Raw) -> None:
 
 
 def _lane(lane: str, task: str) -> None:
-    """task: whose own it is; empty: shared."""
-    _need(_TOPIC.fullmatch(lane), "lane", lane)
-    _need(not task or lane.rpartition("/")[2] == task, "lane", lane)
+    """task: whose own it is; empty: shared. Workers draw from lanes and delete those of ended tasks, so no other topic
+    may pass for one."""
+    own = _OWN_LANE.fullmatch(lane)
+    _need(own and own[1] == task if task else _SHARED_LANE.fullmatch(lane), "lane", lane)
 
 
 def _weight(text: str) -> None:

@@ -66,6 +66,8 @@ class Known:
     def __init__(self) -> None:
         self.ended: dict[str, int] = {}
         self.fates: dict[str, str] = {}
+        self.lanes: dict[str, str] = {}
+        """Of tasks whose records name another lane than their own."""
         self.complete = True
         self.all_read = True
 
@@ -73,7 +75,7 @@ class Known:
         return [task for task, ended_ms in self.ended.items() if ended_ms >= at_ms]
 
     def tombstones(self, tasks: Sequence[str]) -> Sequence[Tombstone]:
-        return [Tombstone(task, lane(task), False, self.ended[task]) for task in tasks]
+        return [Tombstone(task, self.lanes.get(task, lane(task)), False, self.ended[task]) for task in tasks]
 
     def ends(self, tasks: Sequence[str]) -> dict[str, bool]:
         return {task: self.fates[task] == "ended" for task in tasks if task in self.fates}
@@ -122,6 +124,16 @@ def test_an_end_that_is_dated_in_the_future_hides_no_end_after_it() -> None:
     cleanup.known.ended["b"] = cleanup.clock.wall_ms()
     cleanup.rounds(2)
     assert cleanup.topics.lanes == []
+
+
+def test_a_record_that_names_a_topic_of_another_tenant_does_not_have_it_deleted() -> None:
+    cleanup, foreign = Cleanup("a"), "persistent://other/tasks-00/b"
+    cleanup.topics.lanes.append(foreign)
+    cleanup.rounds(1)
+    cleanup.known.lanes["b"] = foreign
+    cleanup.known.ended = {"a": cleanup.clock.wall_ms(), "b": cleanup.clock.wall_ms()}
+    cleanup.rounds(2)
+    assert cleanup.topics.lanes == [foreign]
 
 
 def test_an_attached_lane_is_not_hammered() -> None:
