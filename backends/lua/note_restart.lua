@@ -16,7 +16,7 @@ if not got[1] or got[2] == ARGV[2] then return 0 end
 local claims_end_ms = tonumber(ARGV[1]) + math.max(tonumber(ARGV[3]), tonumber(got[4] or 0))
 redis.call('HSET', key, 'id', string.match(got[1], '^[^.]*') .. '.' .. ARGV[2], 'run_id', ARGV[2], 'ready', '0',
   'marked', '0', 'grants_after_ms', whole(claims_end_ms))
-redis.call('HDEL', key, 'read:control')
+redis.call('HDEL', key, 'first', 'read:control')
 for partition = 0, tonumber(got[3] or 0) - 1 do redis.call('HDEL', key, 'read:' .. partition) end
 announce('epoch', '')
 return 1

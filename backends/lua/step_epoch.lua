@@ -11,5 +11,5 @@
 local key = P .. ':epoch'
 if redis.call('HGET', key, 'id') ~= ARGV[1] then return 0 end
 redis.call('HSET', key, ARGV[2], '1')
-if ARGV[3] == '1' then redis.call('HSET', key, 'grants_after_ms', whole(now_ms())) end
+if ARGV[3] == '1' then redis.call('HSET', key, 'grants_after_ms', whole(now_ms()), 'first', '1') end
 return 1

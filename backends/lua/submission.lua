@@ -2,10 +2,17 @@
 -- include: keys.lua
 -- include: clock.lua
 -- Who submits a task: one at a time, by a lease. Beside the lease, what the control topic says of it.
-local LEASE_MS, REMEMBERED_MS = 5000, 24 * 3600 * 1000
+local LEASE_MS, REMEMBERED_MS, LOST_LEASES_MS = 5000, 24 * 3600 * 1000, 600 * 1000
 
 local function submitting_key(task)
   return P .. ':submitting:' .. task
+end
+
+-- Whether a lease that is not here was never taken: no lease was lost with a view before this one, or with a Redis that
+-- was restarted, or that was long ago.
+local function remembers_leases(now)
+  local epoch = redis.call('HMGET', P .. ':epoch', 'ready', 'first', 'grants_after_ms')
+  return epoch[1] == '1' and (epoch[2] == '1' or now - tonumber(epoch[3] or 0) > LOST_LEASES_MS)
 end
 
 -- Whoever submits a task now: {state, who, since_ms, until_ms}. state: 'fresh' (ours; nobody had it within a day),
@@ -20,9 +27,7 @@ local function take_lease(task, submitter, who)
   local since = math.max(now, tonumber(had[3] or 0) + 1)
   redis.call('HSET', key, 'id', submitter, 'who', who, 'since_ms', whole(since), 'until_ms', whole(now + LEASE_MS))
   redis.call('PEXPIRE', key, REMEMBERED_MS)
-  local epoch = redis.call('HMGET', P .. ':epoch', 'ready', 'started_ms')
-  local is_old = epoch[1] == '1' and now - tonumber(epoch[2] or 0) > 600000
-  return { is_old and not had[1] and 'fresh' or 'again', who, since, now + LEASE_MS }
+  return { not had[1] and remembers_leases(now) and 'fresh' or 'again', who, since, now + LEASE_MS }
 end
 
 -- Entries of the control topic, {position, {tag, format, task, submitter...}...}, by position.

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from backends.epochs import Epochs
 from backends.keys import Keys
 from backends.redis_view import RedisView
 from backends.registry import Registry
@@ -70,7 +71,7 @@ def test_a_lease_that_ran_out_is_its_holders_until_another_takes_it(registry: Re
 
 def test_a_new_task_is_admitted_with_its_lease(registry: Registry, view: RedisView) -> None:
     ready(view)
-    view.command("HSET", view.keys.epoch, "started_ms", "1")
+    view.command("HSET", view.keys.epoch, "grants_after_ms", "1")
     admission = registry.admit(of("a"), "host:1")
     assert (admission.reached, admission.lease.state, admission.lease.who) == ("", "fresh", "host:1")
     assert registry.admit(of("b")).lease.state == "held"
@@ -83,8 +84,24 @@ def test_a_new_task_is_admitted_with_its_lease(registry: Registry, view: RedisVi
 
 def test_a_view_that_was_made_just_now_cannot_say_that_nobody_had_a_lease(registry: Registry, view: RedisView) -> None:
     ready(view)
-    view.command("HSET", view.keys.epoch, "started_ms", str(registry.now_ms()))
+    view.command("HSET", view.keys.epoch, "grants_after_ms", str(registry.now_ms()))
     assert registry.admit(of("a")).lease.state == "again"
+
+
+def test_the_first_view_of_all_remembers_every_lease_until_redis_is_restarted(
+    registry: Registry, view: RedisView
+) -> None:
+    epochs = Epochs(view)
+    epochs.begin_epoch("e1", 13_000, 2)
+    epochs.epoch_announced("e1", first=True)
+    view.command("HSET", view.keys.epoch, "ready", "1")
+    assert registry.admit(of("a")).lease.state == "fresh"
+    view.command("HSET", view.keys.epoch, "run_id", "of a Redis that was stopped")
+    view.command("DEL", Keys(view.keys.prefix).submitting("t1"))
+    view.command("SCRIPT", "FLUSH")
+    assert not view.scripts.check()  # they are loaded, behind the note of the restart
+    view.command("HSET", view.keys.epoch, "ready", "1")
+    assert registry.admit(of("b")).lease.state == "again"
 
 
 # ---------------------------------------------------------------------------------------- the topic
