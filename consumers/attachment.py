@@ -16,7 +16,7 @@ import pulsar
 from consumers.background import Background
 from consumers.opening import OK, Opener, Opening, batch_messages, ignore
 from dispatcher.clock import Clock
-from dispatcher.envelope import MAX_CHUNK, decode_envelope
+from dispatcher.envelope import MAX_CHUNK, Envelope, decode_envelope
 from dispatcher.errors import FairlaneError, Malformed, NewerFormat
 from dispatcher.ports import Delivery
 
@@ -82,13 +82,14 @@ class Attachment:
         messages = self._messages
         now_s = self._around.clock.monotonic_s()
         room = max_targets
+        envelope: Envelope | None = None
         while room > 0:
             if not messages and not self._fill(consumer):
                 break
             message = messages.popleft()
             self._armed = False
             try:
-                envelope = decode_envelope(message.data())
+                envelope = decode_envelope(message.data(), envelope)
             except NewerFormat:
                 if not self._refuse(consumer, message):
                     break

@@ -67,8 +67,9 @@ def test_what_writers_make_is_read(body: bytes) -> None:
 )
 def test_a_field_beyond_its_limits_is_damage(field: str, values: list[object]) -> None:
     for value in values:
-        with pytest.raises(Malformed):
-            decode_envelope(wire(**{field: value}))
+        for previous in (None, decode_envelope(wire())):
+            with pytest.raises(Malformed):
+                decode_envelope(wire(**{field: value}), previous)
 
 
 def test_a_first_attempt_has_all_its_targets() -> None:
