@@ -16,6 +16,6 @@ MEANINGS = {
     NOT_FOUND: "the task or other thing named does not exist",
     UNREACHABLE: "Pulsar or Redis cannot be reached, or took too long",
     REFUSED: "understood and refused: a conflict or a limit",
-    HUNG: "a worker that ended itself, since a part of it hung",
+    HUNG: "a worker ended itself because a part of it hung",
     INTERRUPTED: "interrupted",
 }
