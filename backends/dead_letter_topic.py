@@ -19,7 +19,7 @@ from dispatcher.topics import Topics
 
 OTHER_LANES = "other lanes"
 _MAX_LANES = 20
-"""Lanes that are counted by name."""
+"""Maximum number of lanes counted by name."""
 _BATCH = 1_000
 _Key = tuple[str, int, int]
 _encode = msgspec.msgpack.Encoder().encode
@@ -60,7 +60,7 @@ class DeadLetterTopic:
             self._counts[lane if known else OTHER_LANES] += 1
 
     def _answered(self, letter: DeadLetter, receipts: "_Receipts", error: Exception | None, _position: str) -> None:
-        """From any thread, maybe one of the client's, in which nothing may be sent."""
+        """Store a refused letter without its texts. The caller may be a thread of the client, which must not send."""
         if isinstance(error, FairlaneError) and not error.retryable:
             left = _encode(without_texts(letter, f"This letter was refused: {error.cause}"))
             send = partial(self._producer.publish, left, receipts.add, letter.task)
@@ -70,7 +70,7 @@ class DeadLetterTopic:
 
 
 class _Receipts:
-    """Of the parts of one letter; tells of the last one."""
+    """Collect the receipts of one letter's parts, and call `done` after the last."""
 
     def __init__(self, missing: int, done: Done) -> None:
         self._missing = missing

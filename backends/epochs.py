@@ -75,7 +75,7 @@ class Epochs:
     def begin_epoch(
         self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
     ) -> bool:
-        """Begins a view in which nothing is granted for wait_ms; False if there is one already.
+        """Begin a view in which nothing is granted for wait_ms. Return False if there is one already.
 
         restoring: nothing is folded before quotas.snapshots says that the restoring is done. replaces: the id of a view
         of an older form, whose place it takes.
@@ -85,16 +85,16 @@ class Epochs:
         return bool(view.call("begin_epoch", *args))
 
     def form(self) -> int | None:
-        """Of the view there is; None: Redis holds none."""
+        """Return the form of the present view, or None if Redis holds none."""
         found, form = self._view.command("HMGET", self._view.keys.epoch, "id", "form")
         return None if found is None else int(form or 1)
 
     def lower_form(self, epoch: str) -> bool:
-        """An older version folds the view by now, so it must be made again when that is gone. False: it is another."""
+        """Mark the view to be made again, since an older version folds it. Return False if it is another view."""
         return bool(self._view.call("lower_form", epoch))
 
     def check_form(self) -> None:
-        """Raises Refused where a newer version keeps the view, NotReady where an older one does."""
+        """Raise Refused if a newer version keeps the view, NotReady if an older one does."""
         form = self.form()
         if form is not None and form > FORM:
             raise Refused(

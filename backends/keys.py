@@ -24,7 +24,7 @@ class Keys:
 
     @property
     def paused(self) -> str:
-        """Set of the channels that are paused, as the settings have it."""
+        """Set: the channels that the settings say are paused."""
         return f"{self.prefix}:paused"
 
     @property

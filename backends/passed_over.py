@@ -6,14 +6,14 @@ from typing import NamedTuple
 from backends.redis_view import RedisView
 
 CONTROL = "control"
-"""The control topic, beside the outcome topics by number."""
+"""The control topic's name here; an outcome topic's is its number."""
 MAX_KEPT = 1_000
-"""Of one topic (backends/lua/passed_over.lua)."""
+"""One topic's answer (backends/lua/passed_over.lua)."""
 MAX_REASON = 200
 
 
 class Passed(NamedTuple):
-    """A record that was passed over. reader: the version that did."""
+    """A record that was passed over. reader: the version that passed over it."""
 
     position: str
     reader: str
@@ -29,7 +29,7 @@ class PassedOver:
         self.reader = reader
 
     def note(self, reason: str) -> str:
-        """As it is stored."""
+        """Return the note as it is stored."""
         return note_of(self.reader, reason)
 
     def keep(self, topic: str, reasons: Mapping[str, str]) -> None:
@@ -39,22 +39,22 @@ class PassedOver:
             self._view.call("pass_over", topic, *(word for pair in pairs for word in pair))
 
     def forget(self, topic: str, positions: Sequence[str]) -> None:
-        """They are applied by now, or the topic has forgotten them."""
+        """Forget positions whose records are applied, or gone from the topic."""
         if positions:
             self._view.command("HDEL", self._view.keys.passed(topic), *positions)
 
     def of_others(self, topic: str) -> list[str]:
-        """Positions that another version passed over, in topic order."""
+        """Return positions that another version passed over, in topic order."""
         return sorted(one.position for one in self.kept(topic) if one.reader != self.reader)
 
     def kept(self, topic: str) -> list[Passed]:
-        """All of a topic, in its order."""
+        """Return all records passed over of a topic, in its order."""
         stored = self._view.command("HGETALL", self._view.keys.passed(topic))
         texts = {name.decode(): note.decode(errors="replace") for name, note in stored.items()}
         return sorted(Passed(position, *note.partition(" ")[::2]) for position, note in texts.items())
 
     def by_topic(self, partitions: int) -> dict[str, list[Passed]]:
-        """Of every topic that has any."""
+        """Return the records passed over of every topic that has any."""
         found = {topic: self.kept(topic) for topic in topics(partitions)}
         return {topic: kept for topic, kept in found.items() if kept}
 
@@ -64,6 +64,6 @@ def topics(partitions: int) -> Iterable[str]:
 
 
 def note_of(reader: str, reason: str) -> str:
-    """In printable ASCII: the reason may quote anything."""
+    """Return the note in printable ASCII: the reason may quote anything."""
     shown = reason[:MAX_REASON].encode("ascii", "backslashreplace").decode()
     return f"{reader} " + "".join(letter if letter.isprintable() else "?" for letter in shown)

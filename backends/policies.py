@@ -7,7 +7,7 @@ from typing import Any
 from dispatcher.retention import DAY_MS, RECORDS_KEPT_MS
 
 RETENTION_DAYS = RECORDS_KEPT_MS // DAY_MS
-"""Of control, outcome and dead-letter records."""
+"""Retention of control, outcome and dead-letter records."""
 BACKLOG_LIMIT_BYTES = 1 << 40
 """Most a topic may hold before its producers are made to wait: 15,000 million targets of 64 characters."""
 UNACKED_PER_CONSUMER = 50_000

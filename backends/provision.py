@@ -230,7 +230,7 @@ def _differs(namespace: str, policy: Policy, found: Any) -> Finding:
 
 
 def _retention_differs(namespace: str, found: Mapping[str, int]) -> Finding:
-    """Records that go too soon are missing in a rebuild; records that stay too long are in one that should be over."""
+    """Return the finding: a rebuild misses records that go too soon, and reads ended ones that stay too long."""
     minutes, megabytes = found.get("retentionTimeInMinutes", 0), found.get("retentionSizeInMB", 0)
     long = minutes < 0 or minutes >= RETENTION_DAYS * 24 * 60
     kept = "for ever" if minutes < 0 else f"for {minutes / (24 * 60):.3g} days"

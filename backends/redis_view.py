@@ -11,7 +11,7 @@ from backends.redis_client import Arg, Observe, Scripts, assemble, connect, lua_
 from backends.settings import RedisSettings
 
 WITHOUT_TASK = "letters_without_task:"
-"""Before a lane's name: the counter of its messages that were no envelopes and became dead letters."""
+"""Prefix of a lane's counter of messages that were no envelopes and became dead letters."""
 CLAIM_MAX_MS = 13_000
 """The longest a claim can last unless a channel's timeout is above 10 s: that, a lease of 2 s, and a margin."""
 _UPTIME_ERROR_MS = 1_000

@@ -3,7 +3,7 @@
 import time
 
 _BOOT_TIME = getattr(time, "CLOCK_BOOTTIME", None)
-"""Linux has it: the time since the start of the machine, with the time in which it slept."""
+"""Linux' boot-time clock: the time since the machine's start, including sleep."""
 
 
 class SystemClock:
@@ -13,5 +13,5 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic_s(self) -> float:
-        """Go on while the machine sleeps, where the system has such a clock: a lease runs out in that time too."""
+        """Return boot time where the system has it: a lease also runs out while the machine sleeps."""
         return time.monotonic() if _BOOT_TIME is None else time.clock_gettime(_BOOT_TIME)

@@ -171,7 +171,7 @@ def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
 
 
 def _number(value: Value) -> int:
-    """0 where there is none, and for what is no number: an older version stored what it was told."""
+    """Return the number, or 0 if it is missing or not a number: an older version stored values unchecked."""
     try:
         return int(value or 0)
     except ValueError:
@@ -271,7 +271,7 @@ def wants_foresight(task: TaskView) -> bool:
 
 
 def entries_of(packed: Value) -> list[tuple[str, Announced | TakenOver]]:
-    """Positions and records, as backends/lua/apply_submission.lua keeps them, in the topic's order."""
+    """Return positions and records, as backends/lua/apply_submission.lua keeps them, in the topic's order."""
     return _decode_entries(packed) if packed else []
 
 

@@ -102,7 +102,7 @@ def _switched_ms(switches: str, position: str) -> int:
 
 
 def _sound_of_task(task: str, stored: Mapping[bytes, bytes]) -> list[Restated]:
-    """Nothing of a task that an older version has stored nonsense of; its records stand in the topic as they did."""
+    """Return a task's records, or none if an older version stored nonsense in it; the topic still has those."""
     try:
         return list(_of_task(task, stored))
     except (KeyError, ValueError) as error:

@@ -36,7 +36,7 @@ class Workers:
 
 
 def _decoded(body: bytes) -> WorkerBeat:
-    """One that cannot be read is of a worker without a version."""
+    """Parse a heartbeat. One that cannot be read counts as a worker without a version."""
     try:
         return _decode(body)
     except DECODING_ERRORS:

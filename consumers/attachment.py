@@ -34,7 +34,7 @@ class Surroundings:
     ready: Callable[[str], None]
     undecodable: Callable[["Attachment", Any, FairlaneError], None]
     newer: Callable[[str], bool]
-    """Told of an envelope of a later version; returns whether its message alone is refused, and not the whole lane."""
+    """Called with an envelope of a later version; returns whether only its message is refused, not the whole lane."""
 
 
 class Attachment:
@@ -63,7 +63,7 @@ class Attachment:
         self._armed = False
         self._arming = False
         self.left = False
-        """Holds an envelope of a later version: yields nothing more."""
+        """Whether it met an envelope of a later version and yields nothing more."""
         self._ahead = 0
         """Messages given out since a drain last found less than it wanted, or a batch was not full."""
         self._opening = self._open()

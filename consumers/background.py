@@ -21,7 +21,7 @@ class Background:
         self._due: list[tuple[float, int, Action]] = []
         self._numbers = itertools.count()
         self.under_way: Action | None = None
-        """The action that is being done."""
+        """Return the action in progress."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 

@@ -17,7 +17,7 @@ Sent = Callable[[Batch, Sequence[Report | None]], None]
 SERVED_WITHIN_S = 0.005
 """So long one task makes calls that are over at once, before the other channels and the timers get a turn."""
 _MAX_FAULTS = 50
-"""Kinds of faults of a channel that are logged; a kind may have a text of the channel's own in it."""
+"""Maximum kinds of faults logged of a channel; a kind may contain the channel's own text."""
 _log = logging.getLogger(__name__)
 
 
@@ -67,7 +67,7 @@ class Call:
     def __init__(self, pieces: list[_Piece]) -> None:
         self.pieces = pieces
         self.envelopes = [envelope for piece in pieces for envelope in piece.envelopes]
-        """The channel gets this list and may change it."""
+        """What the channel gets, and may change."""
         self.count = len(self.envelopes)
         self.use_by_s = min(piece.parcel.batch.use_by_s for piece in pieces)
         self.tier = pieces[0].parcel.batch.tier
@@ -97,9 +97,9 @@ class ChannelQueue:
         self._loop = loop
         self._clock = clock
         self.calls_over = 0
-        """Calls settled so far."""
+        """Number of calls settled so far."""
         self._unreported: dict[_Parcel, None] = {}
-        """In the order in which they came."""
+        """Batches in order of arrival."""
         self._waiting: deque[_Piece] = deque()
         self._running: set[_Turn] = set()
         self._targets = 0

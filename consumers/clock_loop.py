@@ -1,4 +1,4 @@
-"""An event loop that goes by a given clock."""
+"""An event loop with a given clock."""
 
 import asyncio
 

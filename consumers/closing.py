@@ -1,4 +1,4 @@
-"""Says in the outcome topics what has ended without an outcome: claims past their end, and tasks that were cancelled,
+"""Record in the outcome topics what ended without an outcome: claims past their end, and tasks that were cancelled,
 stopped or have expired."""
 
 import logging
@@ -13,7 +13,7 @@ from dispatcher.outcome import FORMAT, ClaimsEnded, CloseTask, OutcomeRecord
 
 _log = logging.getLogger(__name__)
 STEP_S, COMPARED_S = 1.0, 60.0
-"""Claims last longer by a margin of the former. What the clocks gained is added up over the latter."""
+"""The step of Redis' clock that a claim's margin covers; the span over which gains are added up."""
 
 
 class ClaimTable(Protocol):
@@ -24,15 +24,15 @@ class ClaimTable(Protocol):
         ...
 
     def now_ms(self) -> int:
-        """The ledger's time."""
+        """Return the ledger's time."""
         ...
 
     def lengthen_claims(self, step_ms: int) -> None:
-        """The ledger's clock was set forward by so much."""
+        """Lengthen live claims: the ledger's clock was set forward by this much."""
         ...
 
     def closable(self) -> Sequence[Closable]:
-        """Tasks that are cancelled, stopped or expired, have not ended and have no live claim."""
+        """Return tasks that are cancelled, stopped or expired, have not ended and have no live claim."""
         ...
 
 
@@ -57,10 +57,10 @@ class Closing:
         self._closed_s: dict[str, float] = {}
         self._comparison = ClockComparison(COMPARED_S)
         self._step_ms = 0
-        """What the ledger's clock was set forward by, and no claim was given yet."""
+        """Forward steps of the ledger's clock that claims were not lengthened by yet."""
 
     def begin(self) -> None:
-        """A term begins: what the clocks said in an earlier one tells nothing, for others may have acted on it."""
+        """Begin a term. Drop clock readings of an earlier term, since others may have acted on them."""
         self._comparison = ClockComparison(COMPARED_S)
         self._step_ms = 0
 
@@ -105,7 +105,7 @@ class Closing:
                 self._closed_s[task] = now_s
 
     def _append_all(self, records: Iterator[tuple[int, OutcomeRecord]]) -> None:
-        """A partition that takes nothing keeps no other from it. Raises what the first such one said."""
+        """Append the records; after a failure go on with the other partitions, then raise the first failure."""
         failed: dict[int, FairlaneError] = {}
         for partition, record in records:
             if partition not in failed:

@@ -15,7 +15,7 @@ from dispatcher.outcome import EpochMark
 
 _log = logging.getLogger(__name__)
 CONTROL = "control"
-"""The topic, where its records that were passed over are kept."""
+"""The topic's name among the records passed over."""
 
 
 class ControlView(Protocol):
@@ -51,7 +51,7 @@ class ControlFolder:
         settings: FoldSettings,
         kept: Kept,
     ) -> None:
-        """kept: what was passed over."""
+        """kept: the records passed over."""
         self._kept = kept
         self._epoch = epoch
         self._view = view

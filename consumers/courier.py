@@ -18,7 +18,7 @@ from dispatcher.ports import Batch, Channel
 OPEN_WITHIN_S = 30.0
 CLOSE_WITHIN_S = 5.0
 StartThread = Callable[[str, Callable[[threading.Event], None]], None]
-"""Runs the function in a thread of that name. What the function raises must be noticed."""
+"""Run the function in a thread of that name. The caller must notice its exceptions."""
 _log = logging.getLogger(__name__)
 
 
@@ -32,7 +32,7 @@ class ChannelCourier:
     def __init__(
         self, channels: Mapping[str, Channel], clock: Clock, loop: asyncio.AbstractEventLoop | None = None
     ) -> None:
-        """loop: a new one, if not asyncio's own kind; the courier closes it."""
+        """loop: makes the event loop, which the courier closes; asyncio's own kind by default."""
         self._clock = clock
         self._loop = loop or asyncio.new_event_loop()
         self._queues = {name: ChannelQueue(channel, self._loop, clock) for name, channel in channels.items()}
@@ -41,7 +41,7 @@ class ChannelCourier:
         self._stopping = False
         self._ended = threading.Event()
         self._ended.set()
-        """The thread does not run."""
+        """Set while the thread is not running."""
         self._asked: Future[None] | None = None
         self._probes = self._answered = 0
 
@@ -111,17 +111,17 @@ class ChannelCourier:
         return self._probes, sum(queue.calls_over for queue in self._queues.values())
 
     def oldest(self) -> Mapping[str, object | None]:
-        """By channel: the batch that waits longest for its report."""
+        """Return, by channel, the batch that has waited longest for its report."""
         return {name: queue.oldest() for name, queue in self._queues.items()}
 
     @property
     def timeouts_s(self) -> Mapping[str, float]:
-        """By channel: how long a call may take."""
+        """Return, by channel, how long a call may take."""
         return {name: queue.timeout_s for name, queue in self._queues.items()}
 
     # ------------------------------------------------------------- the loop's thread
     def _run(self, _: threading.Event) -> None:
-        """Returns when the courier was stopped. Raises what a channel raised to end the loop."""
+        """Run until the courier is stopped. Raise what a channel raised to end the loop."""
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
@@ -138,7 +138,7 @@ class ChannelCourier:
         self._answered = number
 
     def _do(self, work: Coroutine[Any, Any, None], within_s: float) -> None:
-        """Raises Unreachable if a channel blocks the loop, FairlaneError if one has ended it."""
+        """Run in the loop. Raise Unreachable if a channel blocks the loop, FairlaneError if one has ended it."""
         self._asked = asked = asyncio.run_coroutine_threadsafe(work, self._loop)
         if self._ended.is_set():
             asked.cancel()
@@ -190,7 +190,7 @@ class ChannelCourier:
 
 
 async def _close(queue: ChannelQueue) -> None:
-    """A SystemExit would end the event loop, with the other channels open."""
+    """Close a channel. A SystemExit becomes an error: it would end the event loop with the other channels open."""
     try:
         await queue.channel.close()
     except (SystemExit, KeyboardInterrupt) as error:

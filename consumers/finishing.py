@@ -35,14 +35,14 @@ class Tombstones(Protocol):
 
 
 class End(NamedTuple):
-    """How a task ends. reason: why it failed."""
+    """The end of a task. reason: why it failed."""
 
     state: str
     reason: str = ""
 
 
 def end_of(view: TaskView) -> End:
-    """How a task ends whose targets all have an outcome. The first line that fits counts:
+    """Return the end of a task whose targets all have an outcome. The first line that fits counts:
 
     | what was asked      | what became of the targets      | end                             |
     |---------------------|---------------------------------|---------------------------------|
@@ -112,7 +112,7 @@ class Finisher:
                 self._one_by_one(tasks)
 
     def _one_by_one(self, tasks: Sequence[str]) -> None:
-        """So that one that cannot be ended keeps no other from it. The housekeeper names what is left out again."""
+        """End each task alone, so that a failure stops no other. The housekeeper offers the failed ones again."""
         for task in tasks:
             try:
                 self.finish([task])

@@ -23,7 +23,7 @@ class TopicReader(Protocol):
         ...
 
     def at_end(self) -> bool:
-        """Whether everything stored by now has been read. Raises Unreachable."""
+        """Return whether everything stored by now has been read. Raises Unreachable."""
         ...
 
     def close(self) -> None: ...
@@ -63,7 +63,7 @@ class OutcomeFolder:
         settings: FoldSettings,
         kept: Kept | None = None,
     ) -> None:
-        """kept: what was passed over of this topic. None: nothing is looked at again."""
+        """kept: this topic's records passed over. None: they are not read again."""
         self._kept = kept
         self._partition = partition
         self._fold = fold
@@ -98,9 +98,9 @@ class OutcomeFolder:
             reader.close()
 
     def _apply_again(self, cursor: str, records: Sequence[Record]) -> None:
-        """Raises Unreachable if the view is elsewhere by now."""
+        """Raise Unreachable if another folder has moved the view's cursor."""
         if records and not self._fold.apply(self._partition, cursor, cursor, *_columns(records)).applied:
-            raise Unreachable(f"The view of outcomes-{self._partition} is elsewhere by now.", "It is tried again.")
+            raise Unreachable(f"Another worker has moved the view of outcomes-{self._partition}.", "It is tried again.")
 
     def _apply(self, expected: str | None, records: Sequence[Record]) -> str | None:
         """The new cursor, or None if the view stood elsewhere."""
@@ -116,7 +116,7 @@ class OutcomeFolder:
 
 
 def _columns(records: Sequence[Record]) -> tuple[list[bytes], list[str]]:
-    """Bodies and positions."""
+    """Return bodies and positions."""
     return [record.body for record in records], [record.position for record in records]
 
 

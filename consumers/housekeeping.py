@@ -11,7 +11,7 @@ from dispatcher.errors import FairlaneError, Unreachable
 
 _log = logging.getLogger(__name__)
 LONGEST_REST_S = 10.0
-"""Of a chore that took long, because a server was slow or gone, or that failed."""
+"""Pause after a chore that failed or took long because a server was slow or gone."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class LaneCleaner:
         self._complete = complete
         self._namespaces = tuple(namespaces)
         self._tenant = f"persistent://{namespaces[0].partition('/')[0]}/"
-        """Whatever a record says, topics of other tenants are not ours to delete."""
+        """Prefix of the topics that may be deleted: a record may name one of another tenant."""
         self._clock = clock
         self._settings = settings
         self._all_read = all_read
@@ -142,7 +142,7 @@ class LaneCleaner:
         return {task: ended for part in _slices(tasks) for task, ended in self._tasks.ends(part).items()}
 
     def _note_ended(self) -> None:
-        """A little of the past is looked at again: another worker's clock may be behind. Where it is far ahead, the
+        """Read a little of the past again: another worker's clock may be behind. If it is far ahead, the
         ends that it dates are no measure."""
         now_ms = self._clock.wall_ms()
         recent = self._tasks.ended_since(self._ended_ms - 10_000)

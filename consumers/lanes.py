@@ -24,7 +24,7 @@ from dispatcher.read_ahead import largest_batch
 
 DEAD_LETTER_FORMAT = 1
 _MAX_LETTERS = 8
-"""Undecodable messages of one lane whose letters are not stored yet: each may have 5 MiB."""
+"""Maximum undecodable messages of a lane whose letters are not stored yet: each may have 5 MiB."""
 _log = logging.getLogger(__name__)
 
 
@@ -76,7 +76,7 @@ class PulsarLanes:
         self._buried: deque[tuple[Attachment, Any]] = deque()
         """Undecodable messages whose dead letters are stored; put in from any thread."""
         self._unstored: dict[str, set[object]] = {}
-        """Dead letters of undecodable messages that are on their way, by lane."""
+        """Number of letters of undecodable messages not stored yet, by lane."""
         opener = Opener(client, self._background, clock, self._settings.opening)
         self._around = Surroundings(opener, self._background, clock, ready, self._undecodable, self._refuse_newer)
         self._closing = 0
@@ -102,7 +102,7 @@ class PulsarLanes:
         self._attach(lane, prefetch_targets)
 
     def _attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
-        """Open the lane's consumer, or keep out of it and look again when its time has come."""
+        """Open the lane's consumer, or keep out of the lane and try again later."""
         left_for_s = self._newer.left_for_s(lane.name)
         if left_for_s:
             self._lanes[lane.name] = _Lane(lane, Absent(), prefetch_targets)
@@ -159,7 +159,7 @@ class PulsarLanes:
         return sum(known.attachment.open for known in self._lanes.values())
 
     def opening(self) -> object | None:
-        """What the thread that opens and closes consumers is at; None if it waits."""
+        """Return the action of the thread that opens and closes consumers; None if it waits."""
         return self._background.under_way
 
     def held(self, lane: str) -> int:
@@ -198,7 +198,7 @@ class PulsarLanes:
 
     # ------------------------------------------------------------- envelopes of a later version
     def newer_lanes(self) -> list[str]:
-        """Lanes in which envelopes of a later version stand. From any thread."""
+        """Return the lanes that hold envelopes of a later version. May be called from any thread."""
         return self._newer.names()
 
     def _refuse_newer(self, lane: str) -> bool:
@@ -216,7 +216,7 @@ class PulsarLanes:
         return alone
 
     def _keep_out(self, known: _Lane) -> None:
-        """Let go of a lane once what was taken out of it is settled, and attach again when its time has come."""
+        """Detach from a lane once its envelopes in hand are settled, and attach again later."""
         if isinstance(known.attachment, Absent) and self._newer.left_for_s(known.info.name):
             return
         if known.attachment.held and not self._newer.is_finished(known.info.name):

@@ -1,4 +1,4 @@
-"""Lanes in which envelopes of a later version stand: they are left to workers that can read them."""
+"""Leave lanes that hold envelopes of a later version to workers that can read them."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ class NewerSettings:
 
 
 class _Met:
-    """Of one lane. left_until_s: until when it is kept out of. named_until_s: until when it is one of those lanes."""
+    """One lane. left_until_s: end of keeping out of it. named_until_s: until when `names` returns it."""
 
     __slots__ = ("count_from_s", "left_s", "left_until_s", "named_until_s", "refused", "wait_s")
 
@@ -39,15 +39,15 @@ class _Met:
         self.refused = 0
 
     def is_known(self, now_s: float) -> bool:
-        """Return whether it is remembered that the lane was left."""
+        """Return whether the lane's last leaving is remembered."""
         return now_s < max(self.named_until_s, self.left_until_s + self.wait_s)
 
 
 class NewerFormats:
-    """What is known of such lanes. `names` may be called from any thread."""
+    """The lanes with envelopes of a later version. `names` may be called from any thread."""
 
     def __init__(self, clock: Clock, settings: NewerSettings, again_s: float) -> None:
-        """again_s: until the broker delivers a refused message again."""
+        """again_s: delay until the broker delivers a refused message again."""
         self._again_s = again_s
         self._clock = clock
         self._settings = settings
@@ -55,7 +55,7 @@ class NewerFormats:
         self._lock = threading.Lock()
 
     def refuse(self, lane: LaneInfo) -> bool:
-        """Note an envelope of a later version. Return whether its message alone is refused, and not the whole lane."""
+        """Note an envelope of a later version. Return whether only its message is refused, not the whole lane."""
         now_s, settings = self._clock.monotonic_s(), self._settings
         if self.left_for_s(lane.name):
             return False  # another partition
@@ -72,19 +72,19 @@ class NewerFormats:
         return False
 
     def _refused(self, met: _Met, now_s: float) -> int:
-        """Messages refused that the broker has not yet delivered again."""
+        """Return the number of refused messages that the broker has not delivered again."""
         if now_s - met.count_from_s > self._again_s:
             met.count_from_s, met.refused = now_s, 0
         met.refused += 1
         return met.refused
 
     def left_for_s(self, lane: str) -> float:
-        """Return how long the lane is still to be kept out of; 0: it is not."""
+        """Return how long to keep out of the lane; 0: it may be drained."""
         met = self._met.get(lane)
         return 0.0 if met is None else max(0.0, met.left_until_s - self._clock.monotonic_s())
 
     def is_finished(self, lane: str) -> bool:
-        """Return whether what was taken out before has had its time."""
+        """Return whether envelopes taken before have had time to settle."""
         met = self._met.get(lane)
         return met is None or self._clock.monotonic_s() - met.left_s >= self._settings.finish_s
 
@@ -98,7 +98,7 @@ class NewerFormats:
 
 
 class Absent:
-    """In place of the attachment of a lane that is kept out of."""
+    """Stands in for the attachment of a lane that is kept out of."""
 
     open = closed = given_up = False
     left = True
@@ -112,5 +112,5 @@ class Absent:
         """Do nothing: the consumer is closed, and its messages come again as copies."""
 
     def close(self, closed: Callable[[], None]) -> None:
-        """Do nothing but say so."""
+        """Call `closed` at once."""
         closed()

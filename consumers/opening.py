@@ -51,7 +51,7 @@ class OpenSettings:
     missing_s: float = 30.0
     batch_index_acks: bool = False
     refused_again_s: float = 30.0
-    """After this a message that was refused alone is delivered again, to any consumer."""
+    """Delay after which a message that was refused alone is delivered again, to any consumer."""
 
 
 class Opening:

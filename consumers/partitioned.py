@@ -37,7 +37,7 @@ class PartitionedAttachment:
 
     @property
     def left(self) -> bool:
-        """A partition holds an envelope of a later version."""
+        """Whether a partition holds an envelope of a later version."""
         return any(part.left for part in self._order)
 
     @property

@@ -187,7 +187,7 @@ class Rebuilder:
 
 
 def _other_epoch(body: bytes, epoch: str) -> bool:
-    """Whether a record may be of a view before this one. What cannot be read may be: claims are then waited for."""
+    """Return whether a record may belong to an earlier view, as an unreadable one may: claims are then waited for."""
     try:
         _, record = read_control("", body)
     except Malformed:

@@ -1,4 +1,4 @@
-"""Records that another version passed over are looked at again: what this version can read is applied after all.
+"""Read again the records that another version passed over, and apply those that this version can read.
 
 Both folds do this when they begin. Control records may be applied in any order. Of outcome records the first final
 outcome of a target counts, as ever; targets that were closed or recorded meanwhile keep what they have.
@@ -16,10 +16,10 @@ _READ_S = 1.0
 
 
 class Kept(Protocol):
-    """The positions in the view (backends.passed_over). All raise Unreachable."""
+    """The positions in the view (backends.passed_over). All methods raise Unreachable."""
 
     def of_others(self, topic: str) -> Sequence[str]:
-        """Those that this version has not looked at, in topic order."""
+        """Return the positions that this version has not read, in topic order."""
         ...
 
     def keep(self, topic: str, reasons: Mapping[str, str]) -> None:
@@ -53,7 +53,7 @@ def look_again(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[
 
 
 def _at(position: str, open_reader: OpenReader) -> Record | None:
-    """The record stored at a position; None if the topic has forgotten it."""
+    """Return the record stored at a position, or None if the topic has forgotten it."""
     with closing(open_reader(before(position))) as reader:
         while not reader.at_end():
             records = reader.read(1, _READ_S)
@@ -63,6 +63,6 @@ def _at(position: str, open_reader: OpenReader) -> Record | None:
 
 
 def before(position: str) -> str:
-    """A position behind which reading begins with the entry that holds this one."""
+    """Return a position after which reading begins with the entry that holds this one."""
     ledger, entry, _ = position.split(":")
     return f"{ledger}:{int(entry) - 1:020d}:{0:06d}"

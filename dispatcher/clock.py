@@ -66,7 +66,7 @@ class ClockComparison:
         """span_s: how long an answer is compared with. (Over hours two clocks drift apart by themselves.)"""
         self._span_s = span_s
         self._ahead: deque[tuple[float, float]] = deque()
-        """When we asked, and how far the server's clock was ahead of ours at most: the least first. (One that a later
+        """When we asked, and the server's maximum lead over our clock, the least first. (One that a later
         one undercuts is dropped.)"""
 
     def gained_s(self, server_ms: int, asked_s: float, answered_s: float) -> float | None:
@@ -86,6 +86,6 @@ class ClockComparison:
         return gained_s
 
     def begin_again(self) -> None:
-        """From now on compare with the last answer, and with none before."""
+        """Compare only with the last answer from now on."""
         while len(self._ahead) > 1:
             self._ahead.popleft()

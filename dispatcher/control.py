@@ -152,7 +152,7 @@ class Restated(msgspec.Struct, array_like=True, frozen=True, tag="r"):
 
 
 MAX_STOP_REASON = 1_024
-"""Bytes of the reason for which a task is stopped."""
+"""Maximum bytes of the reason for which a task is stopped."""
 
 
 def stopping(task: str, reason: str, at_ms: int) -> ControlChange:

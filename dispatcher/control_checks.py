@@ -1,4 +1,4 @@
-"""Whether a record of the control topic makes sense: the one rule by which every reader of the topic goes.
+"""Check whether a record of the control topic makes sense: one rule for every reader of the topic.
 
 Anybody with access to Pulsar can write anything into the topic, and later versions write what this one does not know.
 A record that cannot be read, or whose fields are beyond their limits, is passed over by all readers alike: the folds
@@ -55,7 +55,7 @@ MAX_TIME_MS = 253_402_300_799_999
 MAX_PARTITIONS = 10_000
 MAX_EDITS = 10**9
 MAX_COUNT = 2**50
-"""Of targets in all: above 2^53 a double, which is what the scripts count with, is not exact."""
+"""Maximum targets in all. Scripts count with doubles, which are exact up to 2^53."""
 _MAX_DIGITS = 16
 _MAX_TEXT = 1_024
 _NO_MESSAGE, _SOME_MESSAGE = msgspec.msgpack.encode(""), msgspec.msgpack.encode({})
@@ -85,7 +85,7 @@ def read_control(position: str, body: bytes) -> tuple[str, ControlRecord]:
 
 
 def check_kept(record: ControlRecord) -> None:
-    """Raises Malformed where a record that a view holds makes no sense."""
+    """Raise Malformed if a record that a view holds makes no sense."""
     _check(_with_message(record))
 
 
@@ -98,7 +98,7 @@ def _decoded(body: bytes | msgspec.Raw) -> ControlRecord:
 
 
 def _with_message(record: ControlRecord) -> ControlRecord:
-    """As it was: of a task that has ended, no message is kept to be restated (backends/lua/task_end.lua)."""
+    """Give the restated record of an ended task a message, since none is kept (backends/lua/task_end.lua)."""
     if isinstance(record, TaskRecord) and bytes(record.message) == _NO_MESSAGE:
         return msgspec.structs.replace(record, message=msgspec.Raw(_SOME_MESSAGE))
     return record
@@ -131,7 +131,7 @@ def _text(value: str, field: str) -> None:
 
 
 def _digits(text: str, field: str, most: int, least: int = 0) -> None:
-    """A whole number as text."""
+    """Parse a whole number."""
     whole = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
     _need(whole and least <= int(text) <= most, field, text)
 
@@ -235,7 +235,7 @@ def _override(record: ControlChange) -> None:
 
 
 def _cap(text: str, field: str) -> None:
-    """RATE or RATE:BURST."""
+    """Check RATE or RATE:BURST."""
     for number in text.split(":"):
         _digits(number, field, MAX_CAP)
     try:
@@ -249,7 +249,7 @@ def _switch(text: str, field: str) -> None:
 
 
 def _reason(text: str) -> None:
-    """Anything short: where it is shown it is escaped."""
+    """Accept any short text: it is escaped where it is shown."""
     _need(len(text.encode()) <= MAX_STOP_REASON, "reason", text)
 
 
@@ -271,7 +271,7 @@ def _global(record: GlobalChange) -> None:
 
 
 def check_setting(field: str, text: str) -> None:
-    """Raises Malformed where a setting of the whole service, as it is stored, makes no sense."""
+    """Raise Malformed if a stored setting of the whole service makes no sense."""
     kind, _, name = field.partition(":")
     check = _SETTINGS.get(kind)
     if check is None or (kind in (CAPACITY, TIER_WEIGHTS, SHARING) and kind != field):
@@ -362,4 +362,4 @@ CHECKS: dict[type[ControlRecord], Callable[[Any], None]] = {
     EpochMark: _epoch_mark,
     Restated: _restated,
 }
-"""Every kind has one."""
+"""One check for each kind of record."""

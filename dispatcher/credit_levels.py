@@ -1,4 +1,4 @@
-"""How much credit each lane of a worker should have."""
+"""Compute how much credit each lane of a worker should have."""
 
 from collections.abc import Mapping, Sequence
 

@@ -31,7 +31,7 @@ class StopSignal(Protocol):
 
 @dataclass(frozen=True)
 class EnginePorts:
-    """Everything outside of the engine."""
+    """All ports of the engine."""
 
     lanes: Lanes
     courier: Courier

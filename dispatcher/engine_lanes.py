@@ -273,13 +273,13 @@ class WorkingSet:
         self.thirst(lane)
 
     def set_aside(self, lane: LaneBuffer, part: Stretch) -> None:
-        """Counts it as held, until `bring_back`. A lane that is let go of forgets it."""
+        """Count the envelopes as held until `bring_back`. A lane that is let go of forgets them."""
         lane.held_envelopes += part.count
         lane.held_targets += part.targets
         self._stats.held_envelopes += part.count
 
     def bring_back(self, lane: LaneBuffer, part: Stretch) -> None:
-        """Not held any more; of a lane that is not closing."""
+        """Return the envelopes to a lane that is not closing; they are not held any more."""
         lane.held_envelopes -= part.count
         lane.held_targets -= part.targets
         self._stats.held_envelopes -= part.count

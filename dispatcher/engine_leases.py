@@ -91,7 +91,7 @@ class Leases:
         return None
 
     def _due_s(self, now_s: float) -> float | None:
-        """When to ask, apart from suspects."""
+        """Return when to ask for credit, apart from suspects."""
         working = self._working
         if working.wanting or working.given_back:
             at_once = self.draining or self._is_urgent(now_s)
@@ -147,7 +147,7 @@ class Leases:
         self._start(asks, given_back, now_s)
 
     def _ask_suspects(self, now_s: float) -> float | None:
-        """Asks about one group of them. Returns when to look again."""
+        """Ask about one group of suspects. Return when to look again."""
         if self._not_before_s > now_s:
             return self._not_before_s
         self._asked_suspects = True
@@ -266,7 +266,7 @@ class Leases:
             self._call()
 
     def _compare_clocks(self, answer: LeaseAnswer, now_s: float) -> None:
-        """Give back what was granted before if our clock stood still since: its use-by is later than the ledger's."""
+        """Give back older grants if our clock has stopped since: their use-by is later than the ledger's."""
         if not answer.now_ms:
             return
         gained_s = self._clocks.gained_s(answer.now_ms, self._first_asked_s, now_s)

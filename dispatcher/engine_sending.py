@@ -94,7 +94,7 @@ class Sending:
             self._loads = {name: load for name, load in self._loads.items() if load.batches}
 
     def revoke(self, now_s: float) -> None:
-        """Takes back all credit, and what channels have not begun with."""
+        """Take back all credit, and batches that channels have not begun."""
         for batch in self._under_way.values():
             batch.use_by_s = min(batch.use_by_s, now_s)
         for lane in self._working.lanes.values():

@@ -203,7 +203,7 @@ class Settling:
         self._keep_whole(lane, part, [])
 
     def refused(self, lane: LaneBuffer, part: Stretch, reason: str) -> None:
-        """The ledger cannot judge it: kept whole among the dead letters, with the reason, and never sent."""
+        """Keep envelopes that the ledger cannot judge as dead letters, whole and with the reason; never send them."""
         self._keep_whole(lane, part, [reason])
 
     def _keep_whole(self, lane: LaneBuffer, part: Stretch, reasons: list[str]) -> None:
@@ -302,7 +302,7 @@ class Settling:
 
 
 def _readable(record: Outcomes) -> Outcomes | None:
-    """The record, or without the targets it names, whichever its readers can decode. Runs alone always can."""
+    """Return the record, without its target names if readers could not decode them. Runs alone always can be."""
     if not (record.mixed or record.named):
         return record
     bare = msgspec.structs.replace(record, named=[])

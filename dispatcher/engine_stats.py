@@ -72,7 +72,7 @@ class EngineStats:
     lease_calls: int = 0
     lease_errors: int = 0
     stood_still: int = 0
-    """How often the ledger's time showed that our clock had stood still."""
+    """How often the ledger's time showed that our clock had stopped."""
     given_back_refused: int = 0
     """Returns of credit that the ledger could not carry out."""
 

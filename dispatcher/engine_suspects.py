@@ -1,4 +1,4 @@
-"""What was in a lease call that the ledger could not carry out: asked again in halves until one thing is left."""
+"""Ask again, in halves, about a lease call that the ledger could not carry out, until one item is left."""
 
 import logging
 from collections import deque
@@ -12,7 +12,7 @@ from dispatcher.lease import GivenBack
 
 _log = logging.getLogger(__name__)
 MAX_REASON = 500
-"""Characters of the ledger's words in a dead letter."""
+"""Maximum characters of the ledger's error in a dead letter."""
 
 
 class Group:
@@ -29,7 +29,7 @@ class Group:
         return sum(part.count for _, part in self.parts) + len(self.given_back) == 1
 
     def halves(self) -> tuple["Group", "Group"]:
-        """Returned credit apart from envelopes, and each of them in two."""
+        """Split into envelopes and returned credit, or either of these into two."""
         if self.parts and self.given_back:
             return Group([], self.given_back), Group(self.parts, [])
         if len(self.parts) == 1:
@@ -60,12 +60,12 @@ class Suspects:
 
     @property
     def waiting(self) -> bool:
-        """Whether there is something to ask about."""
+        """Return whether there is something to ask about."""
         return self._accused is not None or bool(self._groups)
 
     @property
     def given_back(self) -> bool:
-        """Whether the ledger is still to be told of returned credit."""
+        """Return whether returned credit still has to reach the ledger."""
         groups = self._groups if self._accused is None else (*self._groups, self._accused)
         return any(group.given_back for group in groups)
 
@@ -89,7 +89,7 @@ class Suspects:
         self._accused = Group(parts, given_back) if parts or given_back else None
 
     def judge(self) -> None:
-        """A call without content succeeded: what was accused is at fault."""
+        """Blame the accused group: a call without content succeeded."""
         accused, self._accused = self._accused, None
         if accused is None:
             return
@@ -99,7 +99,7 @@ class Suspects:
             self._groups.extendleft(reversed(accused.halves()))
 
     def acquit(self) -> None:
-        """The ledger is at fault, or its view is not ready: everything goes back to where it was."""
+        """Return everything to its lane: the ledger is at fault, or its view is not ready."""
         groups = [*self._groups] if self._accused is None else [self._accused, *self._groups]
         self._groups.clear()
         self._accused = None
@@ -112,7 +112,7 @@ class Suspects:
                     self._working.note(lane, wake=False)
 
     def take(self) -> Group:
-        """The next group to ask about; an empty one if something is accused. Its envelopes are asked for again."""
+        """Return the next group to ask about, or an empty one if a group is accused."""
         if self._accused is not None or not self._groups:
             return Group([], [])
         group = self._groups.popleft()

@@ -48,7 +48,7 @@ class Refused(FairlaneError):
 
 
 class Hung(FairlaneError):
-    """A part of a worker did not move any more, so the worker ended itself."""
+    """A part of a worker stopped moving, so the worker ended itself."""
 
     exit_code = 6
     retryable = True
@@ -88,7 +88,7 @@ class Malformed(FairlaneError):
 
 
 class NewerFormat(FairlaneError):
-    """Stored by a later version of Fairlane: no damage, and not for this one to judge."""
+    """The bytes were stored by a later version of Fairlane. They are not damaged, but this version cannot read them."""
 
 
 DECODING_ERRORS = (ValueError, RecursionError, OverflowError, MemoryError)

@@ -134,7 +134,7 @@ class Piece(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Closable(NamedTuple):
-    """A task whose open targets can all be given one outcome. reason: why it was stopped, if it was for a reason."""
+    """A task whose open targets can all be given one outcome. reason: why it was stopped, or empty."""
 
     task: str
     code: int

@@ -1,4 +1,4 @@
-"""Dead letters of a bounded size: cut into parts that a broker takes, and what is left where it takes none."""
+"""Bound the size of dead letters: split large ones into parts, and shorten one that the broker refuses."""
 
 from collections.abc import Iterator
 
@@ -10,11 +10,11 @@ from dispatcher.task import MAX_TARGET_LENGTH
 from dispatcher.verdicts import sound_text
 
 MAX_LETTER_BYTES = 1_000_000
-"""Of one letter, encoded; far below the broker's default limit of 5 MiB, and small for whoever reads thousands."""
+"""Maximum size of an encoded letter: far below the broker's default limit of 5 MiB, and small enough to list."""
 _ROW_BYTES = 24
-"""Of a target's position and outcome, and of the heads of its texts."""
+"""Bytes of a target's position, outcome and text headers."""
 _HEAD_BYTES = 4_000
-"""Of everything else in a letter."""
+"""Bytes of the other fields of a letter."""
 
 
 def parts_of(letter: DeadLetter) -> list[DeadLetter]:
@@ -30,13 +30,13 @@ def parts_of(letter: DeadLetter) -> list[DeadLetter]:
 
 
 def without_texts(letter: DeadLetter, reason: str) -> DeadLetter:
-    """Return what is left of a letter that the broker refuses: no target and no body, and why."""
+    """Return a letter that the broker refused without targets and body, with the refusal as reason."""
     targets = [""] * len(letter.targets)
     return msgspec.structs.replace(letter, targets=targets, reasons=[reason] * max(1, len(targets)), body=b"")
 
 
 def is_sound(letter: DeadLetter) -> bool:
-    """Return whether the letter says the same number of things of each target, and can be one of ours."""
+    """Return whether the columns of the letter have the same length and its outcomes exist."""
     columns = {len(letter.positions), len(letter.targets), len(letter.outcomes)}
     reasons = len(letter.reasons) == len(letter.targets) or not letter.targets
     return len(columns) == 1 and reasons and all(0 <= code < len(OUTCOME_NAMES) for code in letter.outcomes)
@@ -72,7 +72,7 @@ def _row_parts(letter: DeadLetter) -> list[DeadLetter]:
 
 
 def _filled(sizes: list[int], room: int) -> Iterator[slice]:
-    """Consecutive rows that fit together, at least one."""
+    """Yield runs of consecutive rows that fit together, at least one each."""
     start = filled = 0
     for index, size in enumerate(sizes):
         if filled + size > room and index > start:

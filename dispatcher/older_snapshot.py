@@ -1,4 +1,4 @@
-"""What an older version stored in a snapshot without looking whether it made sense."""
+"""Clean the snapshots of an older version, which stored values unchecked."""
 
 from collections.abc import Iterable, Iterator
 

@@ -12,14 +12,13 @@ from dispatcher.topics import TASK_PATTERN
 
 FORMAT = 1
 MAX_ENVELOPES = 10_000
-"""Envelopes that a record may tell of; a fold looks at each while Redis serves nobody else. Workers write some 1,500 at
-most."""
+"""Maximum envelopes in one record; a fold reads each while Redis serves nobody else. Workers write up to 1,500."""
 MAX_CLAIMS = 10_000
-"""Claims in one record; 1,000 are written at most."""
+"""Maximum claims in one record; workers write up to 1,000."""
 MAX_REASON = 200
-"""Characters of a reason in an outcome record; the dead letter has more of it."""
+"""Maximum characters of a reason in an outcome record; the dead letter has more of it."""
 MAX_REASON_BYTES = 1_024
-"""Of a channel's reason, as UTF-8; a provider may answer with a page, an exception with its input."""
+"""Maximum bytes of a channel's reason: a provider may answer with a page, an exception with its input."""
 
 
 class Outcome(IntEnum):
@@ -160,7 +159,7 @@ OutcomeRecord = Outcomes | CloseTask | ClaimsEnded | EpochMark
 encode_record = msgspec.msgpack.Encoder().encode
 """OutcomeRecord -> bytes. Arrays led by the tag, so that the ledger's scripts can read them as they are."""
 decode_record = msgspec.msgpack.Decoder(OutcomeRecord).decode
-"""bytes -> OutcomeRecord. Raises one of DECODING_ERRORS, also where a number is beyond its limits."""
+"""bytes -> OutcomeRecord. Raises one of DECODING_ERRORS, also for a number beyond its limits."""
 
 
 def read_outcomes(body: bytes) -> OutcomeRecord:
@@ -178,7 +177,7 @@ def read_outcomes(body: bytes) -> OutcomeRecord:
 
 
 def read_record(body: bytes) -> OutcomeRecord | None:
-    """None for a record that is to be passed over."""
+    """Decode a record; return None for one that must be passed over."""
     try:
         return read_outcomes(body)
     except Malformed:
@@ -194,7 +193,7 @@ def reads_back(record: OutcomeRecord) -> bool:
 
 
 def _is_sound(record: Outcomes) -> bool:
-    """Its envelopes are no more than a fold can look at, and every code is one of a target."""
+    """Return whether a fold can read that many envelopes, and every code is that of an outcome."""
     if sum([run.count for run in record.runs]) + len(record.mixed) > MAX_ENVELOPES:
         return False
     if any(run.first + run.count > MAX_SEQUENCE + 1 for run in record.runs):

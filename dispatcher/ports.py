@@ -99,10 +99,10 @@ class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False):
     reasons: list[str]
     body: bytes = b""
     lane: str = ""
-    """Where the message with this body stood."""
+    """Lane of the message with this body."""
     part: int = 0
     parts: int = 1
-    """The body is this part, from 0, of so many."""
+    """Which part of the body this is, from 0, and the number of parts."""
 
 
 class DeadLetters(Protocol):
@@ -151,7 +151,7 @@ class Fold(Protocol):
         records: Sequence[bytes],
         positions: Sequence[str] | None = None,
     ) -> FoldResult:
-        """positions: of the records; a record that is passed over is kept by its position."""
+        """Fold records. positions: of the records; one that is passed over is kept by its position."""
         ...
 
 

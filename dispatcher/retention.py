@@ -1,4 +1,4 @@
-"""How long records are kept, and all that follows from it: one number."""
+"""How long records are kept, and what follows from that number."""
 
 from dispatcher.task import MAX_TTL_S
 

@@ -119,14 +119,14 @@ def target_limit_field(app: str) -> str:
 
 
 def tier_weights_of(text: str) -> dict[str, int]:
-    """By tier, in thousandths, from "6000:3000:1000"; the default for a text that is not of this form."""
+    """Parse weights by tier, in thousandths, from "6000:3000:1000"; any other text gives the default."""
     written = _WRITTEN_WEIGHTS.fullmatch(text)
     given = map(int, written.groups()) if written else DEFAULT_TIER_WEIGHTS.values()
     return {str(tier): weight for tier, weight in zip(TIERS, given, strict=True)}
 
 
 def stored_cap(text: str) -> Cap:
-    """A cap as it is stored; none for a text that is not of its form: an older version stored whatever it was told."""
+    """Parse a stored cap. A malformed text gives none: an older version stored values unchecked."""
     try:
         return Cap.parse(text[:_LONGEST_CAP])
     except InvalidInput:
@@ -134,7 +134,7 @@ def stored_cap(text: str) -> Cap:
 
 
 def stored_number(text: str) -> int:
-    """A whole number as it is stored; 0 for anything else."""
+    """Parse a stored whole number; any other text gives 0."""
     return int(text) if _WRITTEN_NUMBER.fullmatch(text) else 0
 
 

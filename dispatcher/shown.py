@@ -1,4 +1,4 @@
-"""Texts as they may be shown: without credentials, and without what a terminal would obey."""
+"""Make texts safe to show: hide credentials, and escape what a terminal would obey."""
 
 import re
 
@@ -35,7 +35,7 @@ def _masked(url: re.Match[str]) -> str:
 
 
 def _parted(rest: str) -> tuple[str, str]:
-    """What stands before the host, masked, and the rest."""
+    """Mask what comes before the host."""
     end = _AUTHORITY_END.search(rest)
     authority = rest[: end.start()] if end else rest
     if "@" not in authority:

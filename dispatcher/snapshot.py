@@ -16,7 +16,7 @@ from dispatcher.errors import Malformed
 from dispatcher.view_form import FORM
 
 FORMAT = FORM
-"""The form of the view that it was made of: 0.1.0 uses none of a later one."""
+"""Format of a snapshot. It follows the form of the view: 0.1.0 uses none of a later form."""
 
 
 class Cursors(NamedTuple):

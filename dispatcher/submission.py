@@ -1,4 +1,4 @@
-"""Who may submit a task, and how far its audience is written ahead: what the control topic says, in its order.
+"""Tell from the control topic who may submit a task, and how far its audience is written ahead.
 
 One submitter at a time: the one that the task's record names, until a `TakenOver` names another. Nothing is published
 before it is announced, so whoever goes on knows the digest of all that may be in the lane, and where its windows end.
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from dispatcher.control import Announced, Checkpoint, TakenOver, TaskRecord
 
 Entries = Mapping[str, Announced | TakenOver]
-"""By their positions in the control topic."""
+"""Records by their positions in the control topic."""
 
 
 class WindowEnd(NamedTuple):
-    """Targets up to the end of an announced window, and the digest of all of them."""
+    """The number of targets up to the end of an announced window, and the digest of all of them."""
 
     targets: int
     digest: str
@@ -50,5 +50,5 @@ def written_ahead(record: TaskRecord, entries: Entries, checkpoint: Checkpoint |
 
 
 def submitter_at(record: TaskRecord, entries: Entries, position: str) -> str:
-    """The current submitter at a position of the topic."""
+    """Return the current submitter at a position of the topic."""
     return written_ahead(record, {at: entry for at, entry in entries.items() if at < position}).submitter

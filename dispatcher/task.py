@@ -85,7 +85,7 @@ def choose_chunk(tier: Tier, expected_targets: int | None) -> int:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a topic of this name is one of Pulsar's own."""
+    """Return whether a topic of this name is one of Pulsar's own."""
     return _RESERVED.fullmatch(name) is not None
 
 

@@ -12,9 +12,9 @@ from dispatcher.tier import TIERS, Tier
 
 SUBSCRIPTION = "dispatch"
 NAME_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-"""Of an app or a channel."""
+"""Name of an app or a channel."""
 TASK_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
-"""Of a task's id, which names its topic."""
+"""A task's id, which names its topic."""
 RETRY_STEPS_S: tuple[int, ...] = (1, 5, 30, 120, 600)
 """Delay steps of the retry lanes, in seconds; delays round up to one."""
 _PARTITION = re.compile(r"-partition-\d+$")

@@ -20,20 +20,20 @@ from dispatcher.outcome import ALL_SENT, MAX_REASON_BYTES, OUTCOME_NAMES, RETRY,
 from dispatcher.shown import without_credentials
 
 Fault = Callable[[str], None]
-"""Told of each fault. The text names its kind and no target, so that the same fault has the same text."""
+"""Called with each fault. The text names its kind and no target, so that the same fault has the same text."""
 
 _CODES = frozenset((*map(int, Outcome), RETRY))
 _BY_NAME = {**{name: code for code, name in enumerate(OUTCOME_NAMES)}, "retry": RETRY}
 _LONGEST_TEXT = 8 * MAX_REASON_BYTES
-"""Characters of an exception's text that are looked at."""
+"""Maximum characters read of an exception's text."""
 _MAX_EXCEPTIONS = 10_000
-"""Of one report, read. An envelope has at most 500 targets."""
+"""Maximum exceptions read of one report. An envelope has at most 500 targets."""
 _LONGEST_INDEX = 9
-"""Digits of an index given as text."""
+"""Maximum digits of an index given as text."""
 
 
 def all_sent(answer: object, wanted: int) -> bool:
-    """Return whether the answer is ALL_SENT for each of so many envelopes, the only one that needs no reading."""
+    """Return whether the answer is ALL_SENT for each envelope, the only answer that needs no check."""
     if type(answer) is not list or len(answer) != wanted:
         return False
     # By identity: a foreign object may call itself equal to anything. A loop, since it is on the path of every call.
@@ -82,7 +82,7 @@ def _type(value: object) -> str:
 
 
 def _listed(answer: object, wanted: int, fault: Fault) -> list[object] | str:
-    """The reports, as many as are wanted, or why there are none."""
+    """Return the value given as each envelope's report, or the fault."""
     if isinstance(answer, Report) and wanted == 1:
         fault("deliver() returned a Report, not a list of reports")
         return [answer]
@@ -143,7 +143,7 @@ def _places(targets: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _indexes(key: object, places: Mapping[str, list[int]], targets: int, fault: Fault) -> Iterable[int]:
-    """The targets that a key of the exceptions means. places: of each target."""
+    """Return the indexes of the targets that a key of the exceptions means. places: indexes by target."""
     if type(key) is int and 0 <= key < targets:
         return (key,)
     if isinstance(key, (str, bytes)):
@@ -160,7 +160,7 @@ def _indexes(key: object, places: Mapping[str, list[int]], targets: int, fault: 
 
 
 def _whole(value: object) -> int | None:
-    """The whole number that is meant; None if that is not clear."""
+    """Return the whole number meant, or None if it is not clear."""
     if isinstance(value, str):
         digits = value.isascii() and value.isdigit() and len(value) <= _LONGEST_INDEX
         return int(value) if digits else None
@@ -187,7 +187,7 @@ def _verdict(verdict: object, fault: Fault) -> Verdict:
 
 
 def _is_plain(verdict: Verdict) -> bool:
-    """Whether all is as it should be, as it nearly always is; saves the closer look."""
+    """Return whether the verdict needs no closer check. Nearly all need none."""
     reason, seconds = verdict.reason, verdict.retry_after_s
     if type(verdict.code) is not int or verdict.code not in _CODES or type(reason) is not str:
         return False
@@ -226,7 +226,7 @@ def _shown(code: object) -> str:
 
 
 def _reason(reason: object, fault: Fault) -> str:
-    """A reason that cannot be read changes nothing of the verdict."""
+    """Return the reason, or none if it cannot be read."""
     if not isinstance(reason, str):
         if reason is None:
             return ""
@@ -238,7 +238,7 @@ def _reason(reason: object, fault: Fault) -> str:
 
 
 def _seconds(seconds: object, fault: Fault) -> float | None:
-    """The wait that is meant: at least 0, inf for the longest; None if that is not clear."""
+    """Return the wait meant (at least 0; inf for the longest), or None if it is not clear."""
     if seconds is None:
         return None
     number = math.nan

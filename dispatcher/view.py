@@ -115,7 +115,7 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     metrics_port: int = 0
     extra: dict[str, Any] = {}
     form: int = 1
-    """Of the views that it keeps (dispatcher.view_form); 0.1.0 does not say."""
+    """The form of the views that it keeps (dispatcher.view_form); 0.1.0 does not say."""
 
 
 class Globals(msgspec.Struct, frozen=True):

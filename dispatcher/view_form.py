@@ -12,13 +12,13 @@ from typing import NamedTuple
 from dispatcher.view import WorkerBeat
 
 FORM = 2
-"""Of the view that this version keeps (also in backends/lua/form.lua). 1: of 0.1.0, which did not name it."""
+"""The form of this version's view (also in backends/lua/form.lua). 1 is that of 0.1.0, which did not name it."""
 GONE = ("stopped", "lost")
 MAX_NAMED = 5
 
 
 class Standing(Enum):
-    """What a worker of this version may do with the view there is."""
+    """What a worker of this version may do with the present view."""
 
     SERVE = "serve"
     RAISE = "raise"
@@ -27,19 +27,19 @@ class Standing(Enum):
 
 
 class Judged(NamedTuple):
-    """why: in the words of a log line; empty where the view may be served."""
+    """why: for the log; empty if the view may be served."""
 
     standing: Standing
     why: str = ""
 
 
 def older_workers(beats: Sequence[WorkerBeat]) -> list[WorkerBeat]:
-    """Those that are there and keep views of an older form: their version is older, or says nothing of forms."""
+    """Return the workers that keep views of an older form, or do not name a form."""
     return [beat for beat in beats if beat.form < FORM and beat.state not in GONE]
 
 
 def judge(form: int | None, beats: Sequence[WorkerBeat]) -> Judged:
-    """form: of the view; None: Redis holds none. beats: of all workers there are."""
+    """Judge a view. form: None if Redis holds none. beats: heartbeats of all workers."""
     if form is not None and form > FORM:
         return Judged(
             Standing.STAND_BY, f"the view in Redis has form {form}, this version keeps {FORM}: upgrade this worker"

@@ -96,7 +96,7 @@ def _single(info: dict[str, Any]) -> Finding:
 
 
 def _letters(counters: Mapping[bytes, bytes]) -> Finding:
-    """Counters of the view are read, not the topic, which keeps letters for 14 days."""
+    """Read the counters of the view, not the topic, which keeps letters for 14 days."""
     counts = {
         name.decode().removeprefix(WITHOUT_TASK): int(count)
         for name, count in counters.items()

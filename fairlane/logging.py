@@ -30,7 +30,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Time (UTC), level, logger, message, on one line; a traceback has lines of its own."""
+    """Format time (UTC), level, logger and message on one line; a traceback has lines of its own."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")

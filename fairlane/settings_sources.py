@@ -19,7 +19,7 @@ from fairlane.settings import ENV_PREFIX, FILE_NAME, Settings, Values, file_valu
 REMOVED = {
     "worker.grace_s": "was removed in 0.2.0: without Redis a worker sends what it has leased, then waits. Delete it",
 }
-"""Settings of earlier versions, and what became of them."""
+"""Settings of earlier versions, and the message for each."""
 SECRET_NAME = re.compile(r"pass|secret|token|key|auth|credential", re.IGNORECASE)
 
 
@@ -124,7 +124,7 @@ def _leaves(model: BaseModel, above: tuple[str, ...]) -> Iterator[tuple[tuple[st
 
 
 def masked(name: str, value: Any) -> Any:
-    """The value as it may be shown: secrets and credentials inside addresses are hidden."""
+    """Return the value with secrets and the credentials of addresses hidden."""
     if isinstance(value, SecretStr):
         return MASK
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What `fairlane doctor` says of the view in Redis."""
+"""Checks of the view in Redis for `fairlane doctor`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -16,7 +16,7 @@ _SHOWN_LANES = 10
 
 
 def view_findings(settings: Settings) -> Iterator[Finding]:
-    """Nothing where Redis does not answer: other findings say so."""
+    """Return no findings if Redis does not answer: other findings say so."""
     try:
         view = open_view(settings.redis)
         try:
@@ -31,7 +31,7 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
 
 
 def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
-    """At most one, of the lanes that workers leave to newer ones."""
+    """Return a finding if workers leave lanes to newer ones."""
     serving = [beat for beat in beats if beat.state in ("starting", "serving") and beat.extra.get("newer")]
     lanes = sorted({lane for beat in serving for lane in beat.extra["newer"]})
     if not lanes:
@@ -46,7 +46,7 @@ def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
 
 
 def form_findings(form: int | None, beats: Sequence[WorkerBeat]) -> Iterator[Finding]:
-    """Whether workers of this version may serve the view."""
+    """Yield a warning if workers of this version may not serve the view."""
     judged = judge(form, beats)
     if judged.standing is Standing.SERVE:
         return
@@ -56,7 +56,7 @@ def form_findings(form: int | None, beats: Sequence[WorkerBeat]) -> Iterator[Fin
 
 
 def passed_over_findings(passed: Mapping[str, Sequence[Passed]]) -> Iterator[Finding]:
-    """One for each topic with records that were passed over."""
+    """Return a finding for each topic with records passed over."""
     for topic, kept in passed.items():
         name = topic if topic == "control" else f"outcomes-{topic}"
         more = ", the oldest of more" if len(kept) >= MAX_KEPT else ""

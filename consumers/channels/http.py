@@ -26,7 +26,7 @@ REASON_LIMIT = 200
 """Characters of an answer, or of the provider's reason, that go into a reason."""
 LONGEST_RETRY_AFTER_S = 24 * 3600.0
 MAX_FAULTS = 50
-"""Kinds of faults in answers that are logged."""
+"""Maximum kinds of faults in answers that are logged."""
 _TRIED_AGAIN = frozenset({408, 425, 429})
 """Besides 3xx (the address is wrong, which can be mended) and 5xx."""
 _log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a 2xx answer may say; all else in it is ignored. failed: Failures, each of which is read for itself."""
+    """The fields of a 2xx answer; others are ignored. failed: Failures, each read on its own."""
 
     failed: list[msgspec.Raw] = []
 
@@ -145,7 +145,7 @@ class HttpChannel:
         return self._exceptions(envelope.targets, failed) if failed else ALL_SENT
 
     def _exceptions(self, targets: Sequence[str], failed: Sequence[msgspec.Raw]) -> Report:
-        """A target that stands in the envelope twice failed twice; one that does not stand there is ignored."""
+        """Map failures to targets. A target that is in the envelope twice failed twice; an unknown one is ignored."""
         failures = [failure for failure in map(self._failure, failed) if failure is not None]
         verdicts = {str(failure.target): Verdict(_code(failure), _reason(failure.reason)) for failure in failures}
         exceptions = {index: verdicts[target] for index, target in enumerate(targets) if target in verdicts}
@@ -212,7 +212,7 @@ def _again(reason: str, after_s: float | None = None) -> Report:
 
 
 async def _read(content: aiohttp.StreamReader) -> bytes:
-    """The body, up to the limit, or as much as came before it broke off: the status has decided by then."""
+    """Return the body up to the limit, or as much as came before it broke off: the status has already decided."""
     chunks, left = [], ANSWER_LIMIT
     try:
         while left > 0 and (chunk := await content.read(left)):

@@ -1,4 +1,4 @@
-"""An envelope as JSON, for channels that write it so."""
+"""Encode envelopes as JSON, for channels that send it."""
 
 from collections.abc import Callable
 from typing import Any

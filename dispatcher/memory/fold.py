@@ -35,7 +35,7 @@ class MemoryFold:
         records: Sequence[bytes],
         positions: Sequence[str] | None = None,  # noqa: ARG002  # the port's
     ) -> FoldResult:
-        """Nothing is kept of a record that is passed over: no other version reads memory."""
+        """Fold records. Those passed over are not kept: no other version reads memory."""
         stands = self.view.cursors.get(partition)
         if stands != expected:
             return FoldResult(False, stands or "")

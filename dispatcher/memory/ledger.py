@@ -64,7 +64,7 @@ class MemoryLedger:
         return self.view.now_ms()
 
     def lengthen_claims(self, step_ms: int) -> None:
-        """The clock was set forward by so much: claims that had not ended before last as long as they were to."""
+        """Lengthen claims that were live before the clock was set forward by this much."""
         now = self.view.now_ms()
         for name, claim in self.view.claims.items():
             more = min(step_ms, now + self.view.epoch.claim_ms - claim.end_ms)

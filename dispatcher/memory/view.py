@@ -61,7 +61,7 @@ class MemoryTask:
     paused: bool = False
     cancelled: bool = False
     stopped: str = ""
-    """Why it was stopped for good."""
+    """Reason for which it was stopped for good."""
     sealed: bool = False
     guessed: bool = False
     total: int = 0
@@ -84,7 +84,7 @@ class MemoryTask:
 
     @property
     def called_off(self) -> bool:
-        """Whether what is not sent yet never will be, by whomever's wish."""
+        """Return whether it was cancelled or stopped, so that nothing more is sent."""
         return self.cancelled or self.stopped != ""
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 MAX_SHOWN = 10
-"""Records of a topic that were passed over."""
+"""Maximum records passed over that are listed of a topic."""
 
 
 @click.group(cls=CommandGroup)
@@ -85,7 +85,7 @@ def snapshot(settings: "Settings", output: Output) -> None:
 
 
 def shown_of(kept: "Sequence[Passed]") -> dict[str, Any]:
-    """How many records of a topic were passed over, and the first of them."""
+    """Show the number of records passed over of a topic, and the first of them."""
     first = {one.position: f"{one.reason} (by {one.reader})" for one in kept[:MAX_SHOWN]}
     return {"records": len(kept), **first}
 

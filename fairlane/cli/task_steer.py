@@ -63,7 +63,7 @@ def cancel(ctx: click.Context, output: Output, asked: Asked, no_wait: bool) -> N
 @output_option
 @click.pass_context
 def stop(ctx: click.Context, output: Output, asked: Asked, reason: str, no_wait: bool) -> None:
-    """Send nothing more of these tasks, for a reason: as `cancel`, but they end as failed."""
+    """Send nothing more of these tasks: like `cancel`, but they end as failed, for a reason."""
     _end_many(ctx, output, asked, Changes(stopped=reason), no_wait)
 
 

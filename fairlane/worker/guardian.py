@@ -1,4 +1,4 @@
-"""The last line: a small process beside each worker, which ends it when not even its watchdog moves.
+"""The last resort: a small process beside each worker, which ends it when its watchdog stops moving.
 
 A call into C that keeps the interpreter's lock stops every Python thread, the watchdog among them. `faulthandler` could
 end such a process from a thread of its own, but it goes by the clock: tried with a process that was stopped (SIGSTOP)
@@ -55,7 +55,7 @@ def start_guardian() -> Callable[[], None]:
 
 
 def _let_abort_end_process_1() -> None:
-    """In a container the kernel keeps from process 1 every signal of its own kind that it has no handler for, SIGKILL
+    """Let SIGABRT end process 1: in a container the kernel drops every signal that it has no handler for, SIGKILL
     too. faulthandler calls the handler that was there before it: `_exit`, with the signal's number."""
     import ctypes
 
@@ -93,7 +93,7 @@ def _falls_silent(worker: int, silent_s: float) -> bool:
 
 
 def say(text: str) -> None:
-    """On stderr, unless nobody reads it: that may be why the worker hangs."""
+    """Write to stderr, unless nobody reads it: that may be why the worker hangs."""
     with contextlib.suppress(OSError):
         if select.select([], [2], [], 0)[1]:
             os.write(2, text.encode())

@@ -20,7 +20,7 @@ from fairlane.worker.live_lanes import ALL_TIERS, Peer
 _log = logging.getLogger(__name__)
 LIVE_KEPT_S = 60.0
 MAX_NEWER = 50
-"""Lanes with envelopes of a later version that a heartbeat names."""
+"""Maximum lanes with envelopes of a later version that a heartbeat names."""
 RATE_BEATS = 3
 """Rates are over so many beats."""
 STOPPED_KEPT_S = 3_600.0
@@ -88,7 +88,7 @@ class Heartbeat:
         return self._peers
 
     def older(self) -> list[WorkerBeat]:
-        """Workers of an older version that are there, as of the last beats."""
+        """Return the live workers of an older version, by the last heartbeats."""
         return self._older
 
     def run(self, stop: threading.Event) -> None:
@@ -148,7 +148,7 @@ class Heartbeat:
         return {} if set(tiers) == set(TIERS) else {"holds": list(map(str, tiers))}
 
     def _newer(self) -> dict[str, Any]:
-        """The lanes it leaves to newer workers, if there are any."""
+        """Return the lanes that it leaves to newer workers, while such workers are there."""
         lanes = self._newer_lanes()[:MAX_NEWER]
         return {"newer": lanes} if lanes else {}
 

@@ -21,7 +21,7 @@ _STALE_DUE = 1_000
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """A worker that is there. tiers: those whose lanes it holds. newer: lanes that it leaves to newer workers."""
+    """A live worker. tiers: those whose lanes it holds. newer: lanes that it leaves to newer workers."""
 
     id: str
     tiers: tuple[str, ...] = ALL_TIERS
@@ -77,7 +77,7 @@ class LiveLanes:
         self._due: list[tuple[int, str]] = []
         self._divisions = {str(tier): Division((), settings.me) for tier in TIERS}
         self._left: set[tuple[str, str]] = set()
-        """Worker and lane, where it leaves the lane to newer workers."""
+        """Worker and lane, for lanes left to newer workers."""
         self._holders = dict.fromkeys(map(str, TIERS), 1)
         self._open = 0
         self._rough = RoughCount()
@@ -198,7 +198,7 @@ class LiveLanes:
         return known
 
     def _place(self, known: _Known) -> int:
-        """Of this worker at the lane, among those that do not leave it to newer ones, if there are any."""
+        """Return this worker's position at the lane, among those that can read it if there are any."""
         division = self._divisions[known.task.tier]
         lane = known.task.lane
         left = {worker for worker, name in self._left if name == lane} if self._left else ()

@@ -81,7 +81,7 @@ def _run_one(settings: Settings, name: str | None, stop: threading.Event) -> int
 
 
 def _end_process(code: int) -> NoReturn:
-    """Past everything that waits for a thread."""
+    """End the process without waiting for any thread."""
     logging.shutdown()
     sys.stdout.flush()
     os._exit(code)

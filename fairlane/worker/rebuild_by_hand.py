@@ -55,7 +55,7 @@ def rebuild(settings: Settings, wipe: bool, progress: Progress, timeout_s: float
 
 
 def snapshot(settings: Settings) -> str:
-    """Stores a snapshot of the view now; its number. Workers must run. Raises Unreachable, NotReady, Refused."""
+    """Store a snapshot of the view now; return its number. Workers must run. Raises Unreachable, NotReady, Refused."""
     redis = open_redis(settings.redis, pulsar_client.topics(settings.pulsar), CLAIM_MAX_MS)
     pulsar = open_pulsar(settings.pulsar)
     try:

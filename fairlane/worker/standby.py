@@ -1,4 +1,4 @@
-"""Whether a worker may serve the view there is: asked before it starts, and every second while it serves."""
+"""Check before a worker starts, and every second while it serves, whether it may serve the present view."""
 
 import logging
 import os
@@ -30,7 +30,7 @@ LIVE_KEPT_S, STOPPED_KEPT_S = 60.0, 60.0
 
 
 class Views(Protocol):
-    """backends.epochs. All raise Unreachable."""
+    """Implemented in backends.epochs. All methods raise Unreachable."""
 
     def epoch(self) -> Epoch | None: ...
 
@@ -44,7 +44,7 @@ class Views(Protocol):
 
 
 class Beats(Protocol):
-    """backends.workers. All raise Unreachable."""
+    """Implemented in backends.workers. All methods raise Unreachable."""
 
     def beat(self, beat: WorkerBeat, kept_s: float) -> int: ...
 
@@ -64,7 +64,7 @@ def raise_form(views: Views, partitions: int) -> None:
 
 
 class Standby:
-    """Waits until the view may be served, and says so in heartbeats and in the log. It holds no lanes and no seats."""
+    """Waits until the view may be served, without lanes and seats, and says so in heartbeats and in the log."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Standby:
         partitions: int,
         metrics: Callable[[], Closeable | None] = lambda: None,
     ) -> None:
-        """metrics: serves them while it stands by. A rollout waits for that before it stops the older workers."""
+        """metrics: served while it stands by. A rollout waits for that before it stops the older workers."""
         self._serve_metrics = metrics
         self._metrics: Closeable | None = None
         self._views = views
@@ -85,7 +85,7 @@ class Standby:
         self._said_s = float("-inf")
 
     def wait(self, stop: threading.Event) -> bool:
-        """False: `stop` was set before. Raises Unreachable if Redis is gone at the beginning; later it waits for it."""
+        """Return False if `stop` is set first. Raises Unreachable if Redis is gone at the start, but not later."""
         judged = self._look()
         while judged.standing is not Standing.SERVE and not stop.is_set():
             if judged.standing is Standing.STAND_BY:
@@ -154,7 +154,7 @@ def stand_by(settings: Settings, name: str, stop: threading.Event) -> bool:
 
 
 def _serve_metrics(settings: Settings, view: RedisView) -> MetricsServer | None:
-    """Of the service as a whole."""
+    """Serve the metrics of the service as a whole."""
     worker = settings.worker
     if worker.metrics_port < 0:
         return None
@@ -167,7 +167,7 @@ class FormWatch:
     view of a higher form, so nothing is done in it until then either."""
 
     def __init__(self, views: Views, older: Callable[[], Sequence[WorkerBeat]]) -> None:
-        """older: the workers of an older version that are there."""
+        """older: returns the live workers of an older version."""
         self.closed = threading.Event()
         """Set when the worker must leave."""
         self._views = views
@@ -182,7 +182,7 @@ class FormWatch:
                 _log.debug("the view's form is not known: %s", error)
 
     def look(self) -> None:
-        """Raises Unreachable."""
+        """Look once. Raises Unreachable."""
         form = self._views.form()
         judged = judge(form, self._older())
         if judged.standing is Standing.SERVE:

@@ -17,7 +17,7 @@ class Stop(threading.Event):
         super().__init__()
         self.looks = 0
         self.resting = False
-        """The thread waits for nothing but this signal."""
+        """Whether the thread waits for this signal alone."""
 
     def is_set(self) -> bool:
         self.looks += 1
@@ -49,7 +49,7 @@ class Threads:
         thread.start()
 
     def looks(self) -> Mapping[str, int | None]:
-        """By the name of a running thread: how often it has looked at its stop signal; None while it rests."""
+        """Return by thread name how often it has looked at its stop signal; None while it rests."""
         return {name: None if stop.resting else stop.looks for name, stop in self._running.copy().items()}
 
     def fail(self, error: BaseException) -> None:

@@ -27,12 +27,12 @@ OVERDUE_S = 10.0
 UPKEEP_CALLS = 10
 """Folds, watch, heartbeat, seats make no more calls than this between two looks at their stop signal."""
 UNBOUNDED = ("rebuild", "snapshots", "housekeeping")
-"""Their rounds take as long as the view or the estate is large. Each of their calls has a timeout of its own."""
+"""Threads that are not watched: the length of a round depends on the size of the view. Each call has a timeout."""
 EXIT_WITHIN_S = 10.0
 _log = logging.getLogger(__name__)
 
 Signs = Mapping[str, object | None]
-"""By part: what it is at. None: it has nothing to do."""
+"""Progress by part. None: it has nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class WatchdogSettings:
     """When a part counts as hung."""
 
     limits_s: Mapping[str, float]
-    """By part: how long it may give the same sign."""
+    """Maximum time by part with the same sign."""
     upkeep_s: float
-    """The limit of a part that is not named there."""
+    """The limit of any other part."""
     tick_s: float = 1.0
 
     def limit_s(self, part: str) -> float:
@@ -67,7 +67,7 @@ def watchdog_settings(settings: Settings, timeouts_s: Mapping[str, float], lease
 
 
 def channel_part(channel: str) -> str:
-    """The part that stands for the batches of a channel."""
+    """Return the name of the part for a channel's batches."""
     return f"channel {channel}"
 
 
@@ -127,7 +127,7 @@ class Watchdog:
 
 
 def describe(part: str) -> str:
-    """Say what does not move."""
+    """Return the log line for a part that does not move."""
     if part == "channels":
         return "A channel has blocked the event loop of all channels (its calls must be async)"
     if part.startswith("channel "):
@@ -145,7 +145,7 @@ def stacks() -> str:
 
 
 def exit_within(seconds: float, code: int) -> None:
-    """See to it that the process ends by then, whatever its threads do."""
+    """Make sure that the process ends within this time, even if its threads do not."""
 
     def end() -> None:
         say(f"The process has not ended by itself within {seconds:g} s: exit code {code}.\n")

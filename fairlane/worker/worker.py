@@ -167,7 +167,7 @@ class Worker:
         )
 
     def _signs(self) -> Signs:
-        """What each part is at, for the watchdog."""
+        """Return the progress of each part, for the watchdog."""
         return {
             **self._threads.looks(),
             "channels": self._courier.probe(),
@@ -176,7 +176,7 @@ class Worker:
         }
 
     def _count_letters(self) -> None:
-        """Letters without a task, for `doctor`. Raises Unreachable; they are counted the next time."""
+        """Count letters without a task for `doctor`. Raises Unreachable; they are counted the next time."""
         for lane, letters in self._dead_letters.without_task().items():
             new = letters - self._letters_counted.get(lane, 0)
             if new:
@@ -197,7 +197,7 @@ class Worker:
 
     # ------------------------------------------------------------- life
     def run(self, stop: threading.Event) -> int:
-        """Serves until `stop` is set or a part fails, then drains and closes. The exit code."""
+        """Serve until `stop` is set or a part fails, then drain and close. Return the exit code."""
         self._courier.start(self._threads.start)
         self._start_threads()
         self.state = "serving"
