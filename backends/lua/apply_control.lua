@@ -11,6 +11,7 @@
 -- include: task_end.lua
 -- include: feed.lua
 -- include: pauses.lua
+-- include: cap_rate.lua
 
 local task, position, field, value = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local key = task_key(task)
@@ -32,6 +33,7 @@ if field == 'override' then
 end
 redis.call('HSET', key, field == 'lane' and 'moved_lane' or field, value, field .. '_pos', position)
 if field == 'override' then drop_messages(task) end
+if field == 'cap' then note_rate(key, 'cap_rate', value) end
 leave_shared_lane(task)
 reindex(task)
 announce('task', task)

@@ -9,10 +9,12 @@
 
 -- include: feed.lua
 -- include: pauses.lua
+-- include: cap_rate.lua
 
 local position, field, value = ARGV[1], ARGV[2], ARGV[3]
 local key = P .. ':globals'
 local channel = string.match(field, '^channel_paused:(.*)$')
+local pool = field == 'capacity' and 'total' or string.match(field, '^cap:(.*)$')
 
 if channel then note_pause(key, 'pauses|' .. channel, position, value, ARGV[4]) end
 local read = redis.call('HGET', key, 'pos|' .. field)
@@ -20,5 +22,6 @@ if read and read >= position then return 0 end
 
 redis.call('HSET', key, field, value, 'pos|' .. field, position)
 keep_paused(field, value)
+if pool then note_rate(P .. ':pool:' .. string.gsub(pool, ':', '/', 1), 'rate', value) end
 announce('globals', '')
 return 0

@@ -13,13 +13,11 @@ from collections.abc import Iterable
 
 from dispatcher.lease import LaneKind
 from dispatcher.memory.demand import APP_SCALE
-from dispatcher.memory.pools import UNIT, Pool, portion
+from dispatcher.memory.pools import TOTAL, UNIT, Pool, portion
 from dispatcher.memory.verdicts import GRANTABLE, NO_CREDIT, OWN, LaneCall, Segment
 from dispatcher.memory.view import MemoryView
 from dispatcher.tier import MILLI, TIERS
 
-TOTAL = "total"
-"""The pool all lanes share."""
 COUNT_EVERY_MS, COUNT_EVERY_AT_MOST_MS = 500, 2_500
 """By the lanes in a call: 2 ms each."""
 COVERED_MS = 3_000

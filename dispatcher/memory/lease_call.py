@@ -5,9 +5,9 @@ from itertools import chain
 
 from dispatcher.lease import GivenBack, LeaseRequest, Piece, Status, Want
 from dispatcher.memory import claims
-from dispatcher.memory.causes import TOTAL, count_causes
+from dispatcher.memory.causes import count_causes
 from dispatcher.memory.demand import announce, forget_past
-from dispatcher.memory.pools import UNIT, Pool, depth_of
+from dispatcher.memory.pools import TOTAL, UNIT, Pool, depth_of
 from dispatcher.memory.verdicts import GRANTABLE, LaneCall, Segment, is_own, lane_call, verdict, way_out
 from dispatcher.memory.view import Claim, ClaimRun, MemoryTask, MemoryView
 from dispatcher.tier import TIERS

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from dispatcher.tier import TIERS
 
+TOTAL = "total"
+"""The pool all lanes share."""
 UNIT = 1_000_000
 WINDOW_US = 250_000
 """What the buckets of a pool hold together, as time at its capacity."""
@@ -99,6 +101,7 @@ class Pool:
     """
 
     capacity: int
+    """Until the next refill, the lowest since the last one."""
     refilled_us: int
     burst: int = 0
     tiers: dict[str, TierPool] = field(default_factory=lambda: {tier: TierPool() for tier in TIERS})
@@ -106,12 +109,13 @@ class Pool:
 
     def refill(self, now_us: int, capacity: int, burst: int, weights: Mapping[str, int]) -> None:
         """Brings the buckets to the present; from now on, where the clock stepped back. weights: of the tiers."""
+        rate = min(self.capacity, capacity)
         self.capacity, self.burst = capacity, burst
-        elapsed_us = min(max(now_us - self.refilled_us, 0), LARGEST // capacity)
+        elapsed_us = min(max(now_us - self.refilled_us, 0), LARGEST // rate)
         self.refilled_us = now_us
         depths = self._depths(weights)
         levels = {tier: share.bucket for tier, share in self.tiers.items()}
-        pour(elapsed_us * capacity, levels, depths, weights)
+        pour(elapsed_us * rate, levels, depths, weights)
         for tier, share in self.tiers.items():
             share.bucket, share.depth = levels[tier], depths[tier]
         if max([share.time for share in self.tiers.values()]) > LARGEST:
@@ -215,8 +219,12 @@ class Bucket:
 
     level: int
     refilled_us: int
+    rate: int
+    """The lowest since the last refill, by which the time since then is credited: at a new, higher one it would be paid
+    more than was allowed."""
 
     def refill(self, now_us: int, cap: int, burst: int) -> None:
-        elapsed_us = min(max(now_us - self.refilled_us, 0), LARGEST // cap)
-        self.level = min(self.level + elapsed_us * cap, depth_of(cap, burst))
-        self.refilled_us = now_us
+        rate = min(self.rate, cap)
+        elapsed_us = min(max(now_us - self.refilled_us, 0), LARGEST // rate)
+        self.level = min(self.level + elapsed_us * rate, depth_of(cap, burst))
+        self.refilled_us, self.rate = now_us, cap

@@ -22,7 +22,7 @@ from dispatcher.control import (
     TaskRecord,
 )
 from dispatcher.lease import LeaseAnswer
-from dispatcher.memory.pools import Bucket, Pool, depth_of
+from dispatcher.memory.pools import TOTAL, Bucket, Pool, depth_of
 from dispatcher.outcome import EpochMark, Outcome
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS
 from dispatcher.topics import Topics
@@ -98,7 +98,7 @@ class MemoryTask:
         if self.cap <= 0:
             return None
         if self.bucket is None:
-            self.bucket = Bucket(depth_of(self.cap, self.cap_burst), now_us)
+            self.bucket = Bucket(depth_of(self.cap, self.cap_burst), now_us, self.cap)
         self.bucket.refill(now_us, self.cap, self.cap_burst)
         return self.bucket
 
@@ -258,6 +258,8 @@ class MemoryView:
         elif name == "cap":
             state.cap, state.cap_burst = read_cap(value)
             state.cap_known = True
+            if state.bucket is not None and state.cap:
+                state.bucket.rate = min(state.bucket.rate, state.cap)
         elif name == "tier":
             state.tier = value
         elif name == "paused":
@@ -279,12 +281,15 @@ class MemoryView:
         kind, _, of = name.partition(":")
         if name == "capacity":
             self.capacity, self.capacity_burst = read_cap(value)
+            self._note_rate(TOTAL, self.capacity)
         elif name == "tiers":
             self.tier_weights = dict(zip(TIERS, map(int, value.split(":")), strict=True))
         elif name == "sharing":
             self.sharing = value
         elif kind == "cap":
-            self.caps[of.replace(":", "/", 1)] = read_cap(value)
+            pool = of.replace(":", "/", 1)
+            self.caps[pool] = read_cap(value)
+            self._note_rate(pool, self.caps[pool][0])
         elif kind == "channel_paused":
             (self.paused_channels.add if value == "1" else self.paused_channels.discard)(of)
         elif kind == "app_weight":
@@ -293,6 +298,11 @@ class MemoryView:
             self.limits[of] = int(value)
         else:
             raise ValueError(f"no global {name}")
+
+    def _note_rate(self, pool: str, rate: int) -> None:
+        """A cap's rate was changed: the pool keeps the lowest."""
+        if pool in self.pools and rate:
+            self.pools[pool].capacity = min(self.pools[pool].capacity, rate)
 
     def pools_of(self, app: str, channel: str) -> tuple[str, ...]:
         """Names of the pools, besides the total, that tasks of this app on this channel share with others."""

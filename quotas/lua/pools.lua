@@ -10,22 +10,23 @@ local SHARE_FIELDS = { 'bucket', 'depth', 'time', 'carry', 'busy', 'wanted', 'wa
 
 -- Reads a pool. One that is new begins full, as if it had been unused for long; the total begins empty.
 local function load_pool(name, now_us)
-  local fields = { 'refilled_us' }
+  local fields = { 'refilled_us', 'rate' }
   for _, tier in ipairs(TIERS) do
     for _, field in ipairs(SHARE_FIELDS) do fields[#fields + 1] = field .. ':' .. tier end
   end
   local got = redis.call('HMGET', P .. ':pool:' .. name, unpack(fields))
-  local pool = { name = name, refilled_us = int(got[1] or (name == 'total' and now_us or 0)), tiers = {}, lanes = {} }
+  local pool = { name = name, refilled_us = int(got[1] or (name == 'total' and now_us or 0)), rate = int(got[2]) }
+  pool.tiers, pool.lanes = {}, {}
   for i, tier in ipairs(TIERS) do
     local share = { pull = 0 }
-    for j, field in ipairs(SHARE_FIELDS) do share[field] = int(got[1 + (i - 1) * #SHARE_FIELDS + j]) end
+    for j, field in ipairs(SHARE_FIELDS) do share[field] = int(got[2 + (i - 1) * #SHARE_FIELDS + j]) end
     pool.tiers[tier] = share
   end
   return pool
 end
 
 local function save_pool(pool)
-  local args = { 'refilled_us', whole(pool.refilled_us) }
+  local args = { 'refilled_us', whole(pool.refilled_us), 'rate', whole(pool.rate) }
   for _, tier in ipairs(TIERS) do
     for _, field in ipairs(SHARE_FIELDS) do
       args[#args + 1] = field .. ':' .. tier
@@ -95,15 +96,17 @@ local function depths_of(pool, weights)
   return depths
 end
 
--- Brings the buckets to the present; from now on, where the clock stepped back. Virtual times begin at 0 again before
--- they grow too large to be exact.
+-- Brings the buckets to the present; from now on, where the clock stepped back. As with a task's cap, the time since
+-- the last call counts at the lowest rate meanwhile. Virtual times begin at 0 again before they grow too large to be
+-- exact.
 local function refill_pool(pool, now_us)
   local capacity, weights = settings.caps[pool.name][1], settings.weights
-  local elapsed = math.min(math.max(now_us - pool.refilled_us, 0), div(LARGEST, capacity))
-  pool.refilled_us = now_us
+  local rate = lowest_rate(pool.rate, capacity)
+  local elapsed = math.min(math.max(now_us - pool.refilled_us, 0), div(LARGEST, rate))
+  pool.refilled_us, pool.rate = now_us, capacity
   local depths, levels, rebase = depths_of(pool, weights), {}, false
   for _, tier in ipairs(TIERS) do levels[tier] = pool.tiers[tier].bucket end
-  pour(elapsed * capacity, levels, depths, weights)
+  pour(elapsed * rate, levels, depths, weights)
   for _, tier in ipairs(TIERS) do
     local share = pool.tiers[tier]
     share.bucket, share.depth = levels[tier], depths[tier]

@@ -16,6 +16,11 @@ local function depth_of(rate, burst)
   return burst > 0 and burst * UNIT or math.max(rate * WINDOW_US, UNIT)
 end
 
+-- At what rate a bucket is credited with the time since it was last read. kept: the lowest meanwhile; 0: not known.
+local function lowest_rate(kept, rate)
+  return kept > 0 and math.min(kept, rate) or rate
+end
+
 -- Names of the pools, besides the total, that an app's tasks on a channel may share with others.
 local function capped_by(app, channel)
   return { 'channel/' .. channel, 'app/' .. app, 'app_channel/' .. app .. '/' .. channel }

@@ -8,6 +8,7 @@ local MAIN_WRITER = '0'
 local TASK_FIELDS = {
   'lane', 'shared', 'tier', 'weight', 'cap', 'paused', 'cancelled', 'start_ms', 'expires_ms', 'hold', 'sealed',
   'writers', 'ended', 'closed', 'cap_bucket', 'cap_us', 'app', 'channel', 'why_ms', 'stopped',
+  'cap_rate',
 }
 local tasks_read = {}
 
@@ -24,6 +25,7 @@ local function task_of(id)
   task.writers = (task.sealed and (got[12] or '') ~= '') and ',' .. got[12] .. ','
   task.counts = {}
   task.bucket, task.bucket_us = got[15] and int(got[15]), int(got[16])
+  task.bucket_rate = int(got[21])
   task.app, task.channel, task.why_ms = got[17] or '', got[18] or '', int(got[19])
   if task.lane then want_settings(task.app, task.channel) end
   tasks_read[id] = task
@@ -80,14 +82,16 @@ local function writer_status(task, writer)
   return HELD
 end
 
--- Brings the bucket of a task's cap to the present; it is full at first. nil without a cap.
+-- Brings the bucket of a task's cap to the present; it is full at first. nil without a cap. The time since it was last
+-- read counts at the lowest rate the cap had meanwhile: at a new, higher one it would be paid more than was allowed.
 local function cap_level(task, now)
   if task.cap <= 0 then return nil end
   local depth = depth_of(task.cap, task.cap_burst)
   if not task.bucket then task.bucket, task.bucket_us = depth, now * 1000 end
-  local elapsed = math.min(math.max(now * 1000 - task.bucket_us, 0), div(LARGEST, task.cap))
-  task.bucket = math.min(task.bucket + elapsed * task.cap, depth)
-  task.bucket_us = now * 1000
+  local rate = lowest_rate(task.bucket_rate, task.cap)
+  local elapsed = math.min(math.max(now * 1000 - task.bucket_us, 0), div(LARGEST, rate))
+  task.bucket = math.min(task.bucket + elapsed * rate, depth)
+  task.bucket_us, task.bucket_rate = now * 1000, task.cap
   task.bucket_changed = true
   return task.bucket
 end
@@ -95,7 +99,8 @@ end
 local function save_buckets()
   for id, task in pairs(tasks_read) do
     if task.bucket_changed then
-      redis.call('HSET', task_key(id), 'cap_bucket', whole(task.bucket), 'cap_us', whole(task.bucket_us))
+      local key, at = task_key(id), whole(task.bucket_us)
+      redis.call('HSET', key, 'cap_bucket', whole(task.bucket), 'cap_us', at, 'cap_rate', whole(task.bucket_rate))
     end
   end
 end

@@ -11,6 +11,7 @@ from tests.contract.ledger_worlds import (
     Worlds,
     ask_own,
     capacity,
+    change,
     fold,
     outcomes,
     own_lane,
@@ -22,6 +23,7 @@ from tests.contract.ledger_worlds import (
 )
 
 WINDOW_S = 0.25
+CAPS = ["capacity", "cap:channel:null", "cap:app:shop", "cap:app_channel:shop/null", "task"]
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
@@ -68,7 +70,36 @@ def test_a_tasks_cap_is_never_exceeded_and_is_used(worlds: Worlds, envelope: int
     assert crowd.sums(0, 6_000).total() >= 0.97 * cap * 6 - envelope
 
 
-@pytest.mark.parametrize("field", ["capacity", "cap:channel:null", "cap:app:shop", "cap:app_channel:shop/null", "task"])
+@pytest.mark.parametrize("rates", [[20, 300], [300, 20, 300]], ids=str)
+@pytest.mark.parametrize("field", CAPS)
+def test_time_at_a_lower_rate_is_not_paid_at_a_higher_one_that_is_set_after_it(
+    world: World, field: str, rates: list[int]
+) -> None:
+    """The bucket is empty at first, and not read between the changes, of which the last is 50 ms ago."""
+
+    def set_rate(rate: int) -> None:
+        cap = f"{rate}:2000"
+        world.apply(change("t", "cap", cap) if field == "task" else setting(field, cap))
+
+    def granted(number: int) -> int:
+        pieces = statuses(world.ledger.lease(request(number, ask_own("t", 10_000 * number, 9_000))))
+        return sum(count for status, count in pieces if status == Status.GRANTED)
+
+    world.apply(task_record("t"))
+    set_rate(rates[0])
+    granted(1)
+    world.advance(200_000)
+    assert 1_000 <= granted(2) <= 2_000
+    for rate in rates[1:]:
+        world.advance(900 if rate == 300 else 0)
+        set_rate(rate)
+    world.advance(50)
+    assert granted(3) <= 20 * 0.9 + 300 * 0.05 + 1
+    world.advance(1_000)
+    assert 298 <= granted(4) <= 301
+
+
+@pytest.mark.parametrize("field", CAPS)
 def test_a_clock_that_steps_back_neither_stops_a_cap_nor_is_paid_for_twice(world: World, field: str) -> None:
     """By five minutes: it goes on from there at its rate; what the bucket held is all that it holds."""
     world.apply(task_record("t", cap=1_000 if field == "task" else 0))
