@@ -11,7 +11,7 @@ from typing import Protocol
 
 from backends.task_rows import LivePage, LiveTask, Look
 from dispatcher.clock import Clock
-from dispatcher.errors import Unreachable
+from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.events import LanesChanged
 from dispatcher.lease import LaneKind
 from dispatcher.ports import LaneInfo, WaitingLane
@@ -93,19 +93,30 @@ class LaneWatcher:
         self._ahead_ms = 0
         """Redis' time less our monotonic clock's."""
         self._look_at_s = self._round_at_s = float("-inf")
+        self._refused = False
+        """The last round failed for something else than a server that is gone; that is logged."""
 
     def run(self, stop: threading.Event) -> None:
-        """Returns when `stop` is set. With Redis gone the engine keeps the lanes it has."""
+        """Returns when `stop` is set. With Redis gone, or a foreign key in the view, the engine keeps the lanes it has:
+        ending the thread would end every worker."""
         while not stop.is_set():
             try:
                 self._pause(stop)
                 self._place, changes = self._feed.watch(self._place, self._wait_ms())
                 self._round_at_s = self._clock.monotonic_s()
                 self.round(changes)
-            except Unreachable as error:
-                _log.debug("the watch of the registry waits: %s", error)
+                self._refused = False
+            except FairlaneError as error:
+                self._note(error)
                 self._place = self._version = None
                 stop.wait(self._settings.look_s / 2)
+
+    def _note(self, error: FairlaneError) -> None:
+        """Log once what only an operator can fix."""
+        refused = not isinstance(error, Unreachable)
+        level = logging.ERROR if refused and not self._refused else logging.DEBUG
+        _log.log(level, "The watch of the registry waits, so lanes of new tasks are not found: %s", error)
+        self._refused = refused
 
     def round(self, changes: Sequence[Change]) -> None:
         """Takes in what changed, does what is due, tells what follows. Raises Unreachable."""

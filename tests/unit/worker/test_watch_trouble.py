@@ -3,9 +3,11 @@
 import queue
 from collections.abc import Sequence
 
+import pytest
+
 from backends.system_clock import SystemClock
 from backends.task_rows import LivePage, LiveTask, Look
-from dispatcher.errors import Unreachable
+from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.events import LanesChanged
 from dispatcher.topics import Topics
 from dispatcher.view import Change
@@ -24,6 +26,7 @@ class Registry:
         self.said: queue.SimpleQueue[list[Change]] = queue.SimpleQueue()
         self.version = 1
         self.breaks = 0
+        self.error: FairlaneError = Unreachable("Redis is gone.")
 
     def look(self) -> Look:
         return Look(0, self.version, frozenset(), frozenset())
@@ -34,7 +37,7 @@ class Registry:
     def live_by_id(self, tasks: Sequence[str]) -> list[LiveTask]:
         if self.breaks:
             self.breaks -= 1
-            raise Unreachable("Redis is gone.")
+            raise self.error
         return [self.tasks[task] for task in tasks]
 
     def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[Change]]:
@@ -46,7 +49,8 @@ class Registry:
         return b"", changes
 
 
-def test_a_change_that_could_not_be_read_when_it_was_told_is_not_lost() -> None:
+@pytest.mark.parametrize("error", [Unreachable("Redis is gone."), FairlaneError("A key has another type.")])
+def test_a_change_that_could_not_be_read_when_it_was_told_is_not_lost(error: FairlaneError) -> None:
     """All tasks are read only every 15 s; this one is looked at long before."""
     registry, told = Registry(), list[LanesChanged]()
     settings = WatchSettings(LiveLaneSettings("me"), look_s=0.02)
@@ -55,7 +59,7 @@ def test_a_change_that_could_not_be_read_when_it_was_told_is_not_lost() -> None:
     with running(watcher.run):
         eventually(lambda: bool(told))
         registry.tasks["x"] = live_task("x")
-        registry.breaks = 1
+        registry.error, registry.breaks = error, 1
         registry.said.put([Change("task", "x")])
         eventually(lambda: "lane/x" in {lane.name for lane in told[-1].lanes})
     assert not registry.breaks
