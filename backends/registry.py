@@ -196,8 +196,9 @@ class Registry:
 
     def submission(self, task: str) -> SubmissionRow | None:
         """How far a task's submission has come, in one round trip; None: no such task."""
-        _, *rows = self._view.call("read_tasks", len(SUBMISSION_FIELDS), *SUBMISSION_FIELDS, task)
-        return submission_row(row_of(rows[0], SUBMISSION_FIELDS)) if rows else None
+        script, args = _row_call(task)
+        _, *rows = self._view.call(script, *args)
+        return _submission_of(rows)
 
     def admit(self, record: TaskRecord, who: str = "") -> Admission:
         """Whether a new task's app may have one more; if so, that is reserved until the record is applied, for 10 s at
@@ -214,6 +215,17 @@ class Registry:
         """The lease of a task's submission, for 5 s: taken unless another holds it, renewed, or let go of. by: the
         submitter; who: as others are shown it."""
         return _lease(self._view.call("hold_submission", what, task, by, who))
+
+    def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, SubmissionRow | None]:
+        """Renew a submitter's lease, apply the task's record and read the submission back, in one round trip."""
+        calls = ("hold_submission", ("renew", record.task, by)), _task_call(position, record), _row_call(record.task)
+        lease, _, (_, *rows) = self._view.call_many(calls)
+        return _lease(lease), _submission_of(rows)
+
+    def seal_submission(self, position: str, seal: Sealed) -> bool:
+        """Apply a seal if its submitter holds the lease, which ends with it. False: it does not; nothing changed."""
+        script, args = _sealed_call(position, seal)
+        return bool(self._view.call(script, *args, 1) != -1)
 
     def why(self, task: str) -> dict[str, int]:
         """What a task's time went to so far, as the ledger counted it: ms by cause."""
@@ -308,6 +320,10 @@ def _lease(answer: Sequence[Any]) -> SubmitLease:
     return SubmitLease(state.decode(), who.decode(), int(since_ms), int(until_ms))
 
 
+def _submission_of(rows: Sequence[Any]) -> SubmissionRow | None:
+    return submission_row(row_of(rows[0], SUBMISSION_FIELDS)) if rows else None
+
+
 def _names(found: Iterable[bytes]) -> frozenset[str]:
     return frozenset(name.decode() for name in found)
 
@@ -325,6 +341,10 @@ def _place(cursor: str | None) -> tuple[str, str]:
 # ----------------------------------------------------------------- a record as the call of its script
 
 Call = tuple[str, Sequence[Arg]]
+
+
+def _row_call(task: str) -> Call:
+    return "read_tasks", (len(SUBMISSION_FIELDS), *SUBMISSION_FIELDS, task)
 
 
 def _task_of(record: ControlRecord) -> str:

@@ -23,7 +23,8 @@ from producers.many import CONCURRENCY, Submitted, submit_many
 from producers.service_controls import ServiceControls, stored_by
 from producers.settings import ConnectionSettings
 from producers.steering import Plan, Progress, Steered, Steering
-from producers.submit import SubmitProgress, Watchers, submit
+from producers.submit import submit
+from producers.submit_report import SubmitProgress, Watchers
 from producers.task_changes import Changes, TaskFilter
 from producers.validation import Refusal, Unreadable, Variables
 

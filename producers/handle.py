@@ -13,7 +13,7 @@ from dispatcher.tier import Tier
 from dispatcher.view import TaskView
 from producers.controls import Cancelled, Controls, Edit
 from producers.failures import Failure, failures
-from producers.submit import SubmitResult
+from producers.submit_report import SubmitResult
 
 _FIRST_POLL_S = 0.02
 _LONGEST_POLL_S = 0.25

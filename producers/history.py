@@ -43,6 +43,12 @@ class Registry(Protocol):
 
     def hold_submission(self, what: HoldAction, task: str, by: str, who: str = "") -> SubmitLease: ...
 
+    def start_submission(
+        self, position: str, record: TaskRecord, by: str
+    ) -> tuple[SubmitLease, SubmissionRow | None]: ...
+
+    def seal_submission(self, position: str, seal: Sealed) -> bool: ...
+
     def control_cursor(self) -> str | None: ...
 
 
@@ -88,6 +94,15 @@ class KnownSubmissions:
         """As the registry's."""
         return self._registry.hold_submission(what, task, by, who)
 
+    def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, Submission | None]:
+        """As the registry's."""
+        lease, row = self._registry.start_submission(position, record, by)
+        return lease, self._known(record.task, row)
+
+    def seal_submission(self, position: str, seal: Sealed) -> bool:
+        """As the registry's."""
+        return self._registry.seal_submission(position, seal)
+
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
         """As the registry's."""
         return self._registry.apply_all(records)
@@ -98,7 +113,9 @@ class KnownSubmissions:
 
     def submission(self, task: str) -> Submission | None:
         """None: no such task. Raises Unreachable."""
-        row = self._registry.submission(task)
+        return self._known(task, self._registry.submission(task))
+
+    def _known(self, task: str, row: SubmissionRow | None) -> Submission | None:
         if row is None and not self._epochs.ready():
             row = self._read(task, None, None)
         return None if row is None else _submission(row)

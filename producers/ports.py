@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from dispatcher.clock import Clock
-from dispatcher.control import ControlRecord, TaskRecord
+from dispatcher.control import ControlRecord, Sealed, TaskRecord
 from dispatcher.ports import ControlLog
 from dispatcher.submission import NOTHING_AHEAD, WrittenAhead
 from dispatcher.topics import Topics
 from dispatcher.view import Admission, SubmitLease
+from producers.renewals import Renewals
 from producers.settings import ProducerOptions
 
 HoldAction = Literal["take", "renew", "release"]
@@ -117,6 +118,14 @@ class Registrar(Protocol):
         """The lease of a task's submission: taken unless another holds it, renewed, or let go of."""
         ...
 
+    def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, Submission | None]:
+        """Renew a submitter's lease, apply the task's record and read the submission back, in one round trip."""
+        ...
+
+    def seal_submission(self, position: str, seal: Sealed) -> bool:
+        """Apply a seal if its submitter holds the lease, which ends with it. False: it does not; nothing changed."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPace:
@@ -154,7 +163,8 @@ class LeasePace:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a submission works with. who: this process, as other submitters of a task are shown it."""
+    """What a submission works with. who: this process, as other submitters of a task are shown it. renewals: of the
+    leases of all its submissions."""
 
     control: ControlWriter
     registry: Registrar
@@ -167,3 +177,4 @@ class Services:
     windows: WindowPace = WindowPace()
     leases: LeasePace = LeasePace()
     who: str = "another process"
+    renewals: Renewals = field(default_factory=Renewals)

@@ -1,9 +1,9 @@
 """The way of a task from the caller into its lane: lease, record, create the lane, announce, publish, seal."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 
 from msgspec import structs
@@ -18,63 +18,9 @@ from producers.intake import Intake
 from producers.ports import Services, Submission
 from producers.publication import Helper, Publication
 from producers.submit_lease import Lease
-from producers.validation import Accepted, Refusal
+from producers.submit_report import SubmitReport, SubmitResult, Watchers
+from producers.validation import Accepted
 from producers.windows import Window, WindowCutter, other_audience
-
-KEPT_REFUSALS = 100
-"""Refused targets that a SubmitResult names; the count is of all."""
-_PROGRESS_EVERY_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class SubmitProgress:
-    """accepted, refused: targets so far, those of an earlier submission of this task included."""
-
-    task: str
-    accepted: int
-    refused: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class SubmitResult:
-    """What became of a submission.
-
-    accepted, refused: targets. refusals: the first 100. envelopes: of the whole task. resumed_from: the envelope this
-    call began to send at (0: the first; equal to `envelopes`: nothing was left to send). stopped: empty, or why the
-    rest of the audience was not taken (cancelled, ...).
-    """
-
-    task: str
-    accepted: int
-    refused: int
-    refusals: tuple[Refusal, ...]
-    envelopes: int
-    resumed_from: int
-    stopped: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Watchers:
-    """The caller's callbacks; they run in the submitting thread."""
-
-    on_progress: Callable[[SubmitProgress], None] | None = None
-    on_refused: Callable[[Refusal], None] | None = None
-
-
-@dataclass(slots=True)
-class _Refusals:
-    on_refused: Callable[[Refusal], None] | None
-    count: int = 0
-    first: list[Refusal] = field(default_factory=list)
-
-    def take(self, refusals: list[Refusal]) -> None:
-        self.count += len(refusals)
-        self.first += refusals[: KEPT_REFUSALS - len(self.first)]
-        if self.on_refused is not None:
-            for refusal in refusals:
-                self.on_refused(refusal)
 
 
 def submit(
@@ -131,11 +77,8 @@ class _Run:
         self._targets = targets
         self._id = task.id or services.new_id()
         self._lease = Lease(services, self._id)
-        self._refusals = _Refusals(watchers.on_refused)
-        self._intake = Intake(targets, self._refusals.take, services.clock.monotonic_s)
-        self._on_progress = watchers.on_progress
-        self._began_s = services.clock.monotonic_s()
-        self._shown_s = self._began_s
+        self._report = SubmitReport(self._id, watchers, services.clock)
+        self._intake = Intake(targets, self._report.refuse, services.clock.monotonic_s)
         self._sealed = False
 
     def run(self) -> SubmitResult:
@@ -232,7 +175,6 @@ class _Run:
         services = self._services
         position = services.control.append(record)
         with _stored(self._id):
-            self._lease.check(wait=False)
             known = services.registry.submission_at(self._id, position)
         if not known.record.shared:
             services.lanes.create(known.record.lane, known.record.partitions)
@@ -242,9 +184,8 @@ class _Run:
     def _tell(self, position: str, record: TaskRecord) -> Submission | None:
         """The registry; the other one's submission, if it knows of another record."""
         with _stored(self._id):
-            self._lease.check(wait=False)
-            self._services.registry.apply(position, record)
-            known = self._services.registry.submission(self._id)
+            lease, known = self._services.registry.start_submission(position, record, self._lease.submitter)
+            self._lease.confirm(lease)
         return None if known is None or known.record.submitter == record.submitter else known
 
     # ------------------------------------------------------------ a known one
@@ -282,12 +223,12 @@ class _Run:
         for part in accepted:
             for _ in cutter.add(part):
                 pass
-            self._progress(cutter.targets)
+            self._report.progress(cutter.targets)
         for _ in cutter.rest():
             pass
         if (cutter.digest(), cutter.targets) != (known.digest, known.published):
             raise other_audience(self._id, f"its {known.published:,} targets")
-        return self._result("", cutter.targets, cutter.sequence, cutter.sequence)
+        return self._report.result("", cutter.targets, cutter.sequence, cutter.sequence)
 
     # ------------------------------------------------------------ either
     def _windows(self, known: Submission) -> WindowCutter:
@@ -301,7 +242,7 @@ class _Run:
             known,
             services.windows,
             encode,
-            lambda: self._refusals.count,
+            lambda: self._report.refused,
             services.clock.monotonic_s,
         )
 
@@ -324,7 +265,7 @@ class _Run:
             publication.close()
         if not stopped:
             self._seal(windows)
-        return self._result(stopped, windows.targets, windows.sequence, base)
+        return self._report.result(stopped, windows.targets, windows.sequence, base)
 
     def _stream(
         self, accepted: Iterator[Accepted], windows: WindowCutter, publication: Publication, first: Window | None
@@ -332,7 +273,7 @@ class _Run:
         """Sends what was not sent before. Returns why it stopped early, if it did."""
         if first is not None:
             publication.put(replace(first, announced=True))
-        self._lease.keep()  # a thread's start is not waited for with the first envelopes
+        self._lease.keep()
         helper = Helper(self._intake, windows, publication)
         with nullcontext() if isinstance(self._targets, Sequence) else helper:
             for part in accepted:
@@ -342,7 +283,7 @@ class _Run:
                 publication.advance()
                 if publication.stopped:
                     return publication.stopped
-                self._progress(windows.targets)
+                self._report.progress(windows.targets)
         helper.check()
         for window in windows.end():
             publication.put(window)
@@ -358,40 +299,17 @@ class _Run:
         return found.stopped if found is not None else ""
 
     def _seal(self, windows: WindowCutter) -> None:
-        counts = windows.targets, self._refusals.count, windows.digest
+        counts = windows.targets, self._report.refused, windows.digest
         seal = Sealed(FORMAT, self._id, *counts, [MAIN_WRITER], self._lease.submitter)
         position = self._services.control.append(seal)
         try:
-            self._lease.check(wait=False)
-            self._services.registry.apply(position, seal)
+            if not self._services.registry.seal_submission(position, seal):
+                self._lease.check(wait=False)
+                self._services.registry.apply(position, seal)
         except Unreachable as error:
             cause = f"Task {self._id} is complete and stored; the registry learns of it by itself later: {error.cause}"
             raise Unreachable(cause) from error
         self._sealed = True
-
-    def _progress(self, accepted: int) -> None:
-        now_s = self._services.clock.monotonic_s()
-        if self._on_progress is not None and now_s - self._shown_s >= _PROGRESS_EVERY_S:
-            self._shown_s = now_s
-            self._on_progress(self._progress_now(accepted, now_s))
-
-    def _progress_now(self, accepted: int, now_s: float) -> SubmitProgress:
-        return SubmitProgress(self._id, accepted, self._refusals.count, now_s - self._began_s)
-
-    def _result(self, stopped: str, accepted: int, envelopes: int, resumed_from: int) -> SubmitResult:
-        now = self._progress_now(accepted, self._services.clock.monotonic_s())
-        if self._on_progress is not None:
-            self._on_progress(now)
-        return SubmitResult(
-            task=now.task,
-            accepted=now.accepted,
-            refused=now.refused,
-            refusals=tuple(self._refusals.first),
-            envelopes=envelopes,
-            resumed_from=resumed_from,
-            stopped=stopped,
-            seconds=now.seconds,
-        )
 
 
 def _check_open(known: Submission) -> None:

@@ -60,12 +60,15 @@ class Lease:
 
     def keep(self) -> None:
         """Renews it from now on, in the background."""
-        threading.Thread(target=self._renew, name="submit-lease", daemon=True).start()
+        self._services.renewals.add(self._renew, self._services.leases.renew_s)
 
     def check(self, wait: bool = True) -> None:
         """Returns if it is still ours: what was appended before this call counts. Raises BeingSubmitted if it is not;
         Unreachable if Redis is away (wait: for longer than a submission waits)."""
-        lease = self._asked(self._services.leases.redis_s if wait else 0.0)
+        self.confirm(self._asked(self._services.leases.redis_s if wait else 0.0))
+
+    def confirm(self, lease: SubmitLease) -> None:
+        """The same, by the result of a renewal."""
         if lease.state == "gone":
             self._take_again()
         elif lease.state == "held":
@@ -74,6 +77,7 @@ class Lease:
     def close(self, done: bool) -> None:
         """done: the task is sealed, and the lease went with that."""
         self._ended.set()
+        self._services.renewals.remove(self._renew)
         if self._taken and not done:
             with suppress(FairlaneError):
                 self._services.registry.hold_submission("release", self._task, self.submitter)
@@ -82,7 +86,7 @@ class Lease:
         began_s = time.monotonic()
         while True:
             try:
-                return self._services.registry.hold_submission("renew", self._task, self.submitter)
+                return self._renew()
             except Unreachable:
                 if time.monotonic() - began_s >= within_s or self._ended.wait(_RETRY_S):
                     raise
@@ -94,10 +98,8 @@ class Lease:
         if self.take_over(lease.since_ms).ahead.before != before:
             raise _taken_over(self._task, "another process")
 
-    def _renew(self) -> None:
-        while not self._ended.wait(self._services.leases.renew_s):
-            with suppress(FairlaneError):
-                self._services.registry.hold_submission("renew", self._task, self.submitter)
+    def _renew(self) -> SubmitLease:
+        return self._services.registry.hold_submission("renew", self._task, self.submitter)
 
 
 def new_submitter() -> str:

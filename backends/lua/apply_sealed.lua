@@ -3,8 +3,9 @@
 -- leaves out have been dropped; one of a submitter who is not the current one at its place does not count. It overrides a total that was only guessed when the task was closed.
 --
 -- KEYS[1] prefix
--- ARGV[1] task, [2] position, [3] targets, [4] refused, [5] digest, [6] writers, comma separated, [7] submitter
--- Returns 1 if by now the task is complete, else 0
+-- ARGV[1] task, [2] position, [3] targets, [4] refused, [5] digest, [6] writers, comma separated, [7] submitter, [8] 1: only if it
+--   holds the lease, or this seal counts already
+-- Returns 1 if by now the task is complete, else 0; -1: it does not, and nothing changed
 
 -- include: submission.lua
 -- include: task_index.lua
@@ -15,13 +16,16 @@ local task, position = ARGV[1], ARGV[2]
 local key = task_key(task)
 
 local read = redis.call('HMGET', key, 'sealed_pos', 'ended')
-if read[1] and read[1] <= position then return is_complete(task) end
+local asks = ARGV[8] == '1'
+if read[1] and read[1] <= position then return asks and read[1] < position and -1 or is_complete(task) end
+local holds_lease = redis.call('HGET', submitting_key(task), 'id') == ARGV[7]
+if asks and not holds_lease then return -1 end
 if not may_seal(task, ARGV[7], position) then return 0 end
 
 redis.call('HSET', key, 'sealed', '1', 'sealed_pos', position, 'total', ARGV[3], 'sealed_refused', ARGV[4],
   'sealed_digest', ARGV[5], 'writers', ARGV[6])
 if (read[2] or '') ~= '' then clear(task) else keep(task) end
-if redis.call('HGET', submitting_key(task), 'id') == ARGV[7] then redis.call('DEL', submitting_key(task)) end
+if holds_lease then redis.call('DEL', submitting_key(task)) end
 reindex(task)
 announce('task', task)
 return is_complete(task)

@@ -15,7 +15,7 @@ from rich.progress import (
 )
 
 from dispatcher.task import PushTask
-from producers.submit import SubmitProgress
+from producers.submit_report import SubmitProgress
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE
 from fairlane.cli.output import Output, output_option, say
 from producers.client import Audience, PushClient
-from producers.submit import SubmitResult
+from producers.submit_report import SubmitResult
 
 
 @click.command()

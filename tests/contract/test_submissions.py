@@ -180,3 +180,37 @@ def test_what_is_announced_is_restated(registry: Registry, view: RedisView) -> N
     assert ahead(registry) == before
     registry.apply(position(200), seal_of("a"))
     assert not is_sealed(registry)
+
+
+def test_a_task_is_registered_by_one_whose_lease_is_looked_at_and_the_first_record_is_read_back(
+    registry: Registry,
+) -> None:
+    registry.hold_submission("take", "t1", "b")
+    lease, row = registry.start_submission(position(2), of("b"), "b")
+    assert lease.state == "ours"
+    assert row is not None
+    assert row.record.submitter == "b"
+    lease, row = registry.start_submission(position(1), of("a"), "a")
+    assert lease.state == "held"
+    assert row is not None
+    assert row.record.submitter == "a"
+
+
+def test_a_seal_of_one_who_lost_the_lease_is_left_to_the_topic(registry: Registry) -> None:
+    registry.apply(position(1), of("a"))
+    registry.hold_submission("take", "t1", "a")
+    registry.hold_submission("release", "t1", "a")
+    registry.hold_submission("take", "t1", "b")  # its takeover is in the topic, and not applied yet
+    seal = seal_of("a")
+    assert not registry.seal_submission(position(4), seal)
+    assert not is_sealed(registry)
+
+
+def test_a_seal_ends_the_lease_and_one_that_was_applied_already_is_no_fault(registry: Registry) -> None:
+    registry.apply(position(1), of("a"))
+    registry.hold_submission("take", "t1", "a")
+    seal = seal_of("a")
+    assert registry.seal_submission(position(2), seal)
+    assert registry.hold_submission("renew", "t1", "a").state == "gone"
+    assert registry.seal_submission(position(2), seal)
+    assert not registry.seal_submission(position(3), seal_of("b", 12))

@@ -21,7 +21,7 @@ from dispatcher.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
 from producers.handle import TimedOut
-from producers.submit import SubmitProgress
+from producers.submit_report import SubmitProgress
 from producers.targets_file import TargetsFile
 
 

@@ -9,7 +9,8 @@ from dispatcher.errors import FairlaneError
 from dispatcher.task import PushTask
 from dispatcher.topics import Topics
 from producers.ports import WindowPace
-from producers.submit import SubmitResult, Watchers, submit
+from producers.submit import submit
+from producers.submit_report import SubmitResult, Watchers
 from tests.unit.producers.world import Died, Slabbed, World
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)

@@ -9,7 +9,8 @@ from dispatcher.errors import InvalidInput, NotFound, TaskEnded
 from dispatcher.task import PushTask
 from dispatcher.topics import Topics
 from producers.controls import Cancelled, Controls, Edit
-from producers.submit import Watchers, submit
+from producers.submit import submit
+from producers.submit_report import Watchers
 from tests.unit.producers.world import Died, World
 
 Change = Callable[[Controls], None]

@@ -6,7 +6,8 @@ from msgspec import structs
 from dispatcher.control import ControlChange, TaskRecord, encode_control, encode_override
 from dispatcher.errors import TaskEnded
 from dispatcher.task import PushTask
-from producers.submit import Watchers, submit
+from producers.submit import submit
+from producers.submit_report import Watchers
 from tests.unit.producers.world import View, World, place
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)

@@ -9,7 +9,8 @@ from dispatcher.control import Announced, ControlChange
 from dispatcher.errors import Unreachable
 from dispatcher.topics import OWN_LANE_ABOVE, Topics
 from producers.cutter import Slab
-from producers.submit import Watchers, submit
+from producers.submit import submit
+from producers.submit_report import Watchers
 from tests.unit.producers.submitters import Submitter, judge
 from tests.unit.producers.test_submit import LANE, push, run, sent
 from tests.unit.producers.world import Died, World

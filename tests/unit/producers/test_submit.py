@@ -20,7 +20,8 @@ from dispatcher.task import PushTask
 from dispatcher.topics import Topics
 from producers.cutter import Slab
 from producers.ports import WindowPace
-from producers.submit import SubmitProgress, SubmitResult, Watchers, submit
+from producers.submit import submit
+from producers.submit_report import SubmitProgress, SubmitResult, Watchers
 from producers.validation import Refusal
 from tests.unit.producers.world import Died, Slabbed, World
 

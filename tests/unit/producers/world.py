@@ -54,6 +54,7 @@ class View:
     rows: dict[str, SubmissionRow] = field(default_factory=dict)
     folded: int = 0
     leases: dict[str, tuple[str, SubmitLease]] = field(default_factory=dict)
+    sealed_at: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -119,6 +120,7 @@ class World:
             self.view.rows[task] = known
         if isinstance(record, Sealed):
             self.view.leases.pop(task, None)
+            self.view.sealed_at.setdefault(task, position)
 
     def empty_redis(self) -> None:
         self.view, self.ready = View(), False
@@ -212,6 +214,22 @@ class Registry:
         until_ms = 0 if what == "release" else self._world.clock.wall_ms() + LEASE_MS
         leases[task] = by, structs.replace(lease, until_ms=until_ms)
         return structs.replace(lease, state="ours")
+
+    def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, SubmissionRow | None]:
+        lease = self.hold_submission("renew", record.task, by)
+        self.apply(position, record)
+        return lease, self.submission(record.task)
+
+    def seal_submission(self, position: str, seal: Sealed) -> bool:
+        self._meet()
+        self._step("apply Sealed")
+        sealed_at = self._world.view.sealed_at.get(seal.task)
+        if sealed_at is not None:
+            return sealed_at == position
+        if self._world.view.leases.get(seal.task, ("", None))[0] != seal.submitter:
+            return False
+        self._world.apply(position, seal)
+        return True
 
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
         return [task for position, record in records for task in self.apply(position, record)]

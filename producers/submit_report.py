@@ -1,0 +1,95 @@
+"""What the caller of a submission learns: its progress, the refused targets, the result."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dispatcher.clock import Clock
+from producers.validation import Refusal
+
+KEPT_REFUSALS = 100
+"""Refused targets that a SubmitResult names; the count is of all."""
+_PROGRESS_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitProgress:
+    """accepted, refused: targets so far, those of an earlier submission of this task included."""
+
+    task: str
+    accepted: int
+    refused: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitResult:
+    """What became of a submission.
+
+    accepted, refused: targets. refusals: the first 100. envelopes: of the whole task. resumed_from: the envelope this
+    call began to send at (0: the first; equal to `envelopes`: nothing was left to send). stopped: empty, or why the
+    rest of the audience was not taken (cancelled, ...).
+    """
+
+    task: str
+    accepted: int
+    refused: int
+    refusals: tuple[Refusal, ...]
+    envelopes: int
+    resumed_from: int
+    stopped: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Watchers:
+    """The caller's callbacks; they run in the submitting thread."""
+
+    on_progress: Callable[[SubmitProgress], None] | None = None
+    on_refused: Callable[[Refusal], None] | None = None
+
+
+class SubmitReport:
+    """Of one submission. refused: targets so far."""
+
+    def __init__(self, task: str, watchers: Watchers, clock: Clock) -> None:
+        self.refused = 0
+        self._task = task
+        self._watchers = watchers
+        self._clock = clock
+        self._refusals: list[Refusal] = []
+        self._began_s = clock.monotonic_s()
+        self._shown_s = self._began_s
+
+    def refuse(self, refusals: list[Refusal]) -> None:
+        """Count them, and show them to the caller."""
+        self.refused += len(refusals)
+        self._refusals += refusals[: KEPT_REFUSALS - len(self._refusals)]
+        if self._watchers.on_refused is not None:
+            for refusal in refusals:
+                self._watchers.on_refused(refusal)
+
+    def progress(self, accepted: int) -> None:
+        """Show it to the caller, not more often than twice a second."""
+        now_s = self._clock.monotonic_s()
+        if self._watchers.on_progress is not None and now_s - self._shown_s >= _PROGRESS_EVERY_S:
+            self._shown_s = now_s
+            self._watchers.on_progress(self._now(accepted, now_s))
+
+    def result(self, stopped: str, accepted: int, envelopes: int, resumed_from: int) -> SubmitResult:
+        """The result; it is shown as progress first."""
+        now = self._now(accepted, self._clock.monotonic_s())
+        if self._watchers.on_progress is not None:
+            self._watchers.on_progress(now)
+        return SubmitResult(
+            task=now.task,
+            accepted=now.accepted,
+            refused=now.refused,
+            refusals=tuple(self._refusals),
+            envelopes=envelopes,
+            resumed_from=resumed_from,
+            stopped=stopped,
+            seconds=now.seconds,
+        )
+
+    def _now(self, accepted: int, now_s: float) -> SubmitProgress:
+        return SubmitProgress(self._task, accepted, self.refused, now_s - self._began_s)
