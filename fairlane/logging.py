@@ -10,6 +10,8 @@ from dispatcher.shown import escaped, without_credentials
 from fairlane.setting_groups import LogSettings
 
 PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+MAX_LINES = 100
+WINDOW_S = 60
 
 
 class JsonFormatter(logging.Formatter):
@@ -46,6 +48,30 @@ class TextFormatter(logging.Formatter):
         return escaped(without_credentials(super().formatException(ei)), lines=True)
 
 
+class LineLimit(logging.Filter):
+    """Let each line of the code log at most MAX_LINES warnings or errors in WINDOW_S. What sends a million bad messages
+    or fails a million calls fills no disk. The last line before the limit says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._windows: dict[tuple[str, int], tuple[float, int]] = {}
+        """Where the line is: when its window began, and the lines in it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the record is logged."""
+        if record.levelno < logging.WARNING:
+            return True
+        where = (record.pathname, record.lineno)
+        began_s, lines = self._windows.get(where, (0.0, 0))
+        if not 0 <= record.created - began_s < WINDOW_S:
+            began_s, lines = record.created, 0
+        self._windows[where] = (began_s, lines + 1)
+        if lines + 1 == MAX_LINES:
+            record.msg = f"{record.getMessage()} (More like this are not logged for {WINDOW_S} s.)"
+            record.args = None
+        return lines < MAX_LINES
+
+
 def _utc(record: logging.LogRecord) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z"
 
@@ -54,6 +80,7 @@ def configure_logging(settings: LogSettings) -> None:
     """Send all loggers to stderr as the settings say; called again, it replaces what it set before."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.json_lines else TextFormatter())
+    handler.addFilter(LineLimit())
     logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
     for chatty in ("asyncio", "redis"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
