@@ -1,7 +1,7 @@
 """The registry in Redis: tasks and their controls, a fold of the control topic. Nothing here is the truth."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -45,7 +45,7 @@ from dispatcher.errors import InvalidInput
 from dispatcher.outcome import EpochMark
 from dispatcher.service_settings import Cap
 from dispatcher.tier import TIERS
-from dispatcher.view import ENDED_STATES, Admission, Globals, SubmitLease, TaskView, globals_of
+from dispatcher.view import ENDED_STATES, Admission, Globals, HoldAction, SubmitLease, TaskView, globals_of
 from dispatcher.why import Switch, counted_of, switches_of
 
 T = TypeVar("T")
@@ -209,12 +209,10 @@ class Registry:
         reached, limit, there, *lease = self._view.call("admit", *args)
         return Admission(reached.decode(), int(limit), int(there), _lease(lease))
 
-    def hold_submission(
-        self, what: Literal["take", "renew", "release"], task: str, by: str, who: str = ""
-    ) -> SubmitLease:
-        """The lease of a task's submission, for 5 s: taken unless another holds it, renewed, or let go of. by: the
-        submitter; who: as others are shown it."""
-        return _lease(self._view.call("hold_submission", what, task, by, who))
+    def hold_submission(self, action: HoldAction, task: str, submitter: str, who: str = "") -> SubmitLease:
+        """Take the lease of a task's submission for 5 s unless another holds it, renew it, or release it. who: as shown
+        to others."""
+        return _lease(self._view.call("hold_submission", action, task, submitter, who))
 
     def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, SubmissionRow | None]:
         """Renew a submitter's lease, apply the task's record and read the submission back, in one round trip."""

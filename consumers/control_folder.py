@@ -7,7 +7,7 @@ from typing import Protocol
 
 from backends.topic_reader import Record
 from consumers.folder import FoldSettings, Held, IdleWatch, OpenReader, run_while_held
-from consumers.second_look import Kept, look_again
+from consumers.recheck import Kept, recheck
 from dispatcher.control import ControlRecord
 from dispatcher.control_checks import read_control
 from dispatcher.errors import Malformed
@@ -70,7 +70,7 @@ class ControlFolder:
             stop.wait(self._settings.poll_s)
             return
         cursor = self._view.control_cursor()
-        look_again(self._kept, CONTROL, self._open_reader, self._apply_again)
+        recheck(self._kept, CONTROL, self._open_reader, self._apply_again)
         reader = self._open_reader(cursor)
         idle = IdleWatch(self._settings)
         try:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from backends.topic_reader import Record
-from consumers.second_look import Kept, look_again
+from consumers.recheck import Kept, recheck
 from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.ports import Fold
 
@@ -80,7 +80,7 @@ class OutcomeFolder:
         """From one reading of the cursor to the moment it is no longer ours, or not where we left it."""
         cursor = self._fold.cursor(self._partition)
         if self._kept is not None and cursor:
-            look_again(self._kept, str(self._partition), self._open_reader, partial(self._apply_again, cursor))
+            recheck(self._kept, str(self._partition), self._open_reader, partial(self._apply_again, cursor))
         reader = self._open_reader(cursor)
         idle = IdleWatch(self._settings)
         try:

@@ -28,7 +28,7 @@ class NewerSettings:
     max_refused_own: int = 100
 
 
-class _Met:
+class _NewerLane:
     """One lane. left_until_s: end of keeping out of it. named_until_s: until when `names` returns it."""
 
     __slots__ = ("count_from_s", "left_s", "left_until_s", "named_until_s", "refused", "wait_s")
@@ -51,7 +51,7 @@ class NewerFormats:
         self._again_s = again_s
         self._clock = clock
         self._settings = settings
-        self._met: dict[str, _Met] = {}
+        self._met: dict[str, _NewerLane] = {}
         self._lock = threading.Lock()
 
     def refuse(self, lane: LaneInfo) -> bool:
@@ -60,10 +60,10 @@ class NewerFormats:
         if self.left_for_s(lane.name):
             return False  # another partition
         with self._lock:
-            met = self._met.setdefault(lane.name, _Met())
+            met = self._met.setdefault(lane.name, _NewerLane())
         again = met.wait_s > 0 and met.is_known(now_s)
-        most = settings.max_refused if lane.kind != LaneKind.OWN else settings.max_refused_own if again else 0
-        if self._refused(met, now_s) <= most:
+        allowed = settings.max_refused if lane.kind != LaneKind.OWN else settings.max_refused_own if again else 0
+        if self._refused(met, now_s) <= allowed:
             met.named_until_s = now_s + 2 * self._again_s
             return True
         met.wait_s = min(settings.longest_s, 2 * met.wait_s) if again else settings.first_s
@@ -71,7 +71,7 @@ class NewerFormats:
         met.left_until_s = met.named_until_s = now_s + met.wait_s
         return False
 
-    def _refused(self, met: _Met, now_s: float) -> int:
+    def _refused(self, met: _NewerLane, now_s: float) -> int:
         """Return the number of refused messages that the broker has not delivered again."""
         if now_s - met.count_from_s > self._again_s:
             met.count_from_s, met.refused = now_s, 0

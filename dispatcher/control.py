@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from dispatcher.outcome import EpochMark
+from dispatcher.outcome import EpochMark, sound_text
 from dispatcher.tier import Tier
 
 FORMAT = 1
@@ -151,15 +151,10 @@ class Restated(msgspec.Struct, array_like=True, frozen=True, tag="r"):
     record: msgspec.Raw
 
 
-MAX_STOP_REASON = 1_024
-"""Maximum bytes of the reason for which a task is stopped."""
-
-
 def stopping(task: str, reason: str, at_ms: int) -> ControlChange:
     """Stop a task for good: nothing more is sent, open targets end as cancelled, and the task as failed with this
     reason. Never taken back; the first reason in the topic counts. Any client or worker may append it."""
-    cut = reason.strip().encode(errors="replace")[:MAX_STOP_REASON].decode(errors="ignore")
-    return ControlChange(FORMAT, task, "stopped", cut, at_ms)
+    return ControlChange(FORMAT, task, "stopped", sound_text(reason.strip()), at_ms)
 
 
 def encode_override(number: int, message: dict[str, Any]) -> str:

@@ -13,7 +13,6 @@ import msgspec
 
 from dispatcher.control import (
     FORMAT,
-    MAX_STOP_REASON,
     Announced,
     Checkpoint,
     ControlChange,
@@ -29,7 +28,7 @@ from dispatcher.control import (
 )
 from dispatcher.envelope import MAX_ATTEMPTS, MAX_CHUNK, MAX_SEQUENCE, MAX_WRITER_LENGTH
 from dispatcher.errors import DECODING_ERRORS, InvalidInput, Malformed
-from dispatcher.outcome import EpochMark, Outcome
+from dispatcher.outcome import MAX_REASON_BYTES, EpochMark, Outcome
 from dispatcher.service_settings import (
     CAPACITY,
     EVERY_APP,
@@ -122,18 +121,18 @@ def _need(sound: object, field: str, value: object) -> None:
         raise Malformed(f"its {field} is {repr(value)[:80]}")
 
 
-def _number(value: int, field: str, most: int, least: int = 0) -> None:
-    _need(least <= value <= most, field, value)
+def _number(value: int, field: str, maximum: int, minimum: int = 0) -> None:
+    _need(minimum <= value <= maximum, field, value)
 
 
 def _text(value: str, field: str) -> None:
     _need(len(value) <= _MAX_TEXT and (value.isprintable() or not value), field, value)
 
 
-def _digits(text: str, field: str, most: int, least: int = 0) -> None:
+def _digits(text: str, field: str, maximum: int, minimum: int = 0) -> None:
     """Parse a whole number."""
     whole = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
-    _need(whole and least <= int(text) <= most, field, text)
+    _need(whole and minimum <= int(text) <= maximum, field, text)
 
 
 def _time(value: int, field: str) -> None:
@@ -250,7 +249,7 @@ def _switch(text: str, field: str) -> None:
 
 def _reason(text: str) -> None:
     """Accept any short text: it is escaped where it is shown."""
-    _need(len(text.encode()) <= MAX_STOP_REASON, "reason", text)
+    _need(len(text.encode()) <= MAX_REASON_BYTES, "reason", text)
 
 
 _CONTROLS: dict[str, Callable[[ControlChange], None]] = {

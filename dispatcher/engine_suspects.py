@@ -9,10 +9,9 @@ from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_settling import Settling
 from dispatcher.engine_stats import EngineStats
 from dispatcher.lease import GivenBack
+from dispatcher.outcome import sound_text
 
 _log = logging.getLogger(__name__)
-MAX_REASON = 500
-"""Maximum characters of the ledger's error in a dead letter."""
 
 
 class Group:
@@ -73,7 +72,7 @@ class Suspects:
         """Take what was asked for in a call that failed. Call `acquit` or `judge` with what comes of the next one."""
         if not self.waiting:
             _log.error("The ledger cannot carry out a call; it is asked again in halves. %s", error)
-        self._reason = str(error)[:MAX_REASON]
+        self._reason = sound_text(error)
         parts = []
         for lane in asked:
             taken, lane.asked, lane.asked_targets = lane.asked, [], 0

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dispatcher.outcome import OUTCOME_NAMES
+from dispatcher.outcome import OUTCOME_NAMES, sound_text
 from dispatcher.ports import DeadLetter
 from dispatcher.task import MAX_TARGET_LENGTH
-from dispatcher.verdicts import sound_text
 
 MAX_LETTER_BYTES = 1_000_000
 """Maximum size of an encoded letter: far below the broker's default limit of 5 MiB, and small enough to list."""

@@ -199,3 +199,15 @@ def _is_sound(record: Outcomes) -> bool:
     if any(run.first + run.count > MAX_SEQUENCE + 1 for run in record.runs):
         return False
     return all(m.codes.isascii() and (m.positions is None or len(m.positions) == len(m.codes)) for m in record.mixed)
+
+
+def sound_text(value: object) -> str:
+    """Return the value as text that can be stored: at most 1 kB of UTF-8, surrogates escaped."""
+    if isinstance(value, (bytes, bytearray)):
+        text = bytes(value[: 2 * MAX_REASON_BYTES]).decode("utf-8", "replace")
+    else:
+        text = str.__str__(value) if isinstance(value, str) else str(value)
+    if len(text) <= MAX_REASON_BYTES and text.isascii():
+        return text
+    encoded = text[:MAX_REASON_BYTES].encode("utf-8", "backslashreplace")
+    return encoded[:MAX_REASON_BYTES].decode("utf-8", "ignore")

@@ -162,7 +162,7 @@ class Draft:
             if code != RETRY:
                 self._count(code, codes.count(code))
         dead = [] if kinds.isdisjoint(_DEAD) else [i for i, code in enumerate(codes) if code in _DEAD]
-        self._bury(envelope, dead, steps, at_ms)
+        self._dead_letter(envelope, dead, steps, at_ms)
         looked_at = range(len(codes)) if self._name_sent else dead
         self._name(envelope, [i for i in looked_at if codes[i] in self._names], steps)
         again = [i for i, code in enumerate(codes) if code == RETRY] if RETRY in kinds else []
@@ -181,7 +181,7 @@ class Draft:
         else:
             self._add_mixed(envelope, bytes((step.code,)) * size, 0)
         if step.code in _DEAD:
-            self._bury(envelope, everything, [step] * size, at_ms)
+            self._dead_letter(envelope, everything, [step] * size, at_ms)
         if step.code in self._names:
             self._name(envelope, everything, [step] * size)
 
@@ -206,7 +206,7 @@ class Draft:
             self._next.setdefault(delay_s, []).append(again)
             self._retried += len(indexes)
 
-    def _bury(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[Step], at_ms: int) -> None:
+    def _dead_letter(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[Step], at_ms: int) -> None:
         if indexes:
             self._letters.append(_letter(envelope, indexes, steps, at_ms))
 

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import SupportsFloat, SupportsIndex, cast
 
 from dispatcher.envelope import Envelope
-from dispatcher.outcome import ALL_SENT, MAX_REASON_BYTES, OUTCOME_NAMES, RETRY, Outcome, Report, Verdict
+from dispatcher.outcome import ALL_SENT, MAX_REASON_BYTES, OUTCOME_NAMES, RETRY, Outcome, Report, Verdict, sound_text
 from dispatcher.shown import without_credentials
 
 Fault = Callable[[str], None]
@@ -32,9 +32,9 @@ _LONGEST_INDEX = 9
 """Maximum digits of an index given as text."""
 
 
-def all_sent(answer: object, wanted: int) -> bool:
+def all_sent(answer: object, count: int) -> bool:
     """Return whether the answer is ALL_SENT for each envelope, the only answer that needs no check."""
-    if type(answer) is not list or len(answer) != wanted:
+    if type(answer) is not list or len(answer) != count:
         return False
     # By identity: a foreign object may call itself equal to anything. A loop, since it is on the path of every call.
     for report in answer:  # noqa: SIM110
@@ -65,34 +65,22 @@ def error_text(error: BaseException) -> str:
     return sound_text(without_credentials(f"{_type(error)}: {text[:_LONGEST_TEXT]}"))
 
 
-def sound_text(value: object) -> str:
-    """Return the value as text that can be stored: at most 1 kB of UTF-8, surrogates escaped."""
-    if isinstance(value, (bytes, bytearray)):
-        text = bytes(value[: 2 * MAX_REASON_BYTES]).decode("utf-8", "replace")
-    else:
-        text = str.__str__(value) if isinstance(value, str) else str(value)
-    if len(text) <= MAX_REASON_BYTES and text.isascii():
-        return text
-    encoded = text[:MAX_REASON_BYTES].encode("utf-8", "backslashreplace")
-    return encoded[:MAX_REASON_BYTES].decode("utf-8", "ignore")
-
-
 def _type(value: object) -> str:
     return sound_text(type(value).__name__)
 
 
-def _listed(answer: object, wanted: int, fault: Fault) -> list[object] | str:
+def _listed(answer: object, count: int, fault: Fault) -> list[object] | str:
     """Return the value given as each envelope's report, or the fault."""
-    if isinstance(answer, Report) and wanted == 1:
+    if isinstance(answer, Report) and count == 1:
         fault("deliver() returned a Report, not a list of reports")
         return [answer]
     unordered = isinstance(answer, (str, bytes, Mapping, Set))
     if unordered or not hasattr(answer, "__iter__"):
         return f"deliver() returned a {_type(answer)}, not a list of reports"
-    reports = list(islice(answer, wanted + 1))
-    if len(reports) != wanted:
+    reports = list(islice(answer, count + 1))
+    if len(reports) != count:
         many = len(answer) if isinstance(answer, (list, tuple)) else f"{len(reports)} or more"
-        return f"deliver() returned {many} reports for {wanted} envelopes"
+        return f"deliver() returned {many} reports for {count} envelopes"
     if not isinstance(answer, (list, tuple)):
         fault(f"deliver() returned a {_type(answer)}, not a list of reports")
     return reports
@@ -117,17 +105,17 @@ def _report(report: object, targets: Sequence[str], fault: Fault) -> Report:
 
 
 # ---------------------------------------------------------------- exceptions
-def _exceptions(found: object, targets: Sequence[str], fault: Fault) -> dict[int, Verdict]:
+def _exceptions(exceptions: object, targets: Sequence[str], fault: Fault) -> dict[int, Verdict]:
     sound: dict[int, Verdict] = {}
-    if found is None:
+    if exceptions is None:
         return sound
-    if not isinstance(found, Mapping):
-        fault(f"the exceptions of a report are a {_type(found)}, not a dict; they are ignored")
+    if not isinstance(exceptions, Mapping):
+        fault(f"the exceptions of a report are a {_type(exceptions)}, not a dict; they are ignored")
         return sound
     try:
-        by_name = any(isinstance(key, (str, bytes)) for key in found)
+        by_name = any(isinstance(key, (str, bytes)) for key in exceptions)
         places = _places(targets) if by_name else {}
-        for key, value in islice(found.items(), _MAX_EXCEPTIONS):
+        for key, value in islice(exceptions.items(), _MAX_EXCEPTIONS):
             for index in _indexes(key, places, len(targets), fault):
                 sound[index] = _verdict(value, fault)
     except Exception as error:

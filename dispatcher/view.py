@@ -1,7 +1,7 @@
 """What the registry shows of tasks and workers."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -164,10 +164,13 @@ def globals_of(fields: Mapping[str, str]) -> Globals:
     )
 
 
+HoldAction = Literal["take", "renew", "release"]
+
+
 class SubmitLease(msgspec.Struct, frozen=True):
-    """Who may go on with a task's submission. state: `fresh` (the caller; nobody had it within a day), `again` (the
-    caller; somebody may have had it), `ours` (still the caller), `held` (by `who`, until `until_ms` unless renewed),
-    `gone` (nobody: Redis was emptied), or empty: it was not asked for."""
+    """The lease of a task's submission. state: `fresh` (the caller has it; nobody had it within a day), `again` (the
+    caller has it; another may have had it), `ours` (the caller still has it), `held` (by `who`, until `until_ms` unless
+    renewed), `gone` (nobody has it: Redis was emptied), or empty: it was not asked for."""
 
     state: str = ""
     who: str = ""

@@ -21,8 +21,8 @@ from dispatcher.control import (
 from dispatcher.control_checks import read_control
 from dispatcher.errors import Malformed, NotReady
 from dispatcher.submission import submitter_at, written_ahead
-from dispatcher.view import ENDED_STATES, Admission, SubmitLease
-from producers.ports import HoldAction, InFlight, Submission
+from dispatcher.view import ENDED_STATES, Admission, HoldAction, SubmitLease
+from producers.ports import InFlight, Submission
 
 _BATCH = 1_000
 _READ_S = 1.0
@@ -41,7 +41,7 @@ class Registry(Protocol):
 
     def admit(self, record: TaskRecord, who: str = "") -> Admission: ...
 
-    def hold_submission(self, what: HoldAction, task: str, by: str, who: str = "") -> SubmitLease: ...
+    def hold_submission(self, action: HoldAction, task: str, submitter: str, who: str = "") -> SubmitLease: ...
 
     def start_submission(
         self, position: str, record: TaskRecord, by: str
@@ -90,9 +90,9 @@ class KnownSubmissions:
         """As the registry's."""
         return self._registry.admit(record, who)
 
-    def hold_submission(self, what: HoldAction, task: str, by: str, who: str = "") -> SubmitLease:
+    def hold_submission(self, action: HoldAction, task: str, submitter: str, who: str = "") -> SubmitLease:
         """As the registry's."""
-        return self._registry.hold_submission(what, task, by, who)
+        return self._registry.hold_submission(action, task, submitter, who)
 
     def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, Submission | None]:
         """As the registry's."""
@@ -135,7 +135,7 @@ class KnownSubmissions:
     def _read(
         self, task: str, row: SubmissionRow | None, after: str | None, upto: str | None = None
     ) -> SubmissionRow | None:
-        """Adds to what is known what stands in the topic behind a position, up to another (None: its end)."""
+        """Add the topic's records after a position, up to another (None: its end)."""
         read = set[str]()
         last = after or ""
         with closing(self._control(after)) as reader:
@@ -145,7 +145,7 @@ class KnownSubmissions:
                     known = _of_task(task, stored)
                     if known is not None and known[0] not in read:
                         read.add(known[0])
-                        row = told(row, *known)
+                        row = with_record(row, *known)
         return row
 
 
@@ -180,9 +180,9 @@ def _submission(row: SubmissionRow) -> Submission:
     return found
 
 
-def told(row: SubmissionRow | None, position: str, record: ControlRecord) -> SubmissionRow | None:
-    """What is known of a task after one more record of it: of records and seals the first in the topic counts, of
-    checkpoints the furthest."""
+def with_record(row: SubmissionRow | None, position: str, record: ControlRecord) -> SubmissionRow | None:
+    """Return a task's row after one more record. The first record and the first seal in the topic count, and the
+    furthest checkpoint."""
     if row is None:
         return _first(record, position) if isinstance(record, TaskRecord) else None
     match record:

@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from dispatcher.clock import Clock
 from dispatcher.control import ControlRecord, Sealed, TaskRecord
 from dispatcher.ports import ControlLog
 from dispatcher.submission import NOTHING_AHEAD, WrittenAhead
 from dispatcher.topics import Topics
-from dispatcher.view import Admission, SubmitLease
+from dispatcher.view import Admission, HoldAction, SubmitLease
 from producers.renewals import Renewals
 from producers.settings import ProducerOptions
-
-HoldAction = Literal["take", "renew", "release"]
 
 
 class ControlWriter(ControlLog, Protocol):
@@ -102,7 +100,7 @@ class Registrar(Protocol):
         ...
 
     def submission_at(self, task: str, position: str) -> Submission:
-        """By all that the control topic has up to a position: the view may be behind."""
+        """Return the submission by the control topic up to a position: the view may be behind."""
         ...
 
     def in_flight(self, tasks: Sequence[str]) -> Mapping[str, InFlight]:
@@ -110,12 +108,12 @@ class Registrar(Protocol):
         ...
 
     def admit(self, record: TaskRecord, who: str = "") -> Admission:
-        """Whether a new task's app may have one more; if so, its place is reserved for some seconds. The submitter
-        that the record names takes the lease of the submission too; who: as others are shown it."""
+        """Return whether a new task's app may have one more, and reserve its place for some seconds if so. The
+        submitter that the record names also takes the lease of the submission. who: as shown to others."""
         ...
 
-    def hold_submission(self, what: HoldAction, task: str, by: str, who: str = "") -> SubmitLease:
-        """The lease of a task's submission: taken unless another holds it, renewed, or let go of."""
+    def hold_submission(self, action: HoldAction, task: str, submitter: str, who: str = "") -> SubmitLease:
+        """Take the lease of a task's submission unless another holds it, renew it, or release it."""
         ...
 
     def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, Submission | None]:
@@ -163,8 +161,8 @@ class LeasePace:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a submission works with. who: this process, as other submitters of a task are shown it. renewals: of the
-    leases of all its submissions."""
+    """The services of a submission. who: names this process to other submitters of a task. renewals: of the leases of
+    all its submissions."""
 
     control: ControlWriter
     registry: Registrar

@@ -99,10 +99,10 @@ class RowBuilder:
             return
         reasons = named.reasons or [""] * len(named.targets)
         positions = range(len(named.targets)) if named.positions is None else named.positions
-        said = dict(zip(positions, zip(named.targets, reasons, strict=False), strict=False))
+        details = dict(zip(positions, zip(named.targets, reasons, strict=False), strict=False))
         for offset, place in enumerate(places):
-            if place in said:
-                target, reason = said[place]
+            if place in details:
+                target, reason = details[place]
                 self._names.append((row + offset, target, reason or None))
 
     def take(self) -> pa.RecordBatch:

@@ -17,8 +17,8 @@ import msgspec
 from consumers.channels.json_body import json_or_failed
 from dispatcher.envelope import Envelope, decode_message
 from dispatcher.errors import DECODING_ERRORS, InvalidInput
-from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
-from dispatcher.verdicts import error_text, sound_text
+from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict, sound_text
+from dispatcher.verdicts import error_text
 
 ANSWER_LIMIT = 1024 * 1024
 """Bytes of an answer that are read."""

@@ -13,7 +13,7 @@ from backends.outcome_topic import OutcomeTopic
 from backends.pulsar_admin import PulsarAdmin
 from backends.record_producer import RecordProducer
 from backends.topic_reader import Record, TopicReader
-from consumers.second_look import look_again
+from consumers.recheck import recheck
 from dispatcher.control import GlobalChange, decode_control
 from dispatcher.errors import NotFound, Unreachable
 from dispatcher.outcome import EpochMark, Outcomes, Run, decode_record
@@ -66,7 +66,7 @@ def test_a_record_is_found_again_by_its_position_wherever_that_is_in_a_batch(
     positions += [control.append(change(130)), *control.append_many([change(n) for n in range(131, 200)])]
     wanted = [0, 1, 2, 99, 100, 129, 130, 131, 132, 199]
     kept.notes["control"] = {positions[index]: "1" for index in wanted}
-    look_again(kept, "control", control.reader, found.extend)
+    recheck(kept, "control", control.reader, found.extend)
     assert [decode_control(record.body) for record in found] == [change(index) for index in wanted]
 
 

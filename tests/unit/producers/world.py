@@ -22,11 +22,11 @@ from dispatcher.envelope import Envelope, decode_envelope
 from dispatcher.errors import Unreachable
 from dispatcher.submission import submitter_at
 from dispatcher.topics import Topics
-from dispatcher.view import Admission, SubmitLease
+from dispatcher.view import Admission, HoldAction, SubmitLease
 from producers.cutter import Block, Cutter, Slab
-from producers.history import KnownSubmissions, told
+from producers.history import KnownSubmissions, with_record
 from producers.intake import Intake
-from producers.ports import CheckpointPace, HoldAction, LaneWriter, LeasePace, Services, WindowPace
+from producers.ports import CheckpointPace, LaneWriter, LeasePace, Services, WindowPace
 from producers.validation import Refusal
 
 ALWAYS = CheckpointPace(first_s=0, shortest_s=0, longest_s=0, envelopes=0)
@@ -115,7 +115,7 @@ class World:
             if record.submitter not in (holder, current):
                 return
             record = structs.replace(record, submitter="")
-        known = told(row, position, record)
+        known = with_record(row, position, record)
         if known is not None:
             self.view.rows[task] = known
         if isinstance(record, Sealed):
@@ -182,9 +182,9 @@ class Registry:
         known = "known" if self._world.ready and record.task in self._world.view.rows else ""
         return Admission(known, lease=self.hold_submission("take", record.task, record.submitter, who))
 
-    def hold_submission(self, what: HoldAction, task: str, by: str, who: str = "") -> SubmitLease:
+    def hold_submission(self, action: HoldAction, task: str, submitter: str, who: str = "") -> SubmitLease:
         self._meet()
-        return self._take(task, by, who) if what == "take" else self._kept(what, task, by)
+        return self._take(task, submitter, who) if action == "take" else self._kept(action, task, submitter)
 
     def _take(self, task: str, by: str, who: str) -> SubmitLease:
         """A lease that another holds is asked for again and again: that is no step."""

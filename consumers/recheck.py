@@ -40,7 +40,7 @@ class Reader(Protocol):
 OpenReader = Callable[[str | None], Reader]
 
 
-def look_again(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[Record]], None]) -> None:
+def recheck(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[Record]], None]) -> None:
     """Read what others passed over and apply it, in topic order. apply: keeps again, as this version's, what it cannot
     read either. Raises Unreachable: all of it is then done the next time."""
     positions = kept.of_others(topic)
