@@ -33,8 +33,8 @@ class Renewals:
 
     def _run(self, every_s: float) -> None:
         while leases := self._due(every_s):
-            with suppress(FairlaneError):  # Redis is away: the next round tries all again
-                for renew in leases:
+            for renew in leases:
+                with suppress(FairlaneError):  # the submission meets it itself when it checks its lease
                     renew()
 
     def _due(self, every_s: float) -> list[Renew]:

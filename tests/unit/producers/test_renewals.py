@@ -1,0 +1,57 @@
+"""Leases of submissions under way are renewed, all by one thread, which ends with them."""
+
+import threading
+from collections.abc import Callable
+
+from dispatcher.errors import Unreachable
+from producers.renewals import Renewals
+from producers.submit import submit
+from producers.submit_report import Watchers
+from tests.unit.producers.submitters import TASK
+from tests.unit.producers.world import World
+
+_PATIENCE_S = 30.0
+
+
+def renewal(seen: list[threading.Thread], times: int) -> tuple[Callable[[], None], threading.Event]:
+    """Fails each time; the event: it was called so often."""
+    enough = threading.Event()
+
+    def renew() -> None:
+        seen.append(threading.current_thread())
+        if len(seen) >= times:
+            enough.set()
+        raise Unreachable("Redis is away.")
+
+    return renew, enough
+
+
+def test_one_thread_renews_all_leases_again_and_again_though_redis_is_away_and_ends_with_them() -> None:
+    renewals = Renewals()
+    seen: tuple[list[threading.Thread], ...] = ([], [])
+    (one, one_enough), (other, other_enough) = (renewal(each, times=3) for each in seen)
+    renewals.add(one, 0.001)
+    renewals.add(other, 0.001)
+    assert one_enough.wait(_PATIENCE_S)
+    assert other_enough.wait(_PATIENCE_S)
+    assert len({*seen[0], *seen[1]}) == 1
+    renewals.remove(one)
+    renewals.remove(other)
+    thread = seen[0][0]
+    thread.join(_PATIENCE_S)
+    assert not thread.is_alive()
+    again: list[threading.Thread] = []
+    renew, enough = renewal(again, times=1)
+    renewals.add(renew, 0.001)
+    assert enough.wait(_PATIENCE_S)
+    renewals.remove(renew)
+
+
+def test_a_small_list_waits_for_redis_once_after_its_record_and_once_after_its_seal() -> None:
+    world = World(ready=True)
+    submit(world.services(), TASK, ["a", "b"], Watchers())
+    assert [step for step in world.steps if step in ("renew", "release", "apply TaskRecord", "apply Sealed")] == [
+        "renew",
+        "apply TaskRecord",
+        "apply Sealed",
+    ]
