@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,8 +15,9 @@ import pytest
 import redis
 
 from backends.pulsar_admin import PulsarAdmin
+from backends.pulsar_client import topics
 from backends.settings import PulsarSettings
-from dispatcher.errors import Unreachable
+from dispatcher.errors import NotFound, Unreachable
 from dispatcher.topics import SUBSCRIPTION, Topics
 from fairlane import PushClient, PushTask, Settings
 from fairlane.cli import exit_codes, main
@@ -132,21 +134,41 @@ def test_a_broker_that_is_killed_while_redis_is_gone_sends_nothing_twice(
     with redis_server.running(binary, *durable) as server:
         settings = own_redis(local.up(), server.url)
         with crew(settings, tmp_path / "crew", "w1", "w2") as members, PushClient.connect(settings) as client:
-            client.set_capacity(2_000)
-            going = client.submit(push(expected_targets=10_000), audience(10_000))
-            eventually(lambda: going.progress().targets.sent > 2_000, 30, "it is in full swing")
+            client.set_capacity(3_000)
+            going = client.submit(push(expected_targets=30_000), audience(30_000))
+            eventually(lambda: going.progress().targets.sent > 9_000, 30, "it is in full swing")
             server.kill()
             os.kill(pid_of(local, "pulsar"), signal.SIGKILL)
             eventually(lambda: not local.status().running, 20, "Pulsar is dead")
             with suppress(Unreachable):
                 local.up()
             local.up()  # a broker that was just killed may refuse to provision at first
+            give_up_s = time.monotonic() + 20  # clients wait longer and longer before they connect again
+            eventually(
+                lambda: unacknowledged(settings, going.id) > 0 or time.monotonic() > give_up_s,
+                30,
+                "the workers are sent the lane again",
+            )
+            sent_s = time.monotonic()
+            eventually(lambda: time.monotonic() > sent_s + 2.0, 5, "there was time to send some of it")
             with redis_server.running(binary, *([] if emptied else durable), port=server.port):
-                view = going.wait(120)
+                view = going.wait(150)
                 assert_adds_up(view)
-                assert (view.state, view.targets.sent) == ("completed", 10_000)
-                assert members.targets(going.id) == Counter(audience(10_000))
+                assert (view.state, view.targets.sent) == ("completed", 30_000)
+                assert members.targets(going.id) == Counter(audience(30_000))
                 assert [members.leave(name) for name in ("w1", "w2")] == [0, 0]
+
+
+def unacknowledged(settings: Settings, task: str) -> int:
+    """How many messages of the task's lane workers hold."""
+    admin = PulsarAdmin(settings.pulsar)
+    try:
+        found = admin.stats(topics(settings.pulsar).own_lane(task))["subscriptions"].get(SUBSCRIPTION, {})
+        return int(found.get("unackedMessages", 0))
+    except (NotFound, Unreachable):
+        return 0
+    finally:
+        admin.close()
 
 
 def own_redis(addresses: StackAddresses, url: str) -> Settings:
