@@ -90,8 +90,8 @@ class ControlFolder:
         self._apply(records, "")
 
     def _apply(self, records: Sequence[Record], epoch: str) -> bool:
-        """Whether the epoch's mark is among them. The positions of what is passed over are kept before the cursor
-        moves over them."""
+        """Return whether the epoch's mark is among them. Keep positions of records passed over before the cursor
+        moves past them."""
         readable, passed = _read(records)
         self._kept.keep(CONTROL, passed)
         finished = self._view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)])
@@ -101,7 +101,7 @@ class ControlFolder:
 
 
 def _read(records: Sequence[Record]) -> tuple[list[tuple[str, ControlRecord]], dict[str, str]]:
-    """The records with the places where they were said first; and why those at some positions are passed over."""
+    """Return the records with their original positions, and the reasons of those passed over by position."""
     readable: list[tuple[str, ControlRecord]] = []
     passed: dict[str, str] = {}
     for record in records:

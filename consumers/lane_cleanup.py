@@ -91,8 +91,8 @@ class LaneCleaner:
         settings: CleanupSettings = CleanupSettings(),
         all_read: Callable[[], bool] = lambda: True,
     ) -> None:
-        """all_read: whether every control record could be read; one that was passed over may be the task's whose lane
-        belongs to none that is known."""
+        """all_read: whether every control record could be read; one that was passed over may be the record of a lane's
+        unknown task."""
         self._topics = topics
         self._tasks = tasks
         self._complete = complete
@@ -154,8 +154,8 @@ class LaneCleaner:
         self._noted = set(recent)
 
     def _long_unknown(self, topics: list[str]) -> list[str]:
-        """Those that have been unknown for the grace. The registry is complete, so nothing will make them known; unless
-        a newer version, where it can read a record that this one passed over."""
+        """Return lanes that were unknown long enough. The registry is complete, so only a newer version could know
+        them, if it can read a record that this one passed over."""
         now_s = self._clock.monotonic_s()
         self._unknown_since_s = {topic: self._unknown_since_s.get(topic, now_s) for topic in topics}
         old = [topic for topic, since_s in self._unknown_since_s.items() if now_s - since_s >= self._settings.grace_s]

@@ -1,7 +1,7 @@
 """Read again the records that another version passed over, and apply those that this version can read.
 
 Both folds do this when they begin. Control records may be applied in any order. Of outcome records the first final
-outcome of a target counts, as ever; targets that were closed or recorded meanwhile keep what they have.
+outcome of a target counts; targets that were closed or recorded meanwhile keep their outcome.
 """
 
 import logging
@@ -41,8 +41,8 @@ OpenReader = Callable[[str | None], Reader]
 
 
 def recheck(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[Record]], None]) -> None:
-    """Read what others passed over and apply it, in topic order. apply: keeps again, as this version's, what it cannot
-    read either. Raises Unreachable: all of it is then done the next time."""
+    """Read and apply records that others passed over, in topic order. apply: keeps those that it cannot read either, as
+    this version's. Raises Unreachable: all of them are then read the next time."""
     positions = kept.of_others(topic)
     if not positions:
         return

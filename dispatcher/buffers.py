@@ -9,7 +9,7 @@ from dispatcher.scheduler import Flow
 from dispatcher.tier import Tier
 
 LATEST_DUE_MS = 3_600_000
-"""No attempt is put off for more than the longest retry step, ten minutes; workers' clocks may differ besides."""
+"""Maximum delay of an attempt: the longest retry step, ten minutes, and the difference of workers' clocks."""
 LONGEST_STRETCH = 1_000
 """Envelopes; keeps the cutting of a stretch cheap."""
 

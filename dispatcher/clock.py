@@ -59,8 +59,8 @@ class ServiceClock:
 
 
 class ClockComparison:
-    """Tells from a server's answers whether its clock went on further than ours: ours stood still (a machine that was
-    paused), or the server's was set forward."""
+    """Compares a server's clock with ours. If the server's gained, ours has stopped (a paused machine) or the server's
+    was set forward."""
 
     def __init__(self, span_s: float) -> None:
         """span_s: how long an answer is compared with. (Over hours two clocks drift apart by themselves.)"""
@@ -70,7 +70,7 @@ class ClockComparison:
         one undercuts is dropped.)"""
 
     def gained_s(self, server_ms: int, asked_s: float, answered_s: float) -> float | None:
-        """Return how much further the server's clock went on than ours, at least; None without an earlier answer.
+        """Return the server's minimum gain on our clock; None without an earlier answer.
 
         server_ms: when the server carried the call out, which was some time between asked_s (the first attempt, where
         the answer was asked for again) and answered_s.

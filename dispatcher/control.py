@@ -65,7 +65,7 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True, tag="k"):
 
 class Sealed(msgspec.Struct, array_like=True, frozen=True, tag="s"):
     """The audience is complete: `targets` in all, of the writers named; envelopes of others are dropped.
-    submitter: counts only if it is the task's current one where the seal stands; empty: always."""
+    submitter: the seal counts only if this is the current submitter at its position; empty: always."""
 
     format: int
     task: str
@@ -78,8 +78,8 @@ class Sealed(msgspec.Struct, array_like=True, frozen=True, tag="s"):
 
 class Announced(msgspec.Struct, array_like=True, frozen=True, tag="a"):
     """The next window of a task's audience, before any of it is published: the targets from `first` (those before it)
-    up to `targets`; `digest` is of all up to there. The last envelope of a window may be short. How it counts is in
-    dispatcher.submission."""
+    up to `targets`; `digest` is of all up to there. The last envelope of a window may be short. dispatcher.submission
+    says when it counts."""
 
     format: int
     task: str
@@ -91,8 +91,8 @@ class Announced(msgspec.Struct, array_like=True, frozen=True, tag="a"):
 
 
 class TakenOver(msgspec.Struct, array_like=True, frozen=True, tag="o"):
-    """From here on only what this submitter announces and seals counts for the task. at_ms: when it took the lease of
-    the submission, by Redis' time: later than all who had it before, so one that is stored late does not count."""
+    """From here on only announcements and seals of this submitter count for the task. at_ms: when it took the lease of
+    the submission, by Redis' time: later than all earlier holders, so a record that is stored late does not count."""
 
     format: int
     task: str

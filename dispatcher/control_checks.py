@@ -70,8 +70,8 @@ _EPOCH = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 def read_control(position: str, body: bytes) -> tuple[str, ControlRecord]:
-    """The record stored at a position, and where it was said first. Raises Malformed, with the reason, for one that is
-    to be passed over."""
+    """Return the record stored at a position, and its original position. Raises Malformed, with the reason, for a
+    record that must be passed over."""
     record = _decoded(body)
     _check(record)
     if not isinstance(record, Restated):

@@ -159,8 +159,8 @@ class Settling:
         self._advance(job)
 
     def _give_up(self, lane: LaneBuffer, plan: SettlePlan) -> None:
-        """A record that no fold could read would lose its outcomes: its envelopes stay unacknowledged, for whoever is
-        attached next. A fault of this program's; other envelopes go on."""
+        """Leave the envelopes unacknowledged for the next worker: a record that no fold can read would lose its
+        outcomes. This is a defect of this program; other envelopes go on."""
         _log.error(
             "The outcomes of %d envelopes of task %s (lane %s) cannot be recorded; they stay in the lane. "
             "This is a fault of Fairlane's; please report it.",

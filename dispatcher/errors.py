@@ -66,8 +66,8 @@ class AudienceMismatch(Refused):
 
 
 class BeingSubmitted(Refused):
-    """Another submission of the same task is under way, or has taken this one over. The same call is right once that
-    one is through: it then verifies."""
+    """Another submission of the same task is under way, or has taken this one over. Repeat the call once that one has
+    ended: it then verifies."""
 
     retryable = True
 

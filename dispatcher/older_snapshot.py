@@ -14,8 +14,8 @@ _CONTROLS = {b"moved_lane": "lane"} | {
 
 
 def checked(parts: Iterable[Part]) -> list[Part]:
-    """The parts without controls and settings that make no sense; without tasks whose record does not. The control
-    topic is read again behind them, which puts in their place what does."""
+    """Return the parts without controls and settings that make no sense, and without tasks whose record makes none. The
+    control topic is read again after them, which fills the gaps."""
     return [sound for part in parts if (sound := _checked(part)) is not None]
 
 

@@ -163,8 +163,8 @@ decode_record = msgspec.msgpack.Decoder(OutcomeRecord).decode
 
 
 def read_outcomes(body: bytes) -> OutcomeRecord:
-    """Raises Malformed, with the reason, for a record that is to be passed over: it cannot be read, its fields are
-    beyond their limits, or it is of a later format."""
+    """Decode a record. Raises Malformed, with the reason, for one that must be passed over: it cannot be read, its
+    fields are beyond their limits, or it is of a later format."""
     try:
         record: OutcomeRecord = decode_record(body)
     except DECODING_ERRORS as error:

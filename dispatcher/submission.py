@@ -1,7 +1,7 @@
 """Tell from the control topic who may submit a task, and how far its audience is written ahead.
 
 One submitter at a time: the one that the task's record names, until a `TakenOver` names another. Nothing is published
-before it is announced, so whoever goes on knows the digest of all that may be in the lane, and where its windows end.
+before it is announced, so a submitter that takes over knows the digest of all that may be in the lane, and its windows.
 """
 
 from collections.abc import Mapping
@@ -35,8 +35,8 @@ NOTHING_AHEAD = WrittenAhead()
 
 def written_ahead(record: TaskRecord, entries: Entries, checkpoint: Checkpoint | None = None) -> WrittenAhead:
     """Fold a task's entries in the topic's order. A takeover counts if its lease is later than those before. An
-    announcement counts if its submitter is the current one at its place and its window begins where the last one ended,
-    or behind it: windows below a checkpoint are forgotten."""
+    announcement counts if its submitter is the current one at its position and its window begins where the last one
+    ended, or later: windows below a checkpoint are forgotten."""
     submitter, before, taken_ms = record.submitter, record.submitter, 0
     ends = [WindowEnd(record.announced, record.announced_digest)] if record.announced_digest else []
     for _, entry in sorted(entries.items()):

@@ -80,8 +80,8 @@ class PushClient:
         self._connection.close()
 
     def check_view(self) -> None:
-        """Raises Refused or NotReady where workers of another version keep the view; submissions and changes do the
-        same. Nothing is said while Redis is gone."""
+        """Raise Refused or NotReady if workers of another version keep the view, as submissions and changes do.
+        Return if Redis is gone."""
         self._connection.check_form()
 
     def submit(

@@ -73,7 +73,7 @@ class Controls:
         return self._end(task, Changes(cancelled=True), wait_s)
 
     def stop(self, task: str, reason: str, wait_s: float = 0.0) -> Cancelled:
-        """As `cancel`, but the task ends as failed, for this reason (cut at 1 kB)."""
+        """Like `cancel`, but the task ends as failed, with this reason (cut at 1 kB)."""
         return self._end(task, Changes(stopped=reason), wait_s)
 
     def _end(self, task: str, changes: Changes, wait_s: float) -> Cancelled:

@@ -105,12 +105,12 @@ class Cutter:
 
     @property
     def within_ends(self) -> bool:
-        """Whether one of the ends is still to come."""
+        """Whether one of the ends is still ahead."""
         return bool(self._ends)
 
     @property
     def waiting(self) -> int:
-        """Targets that are not in a block yet."""
+        """Number of targets that are not in a block yet."""
         return len(self._addresses)
 
     def digest(self) -> str:
@@ -134,11 +134,11 @@ class Cutter:
             yield self._take(len(self._addresses))
 
     def _room(self) -> float:
-        """Targets up to the next end."""
+        """Number of targets up to the next end."""
         return self._ends[0] - self.targets if self._ends else inf
 
     def _ready(self) -> int:
-        """Targets that can be cut off now."""
+        """Number of targets that can be cut off now."""
         waiting, room = len(self._addresses), self._room()
         return int(room) if waiting >= room else waiting - waiting % self.chunk
 

@@ -109,7 +109,7 @@ class TaskHandle:
         return self._controls.cancel(self.id, wait_s)
 
     def stop(self, reason: str, wait_s: float = 0.0) -> Cancelled:
-        """As `cancel`, but the task ends as failed, for this reason, which its view and its tombstone tell."""
+        """Like `cancel`, but the task ends as failed with this reason, which its view and its tombstone keep."""
         return self._controls.stop(self.id, reason, wait_s)
 
     def set_weight(self, weight: float) -> None:

@@ -1,4 +1,4 @@
-"""Takes an audience in, checked: what has come of it can be had while the rest is waited for."""
+"""Take in and check an audience; targets that have come can be used while the rest is waited for."""
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -10,7 +10,7 @@ from producers.validation import Accepted, Refusal, check_slab
 
 @dataclass(slots=True)
 class _Filling:
-    """A slab that the audience is being taken into. taken: items of it that were handed out already."""
+    """A slab being filled from the audience. taken: items of it that were already handed out."""
 
     slab: Slab
     began_s: float
@@ -19,7 +19,7 @@ class _Filling:
 
 class Intake:
     """The audience is iterated in the caller's thread, for a database cursor may be behind it. `working` is held there
-    but for the time in which the audience is waited for: whoever gets it then may use `early` and all that the caller
+    except while the audience is waited for: a thread that gets it then may use `early` and all that the caller
     works with."""
 
     def __init__(
@@ -37,8 +37,8 @@ class Intake:
         self._late: list[Refusal] = []
 
     def accepted(self, unit: int) -> Generator[Accepted, None, None]:
-        """Good targets in the audience's order, best a multiple of `unit` at a time. Close it when done; what the
-        audience raises goes through."""
+        """Yield good targets in the audience's order, a multiple of `unit` at a time where possible. Close it when
+        done; exceptions of the audience pass through."""
         slabs = slabs_of(self._audience, unit, begun=self._begin)
         self.working.acquire()
         try:
@@ -51,7 +51,7 @@ class Intake:
             self.working.release()
 
     def early(self, older_s: float) -> Accepted | None:
-        """What stands in a slab that is not full `older_s` after it was begun. To be called with `working` held."""
+        """Return the items of a slab that is not full `older_s` after it was begun. Call it with `working` held."""
         filling = self._filling
         if filling is None or self._clock_s() - filling.began_s < older_s:
             return None

@@ -1,4 +1,4 @@
-"""Publishes the windows of an audience, each once its announcement is stored and the lease is still held."""
+"""Publish the windows of an audience, each once its announcement is stored and the lease is still held."""
 
 import threading
 from collections import deque
@@ -41,12 +41,12 @@ class Publication:
         return self._checkpoints.stopped if self._checkpoints is not None else ""
 
     def open(self, window: Window) -> None:
-        """Opens the lane; the first envelopes show whether compression saves anything."""
+        """Open the lane; the first envelopes show whether compression saves anything."""
         self._writer = self._services.lanes.open(self._record, window.bodies[0])
         self._checkpoints = Checkpointer(self._services, self._writer, self._record.task, self._base)
 
     def put(self, window: Window) -> None:
-        """Announces a window; publishes it later. Raises as the announcing and publishing of those before it."""
+        """Announce a window, to publish it later. Raise what announcing or publishing earlier windows raised."""
         if window.announced:
             self._announcing.append((window, lambda: None, lambda: True))
         else:
@@ -58,19 +58,19 @@ class Publication:
         self.advance()
 
     def advance(self) -> None:
-        """Publishes what is announced by now."""
+        """Publish what is announced by now."""
         while self._announcing and self._announcing[0][2]() and not self.stopped:
             self._publish_next()
 
     def finish(self) -> None:
-        """Returns when everything is published and stored."""
+        """Return when everything is published and stored."""
         while self._announcing and not self.stopped:
             self._publish_next()
         if self._writer is not None and not self.stopped:
             self._writer.flush()
 
     def close(self) -> None:
-        """Lets go of the lane; what is not stored by now may or may not be."""
+        """Close the lane; messages not stored by now may still be stored."""
         if self._checkpoints is not None:
             self._checkpoints.finish()
         if self._writer is not None:
@@ -100,8 +100,8 @@ class Publication:
             self._checkpoints.store(window.sequence, window.targets, window.refused, window.digest)
 
     def _leave_shared_lane(self, window: Window) -> None:
-        """It is larger than it was expected to be: others of the lane shall not wait for it. What it has in there
-        already is moved by the workers that meet it."""
+        """Move the task to a lane of its own: it is larger than expected, and other tasks of the lane must not wait for
+        it. Workers that meet its envelopes in the shared lane move them."""
         services, task, lane = self._services, self._record.task, self._services.topics.own_lane(self._record.task)
         services.lanes.create(lane, 0)
         change = ControlChange(FORMAT, task, "lane", lane, services.clock.wall_ms())
@@ -133,12 +133,12 @@ class Helper:
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        """Returns when it does nothing more. If the audience's thread works, it cannot begin anything now."""
+        """Stop it and wait until it has ended."""
         self._ended.set()
         self._thread.join()
 
     def check(self) -> None:
-        """Raises what it failed with."""
+        """Raise what it failed with."""
         if self._error is not None:
             raise self._error
 

@@ -53,7 +53,7 @@ class TargetsFile:
 
     @property
     def waits(self) -> bool:
-        """Whether more may come later."""
+        """Whether more targets may come later."""
         return str(self.path) == STDIN
 
     def __repr__(self) -> str:

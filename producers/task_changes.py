@@ -63,7 +63,7 @@ class Changes:
 
     @property
     def end(self) -> str:
-        """The state in which a task ends by them; empty if it goes on."""
+        """Return the state in which the changes end a task; empty if it goes on."""
         return "cancelled" if self.cancelled else "" if self.stopped is None else "failed"
 
     def fields(self) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""Cuts an audience into windows, the units that are announced before they are published; finds the windows of an
-earlier submission again, and that the audience is the same up to their ends."""
+"""Cut an audience into windows, the units that are announced before they are published. Find the windows of an earlier
+submission again, and check that the audience is the same up to their ends."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class WindowCutter:
 
     @property
     def targets(self) -> int:
-        """Targets in whole envelopes so far, those that were passed over included."""
+        """Number of targets in whole envelopes so far, including those skipped."""
         return self._cutter.targets
 
     @property
@@ -77,15 +77,14 @@ class WindowCutter:
         return self._cutter.digest()
 
     def add(self, accepted: Accepted) -> Iterator[Window]:
-        """Windows that are complete by now."""
+        """Take targets in; yield the windows that are complete."""
         if self._oldest_s is None:
             self._oldest_s = self._clock_s()
         for block in self._cutter.add(accepted):
             yield from self._take(block)
 
     def overdue(self, now: bool = False) -> Iterator[Window]:
-        """The window that has waited for long enough (now: whether it has or not), short as it is: nothing more comes
-        for now."""
+        """Yield a short window if it has waited long enough (now: in any case), since no target comes for now."""
         if self._cutter.within_ends or not (now or self._is_old()):
             return
         if self._may_be_short:
@@ -95,11 +94,11 @@ class WindowCutter:
             yield self._close()
 
     def cut_off(self) -> Window | None:
-        """The window as far as it has come, in whole envelopes."""
+        """Close the present window, in whole envelopes."""
         return self._close() if self._bodies else None
 
     def end(self) -> Iterator[Window]:
-        """The last window; the audience is at its end."""
+        """Yield the last windows; the audience is at its end."""
         for block in self._cutter.rest():
             yield from self._take(block)
         if self._cutter.within_ends:
@@ -126,7 +125,7 @@ class WindowCutter:
         self._bytes += len(encoded) * len(encoded[0])
 
     def _check_end(self) -> None:
-        """At an end of what was confirmed, or announced."""
+        """Compare the digest at the end of confirmed or announced targets."""
         targets, known = self._cutter.targets, self._known
         stored = {**self._ends, known.published: known.digest} if known.published else self._ends
         if targets in stored and self._cutter.digest() != stored[targets]:
@@ -161,7 +160,7 @@ class WindowCutter:
 
 
 def other_audience(task: str, what: str) -> AudienceMismatch:
-    """The error for an audience that differs from the one submitted before."""
+    """Return the error for an audience that differs from the one submitted before."""
     return AudienceMismatch(
         f"Task {task} was submitted before with another audience: {what} differ.",
         "Submit the same audience in the same order to go on with it, or choose another id.",

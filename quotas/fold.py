@@ -37,8 +37,8 @@ class RedisFold:
         records: Sequence[bytes],
         positions: Sequence[str] | None = None,
     ) -> FoldResult:
-        """What is no outcome record, or one of a later version, is counted (`malformed`), kept by its position and
-        passed over: a fold must go on."""
+        """Fold records. One that cannot be read, or is of a later version, is counted (`malformed`), kept by its
+        position and passed over: a fold must go on."""
         places = positions or [cursor] * len(records)
         readable = [self._for_script(body, place) for body, place in zip(records, places, strict=True)]
         args: list[str | bytes | int] = [partition, expected or "", cursor, *readable]

@@ -59,16 +59,16 @@ class RedisLedger:
         return due
 
     def now_ms(self) -> int:
-        """Redis' time."""
+        """Return Redis' time."""
         return self._view.now_ms()
 
     def lengthen_claims(self, step_ms: int) -> None:
-        """Redis' clock was set forward by so much: claims that had not ended before last as long as they were to."""
+        """Lengthen claims that were live before Redis' clock was set forward by this much."""
         self._call("lengthen_claims", step_ms)
 
     def closable(self) -> list[Closable]:
-        """Tasks that are cancelled, stopped or expired and have no live claims, and the outcome their open targets
-        get."""
+        """Return tasks that are cancelled, stopped or expired and have no live claims, with the outcome of their open
+        targets."""
         found: list[Closable] = []
         first, looked_at = 0, PAGE
         while looked_at == PAGE:

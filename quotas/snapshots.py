@@ -67,7 +67,7 @@ class RedisSnapshots:
         return bool(self._scripts.call("end_restore", [self._keys.prefix], [who, *args]))
 
     def _passed(self) -> Iterator[PassedPart]:
-        """Read behind the cursors, they are all that was passed over before these."""
+        """Read after the cursors, so that they include every record passed over before these."""
         partitions = int(self._view.command("HGET", self._keys.epoch, "partitions") or 0)
         for topic in topics(partitions):
             notes = self._view.command("HGETALL", self._keys.passed(topic))

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Who may go on with a task's submission.
+-- Takes, renews or releases the lease of a task's submission.
 --
 -- KEYS[1] prefix
 -- ARGV[1] what to do: take, renew or release, [2] task, [3] submitter, [4] who that is, for others to read

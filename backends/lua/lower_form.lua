@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Notes that a worker of an older version has come to a view of this version's form, and folds it now: when it is gone,
--- the view is made again.
+-- Notes that a worker of an older version folds a view of this version's form: the view is made again once that worker
+-- has gone.
 --
 -- KEYS[1] prefix
 -- ARGV[1] epoch

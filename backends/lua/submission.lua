@@ -15,7 +15,7 @@ local function remembers_leases(now)
   return epoch[1] == '1' and (epoch[2] == '1' or now - tonumber(epoch[3] or 0) > LOST_LEASES_MS)
 end
 
--- Whoever submits a task now: {state, who, since_ms, until_ms}. state: 'fresh' (ours; nobody had it within a day),
+-- Takes the lease: {state, who, since_ms, until_ms}. state: 'fresh' (ours; nobody had it within a day),
 -- 'again' (ours; somebody had it, or the view is too new to say that nobody had), 'held' (by who).
 local function take_lease(task, submitter, who)
   local key, now = submitting_key(task), now_ms()

@@ -11,7 +11,7 @@ local function is_complete(task)
   return got[1] and got[2] == '1' and (got[5] or '') == '' and is_over and 1 or 0
 end
 
--- Of the state of its envelopes.
+-- Keys of the state of its envelopes.
 local function envelope_keys(task)
   local keys = { P .. ':open:' .. task }
   for writer in string.gmatch('0,' .. (redis.call('HGET', task_key(task), 'writers') or ''), '[^,]+') do

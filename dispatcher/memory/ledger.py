@@ -79,8 +79,8 @@ class MemoryLedger:
         return now_ms <= seen_ms + ALIVE_MS and now_ms < self.view.claims[name].end_ms + SPARED_MS
 
     def closable(self) -> list[Closable]:
-        """Tasks that are cancelled, stopped or expired and have no live claims, and the outcome their open targets
-        get."""
+        """Return tasks that are cancelled, stopped or expired and have no live claims, with the outcome of their open
+        targets."""
         found = ((task, self._closing_code(task)) for task in self.view.tasks.values())
         return [
             Closable(task.id, code, "" if task.cancelled else task.stopped) for task, code in found if code is not None

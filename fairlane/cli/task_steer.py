@@ -73,7 +73,7 @@ def _end_many(ctx: click.Context, output: Output, asked: Asked, changes: Changes
 
 
 def _follow_in_flight(client: PushClient, tasks: list[str], wait_s: float) -> dict[str, Any]:
-    """Of cancelled or stopped tasks; those that were so before included, so that a second call tells what a first could
+    """Rows of cancelled or stopped tasks, with those cancelled before, so that a second call shows what a first could
     not."""
     with counting("targets in flight") as on_progress:
         told = client.follow_cancelled(tasks, wait_s, on_progress=on_progress)

@@ -57,7 +57,7 @@ class Closeable(Protocol):
 
 def raise_form(views: Views, partitions: int) -> None:
     """Make a view of an older form again, in this version's. Nothing is granted before the claims of the old one have
-    ended. Another that does the same at this moment does no harm."""
+    ended. Two workers may do this at once."""
     epoch = views.epoch()
     if epoch is not None and epoch.form < FORM:
         views.begin_epoch(secrets.token_hex(8), CLAIM_MAX_MS, partitions, restoring=True, replaces=epoch.id)

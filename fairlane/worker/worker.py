@@ -247,8 +247,8 @@ class Worker:
         return self._engine.drained
 
     def _leave_at_once(self, hung: Hung) -> int:
-        """A part hangs. The threads that still move let go of their locks and say that the worker is gone; whatever has
-        a connection is closed by the end of the process. The exit code."""
+        """Leave because a part hangs. The threads that still move release their locks and say that the worker is gone;
+        the end of the process closes connections. Return the exit code."""
         self._threads.join(_LEAVE_S)
         return hung.exit_code
 

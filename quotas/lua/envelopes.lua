@@ -4,8 +4,8 @@
 -- covers `final`) by sequence, and P:open:<task> (hash `<writer>:<sequence>`) for those recorded with open targets:
 -- msgpack of {recorded, size, open positions, attempt claimed or -1, its claim}.
 
--- What takes back, from the last to the first, that which a call has claimed: a script that fails is not rolled back,
--- and what has no claim would be marked for ever.
+-- Functions that undo what a call has claimed, run from the last to the first: Redis does not roll back a script that
+-- fails, and envelopes marked without a claim would be marked for ever.
 local undo = {}
 
 local function final_key(task, writer)

@@ -115,7 +115,7 @@ local function answer_call()
     read_settings()
     return packed(false, held_answer(request[7]))
   end
-  -- So long nothing is granted when Redis was restarted (backends/lua/note_restart.lua), whoever finds that out.
+  -- Nothing is granted for this long after a restart of Redis (backends/lua/note_restart.lua).
   if int(epoch[3]) < claim_ms then redis.call('HSET', P .. ':epoch', 'claim_ms', whole(claim_ms)) end
   local answer = try_lease()
   if type(answer) == 'string' then

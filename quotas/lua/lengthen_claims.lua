@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- The server's clock was set forward: gives claims that had not ended before the time that the step took from them, but
--- no more than a claim made now has.
+-- Lengthens the claims that were live before the server's clock was set forward by the step, but not beyond the end of
+-- a claim made now.
 --
 -- KEYS[1] prefix
 -- ARGV[1] ms by which the clock was set forward
--- Returns how many there were
+-- Returns their number
 
 -- include: integers.lua
 -- include: claims.lua
