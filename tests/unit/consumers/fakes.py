@@ -9,6 +9,7 @@ from dispatcher.control import ControlRecord, decode_control, encode_control
 from dispatcher.errors import Unreachable
 from dispatcher.outcome import OutcomeRecord, decode_record, encode_record
 from dispatcher.ports import FoldResult
+from tests.actors import DEADLINE_S
 
 
 def position(number: int) -> str:
@@ -167,7 +168,7 @@ def control_records(topic: Topic) -> list[ControlRecord]:
     return [decode_control(record.body) for record in topic.records]
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 5.0) -> None:
+def eventually(condition: Callable[[], bool], within_s: float = DEADLINE_S) -> None:
     """Waits for a condition with a deadline."""
     deadline_s = time.monotonic() + within_s
     while not condition():

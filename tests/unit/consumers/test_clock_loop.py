@@ -24,7 +24,8 @@ class _RunningClock(VirtualClock):
 def test_a_call_times_out_by_the_time_that_passed_while_the_machine_slept() -> None:
     clock, channel = _RunningClock(), Channel(timeout_s=3_600.0)
     channel.gate.clear()
-    courier = ChannelCourier({"x": channel}, clock, ClockLoop(clock))
+    loop = ClockLoop(clock)
+    courier = ChannelCourier({"x": channel}, clock, loop)
     courier.start(Threads(threading.Event()).start)
     reports: queue.SimpleQueue[Sequence[Report | None]] = queue.SimpleQueue()
     try:
@@ -32,6 +33,9 @@ def test_a_call_times_out_by_the_time_that_passed_while_the_machine_slept() -> N
         courier.send(one, lambda _, found: reports.put(found))
         while not channel.running:
             time.sleep(0.001)
+        timed = threading.Event()
+        loop.call_soon_threadsafe(timed.set)  # its turn comes after that of the call's timer
+        assert timed.wait(TIMEOUT_S)
         clock.advance(3_601.0)
         assert reasons(reports.get(timeout=TIMEOUT_S)) == {(RETRY, "no answer within 3600 s")}
     finally:
