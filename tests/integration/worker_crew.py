@@ -92,6 +92,17 @@ class Crew:
         self.members[name].send_signal(signal.SIGTERM)
         return self.members[name].wait(within_s)
 
+    @contextmanager
+    def halted(self) -> Iterator[None]:
+        """Stops all workers (SIGSTOP) while the block runs."""
+        for process in self.members.values():
+            process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in self.members.values():
+                process.send_signal(signal.SIGCONT)
+
     def end(self) -> None:
         for process in self.members.values():
             process.kill()

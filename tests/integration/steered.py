@@ -1,0 +1,42 @@
+"""Tasks that are steered while workers deliver them: how they are made and what is looked at."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from backends.pulsar_admin import PulsarAdmin
+from backends.pulsar_client import topics
+from dispatcher.task import PushTask
+from dispatcher.view import TaskView
+from fairlane.settings import Settings
+from producers.handle import TaskHandle
+from tests.integration.worker_crew import Crew, eventually
+
+BEHIND = timedelta(seconds=1)
+"""A worker that the machine leaves without a core may be late by this with what it was granted: as long as a lease."""
+
+
+def push(**fields: Any) -> PushTask:
+    return PushTask(**{"app": "shop", "tier": "high", "channel": "log", "message": "Hi", "chunk": 1, **fields})
+
+
+def begun(handle: TaskHandle) -> None:
+    eventually(lambda: handle.progress().targets.sent, 20, f"{handle.id} has begun")
+
+
+def counts(view: TaskView) -> tuple[int, int, int, int]:
+    targets = view.targets
+    assert (targets.invalid, targets.failed, targets.pending) == (0, 0, 0)
+    return targets.total, targets.sent, targets.expired, targets.cancelled
+
+
+def delivery_times(members: Crew, handle: TaskHandle) -> list[datetime]:
+    return sorted(datetime.fromisoformat(str(line["ts"])) for line in members.lines() if line["task"] == handle.id)
+
+
+def assert_lane_gone(settings: Settings, lane: str) -> None:
+    admin = PulsarAdmin(settings.pulsar)
+    try:
+        names = topics(settings.pulsar).task_namespaces()
+        eventually(lambda: lane not in {t for n in names for t in admin.list_topics(n)}, 30, f"{lane} is deleted")
+    finally:
+        admin.close()
