@@ -14,7 +14,7 @@ from dispatcher.topics import NAME_PATTERN, TASK_PATTERN
 
 FORMAT = 1
 MAX_FORMAT = 100
-"""A format above this is damage, and none of a later version's."""
+"""The highest format that counts as a later version's; a higher one is damage."""
 MAX_CHUNK = 500
 """Most targets in one envelope."""
 MAX_SEQUENCE = (1 << 27) - 1
@@ -25,7 +25,7 @@ MAX_ENVELOPE_BYTES = 4 * 1024 * 1024
 MAX_READABLE_BYTES = MAX_ENVELOPE_BYTES + 16 * 1024
 """A later attempt also carries positions and its due time."""
 MAX_CAUSE = 200
-"""Characters of a decoder's words in an error."""
+"""Maximum characters of a decoder's message in an error."""
 MAX_WRITER_LENGTH = 64
 _WRITER_PATTERN = f"[A-Za-z0-9._-]{{1,{MAX_WRITER_LENGTH}}}"
 
@@ -90,7 +90,7 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class _Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The first field, which envelopes of every format have."""
+    """The first field of envelopes of every format."""
 
     format: Annotated[int, Meta(gt=FORMAT, le=MAX_FORMAT)]
 
@@ -148,12 +148,12 @@ def decode_envelope(body: bytes, previous: Envelope | None = None) -> Envelope:
 
 @lru_cache(maxsize=4_096)
 def _names_fit(task: str, writer: str, app: str, channel: str) -> bool:
-    """Remembered for lanes in which tasks alternate."""
+    """Check the names; cached for lanes in which tasks alternate."""
     return bool(_is_task(task) and _is_writer(writer) and _is_name(app) and _is_name(channel))
 
 
 def _check_counts(envelope: Envelope) -> None:
-    """Raises Malformed unless there are as many positions and variables as targets, and no more targets than size."""
+    """Raise Malformed unless there are as many positions and variables as targets, and no more targets than size."""
     count, size = len(envelope.targets), envelope.size
     positions, variables = envelope.positions, envelope.variables
     if count != size and (positions is None or envelope.attempt == 0 or count > size):
@@ -165,7 +165,7 @@ def _check_counts(envelope: Envelope) -> None:
 
 
 def _positions_fit(positions: list[int], count: int, size: int) -> bool:
-    """One a target, ascending, below size."""
+    """Check the positions: one a target, ascending, below size."""
     if len(positions) != count or positions[0] < 0 or positions[-1] >= size:
         return False
     return all(map(lt, positions, positions[1:]))

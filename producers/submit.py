@@ -1,4 +1,4 @@
-"""The way of a task from the caller into its lane: lease, record, create the lane, announce, publish, seal."""
+"""Submit a task: take the lease, store the record, create the lane, announce, publish, seal."""
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
@@ -140,7 +140,7 @@ class _Run:
         return found[-1]
 
     def _is_fresh(self, admission: Admission) -> bool:
-        """Whether nobody else can have stored a record of this id."""
+        """Return whether nobody else can have stored a record of this id."""
         return self._task.id is None or (not admission.reached and admission.lease.state == "fresh")
 
     def _store(
@@ -171,7 +171,7 @@ class _Run:
             return told.result()
 
     def _store_after(self, record: TaskRecord) -> Submission | None:
-        """Somebody may have stored a record that the registry does not show yet: the topic says which came first."""
+        """Store a record where another may exist that the registry does not show: the topic says which came first."""
         services = self._services
         position = services.control.append(record)
         with _stored(self._id):
@@ -199,7 +199,7 @@ class _Run:
             return self._take_up(accepted, known, self._lease.take_known().since_ms)
 
     def _take_up(self, accepted: Iterator[Accepted], known: Submission, since_ms: int) -> SubmitResult:
-        """Goes on with a task of somebody's. The lease is held since then."""
+        """Go on with a known task. The lease is held."""
         check_same(self._task, known.record)
         if not known.sealed:
             _check_open(known)
@@ -218,7 +218,7 @@ class _Run:
             return self._publish(accepted, self._windows(known), publication, None, known.sequences)
 
     def _verify(self, accepted: Iterator[Accepted], known: Submission) -> SubmitResult:
-        """Of a sealed task: that the audience is the same. Sends nothing."""
+        """Check that the audience is that of the sealed task. Sends nothing."""
         cutter = Cutter(known.record.chunk)
         for part in accepted:
             for _ in cutter.add(part):

@@ -17,9 +17,9 @@ _RETRY_S = 0.5
 
 
 class Lease:
-    """Of one task. Whoever publishes a window has seen, after the receipt of its announcement, that the lease was still
-    his. A takeover is appended by one who has taken the lease before: so it stands behind that announcement, and
-    whoever took over has read it."""
+    """One task's lease. A submitter that publishes a window has seen, after the receipt of its announcement, that it
+    still held the lease. A takeover is appended after the lease is taken, so it comes after that announcement, and the
+    new submitter has read it."""
 
     def __init__(self, services: Services, task: str) -> None:
         self.submitter = new_submitter()
@@ -29,7 +29,7 @@ class Lease:
         self._taken = False
 
     def take(self, attempt: Callable[[], SubmitLease]) -> SubmitLease:
-        """Attempts until nobody else has it. Raises BeingSubmitted if its holder renews it."""
+        """Try until nobody else holds the lease. Raises BeingSubmitted if its holder renews it."""
         pace, clock = self._services.leases, self._services.clock
         began_s, first = clock.monotonic_s(), attempt()
         lease = first
@@ -42,7 +42,7 @@ class Lease:
         return lease
 
     def take_known(self) -> SubmitLease:
-        """The same, for a task that is known."""
+        """Take the lease of a task that is known."""
         services = self._services
         return self.take(lambda: services.registry.hold_submission("take", self._task, self.submitter, services.who))
 
@@ -59,7 +59,7 @@ class Lease:
         raise BeingSubmitted(f"Task {self._task} is being submitted by others.", "Submit it again in some seconds.")
 
     def keep(self) -> None:
-        """Renews it from now on, in the background."""
+        """Renew the lease in the background from now on."""
         self._services.renewals.add(self._renew, self._services.leases.renew_s)
 
     def check(self, wait: bool = True) -> None:
@@ -68,7 +68,7 @@ class Lease:
         self.confirm(self._asked(self._services.leases.redis_s if wait else 0.0))
 
     def confirm(self, lease: SubmitLease) -> None:
-        """The same, by the result of a renewal."""
+        """Check the result of a renewal."""
         if lease.state == "gone":
             self._take_again()
         elif lease.state == "held":
@@ -92,7 +92,7 @@ class Lease:
                     raise
 
     def _take_again(self) -> None:
-        """Redis was emptied. Takes the lease as another submitter and reads in the topic that nobody was between."""
+        """Take the lease as another submitter after Redis was emptied; the topic shows that nobody came between."""
         before, self.submitter = self.submitter, new_submitter()
         lease = self.take_known()
         if self.take_over(lease.since_ms).ahead.before != before:
@@ -103,7 +103,7 @@ class Lease:
 
 
 def new_submitter() -> str:
-    """Another one each time."""
+    """Return a new random id."""
     return secrets.token_hex(8)
 
 
