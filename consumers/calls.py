@@ -67,7 +67,7 @@ class Call:
     def __init__(self, pieces: list[_Piece]) -> None:
         self.pieces = pieces
         self.envelopes = [envelope for piece in pieces for envelope in piece.envelopes]
-        """What the channel gets, and may change."""
+        """A list of its own for the channel, which may change it."""
         self.count = len(self.envelopes)
         self.use_by_s = min(piece.parcel.batch.use_by_s for piece in pieces)
         self.tier = pieces[0].parcel.batch.tier

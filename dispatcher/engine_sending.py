@@ -15,8 +15,8 @@ from dispatcher.scheduler import Scheduler
 from dispatcher.settle import match
 
 CHANNELS_KEPT = 64
-"""Of more channels than these, those with nothing under way are forgotten, and how far a lane is ahead in them with it
-(a batch at most)."""
+"""Maximum channels remembered. Beyond it those with nothing under way are forgotten, and with them the lead of a
+lane (a batch at most)."""
 
 
 class PickedBatch(Batch, gc=False, kw_only=True):

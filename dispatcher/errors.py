@@ -6,7 +6,7 @@ from dispatcher.shown import without_credentials
 class FairlaneError(Exception):
     """Base of every error Fairlane raises on purpose.
 
-    cause: one sentence, what happened. next_step: one sentence, what mends it (may be empty). Credentials in addresses
+    cause: one sentence, what happened. next_step: one sentence, what to do (may be empty). Credentials in addresses
     are hidden in both.
     retryable: whether the same call may succeed later without anything being mended.
     exit_code: what the command line exits with.

@@ -117,8 +117,8 @@ def _seconds(value: object) -> object:
 
 
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$"), AfterValidator(_not_reserved)]
-"""Of an app or a channel: 1 to 64 of A-Z a-z 0-9 . _ - and the first a letter or digit; a side lane's topic is named by
-both."""
+"""Name of an app or a channel: 1 to 64 of A-Z a-z 0-9 . _ - and the first a letter or digit; a side lane's topic is
+named by both."""
 TaskId = Annotated[str, Field(pattern=f"^{TASK_PATTERN}$"), AfterValidator(_not_reserved)]
 """1 to 100 of A-Z a-z 0-9 . _ - and the first a letter or digit; it names the task's topic."""
 

@@ -4,7 +4,7 @@ What is clear is put right: bytes are decoded, surrogates escaped, "5" seconds a
 target concerns that target. What is not clear is a fault, told once to `fault`, and decided so:
 
 - a verdict whose code is no outcome: those targets are tried again,
-- an exception that names no target of the envelope: ignored, so the envelope's verdict stands for all its targets.
+- an exception that names no target of the envelope: ignored, so the envelope's verdict counts for all its targets.
   The provider was called; trying all of them again would send twice to those it took.
 """
 

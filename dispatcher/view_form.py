@@ -18,7 +18,7 @@ MAX_NAMED = 5
 
 
 class Standing(Enum):
-    """What a worker of this version may do with the present view."""
+    """Whether a worker of this version may serve the present view."""
 
     SERVE = "serve"
     RAISE = "raise"

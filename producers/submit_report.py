@@ -1,4 +1,4 @@
-"""What the caller of a submission learns: its progress, the refused targets, the result."""
+"""Report a submission to its caller: progress, refused targets, result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Watchers:
 
 
 class SubmitReport:
-    """Of one submission. refused: targets so far."""
+    """Progress of one submission. refused: targets so far."""
 
     def __init__(self, task: str, watchers: Watchers, clock: Clock) -> None:
         self.refused = 0

@@ -36,7 +36,7 @@ local function entries_of(task)
   return packed and cmsgpack.unpack(packed) or {}
 end
 
--- Whether a seal at a position counts: of whoever holds the lease, for nobody can have taken over before it; or of the
+-- Whether a seal at a position counts: that of the lease's holder, since nobody can have taken over before it; or of the
 -- current submitter at that place, as the topic says it.
 local function may_seal(task, submitter, position)
   if submitter == '' or redis.call('HGET', submitting_key(task), 'id') == submitter then return true end
