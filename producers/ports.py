@@ -140,7 +140,7 @@ class WindowPace:
     """When a window of an audience is closed: after this number of targets, envelopes or bytes, or once its oldest
     target is `oldest_s` old. A window is encoded before it is sent, and should still be in the processor's cache then:
     windows of 16 MB took a fifth more CPU. The first is small, so that a large list is not cut for long before its
-    record is stored; each may be four times the one before."""
+    record is stored."""
 
     first_targets: int = 4_096
     targets: int = 131_072

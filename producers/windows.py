@@ -9,8 +9,6 @@ from producers.cutter import Block, Cutter
 from producers.ports import Submission, WindowPace
 from producers.validation import Accepted
 
-_GROWTH = 4
-
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -154,7 +152,7 @@ class WindowCutter:
             announced=announced,
         )
         self._bodies, self._bytes, self._first, self._first_sequence = [], 0, cutter.targets, cutter.sequence
-        self._limit = min(_GROWTH * self._limit, self._pace.targets)
+        self._limit = self._pace.targets
         self._oldest_s = self._clock_s() if cutter.waiting else None
         return window
 
