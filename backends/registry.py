@@ -1,11 +1,11 @@
 """The registry in Redis: tasks and their controls, a fold of the control topic. Nothing here is the truth."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from backends.redis_client import Arg
+from backends.record_calls import Call, call_of, sealed_call, task_call, task_of
 from backends.redis_view import RedisView
 from backends.task_rows import (
     LIVE_FIELDS,
@@ -27,23 +27,13 @@ from backends.task_rows import (
 )
 from dispatcher.control import (
     MAIN_WRITER,
-    Announced,
     Checkpoint,
-    ControlChange,
     ControlRecord,
-    EpochStarted,
-    Finished,
-    GlobalChange,
-    Restated,
     Sealed,
-    TakenOver,
     TaskRecord,
     decode_control,
-    encode_control,
 )
 from dispatcher.errors import InvalidInput
-from dispatcher.outcome import EpochMark
-from dispatcher.service_settings import Cap
 from dispatcher.tier import TIERS
 from dispatcher.view import ENDED_STATES, Admission, Globals, HoldAction, SubmitLease, TaskView, globals_of
 from dispatcher.why import Switch, counted_of, switches_of
@@ -78,7 +68,7 @@ class Registry:
 
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
         """As `apply`, for many (position, record) in one round trip."""
-        calls = [(_task_of(record), call) for position, record in records if (call := _call_of(position, record))]
+        calls = [(task_of(record), call) for position, record in records if (call := call_of(position, record))]
         answers = self._view.call_many([call for _, call in calls])
         complete = (task for (task, _), answer in zip(calls, answers, strict=True) if task and answer == 1)
         return list(dict.fromkeys(complete))
@@ -216,13 +206,13 @@ class Registry:
 
     def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, SubmissionRow | None]:
         """Renew a submitter's lease, apply the task's record and read the submission back, in one round trip."""
-        calls = ("hold_submission", ("renew", record.task, by)), _task_call(position, record), _row_call(record.task)
+        calls = ("hold_submission", ("renew", record.task, by)), task_call(position, record), _row_call(record.task)
         lease, _, (_, *rows) = self._view.call_many(calls)
         return _lease(lease), _submission_of(rows)
 
     def seal_submission(self, position: str, seal: Sealed) -> bool:
         """Apply a seal if its submitter holds the lease, which ends with it. False: it does not; nothing changed."""
-        script, args = _sealed_call(position, seal)
+        script, args = sealed_call(position, seal)
         return bool(self._view.call(script, *args, 1) != -1)
 
     def why(self, task: str) -> dict[str, int]:
@@ -336,80 +326,5 @@ def _place(cursor: str | None) -> tuple[str, str]:
     return score, last
 
 
-# ----------------------------------------------------------------- a record as the call of its script
-
-Call = tuple[str, Sequence[Arg]]
-
-
 def _row_call(task: str) -> Call:
     return "read_tasks", (len(SUBMISSION_FIELDS), *SUBMISSION_FIELDS, task)
-
-
-def _task_of(record: ControlRecord) -> str:
-    return "" if isinstance(record, GlobalChange | EpochStarted | EpochMark | Restated) else record.task
-
-
-def _call_of(position: str, record: ControlRecord) -> Call | None:
-    """None for a record that changes nothing here. (An EpochMark counts when the cursor moves over it.)"""
-    maker = _CALLS.get(type(record))
-    return maker(position, record) if maker else None
-
-
-def _task_call(position: str, record: TaskRecord) -> Call:
-    static: dict[str, Arg] = {
-        "app": record.app,
-        "channel": record.channel,
-        "lane": record.lane,
-        "shared": int(record.shared),
-        "chunk": record.chunk,
-        "partitions": record.partitions,
-        "expected": record.expected_targets,
-        "created_ms": record.created_ms,
-        "start_ms": record.start_ms,
-        "expires_ms": record.expires_ms,
-        "hold": int(record.hold_until_sealed),
-        "max_attempts": record.max_attempts,
-        "submitter": record.submitter,
-        "record": encode_control(record),
-    }
-    pairs, cap = [item for pair in static.items() for item in pair], Cap(record.cap, record.cap_burst)
-    return "apply_task", (record.task, position, str(record.tier), record.weight, cap.text, *pairs)
-
-
-def _checkpoint_call(position: str, record: Checkpoint) -> Call:
-    counts = (record.sequence, record.targets, record.refused)
-    return "apply_checkpoint", (record.task, position, record.writer, *counts, encode_control(record))
-
-
-def _sealed_call(position: str, record: Sealed) -> Call:
-    writers = ",".join(record.writers)
-    counts = (record.targets, record.refused, record.digest)
-    return "apply_sealed", (record.task, position, *counts, writers, record.submitter)
-
-
-def _submission_call(position: str, record: Announced | TakenOver) -> Call:
-    return "apply_submission", (record.task, position, encode_control(record))
-
-
-def _control_call(position: str, record: ControlChange) -> Call:
-    return "apply_control", (record.task, position, record.field, record.value, record.at_ms)
-
-
-def _global_call(position: str, record: GlobalChange) -> Call:
-    return "apply_global", (position, record.field, record.value, record.at_ms)
-
-
-def _finished_call(position: str, record: Finished) -> Call:
-    return "apply_finished", (record.task, position, record.state, record.at_ms, *record.counts, record.reason)
-
-
-_CALLS: dict[type[ControlRecord], Callable[[str, Any], Call]] = {
-    TaskRecord: _task_call,
-    Checkpoint: _checkpoint_call,
-    Sealed: _sealed_call,
-    Announced: _submission_call,
-    TakenOver: _submission_call,
-    ControlChange: _control_call,
-    GlobalChange: _global_call,
-    Finished: _finished_call,
-}
