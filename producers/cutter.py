@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
@@ -26,7 +26,7 @@ class Slab:
 
     __slots__ = ("first_line", "items", "lines")
 
-    def __init__(self, items: list[object], first_line: int, lines: list[int] | None = None) -> None:
+    def __init__(self, items: list[object], first_line: int, lines: Sequence[int] | None = None) -> None:
         self.items = items
         self.first_line = first_line
         self.lines = lines
@@ -56,19 +56,30 @@ def slabs_of(
     waited for until a large slab is full. begun: shown each slab (of a plain iterable) before it is filled; its items
     come to stand in it one by one."""
     if isinstance(audience, SlabSource):
-        yield from audience.slabs(unit)
-        return
-    items, units, line = iter(audience), max(_FIRST_SLAB // unit, 1), 1
-    while True:
-        began_s = clock_s()
-        slab = Slab([], line)
-        begun(slab)
-        slab.items.extend(islice(items, units * unit))
-        if not slab.items:
-            return
-        yield slab
-        line += len(slab.items)
-        units = _next_units(units, clock_s() - began_s, max(MAX_SLAB // unit, 1))
+        return audience.slabs(unit)
+    return slabs_of_bursts([audience], unit, clock_s, begun)
+
+
+def slabs_of_bursts(
+    bursts: Iterable[Iterable[object]],
+    unit: int,
+    clock_s: Callable[[], float] = time.monotonic,
+    begun: Callable[[Slab], None] = lambda _: None,
+) -> Iterator[Slab]:
+    """Slabs of an audience that comes in bursts. A burst's last slab ends where the burst ends."""
+    units, line = max(_FIRST_SLAB // unit, 1), 1
+    for burst in bursts:
+        items = iter(burst)
+        while True:
+            began_s = clock_s()
+            slab = Slab([], line)
+            begun(slab)
+            slab.items.extend(islice(items, units * unit))
+            if not slab.items:
+                break
+            yield slab
+            line += len(slab.items)
+            units = _next_units(units, clock_s() - began_s, max(MAX_SLAB // unit, 1))
 
 
 def _next_units(units: int, took_s: float, most: int) -> int:

@@ -61,6 +61,9 @@ class _Interruptible(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def fileno(self) -> int:
+        return self._source
+
     def readinto(self, buffer: "WriteableBuffer") -> int:
         while True:
             ready = [file for file, _ in self._poll.poll()]

@@ -2,18 +2,19 @@
 
 import csv
 import gzip
-import io
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import Any, BinaryIO, Literal, cast
 
 import msgspec
 
 from dispatcher.errors import InvalidInput
 from dispatcher.task import Target
-from producers.cutter import Slab, slabs_of
+from producers.cutter import Slab, slabs_of_bursts
+from producers.lines import Lines
 from producers.standard_input import standard_input
 from producers.validation import Unreadable
 
@@ -23,10 +24,12 @@ TARGET_COLUMNS = ("target", "token", "address")
 """The column (CSV) or key (JSON lines) that holds the target; the first of them that is there."""
 _FORMATS: dict[str, Format] = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".txt": "lines"}
 _GZIP_MAGIC = b"\x1f\x8b"
-_PEEKED = 4_096
 
-Items = tuple[list[object], list[int]]
+Items = tuple[list[object], Sequence[int]]
 """Targets, and the line of each."""
+Parse = Callable[[Slab], Items]
+Row = tuple[int, list[str] | Unreadable]
+"""A row of CSV, with the line it begins on."""
 Keep = Mapping[str, Sequence[str]]
 
 
@@ -53,8 +56,8 @@ class TargetsFile:
 
     @property
     def waits(self) -> bool:
-        """Whether more targets may come later."""
-        return str(self.path) == STDIN
+        """Whether more targets may come later, and none can be read twice."""
+        return str(self.path) == STDIN or Path(self.path).is_fifo()
 
     def __repr__(self) -> str:
         return f"TargetsFile({str(self.path)!r})"
@@ -64,17 +67,19 @@ class TargetsFile:
             yield from slab.items
 
     def check(self) -> None:
-        """Raises InvalidInput if there is no such file, or its beginning cannot be an audience (standard input is not
-        looked at)."""
-        if str(self.path) != STDIN:
-            with self._open() as file:
-                next(self._read(file, 1), None)
+        """Raises InvalidInput if there is no such file, or its beginning cannot be an audience (standard input and
+        pipes are not looked at)."""
+        if not self.waits:
+            with self._open() as lines:
+                next(self._rows(lines)[0], None)
 
     def slabs(self, unit: int) -> Iterator[Slab]:
         """Raises InvalidInput if the file cannot be read, or is a CSV without a target's column."""
         left = self._limit
         with self._open() as file:
-            for items, lines in self._read(file, unit):
+            bursts, parse = self._rows(file)
+            for slab in slabs_of_bursts(bursts, unit):
+                items, lines = parse(slab)
                 if left is not None:
                     items, lines = items[:left], lines[:left]
                     left -= len(items)
@@ -83,40 +88,35 @@ class TargetsFile:
                 if left == 0:
                     return
 
-    def _read(self, file: IO[str], unit: int) -> Iterator[Items]:
-        kind = self._kind(file)
+    def _rows(self, lines: Lines) -> tuple[Iterator[Iterable[object]], Parse]:
+        """Lines or rows in bursts, and the function that makes targets of them."""
+        kind = self._kind(lines)
         if kind == "csv":
-            return _csv_items(file, unit, self._keep, str(self.path))
+            return _csv_rows(lines, self._keep, str(self.path))
         if kind == "jsonl":
-            return _jsonl_items(file, unit, self._keep)
+            return lines.bursts(), lambda slab: _jsonl_items(slab, self._keep)
         if self._keep:
             raise InvalidInput(f"{self.path}: has one target a line, and no columns to filter by.")
-        return _line_items(file, unit)
+        return lines.bursts(), _line_items
 
-    def _kind(self, file: IO[str]) -> Format:
+    def _kind(self, lines: Lines) -> Format:
         if self.format != "auto":
             return self.format
         suffix = Path(str(self.path).removesuffix(".gz")).suffix.lower()
-        return _FORMATS.get(suffix) or _guess(_peek(file).split(b"\n", 1)[0])
+        return _FORMATS.get(suffix) or _guess(lines.first())
 
     @contextmanager
-    def _open(self) -> Iterator[IO[str]]:
+    def _open(self) -> Iterator[Lines]:
         try:
             with _binary(self.path) as raw:
-                head = cast("io.BufferedReader", raw).peek(2)[:2]
-                plain = gzip.GzipFile(fileobj=raw) if head == _GZIP_MAGIC else raw
-                # Bytes that are no UTF-8 become characters that cannot be printed: such a target is refused.
-                text = io.TextIOWrapper(cast("IO[bytes]", plain), "utf-8-sig", errors="surrogateescape", newline="")
-                try:
-                    yield text
-                finally:
-                    text.detach()
-        except (OSError, EOFError) as error:
+                head = raw.peek(2)[:2]  # type: ignore[attr-defined]  # as all buffered readers have
+                yield Lines(cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if head == _GZIP_MAGIC else raw, raw)
+        except (OSError, EOFError, zlib.error) as error:
             raise InvalidInput(f"targets: {self.path} cannot be read: {error}.") from error
 
 
 @contextmanager
-def _binary(path: str | Path) -> Iterator[IO[bytes]]:
+def _binary(path: str | Path) -> Iterator[BinaryIO]:
     if str(path) == STDIN:
         with standard_input() as file:
             yield file
@@ -125,27 +125,22 @@ def _binary(path: str | Path) -> Iterator[IO[bytes]]:
             yield file
 
 
-def _peek(file: IO[str]) -> bytes:
-    return cast("io.BufferedReader", cast("io.TextIOWrapper", file).buffer).peek(_PEEKED)
-
-
-def _guess(first_line: bytes) -> Format:
-    if first_line.lstrip(b"\xef\xbb\xbf \t")[:1] in (b"{", b'"') and b"," not in first_line.split(b":", 1)[0]:
+def _guess(first_line: str) -> Format:
+    if first_line.lstrip(" \t")[:1] in ("{", '"') and "," not in first_line.split(":", 1)[0]:
         return "jsonl"
-    cells = [cell.strip().strip('"').lower() for cell in first_line.decode(errors="replace").split(",")]
-    return "csv" if len(cells) > 1 or cells[0].lstrip("\ufeff") in TARGET_COLUMNS else "lines"
+    cells = [cell.strip().strip('"').lower() for cell in first_line.split(",")]
+    return "csv" if len(cells) > 1 or cells[0] in TARGET_COLUMNS else "lines"
 
 
 # ----------------------------------------------------------------- one target a line
 
 
-def _line_items(file: IO[str], unit: int) -> Iterator[Items]:
-    for slab in slabs_of(file, unit):
-        items: list[Any] = list(map(str.strip, slab.items))  # type: ignore[arg-type]  # lines of text
-        lines: Any = range(slab.first_line, slab.first_line + len(items))
-        if not all(items):
-            items, lines = list(filter(None, items)), list(compress(lines, items))
-        yield items, lines
+def _line_items(slab: Slab) -> Items:
+    items: list[Any] = list(map(str.strip, slab.items))  # type: ignore[arg-type]  # lines of text
+    lines: Any = range(slab.first_line, slab.first_line + len(items))
+    if not all(items):
+        items, lines = list(filter(None, items)), list(compress(lines, items))
+    return items, lines
 
 
 # ----------------------------------------------------------------- JSON lines
@@ -153,16 +148,15 @@ def _line_items(file: IO[str], unit: int) -> Iterator[Items]:
 _decode = msgspec.json.Decoder().decode
 
 
-def _jsonl_items(file: IO[str], unit: int, keep: Keep) -> Iterator[Items]:
-    for slab in slabs_of(file, unit):
-        items: list[object] = []
-        lines: list[int] = []
-        for line, text in enumerate(cast("list[str]", slab.items), slab.first_line):
-            item = _jsonl_item(text.strip(), keep)
-            if item is not None:
-                items.append(item)
-                lines.append(line)
-        yield items, lines
+def _jsonl_items(slab: Slab, keep: Keep) -> Items:
+    items: list[object] = []
+    lines: list[int] = []
+    for line, text in enumerate(cast("list[str]", slab.items), slab.first_line):
+        item = _jsonl_item(text.strip(), keep)
+        if item is not None:
+            items.append(item)
+            lines.append(line)
+    return items, lines
 
 
 def _jsonl_item(text: str, keep: Keep) -> object:
@@ -196,32 +190,47 @@ def from_mapping(row: dict[str, Any], keep: Keep, text: str) -> object:
 # ----------------------------------------------------------------- CSV
 
 
-def _csv_items(file: IO[str], unit: int, keep: Keep, path: str) -> Iterator[Items]:
-    reader = csv.reader(file)
-    rows = _numbered(reader)
-    first = next(rows, None)
+def _csv_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterable[Row]], Parse]:
+    bursts = _csv_bursts(source)
+    first = next(chain.from_iterable(bursts), None)
     if first is None:
-        return
+        return iter(()), _line_items
     if isinstance(first[1], Unreadable):
         cause = first[1].reason.removeprefix("the line ")
         raise InvalidInput(f"targets: the first line of {path} {cause}.", "Mend it, or take it away.")
     header = [cell.strip() for cell in first[1]]
     column = _target_column(header)
-    if column is None:
-        if len(header) > 1 or keep:
-            raise InvalidInput(
-                f"targets: {path} has no column named {' or '.join(TARGET_COLUMNS)}.",
-                "Name the columns in the first line; without that line it can have one column only.",
-            )
-        make: Callable[[list[str]], object] = _single_cell
-        yield [_single_cell(first[1])], [first[0]]
-    else:
-        make = _row_maker(header, column, keep, path)
-    for slab in slabs_of(rows, unit):
-        yield _made(cast("list[tuple[int, list[str] | Unreadable]]", slab.items), make)
+    if column is not None:
+        return bursts, _parser(_row_maker(header, column, keep, path))
+    if len(header) > 1 or keep:
+        raise InvalidInput(
+            f"targets: {path} has no column named {' or '.join(TARGET_COLUMNS)}.",
+            "Name the columns in the first line; without that line it can have one column only.",
+        )
+    return chain([[first]], bursts), _parser(_single_cell)
 
 
-def _made(rows: Iterable[tuple[int, list[str] | Unreadable]], make: Callable[[list[str]], object]) -> Items:
+def _csv_bursts(source: Lines) -> Iterator[Iterator[Row]]:
+    """Rows with the lines they begin on; an Unreadable for one that breaks the format."""
+    reader = csv.reader(source)
+
+    def burst() -> Iterator[Row]:
+        while source.taken > reader.line_num or source.present():
+            line = reader.line_num + 1
+            try:
+                yield line, next(reader)
+            except csv.Error as error:
+                yield line, Unreadable(f"the line is not CSV: {error}")
+
+    while source.taken > reader.line_num or source.first():
+        yield burst()
+
+
+def _parser(make: Callable[[list[str]], object]) -> Parse:
+    return lambda slab: _made(cast("list[Row]", slab.items), make)
+
+
+def _made(rows: Iterable[Row], make: Callable[[list[str]], object]) -> Items:
     items: list[object] = []
     lines: list[int] = []
     for line, row in rows:
@@ -230,18 +239,6 @@ def _made(rows: Iterable[tuple[int, list[str] | Unreadable]], make: Callable[[li
             items.append(item)
             lines.append(line)
     return items, lines
-
-
-def _numbered(reader: Any) -> Iterator[tuple[int, Any]]:
-    """Rows with the lines they begin on; an Unreadable for one that breaks the format."""
-    while True:
-        line = reader.line_num + 1
-        try:
-            yield line, next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield line, Unreadable(f"the line is not CSV: {error}")
 
 
 def _target_column(header: Sequence[str]) -> int | None:

@@ -4,13 +4,20 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 import pytest
 
 from producers.standard_input import standard_input
-from producers.targets_file import TargetsFile
+from producers.submit import submit
+from producers.submit_report import Watchers
+from producers.targets_file import Format, TargetsFile
+from tests.unit.producers.test_streams import has, until
+from tests.unit.producers.test_submit import LANE, push, sent
+from tests.unit.producers.world import World
 
 
 @pytest.fixture(autouse=True)
@@ -79,3 +86,42 @@ def test_what_watches_signals_is_put_back(pipe: IO[bytes]) -> None:
     with standard_input():
         pass
     assert signal.set_wakeup_fd(-1) == -1
+
+
+@pytest.mark.parametrize(
+    ("format_", "lines"),
+    [
+        ("lines", ["\n\n", "a\nb\nc\n", "d\n"]),
+        ("auto", ["a\nb\nc\n", "d\n"]),
+        ("csv", ["token,n\na,1\n", "b,2\nc,3\nd", ",5\n"]),
+        ("csv", ["token,n\n", 'a,1\nb,2\nc,"3\n', '4"\n', 'd,5\n']),
+        ("jsonl", ['"a"\n"b"\n{"token"', ': "c"}\n', '"d"\n']),
+        ("lines", ["a\nb\nc\r\nd", "\n"]),
+    ],
+)  # fmt: skip
+def test_what_a_slow_pipe_brought_is_sent_before_more_comes(pipe: IO[bytes], format_: Format, lines: list[str]) -> None:
+    world = World()
+
+    def write() -> None:
+        with pipe:
+            for part in lines[:-1]:
+                pipe.write(part.encode())
+            until(has(world, LANE, ["a", "b"]))
+            world.clock.advance(2)
+            until(has(world, LANE, ["a", "b", "c"]))
+            pipe.write(lines[-1].encode())
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        accepted = submit(world.services(), push(), TargetsFile("-", format_), Watchers()).accepted
+        writing.result()
+    assert (accepted, sent(world)) == (4, ["a", "b", "c", "d"])
+
+
+def test_a_pipe_is_not_looked_at_before_it_is_submitted(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        source = TargetsFile(tmp_path / "pipe")
+        source.check()
+        pool.submit((tmp_path / "pipe").write_bytes, b"one\ntwo\n")
+        assert list(source) == ["one", "two"]

@@ -8,7 +8,6 @@ import pytest
 from dispatcher.control import Announced, ControlChange
 from dispatcher.errors import Unreachable
 from dispatcher.topics import OWN_LANE_ABOVE, Topics
-from producers.cutter import Slab
 from producers.submit import submit
 from producers.submit_report import Watchers
 from tests.unit.producers.submitters import Submitter, judge
@@ -47,23 +46,6 @@ def test_what_came_is_sent_while_the_audience_keeps_the_rest_waiting() -> None:
     assert sent(world) == ["a", "c", "d", "e", "f"]
     assert (result.accepted, result.refused, told) == (5, 2, [2, 7])
     assert [len(envelope.targets) for envelope in world.envelopes(LANE)] == [2, 1, 1, 1]
-
-
-def test_what_came_on_standard_input_is_sent_before_more_comes() -> None:
-    world = World()
-
-    class Input:
-        waits = True
-
-        def slabs(self, unit: int) -> Iterator[Slab]:
-            yield Slab(["a", "b", "c"], 1)
-            until(has(world, LANE, ["a", "b"]))
-            world.clock.advance(2)
-            until(has(world, LANE, ["a", "b", "c"]))
-            yield Slab(["d"], 4)
-
-    assert submit(world.services(), push(), Input(), Watchers()).accepted == 4
-    assert sent(world) == ["a", "b", "c", "d"]
 
 
 def test_short_windows_are_found_again_by_a_list() -> None:
