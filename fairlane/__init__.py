@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from producers.task_changes import Changes as Changes
     from producers.task_changes import TaskFilter as TaskFilter
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOMES = {
     "Changes": "producers.task_changes",
