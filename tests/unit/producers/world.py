@@ -1,5 +1,6 @@
 """Pulsar and Redis of a submission as lists: what is stored in them, and the faults to be had of them."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -74,6 +75,8 @@ class World:
     ready: bool = False
     view: View = field(default_factory=View)
     clock: VirtualClock = field(default_factory=VirtualClock)
+    applying: threading.Lock = field(default_factory=threading.Lock)
+    """A script of Redis runs alone."""
 
     def step(self, name: str) -> None:
         self.fault(name)
@@ -107,6 +110,10 @@ class World:
 
     def apply(self, position: str, record: ControlRecord) -> None:
         """As the scripts do."""
+        with self.applying:
+            self._apply(position, record)
+
+    def _apply(self, position: str, record: ControlRecord) -> None:
         task = getattr(record, "task", "")
         row = self.view.rows.get(task)
         if isinstance(record, Sealed) and row is not None and record.submitter:
