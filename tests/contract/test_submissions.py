@@ -1,6 +1,7 @@
 """Who submits a task, over every Redis and Valkey there is on this machine: leases, and what the control topic says."""
 
 import msgspec
+import pytest
 
 from backends.epochs import Epochs
 from backends.keys import Keys
@@ -38,6 +39,12 @@ def ahead(registry: Registry) -> WrittenAhead:
 def is_sealed(registry: Registry) -> bool:
     row = registry.submission("t1")
     return row is not None and row.seal is not None
+
+
+@pytest.fixture(autouse=True)
+def loaded_scripts(view: RedisView) -> None:
+    """Load them before a test makes a view: loading notes a restart, after which no view is ready."""
+    view.scripts.check()
 
 
 # ---------------------------------------------------------------------------------------- leases
