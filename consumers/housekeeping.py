@@ -67,9 +67,9 @@ class Housekeeper:
                 chore.begin()
 
     def _try(self, do: Callable[[], object]) -> bool:
-        """False for an error that nobody has foreseen. What causes it is stored, and would end the thread, and with it
-        the worker, of whoever keeps house next. A chore is done again in a later round, so nothing is lost; a refusal
-        is for the operator to fix."""
+        """Return False for an unexpected error. Its cause is stored, so it would end every worker that does this chore,
+        one after another. The chore is done again in a later round, so nothing is lost; a refusal is for the
+        operator to fix."""
         try:
             do()
         except Unreachable as error:

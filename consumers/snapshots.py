@@ -159,7 +159,7 @@ class Snapshotter:
                 stop.wait(self._settings.again_s)
 
     def _age_s(self) -> float:
-        """Of the newest snapshot, whoever made it; without one, of the view."""
+        """Return the age of the newest snapshot of any worker; without one, the age of the view."""
         newest, epoch = next(iter(self._shelf.numbers()), ""), self._epoch()
         began_ms = int(newest) if newest.isdecimal() else epoch.started_ms if epoch else self._clock.wall_ms()
         return min(max(0.0, (self._clock.wall_ms() - began_ms) / 1000), self._settings.every_s)

@@ -79,7 +79,7 @@ class Sending:
                 self.scheduler.change(credit.flow, lane.tier, max(1, lane.info.weight))
 
     def recent(self, now_s: float) -> int:
-        """Targets sent in half a second, of late."""
+        """Return the targets sent in the last half second."""
         return self._sent.recent(now_s)
 
     def expire(self, now_s: float) -> None:
@@ -237,7 +237,8 @@ class Sending:
 
 
 def _edited(part: Stretch, message: bytes | None) -> list[Delivery]:
-    """What the channel is given. The envelopes stay as they are: whoever sends them next knows the latest override."""
+    """What the channel is given. The envelopes stay as they are: the worker that sends them next
+    knows the latest override."""
     if message is None:
         return part.deliveries
     override = msgspec.Raw(message)

@@ -85,7 +85,7 @@ class EngineStats:
     in_flight_targets: int = 0
     unsettled_targets: int = 0
     rate: float = 0.0
-    """Targets sent a second, of late."""
+    """Targets sent a second, recently."""
 
     def tier_stats(self) -> dict[str, TierStats]:
         """For the heartbeat."""

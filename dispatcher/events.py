@@ -17,7 +17,7 @@ class LaneReady(msgspec.Struct, frozen=True, gc=False):
 
 
 class LeaseAnswered(msgspec.Struct, frozen=True):
-    """What became of the lease call `number`: the answer, or the error (then the same number is asked again)."""
+    """The result of the lease call `number`: the answer, or the error (then the same number is asked again)."""
 
     number: int
     answer: LeaseAnswer | None = None

@@ -1,4 +1,4 @@
-"""What became of targets: verdicts of a channel, and the outcome records that are the one commit point."""
+"""Results of targets: verdicts of a channel, and the outcome records that are the one commit point."""
 
 from enum import IntEnum
 from typing import Annotated

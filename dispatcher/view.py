@@ -43,7 +43,7 @@ class TargetCounts(msgspec.Struct, frozen=True):
 class TaskView(msgspec.Struct, frozen=True):
     """A task as the registry shows it. weight as the user gives it (1.0 = one share); cap in targets/s, 0 for none;
     cap_burst in targets, 0 for a quarter of a second of the cap; partitions: of the lane, 0 for a plain topic;
-    rate: targets/s settled of late; eta_s: seconds until done at the present share, None if not known.
+    rate: targets/s settled recently; eta_s: seconds until done at the present share, None if not known.
     refused: targets the submission rejected. *_ms: wall times, 0 for none. reason: why the task failed; empty in every
     other state."""
 
@@ -98,7 +98,7 @@ WAIT_BUCKETS_MS: tuple[float, ...] = (
 
 class WorkerBeat(msgspec.Struct, frozen=True):
     """A worker's heartbeat. state: standby, starting, serving, draining, stopped (suspect and lost are the reader's
-    word). rate: targets/s sent of late. tiers: by tier name, cumulative since the worker started."""
+    word). rate: targets/s sent recently. tiers: by tier name, cumulative since the worker started."""
 
     id: str
     host: str

@@ -18,7 +18,7 @@ from dispatcher.view import Globals, TaskView, WorkerBeat
 WINDOW_S = 6.0
 """Arrivals are counted over this much of the past; what is sent comes from heartbeats, over the last 3 s."""
 BEHIND_S = 1.0
-"""A tier with more backlog than this, at the rate of late, is behind; less is merely under way."""
+"""A tier with more backlog than this, at the recent rate, is behind; less is merely under way."""
 _USED = 0.9
 """From this part of what capacity and caps allow on, they are what limits the rate."""
 _GROW_AT_MOST = 2.0
@@ -27,7 +27,7 @@ _GROW_AT_MOST = 2.0
 
 class TierSignals(NamedTuple):
     """backlog: targets that may be sent now and have no outcome. arrival_rate, rate: targets/s that come in and that
-    are sent, of late. drain_s: until the backlog is sent, at this rate; 0 without one, None if none of it is being
+    were sent recently. drain_s: until the backlog is sent, at this rate; 0 without one, None if none of it is being
     sent. wanted: share by weight among the tiers that have a backlog; actual: its part of what is sent. spare:
     targets/s it could send more if it had them, None without any limit."""
 

@@ -11,7 +11,7 @@ from dispatcher.view import Globals, TaskView
 @dataclass(frozen=True)
 class ChannelUsage:
     """cap, cap_burst: targets/s and targets, 0 for none. tasks: live ones; queued: their targets without an outcome, as
-    far as they are published; rate: targets/s of late."""
+    far as they are published; rate: targets/s recently."""
 
     channel: str
     paused: bool

@@ -18,7 +18,7 @@ _AHEAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Submitted(Generic[H]):
-    """What became of one submission: its handle, or why it failed (submit it again, with the same id)."""
+    """The result of one submission: its handle, or why it failed (submit it again, with the same id)."""
 
     task: PushTask
     handle: H | None

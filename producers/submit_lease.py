@@ -117,6 +117,7 @@ def _being_submitted(task: str, lease: SubmitLease) -> BeingSubmitted:
 
 def _taken_over(task: str, who: str) -> BeingSubmitted:
     return BeingSubmitted(
-        f"This submission of task {task} stood still for more than 5 s and was taken over by {who}.",
+        f"This submission of task {task} lost its lease (its process stood still for more than 5 s, or "
+        f"Redis was emptied) and was taken over by {who}.",
         "Submit the same again once that one is through: it then verifies.",
     )

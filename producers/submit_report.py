@@ -23,7 +23,7 @@ class SubmitProgress:
 
 @dataclass(frozen=True, slots=True)
 class SubmitResult:
-    """What became of a submission.
+    """The result of a submission.
 
     accepted, refused: targets. refusals: the first 100. envelopes: of the whole task. resumed_from: the envelope this
     call began to send at (0: the first; equal to `envelopes`: nothing was left to send). stopped: empty, or why the

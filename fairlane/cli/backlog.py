@@ -142,7 +142,7 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
     type=Duration(),
     default="5m",
     show_default=True,
-    help="Of how much of it rates of late are.",
+    help="Take rates over this much of the time before now.",
 )
 @click.option(
     "--capacity",

@@ -24,5 +24,12 @@ def doctor(settings: "Settings", output: Output) -> int:
     findings = examine(settings, SystemClock())
     output.emit_rows([asdict(finding) for finding in findings], ["level", "what", "fix"])
     failed = sum(finding.level == "fail" for finding in findings)
-    say(f"{failed} of {len(findings)} checks fail" if failed else "all well")
+    warned = sum(finding.level == "warn" for finding in findings)
+    say(_summary(len(findings), failed, warned))
     return FAILURE if failed else OK
+
+
+def _summary(checks: int, failed: int, warned: int) -> str:
+    if failed:
+        return f"{failed} of {checks} checks fail"
+    return f"no check fails, {warned} of {checks} warn" if warned else "all well"

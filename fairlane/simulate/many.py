@@ -24,7 +24,7 @@ SAY_EVERY_S = 5.0
 
 
 class SeedResult(msgspec.Struct, frozen=True):
-    """What became of one seed. failures: violations and expectations that were not met, in words."""
+    """The result of one seed. failures: violations and expectations that were not met, in words."""
 
     seed: int
     good: bool

@@ -127,12 +127,12 @@ class ServiceCollector(Collector):
 
 _SIGNALS: dict[str, tuple[str, Callable[[TierSignals], float | None]]] = {
     "fairlane_backlog_targets": ("Targets that may be sent now and have no outcome", lambda tier: tier.backlog),
-    "fairlane_drain_seconds": ("Until the backlog is sent, at the rate of late", lambda tier: tier.drain_s),
+    "fairlane_drain_seconds": ("Until the backlog is sent, at the recent rate", lambda tier: tier.drain_s),
     "fairlane_arrival_targets_per_second": ("Targets that come in", lambda tier: tier.arrival_rate),
     "fairlane_service_targets_per_second": ("Targets that are sent, by all workers", lambda tier: tier.rate),
     "fairlane_spare_targets_per_second": ("What it could send more, if it had it", lambda tier: tier.spare),
     "fairlane_share_wanted_ratio": ("By weight, over the tiers that have a backlog", lambda tier: tier.wanted),
-    "fairlane_share_actual_ratio": ("Of the targets sent by all workers of late", lambda tier: tier.actual),
+    "fairlane_share_actual_ratio": ("Of the targets sent by all workers recently", lambda tier: tier.actual),
 }
 """Of the whole service, by tier."""
 

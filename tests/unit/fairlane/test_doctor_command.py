@@ -1,0 +1,22 @@
+"""The last line of `fairlane doctor` agrees with its findings."""
+
+import pytest
+
+from backends.provision import Finding
+from fairlane.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("levels", "said", "code"),
+    [
+        (["ok", "ok"], "all well", 0),
+        (["ok", "warn"], "no check fails, 1 of 2 warn", 0),
+        (["fail", "warn"], "1 of 2 checks fail", 1),
+    ],
+)
+def test_it_says_how_many_checks_fail_or_warn(
+    levels: list[str], said: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fairlane.doctor.examine", lambda *_: [Finding(level, "it", "") for level in levels])
+    assert run(["doctor"]) == code
+    assert capsys.readouterr().err.strip().splitlines()[-1] == said
