@@ -4,7 +4,7 @@ The same figures for the metrics of any worker and for `fairlane signals`.
 """
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -21,6 +21,8 @@ BEHIND_S = 1.0
 """A tier with more backlog than this, at the recent rate, is behind; less is merely under way."""
 _USED = 0.9
 """From this part of what capacity and caps allow on, they are what limits the rate."""
+_FULL = 0.999
+"""From this part of it on, a cap or the capacity counts as used up in the model."""
 _GROW_AT_MOST = 2.0
 """What a worker sends is known at the present number of them only: no further than twice as many are asked for."""
 
@@ -43,19 +45,32 @@ class TierSignals(NamedTuple):
 
 
 class Signals(NamedTuple):
-    """capacity: targets/s, 0 for unlimited. workers: that serve. limited_by: `demand` (no tier is behind),
-    `capacity` (or caps), or `workers`. workers_needed: how many would send what capacity and caps allow, at most twice
-    the present ones; 0 where demand limits the rate, since then nothing tells."""
+    """What limits the service, and how many workers it needs."""
 
     capacity: int
+    """Targets/s, 0 for unlimited."""
     rate: float
+    """Targets/s sent recently."""
     workers: int
+    """Workers that serve."""
     limited_by: str
+    """`demand`: no tier is behind. `capacity`: all of it is used. `caps`: the rest of the capacity is no use to what
+    waits, because caps hold it back. `workers`: more of them would send more."""
+    caps: list[str]
+    """The caps that hold back what waits, whatever else does: `task/ID`, `channel/NAME`, `app/NAME`, …"""
     workers_needed: int
+    """Workers that would send what capacity and caps allow, at most twice the present number and at least 1; 0 where
+    demand limits the rate, because then nothing tells."""
     tiers: list[TierSignals]
+    """One for each tier; none while the backlog is not known."""
 
     def of(self, tier: str) -> TierSignals:
         return next(signals for signals in self.tiers if signals.tier == tier)
+
+
+def signals_without_counts(capacity: int) -> Signals:
+    """Return the signals of a service whose counts only a worker can restore, while no worker runs: it needs one."""
+    return Signals(capacity, 0.0, workers=0, limited_by="workers", caps=[], workers_needed=1, tiers=[])
 
 
 @dataclass(frozen=True)
@@ -116,9 +131,10 @@ class SignalMeter:
         arrivals = self._arrivals(look.at_s, {tier: round(targets) for tier, targets in backlog.items()}, rates)
         load = _Load(jobs, shares, backlog, rates, arrivals)
         serving = sum(beat.state == "serving" for beat in alive)
-        limited_by, needed = load.limit(serving)
+        caps = load.binding_caps()
+        limited_by, needed = load.limit(serving, caps)
         tiers = [load.signals(tier) for tier in backlog]
-        return Signals(look.settings.capacity, sum(rates.values()), serving, limited_by, needed, tiers)
+        return Signals(look.settings.capacity, sum(rates.values()), serving, limited_by, caps, needed, tiers)
 
     def _arrivals(self, now_s: float, backlog: dict[str, int], rates: Mapping[str, float]) -> dict[str, float]:
         """What the queues grew by, and what was sent meanwhile."""
@@ -143,15 +159,28 @@ class _Load:
         """Whether more waits than is merely under way."""
         return self.backlog[tier] > self.rates[tier] * BEHIND_S
 
-    def limit(self, workers: int) -> tuple[str, int]:
-        """What limits the rate, and how many workers are needed."""
+    def limit(self, workers: int, caps: Sequence[str]) -> tuple[str, int]:
+        """Return what limits the rate, and how many workers are needed. caps: those that bind."""
         if not any(map(self.behind, self.backlog)):
             return "demand", 0
         rate, possible = sum(self.rates.values()), sum(self._possible().values())
         if rate >= _USED * possible:
-            return "capacity", workers
+            return "caps" if caps and possible < _FULL * self.shares.capacity else "capacity", workers
         growth = min(_GROW_AT_MOST, possible / rate) if rate else _GROW_AT_MOST
         return "workers", max(1, math.ceil(workers * growth))
+
+    def binding_caps(self) -> list[str]:
+        """Return the caps that are used up when what is behind gets all that capacity and caps allow, by name."""
+        jobs = [job for job in self.jobs if self.behind(job.tier)]
+        flows = [self._flow(job) for job in jobs]
+        used: dict[str, float] = defaultdict(float)
+        binding: set[str] = set()
+        for job, flow, rate in zip(jobs, flows, rates_of(flows, self.shares), strict=True):
+            if job.cap and rate >= _FULL * job.cap:
+                binding.add(f"task/{job.id}")
+            for pool in flow.pools:
+                used[pool] += rate
+        return sorted(binding | {pool for pool, rate in used.items() if rate >= _FULL * self.shares.caps[pool]})
 
     def signals(self, tier: str) -> TierSignals:
         backlog, rate, total = self.backlog[tier], self.rates[tier], sum(self.rates.values())

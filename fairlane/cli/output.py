@@ -41,9 +41,10 @@ class Output:
         shown = [{"field": name, "value": value} for name, value in _flat(record if rows is None else rows, "")]
         self.emit(record, lambda: table_of(shown, ["field", "value"]))
 
-    def emit_document(self, document: Fields, rows: Sequence[Fields]) -> None:
-        """Print a JSON object, or a table of the rows that matter in it."""
-        self.emit(document, lambda: table_of(rows, list(rows[0]) if rows else []))
+    def emit_document(self, document: Fields, rows: Sequence[Fields], summary: Fields | None = None) -> None:
+        """Print a JSON object, or a table of the rows that matter in it, below a line of `summary` if there is one."""
+        tables = [found for found in ([summary] if summary else [], rows) if found]
+        self.emit(document, lambda: _stacked([table_of(found, list(found[0])) for found in tables]))
 
 
 def output_option(command: F) -> F:
@@ -89,6 +90,14 @@ def table_of(rows: Iterable[Fields], columns: Sequence[str]) -> "RenderableType"
     return table
 
 
+def _stacked(tables: Sequence["RenderableType"]) -> "RenderableType":
+    """Return the tables one below the other, an empty line between them."""
+    from rich.console import Group
+
+    lines = [part for table in tables for part in ("", table)]
+    return Group(*lines[1:])
+
+
 def text_of(value: Any) -> str:
     """A value as a table shows it."""
     if value is None:
@@ -99,6 +108,8 @@ def text_of(value: Any) -> str:
         return f"{value:,.4g}" if abs(value) < 1_000 else f"{value:,.0f}"
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={text_of(inner)}" for name, inner in value.items()) or "-"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(text_of, value)) or "-"
     return escaped(str(value))
 
 

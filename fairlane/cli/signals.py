@@ -5,29 +5,33 @@ from typing import Any
 
 import click
 
+from dispatcher.errors import NotReady
 from fairlane.cli.connect import client_of
 from fairlane.cli.output import Output, output_option
-from fairlane.signals import Look, SignalMeter, Signals, job_of_view
+from fairlane.signals import Look, SignalMeter, Signals, job_of_view, signals_without_counts
 from producers.client import PushClient
 
 APART_S = 2.0
 """Between the two looks that arrivals are made of."""
+GONE = ("stopped", "lost")
+"""States of workers that will not restore the counts."""
 
 
 @click.command()
 @output_option
 @click.pass_context
 def signals(ctx: click.Context, output: Output) -> None:
-    """Backlog, rates, seconds to drain it and spare capacity of each tier (takes two seconds to measure).
+    """What limits the rate and how many workers are needed; backlog, rates and spare capacity of each tier.
 
-    The backlog is what may be sent now; what `fairlane channel list` and `fairlane app list` call queued is all that
-    has no outcome, of paused and scheduled tasks too.
+    Takes two seconds to measure. The backlog is what may be sent now; what `fairlane channel list` and `fairlane app
+    list` call queued is all that has no outcome, of paused and scheduled tasks too. `caps` names the caps that hold
+    back what waits.
+
+    After a restart of Redis without workers nobody can restore the counts: then one worker is needed, and the tiers
+    are not known until it runs.
     """
-    meter = SignalMeter()
     with client_of(ctx) as client:
-        meter.take(_look(client))
-        time.sleep(APART_S)
-        found = meter.take(_look(client))
+        found = _measured(client)
     rows = _rows(found)
     service = {
         "capacity": found.capacity,
@@ -35,8 +39,22 @@ def signals(ctx: click.Context, output: Output) -> None:
         "workers": found.workers,
         "workers_needed": found.workers_needed,
         "limited_by": found.limited_by,
+        "caps": found.caps,
     }
-    output.emit_document({**service, "tiers": {row["tier"]: row for row in rows}}, [*rows])
+    output.emit_document({**service, "tiers": {row["tier"]: row for row in rows}}, [*rows], summary=service)
+
+
+def _measured(client: PushClient) -> Signals:
+    """Look twice. Raises NotReady if workers are restoring the counts."""
+    meter = SignalMeter()
+    try:
+        meter.take(_look(client))
+        time.sleep(APART_S)
+        return meter.take(_look(client))
+    except NotReady:
+        if any(beat.state not in GONE for beat in client.workers()):
+            raise
+        return signals_without_counts(client.globals().capacity)
 
 
 def _look(client: PushClient) -> Look:

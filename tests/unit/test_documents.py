@@ -96,7 +96,7 @@ class OneLook:
 
     def signals(self) -> Signals:
         tiers = [TierSignals(str(tier), 1.0, 1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) for tier in TIERS]
-        return Signals(1, 1.0, 1, "demand", 1, tiers)
+        return Signals(1, 1.0, 1, "demand", [], 1, tiers)
 
 
 def test_the_readme_names_the_metrics() -> None:

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 
+from dispatcher.errors import NotReady
 from dispatcher.service_settings import Cap
-from dispatcher.view import Globals, TaskView
-from fairlane.cli import capacity, tier, usage
+from dispatcher.view import Globals, TaskView, WorkerBeat
+from fairlane.cli import capacity, signals, tier, usage
 from fairlane.cli.main import run
 from fairlane.screen.sample import Sample, tier_figures
 from fairlane.signals import TierSignals
@@ -68,3 +69,44 @@ def test_a_tier_is_shown_with_the_names_of_its_signals(capsys: pytest.CaptureFix
     assert list(shown["tiers"]) == ["high", "medium", "low"]
     assert set(TierSignals._fields) - {"arrival_rate", "spare"} <= shown["tiers"]["high"].keys()
     assert (shown["tiers"]["high"]["weight"], shown["tiers"]["high"]["longest_wait_s"]) == (6.0, None)
+
+
+class Restarted(Client):
+    """A service whose counts only a worker restores. beats: the workers that Redis remembers."""
+
+    def __init__(self, *beats: WorkerBeat) -> None:
+        self.beats = beats
+
+    def check_counts(self) -> None:
+        raise NotReady("The view in Redis is being rebuilt.", "Try again.")
+
+    def workers(self) -> list[WorkerBeat]:
+        return list(self.beats)
+
+
+def beat(state: str) -> WorkerBeat:
+    return WorkerBeat("w", "h", 1, state, 0, 0, "0", 0, 0, 0, 0.0, {})
+
+
+@pytest.mark.parametrize("beats", [(), (beat("stopped"), beat("lost"))])
+def test_after_a_restart_without_workers_one_is_needed(
+    beats: tuple[WorkerBeat, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(signals, "client_of", lambda _: nullcontext(Restarted(*beats)))
+    assert run(["signals", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["workers"], found["workers_needed"], found["limited_by"], found["tiers"]) == (0, 1, "workers", {})
+    assert run(["signals"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        ["CAPACITY", "RATE", "WORKERS", "WORKERS_NEEDED", "LIMITED_BY", "CAPS"],
+        ["0", "0", "0", "1", "workers", "-"],
+    ]
+
+
+def test_while_a_worker_restores_the_counts_the_signals_are_not_known(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(signals, "client_of", lambda _: nullcontext(Restarted(beat("starting"))))
+    assert run(["signals"]) == 4
+    assert "being rebuilt" in capsys.readouterr().err

@@ -69,8 +69,18 @@ def test_a_backlog_that_capacity_would_send_and_workers_do_not_asks_for_workers(
 
 def test_a_backlog_that_a_cap_holds_back_asks_for_no_workers() -> None:
     found = signals(job("high", 90_000), beats=[beat("a", 99)], caps={"channel/http": Cap(100)})
-    assert (found.limited_by, found.workers_needed) == ("capacity", 1)
+    assert (found.limited_by, found.caps, found.workers_needed) == ("caps", ["channel/http"], 1)
     assert found.of("high").spare == pytest.approx(901)
+
+
+def test_the_cap_of_a_task_is_named_and_so_is_each_that_binds_beside_the_capacity() -> None:
+    alone = signals(job("high", 90_000, id="big", cap=500), beats=[beat("a", 499)], capacity=2_014)
+    assert (alone.limited_by, alone.caps, alone.of("high").spare) == ("caps", ["task/big"], pytest.approx(1_515))
+    capped = (job("high", 90_000, id="big", cap=100), job("high", 90_000, app="news"))
+    beside = signals(*capped, beats=[beat("a", 1_000)], caps={"app/news": Cap(5_000), "app/shop": Cap(4_000)})
+    assert (beside.limited_by, beside.caps) == ("capacity", ["task/big"])
+    idle = signals(job("high", 10, id="small", cap=500), beats=[beat("a", 100)])
+    assert (idle.limited_by, idle.caps) == ("demand", [])
 
 
 def test_without_a_limit_workers_are_what_limits() -> None:
