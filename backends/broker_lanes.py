@@ -136,7 +136,7 @@ class BrokerLanes:
         """A single one is asked where the settings say: its own name may mean nothing here."""
         if alone:
             return self._settings
-        address = urlsplit(self._settings.admin_url)
+        address = urlsplit(self._settings.admin_address)
         return self._settings.model_copy(update={"admin_url": urlunsplit(address._replace(netloc=broker))})
 
     def _ask(self, broker: Broker) -> BrokerLook:

@@ -43,7 +43,7 @@ class ControlTopic:
             builder.content(encode_control(record))
             producer.send_async(builder.build(), receipts.callback(index))
         positions, failure = receipts.wait(2 * self._timeout_s)
-        error = failure_of(failure, f"append to {self._topic}")
+        error = failure_of(failure, f"append to {self._topic}", self._client)
         if error is None:
             return positions
         self._drop(producer)
@@ -66,7 +66,7 @@ class ControlTopic:
             return self._producer
 
     def _create(self) -> Any:
-        with translated(f"create a producer for {self._topic}"):
+        with translated(f"create a producer for {self._topic}", self._client):
             return self._client.create_producer(
                 self._topic,
                 # A record must not be stored long after its caller was told that it is not: a late "pause" would

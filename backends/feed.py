@@ -34,7 +34,7 @@ class Feed:
         return (bytes(entries[-1][0]) if entries else start), changes
 
     def _command(self, *words: Arg) -> Any:
-        with translated():
+        with translated(self._client):
             return self._client.execute_command(*words)  # type: ignore[no-untyped-call]  # the vendor's
 
     def close(self) -> None:

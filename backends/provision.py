@@ -1,7 +1,8 @@
 """Makes a Pulsar cluster ready for Fairlane, and says what is not."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from backends.policies import (
     differing,
 )
 from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import topics
+from backends.pulsar_client import check_accepts, topics
 from backends.settings import PulsarSettings
 from dispatcher.envelope import MAX_ENVELOPE_BYTES
 from dispatcher.errors import FairlaneError, NotFound, Refused
@@ -26,6 +27,8 @@ from dispatcher.topics import SUBSCRIPTION, Topics
 _PARALLEL = 8
 """Calls under way at once; more only make the broker's metadata store queue."""
 _PROVISION = "Run `fairlane provision`."
+_SHOWN = 3
+"""Names that one finding lists."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -171,13 +174,27 @@ BROKER_SETTINGS: tuple[BrokerSetting, ...] = (
 
 def check(settings: PulsarSettings) -> list[Finding]:
     """What `doctor` says of a Pulsar cluster; changes nothing and raises nothing."""
-    admin = PulsarAdmin(settings)
+    found = [finding for part in (_check_connection, _check_cluster) for finding in _said_of(part, settings)]
+    return list(dict.fromkeys(found))  # what is missing for both is said once
+
+
+def _said_of(part: Callable[[PulsarSettings], Iterable[Finding]], settings: PulsarSettings) -> Iterator[Finding]:
     try:
-        return [*_check_health(admin), *_check_broker(admin), *_check_names(admin, settings)]
+        yield from part(settings)
     except FairlaneError as error:
-        return [Finding("fail", error.cause, error.next_step)]
-    finally:
-        admin.close()
+        yield Finding("fail", error.cause, error.next_step)
+
+
+def _check_connection(settings: PulsarSettings) -> Iterator[Finding]:
+    check_accepts(settings)
+    yield Finding("ok", f"Pulsar at {settings.address.named()} accepts connections")
+
+
+def _check_cluster(settings: PulsarSettings) -> Iterator[Finding]:
+    with closing(PulsarAdmin(settings)) as admin:
+        yield from _check_health(admin)
+        yield from _check_broker(admin)
+        yield from _check_names(admin, settings)
 
 
 def _check_health(admin: PulsarAdmin) -> Iterator[Finding]:
@@ -186,7 +203,7 @@ def _check_health(admin: PulsarAdmin) -> Iterator[Finding]:
     except Refused as error:
         yield Finding("warn", f"Pulsar's health cannot be asked for. {error.cause}", error.next_step)
     else:
-        yield Finding("ok", f"Pulsar {admin.version()} is healthy")
+        yield Finding("ok", f"Pulsar {admin.version()} at {admin.address.named()} is healthy")
 
 
 def _check_broker(admin: PulsarAdmin) -> Iterator[Finding]:
@@ -210,17 +227,33 @@ def _check_broker(admin: PulsarAdmin) -> Iterator[Finding]:
 
 def _check_names(admin: PulsarAdmin, settings: PulsarSettings) -> list[Finding]:
     names = topics(settings)
-    findings = _each(lambda wanted: _check_namespace(admin, *wanted), _namespaces(names))
+    namespaces = _namespaces(names)
+    stored = _each(lambda wanted: [_stored_policies(admin, wanted[0])], namespaces)
+    findings = _are_missing(
+        "namespace", [name for (name, _), found in zip(namespaces, stored, strict=True) if not found]
+    )
+    for (namespace, policies), found in zip(namespaces, stored, strict=True):
+        if found:
+            findings += [_differs(namespace, policy, found.get(policy.field)) for policy in differing(policies, found)]
     findings += _check_topics(admin, names)
     return findings or [Finding("ok", f"tenant {names.tenant}: namespaces, policies and standing topics are in place")]
 
 
-def _check_namespace(admin: PulsarAdmin, namespace: str, policies: tuple[Policy, ...]) -> list[Finding]:
+def _are_missing(kind: str, names: Sequence[str]) -> list[Finding]:
+    """One finding, however many are missing."""
+    if not names:
+        return []
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    what = f"{kind} {shown} is missing" if len(names) == 1 else f"{len(names)} {kind}s are missing: {shown}"
+    return [Finding("fail", what, _PROVISION)]
+
+
+def _stored_policies(admin: PulsarAdmin, namespace: str) -> Mapping[str, Any] | None:
+    """None: there is no such namespace."""
     try:
-        found = admin.policies(namespace)
+        return admin.policies(namespace)
     except NotFound:
-        return [Finding("fail", f"namespace {namespace} is missing", _PROVISION)]
-    return [_differs(namespace, policy, found.get(policy.field)) for policy in differing(policies, found)]
+        return None
 
 
 def _differs(namespace: str, policy: Policy, found: Any) -> Finding:
@@ -247,7 +280,7 @@ def _check_topics(admin: PulsarAdmin, names: Topics) -> list[Finding]:
     there = set(_all_topics(admin, [names.system_namespace]))
     missing = [topic for topic in names.system_topics() if topic not in there]
     missing += _each(lambda lane: _missing_lane(admin, lane), names.standing_lanes())
-    return [Finding("fail", f"{topic} is missing", _PROVISION) for topic in missing]
+    return _are_missing("topic", missing)
 
 
 def _missing_lane(admin: PulsarAdmin, lane: str) -> list[str]:

@@ -60,6 +60,7 @@ class LaneProducer:
         self, client: pulsar.Client, topic: str, settings: LaneProducerSettings = LaneProducerSettings()
     ) -> None:
         """Raises Unreachable, NotFound (no such topic), Refused (backlog quota, rights)."""
+        self._client = client
         self._topic = topic
         self._settings = settings
         self._room = threading.Condition()
@@ -197,7 +198,7 @@ class LaneProducer:
 
     def _fail(self, result: Any) -> None:
         with self._room:
-            self._error = self._error or failure_of(result, f"publish to {self._topic}")
+            self._error = self._error or failure_of(result, f"publish to {self._topic}", self._client)
             self._room.notify_all()
 
 
@@ -236,7 +237,7 @@ def _pieces(bodies: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
 
 
 def _create_producer(client: pulsar.Client, topic: str, settings: LaneProducerSettings) -> Any:
-    with translated(f"create a producer for {topic}"):
+    with translated(f"create a producer for {topic}", client):
         producer = client.create_producer(
             topic,
             send_timeout_millis=0,

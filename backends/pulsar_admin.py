@@ -10,6 +10,7 @@ from urllib.parse import quote
 import urllib3
 from urllib3.util import Retry, Timeout
 
+from backends.addresses import Address
 from backends.settings import PulsarSettings
 from dispatcher.errors import FairlaneError, NotFound, Refused, Unreachable
 from dispatcher.topics import SUBSCRIPTION, lane_of_topic
@@ -19,7 +20,7 @@ _CREATED_ELSEWHERE_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Two who create a subscription at once: the broker answers one of them 412 until the other is through."""
 _RETRIED = (500, 502, 503, 504)
 """Brokers answer 500 when two calls race for the same metadata. Every call below may be made twice."""
-_WAIT = "Check that Pulsar runs and FAIRLANE_PULSAR_ADMIN_URL is right (`fairlane doctor`), then try again."
+_WAIT = "Check that Pulsar runs there and the address is right (`fairlane doctor`), then try again."
 _RIGHTS = "Check FAIRLANE_PULSAR_TOKEN or the client certificate, and its role's rights on the tenant."
 
 
@@ -28,7 +29,9 @@ class PulsarAdmin:
     right to, or the state does not allow it); NotFound where the thing asked about does not exist."""
 
     def __init__(self, settings: PulsarSettings) -> None:
-        self._root = settings.admin_url.rstrip("/") + "/admin/v2"
+        """Raises NotConfigured; Unreachable if the local stack's Pulsar has ended."""
+        self.address = settings.admin_address
+        self._root = self.address.rstrip("/") + "/admin/v2"
         self._http = _pool(settings)
 
     # ------------------------------------------------------------ broker
@@ -212,9 +215,9 @@ class PulsarAdmin:
                 method, f"{self._root}/{path}{query}", body=content, headers={**self._http.headers, **headers}
             )
         except urllib3.exceptions.HTTPError as error:
-            raise _no_answer(f"{method} {self._root}/{path}", error) from error
+            raise _no_answer(self.address, f"{method} {path}", error) from error
         if answer.status >= 300:
-            raise _failure(f"{method} {path}", answer.status, answer.data)
+            raise _failure(self.address, f"{method} {path}", answer.status, answer.data)
         return answer.data
 
 
@@ -226,16 +229,16 @@ class _Precondition(Refused):
     """412: the state does not allow it; of a deletion, that somebody is attached."""
 
 
-def _no_answer(what: str, error: urllib3.exceptions.HTTPError) -> FairlaneError:
+def _no_answer(address: Address, what: str, error: urllib3.exceptions.HTTPError) -> FairlaneError:
     reason = getattr(error, "reason", error)
-    cause = f"Pulsar: {what} got no answer: {str(reason).split('): ')[-1]}."
+    cause = f"Pulsar at {address.named()}: {what} got no answer: {str(reason).split('): ')[-1]}."
     if isinstance(reason, urllib3.exceptions.SSLError):
         return Refused(cause, "Check FAIRLANE_PULSAR_TLS_CA, the client certificate and its key.")
     return Unreachable(cause, _WAIT)
 
 
-def _failure(what: str, status: int, body: bytes) -> FairlaneError:
-    cause = f"Pulsar: {what} was answered {status}: {_reason(body)}."
+def _failure(address: Address, what: str, status: int, body: bytes) -> FairlaneError:
+    cause = f"Pulsar at {address.named()}: {what} was answered {status}: {_reason(body)}."
     if status in (401, 403):
         return Refused(cause, _RIGHTS)
     if status == 404:
@@ -266,7 +269,7 @@ def _path(topic: str) -> str:
 def _pool(settings: PulsarSettings) -> urllib3.PoolManager:
     token = settings.token
     tls: dict[str, Any] = {}
-    if settings.admin_url.startswith("https"):
+    if settings.admin_address.startswith("https"):
         tls = {
             "ca_certs": None if settings.tls_ca is None else str(settings.tls_ca),
             "cert_file": None if settings.tls_cert is None else str(settings.tls_cert),
@@ -279,6 +282,7 @@ def _pool(settings: PulsarSettings) -> urllib3.PoolManager:
         timeout=Timeout(connect=settings.connect_timeout_s, read=settings.operation_timeout_s),
         retries=Retry(
             total=5,
+            connect=1,  # what is not there is said at once
             status=4,
             read=1,
             backoff_factor=0.1,

@@ -1,12 +1,15 @@
 """The Pulsar client as Fairlane sets it up, its exceptions in Fairlane's words, and positions in topics as text."""
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 import pulsar
 
+from backends.addresses import Address
 from backends.settings import PulsarSettings
 from dispatcher.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 from dispatcher.topics import Topics
@@ -17,16 +20,24 @@ def topics(settings: PulsarSettings) -> Topics:
     return Topics(settings.tenant, settings.namespaces, settings.shared_lanes, settings.outcome_partitions)
 
 
-def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threads: int = 1) -> pulsar.Client:
-    """A client for one process. It connects when it is first used, so an unreachable Pulsar shows there.
+class Client(pulsar.Client):  # type: ignore[misc]  # the vendor's has no types
+    """A client that knows the address it was given, for errors."""
+
+    address: Address
+
+
+def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threads: int = 1) -> Client:
+    """A client for one process. Raises NotConfigured, and Unreachable at once where nothing accepts connections: the
+    client itself would try for as long as an operation may take, and then call it a timeout.
 
     The client's own words (reconnects above all) go to log_file: its console logger would write to standard output,
     among the data, and whatever matters reaches the caller as an error anyway. The first client of a process decides.
     It is not fork-safe.
     """
-    with translated("connect to Pulsar"):
-        return pulsar.Client(
-            settings.url,
+    check_accepts(settings)
+    with translated("connect"):
+        client = Client(
+            str(settings.address),
             authentication=_authentication(settings),
             operation_timeout_seconds=max(1, round(settings.operation_timeout_s)),
             connection_timeout_ms=round(settings.connect_timeout_s * 1000),
@@ -39,6 +50,36 @@ def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threa
             tls_private_key_file_path=_path(settings.tls_key),
             logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, log_file),
         )
+    client.address = settings.address
+    return client
+
+
+def check_accepts(settings: PulsarSettings) -> None:
+    """Return once one of the hosts of the address accepts a connection. Raise NotConfigured, Unreachable."""
+    address = settings.address
+    tls = address.startswith("pulsar+ssl:")
+    hosts = [host.rpartition("@")[2] for host in address.partition("://")[2].rstrip("/").split(",")]
+    reasons = []
+    for host in hosts:
+        reason = _refusal(urlsplit(f"//{host}"), 6651 if tls else 6650, settings.connect_timeout_s)
+        if reason is None:
+            return
+        reasons.append(f"{reason} by {host}" if len(hosts) > 1 else reason)
+    raise Unreachable(f"Pulsar at {address.named()} cannot be connected to: {', '.join(reasons)}.", _WAIT)
+
+
+def _refusal(host: SplitResult, default_port: int, timeout_s: float) -> str | None:
+    """Return why a host does not accept a connection; None if it does. What is wrong with the address itself is for the
+    client to say."""
+    try:
+        where = (host.hostname or "", host.port or default_port)
+    except ValueError:
+        return None
+    try:
+        socket.create_connection(where, timeout_s).close()
+    except OSError as error:
+        return f"no answer within {timeout_s:g} s" if isinstance(error, TimeoutError) else str(error.strerror or error)
+    return None
 
 
 def close(client: pulsar.Client) -> None:
@@ -49,7 +90,7 @@ def close(client: pulsar.Client) -> None:
 
 def partitions_of(client: pulsar.Client, topic: str) -> list[str]:
     """The topics of its partitions; itself if it has none. Raises Unreachable."""
-    with translated(f"look up {topic}"):
+    with translated(f"look up {topic}", client):
         return list(client.get_topic_partitions(topic))
 
 
@@ -81,7 +122,7 @@ def _path(path: object) -> str | None:
 # ---------------------------------------------------------------- errors
 _QUOTA_FULL = "the topic's backlog quota is full"
 _DRAIN = "Add workers, or raise the quota."
-_WAIT = "Check that Pulsar runs and FAIRLANE_PULSAR_URL is right (`fairlane doctor`), then try again."
+_WAIT = "Check that Pulsar runs there and the address is right (`fairlane doctor`), then try again."
 _RIGHTS = "Check FAIRLANE_PULSAR_TOKEN or the client certificate, and its role's rights on the tenant."
 _PROVISION = "Run `fairlane provision`."
 _SETTINGS = "Correct the setting."
@@ -122,24 +163,26 @@ _ERRORS: dict[str, tuple[type[FairlaneError], str, str]] = {
 }  # fmt: skip
 
 
-def error_of(name: str, what: str) -> FairlaneError:
-    """name: of a result or an exception of Pulsar's (they share their names). what: what was tried, "read topic x"."""
+def error_of(name: str, what: str, client: object = None) -> FairlaneError:
+    """name: of a result or an exception of Pulsar's (they share their names). what: what was tried, "read topic x".
+    client: whose address the error names."""
     kind, cause, next_step = _ERRORS.get(name, (FairlaneError, f"it answered {name}", _BUG))
-    return kind(f"Pulsar: could not {what}: {cause} ({name}).", next_step)
+    where = f" at {client.address.named()}" if isinstance(client, Client) else ""
+    return kind(f"Pulsar{where}: could not {what}: {cause} ({name}).", next_step)
 
 
-def failure_of(result: Any, what: str) -> FairlaneError | None:
+def failure_of(result: Any, what: str, client: object) -> FairlaneError | None:
     """What a callback's result means; None if all went well."""
-    return None if result == pulsar.Result.Ok else error_of(result.name, what)
+    return None if result == pulsar.Result.Ok else error_of(result.name, what, client)
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def translated(what: str, client: object = None) -> Iterator[None]:
     """Raises Pulsar's exceptions in Fairlane's words. what: what is tried, as in "create a producer for x"."""
     try:
         yield
     except pulsar.PulsarException as error:
-        raise error_of(type(error).__name__, what) from error
+        raise error_of(type(error).__name__, what, client) from error
 
 
 # ---------------------------------------------------------------- positions

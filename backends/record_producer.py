@@ -93,7 +93,7 @@ class RecordProducer:
 
     # ------------------------------------------------------------ sending
     def _open(self) -> Any:
-        with translated(f"create a producer for {self._topic}"):
+        with translated(f"create a producer for {self._topic}", self._client):
             producer = self._client.create_producer(
                 self._topic,
                 send_timeout_millis=0,  # no record fails alone
@@ -115,7 +115,7 @@ class RecordProducer:
     def _answered(self, generation: int, number: int, result: Any, message_id: Any) -> None:
         """Runs in the client's thread, where an exception would end the process."""
         try:
-            error = failure_of(result, f"append to {self._topic}")
+            error = failure_of(result, f"append to {self._topic}", self._client)
             if error is None:
                 self._receipt(number, None, position_of(message_id))
             elif result.name in _REFUSED:

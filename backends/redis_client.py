@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, cast
 
 import redis
 from redis import exceptions
@@ -15,6 +15,7 @@ from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool, parse_url
 from redis.retry import Retry
 
+from backends.addresses import Address
 from backends.settings import RedisSettings
 from dispatcher.errors import FairlaneError, InvalidInput, Unreachable
 
@@ -23,8 +24,15 @@ Observe = Callable[[str, float], None]
 Arg = str | bytes | int
 
 
-def connect(settings: RedisSettings) -> redis.Redis:
-    """A thread-safe client with a pool of connections; nothing is sent yet. Raises InvalidInput for an unusable URL."""
+class Client(redis.Redis):
+    """A client that knows the address it was given, for errors."""
+
+    address: Address
+
+
+def connect(settings: RedisSettings) -> Client:
+    """A thread-safe client with a pool of connections; nothing is sent yet. Raises InvalidInput for an unusable URL,
+    NotConfigured for none, and Unreachable if the local stack's Redis has ended."""
     options: dict[str, Any] = {
         "decode_responses": False,
         "protocol": 2,
@@ -33,74 +41,88 @@ def connect(settings: RedisSettings) -> redis.Redis:
         "health_check_interval": 15,
         "retry": Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
     }
-    return redis.Redis.from_pool(ConnectionPool(**_address(settings), **options))
+    return _client(ConnectionPool(**_address(settings), **options), settings.address)
 
 
-def with_read_timeout(client: redis.Redis, seconds: float) -> redis.Redis:
+def _client(pool: ConnectionPool, address: Address) -> Client:
+    client = cast("Client", Client.from_pool(pool))
+    client.address = address
+    return client
+
+
+def with_read_timeout(client: Client, seconds: float) -> Client:
     """A client of the same server, with connections of its own, for commands that block as long as this."""
     pool = client.connection_pool
     options = {**pool.connection_kwargs, "socket_timeout": seconds}
-    return redis.Redis.from_pool(ConnectionPool(connection_class=pool.connection_class, **options))
+    return _client(ConnectionPool(connection_class=pool.connection_class, **options), client.address)
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Turns the vendor's exceptions into Unreachable (or FairlaneError, for an answer that is a defect)."""
+def translated(client: redis.Redis) -> Iterator[None]:
+    """Turns the vendor's exceptions into Unreachable (or FairlaneError, for an answer that is a defect). Both name the
+    client's address."""
     try:
         yield
     except exceptions.RedisError as error:
-        raise _translate(error) from error
+        raise _translate(
+            error, f"Redis at {client.address.named()}" if isinstance(client, Client) else "Redis"
+        ) from error
 
 
 _OUT_OF_MEMORY = (
-    "Redis is out of memory (its maxmemory is reached) and refuses to write.",
+    "{redis} is out of memory (its maxmemory is reached) and refuses to write.",
     "Raise its maxmemory, or free memory, and do it again; tasks that were accepted are sent meanwhile.",
 )
-_LOADING = ("Redis is still loading its data.", "Wait: Fairlane goes on by itself.")
-_REPLICA = ("This Redis is a read-only replica.", "Point the Redis URL at the primary.")
+_LOADING = ("{redis} is still loading its data.", "Wait: Fairlane goes on by itself.")
+_REPLICA = ("{redis} is a read-only replica.", "Point the Redis URL at the primary.")
 _ANSWERS: dict[str, tuple[str, str]] = {
     "OOM": _OUT_OF_MEMORY,
     "LOADING": _LOADING,
     "READONLY": _REPLICA,
     "MISCONF": (
-        "Redis refuses to write, since it cannot save its data to disk.",
+        "{redis} refuses to write, since it cannot save its data to disk.",
         "Look at its log and its disk space.",
     ),
-    "BUSY": ("Redis is busy with a script.", "Wait: Fairlane goes on by itself."),
+    "BUSY": ("{redis} is busy with a script.", "Wait: Fairlane goes on by itself."),
     "NOPERM": (
-        "The Redis user lacks a right: {text}.",
+        "The user of {redis} lacks a right: {text}.",
         "Allow it all commands on the keys of the prefix (~prefix:* +@all).",
     ),
-    "WRONGPASS": ("Redis refuses the user name or password.", "Correct the Redis user and password in the settings."),
-    "NOAUTH": ("Redis wants a password and none is set.", "Set the Redis password in the settings."),
+    "WRONGPASS": ("{redis} refuses the user name or password.", "Correct the Redis user and password in the settings."),
+    "NOAUTH": (
+        "{redis} wants a password and none is set.",
+        "Set the Redis password in the settings (FAIRLANE_REDIS_PASSWORD).",
+    ),
 }
 """By the word an answer begins with, which the client keeps of some answers only."""
 _PHRASES = {
     "Authentication required": _ANSWERS["NOAUTH"],
+    "Protocol error: unauthenticated": _ANSWERS["NOAUTH"],  # to a call that is too long for a stranger
     "invalid username-password pair": _ANSWERS["WRONGPASS"],
     "CERTIFICATE_VERIFY_FAILED": (
-        "Redis' certificate is not trusted: {text}.",
+        "The certificate of {redis} is not trusted: {text}.",
         "Set the Redis tls_ca to the file of the authority that signed it.",
     ),
-    "_ssl.c": ("TLS with Redis fails: {text}.", "Check the Redis TLS files; does it ask for a client certificate?"),
+    "_ssl.c": ("TLS with {redis} fails: {text}.", "Check the Redis TLS files; does it ask for a client certificate?"),
 }
-_NO_REDIS = ("What answers there does not speak Redis' protocol: {text}.", "Check host, port and TLS of the Redis URL.")
+_NO_REDIS = ("{redis} does not speak Redis' protocol: {text}.", "Check host, port and TLS of the Redis URL.")
 _KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
     (exceptions.OutOfMemoryError, _OUT_OF_MEMORY),
     (exceptions.BusyLoadingError, _LOADING),
     (exceptions.ReadOnlyError, _REPLICA),
     (exceptions.NoPermissionError, _ANSWERS["NOPERM"]),
-    (exceptions.AuthenticationError, ("Redis refuses the user name or password: {text}.", _ANSWERS["WRONGPASS"][1])),
+    (exceptions.AuthenticationError, ("{redis} refuses the user name or password: {text}.", _ANSWERS["WRONGPASS"][1])),
     (exceptions.InvalidResponse, _NO_REDIS),
-    (exceptions.TimeoutError, ("Redis did not answer in time: {text}.", "Is it overloaded, or the network slow?")),
+    (exceptions.TimeoutError, ("{redis} did not answer in time: {text}.", "Is it overloaded, or the network slow?")),
     (
         exceptions.ConnectionError,
-        ("Redis cannot be reached: {text}.", "Is it running, and its URL in the settings right?"),
+        ("{redis} cannot be reached: {text}.", "Is it running, and is the address right?"),
     ),
 )
 
 
-def _translate(error: exceptions.RedisError) -> FairlaneError:
+def _translate(error: exceptions.RedisError, server: str) -> FairlaneError:
+    """server: what an error calls it, with its address."""
     text = str(error).rstrip(".")
     known = (
         _ANSWERS.get(text.partition(" ")[0])
@@ -109,15 +131,15 @@ def _translate(error: exceptions.RedisError) -> FairlaneError:
     )
     if known is None:
         return FairlaneError(
-            f"Redis answered with an error: {text}.", "This is a defect, or the prefix holds foreign keys."
+            f"{server} answered with an error: {text}.", "This is a defect, or the prefix holds foreign keys."
         )
-    return Unreachable(known[0].format(text=text), known[1])
+    return Unreachable(known[0].format(redis=server, text=text), known[1])
 
 
 def _address(settings: RedisSettings) -> dict[str, Any]:
     """Where to and as whom: the URL, and the settings that override it."""
     try:
-        address: dict[str, Any] = dict(parse_url(settings.url))  # type: ignore[no-untyped-call]  # the vendor's
+        address: dict[str, Any] = dict(parse_url(str(settings.address)))  # type: ignore[no-untyped-call]  # the vendor's
     except ValueError as error:
         raise InvalidInput(
             f"The Redis URL is not usable: {error}.", "Write redis://host:port/db or rediss://..."
@@ -212,7 +234,7 @@ class Scripts:
     def call(self, name: str, keys: Sequence[str], args: Sequence[Arg] = ()) -> Any:
         """The script's answer. Raises Unreachable."""
         started_s = time.perf_counter()
-        with translated():
+        with translated(self._client):
             try:
                 answer = self._client.evalsha(self._hashes[name], len(keys), *keys, *args)
             except exceptions.NoScriptError:
@@ -226,10 +248,10 @@ class Scripts:
         """The answers of many calls in one round trip; calls do not see each other's failure. Raises Unreachable."""
         answers = self._pipeline(calls)
         if any(isinstance(answer, exceptions.NoScriptError) for answer in answers):
-            with translated():
+            with translated(self._client):
                 self._load()
             answers = self._pipeline(calls)
-        with translated():
+        with translated(self._client):
             for answer in answers:
                 if isinstance(answer, Exception):
                     raise answer
@@ -237,7 +259,7 @@ class Scripts:
 
     def check(self) -> bool:
         """False if Redis did not know the scripts: they are then loaded, after `on_restart`. Raises Unreachable."""
-        with translated():
+        with translated(self._client):
             known = all(self._client.script_exists(*self._hashes.values()))
             if not known:
                 self._load()
@@ -245,7 +267,7 @@ class Scripts:
 
     def _pipeline(self, calls: Sequence[tuple[str, Sequence[str], Sequence[Arg]]]) -> list[Any]:
         started_s = time.perf_counter()
-        with translated():
+        with translated(self._client):
             pipeline = self._client.pipeline(transaction=False)
             for name, keys, args in calls:
                 pipeline.evalsha(self._hashes[name], len(keys), *keys, *args)

@@ -7,7 +7,7 @@ from typing import Any
 import redis
 
 from backends.keys import Keys
-from backends.redis_client import Arg, Observe, Scripts, assemble, connect, lua_folder, translated
+from backends.redis_client import Arg, Client, Observe, Scripts, assemble, connect, lua_folder, translated
 from backends.settings import RedisSettings
 
 WITHOUT_TASK = "letters_without_task:"
@@ -21,7 +21,7 @@ _UPTIME_ERROR_MS = 1_000
 class RedisView:
     """client: for plain commands. scripts: those in backends/lua."""
 
-    client: redis.Redis
+    client: Client
     keys: Keys
     scripts: Scripts
 
@@ -35,17 +35,17 @@ class RedisView:
 
     def command(self, name: str, *args: Arg) -> Any:
         """The answer of a plain command. Raises Unreachable."""
-        with translated():
+        with translated(self.client):
             return self.client.execute_command(name, *args)  # type: ignore[no-untyped-call]  # the vendor's
 
     def now_ms(self) -> int:
         """Redis' time, the one that all claims and use-bys are counted in. Raises Unreachable."""
-        with translated():
+        with translated(self.client):
             return redis_now_ms(self.client)
 
     def run_id(self) -> str:
         """Another one whenever Redis was started. Raises Unreachable."""
-        with translated():
+        with translated(self.client):
             return str(self.client.info("server")["run_id"])
 
     def ping(self) -> None:

@@ -7,14 +7,17 @@ They hold values only; what is read from the environment, a file or the command 
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, WrapValidator, model_validator
+
+from backends.addresses import Address, as_address, not_configured, usable
 
 T = TypeVar("T")
 
-PulsarUrl = Annotated[str, StringConstraints(pattern=r"^pulsar(\+ssl)?://[^/\s]+/?$")]
+PulsarUrl = Annotated[str, StringConstraints(pattern=r"^pulsar(\+ssl)?://[^/\s]+/?$"), WrapValidator(as_address)]
 """`pulsar://host:port` or `pulsar+ssl://host:port`; several hosts are separated by commas."""
 HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
-RedisUrl = Annotated[str, StringConstraints(pattern=r"^(rediss?|unix)://[^\s]+$")]
+AdminUrl = Annotated[HttpUrl, WrapValidator(as_address)]
+RedisUrl = Annotated[str, StringConstraints(pattern=r"^(rediss?|unix)://[^\s]+$"), WrapValidator(as_address)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 """Letters, digits, `_ . -`; at most 64 characters."""
 Compression = Literal["lz4", "zstd", "none"]
@@ -26,8 +29,12 @@ class PulsarSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    url: PulsarUrl = Field("pulsar://127.0.0.1:6650", description="Pulsar's binary address, pulsar:// or pulsar+ssl://")
-    admin_url: HttpUrl = Field("http://127.0.0.1:8080", description="Pulsar's REST address, http:// or https://")
+    url: PulsarUrl | None = Field(
+        None, description="Pulsar's binary address, pulsar:// or pulsar+ssl://; where not set, the local stack's"
+    )
+    admin_url: AdminUrl | None = Field(
+        None, description="Pulsar's REST address, http:// or https://; where not set, the local stack's"
+    )
     token: SecretStr | None = Field(None, description="token (JWT) sent to Pulsar, for both addresses")
     tls_ca: Path | None = Field(None, description="PEM file of the authorities trusted to sign Pulsar's certificate")
     tls_cert: Path | None = Field(None, description="PEM file of the client certificate shown to Pulsar")
@@ -52,13 +59,30 @@ class PulsarSettings(BaseModel):
     def _certificate_and_key_come_together(self) -> Self:
         return _both_or_none(self, self.tls_cert, self.tls_key)
 
+    @property
+    def address(self) -> Address:
+        """The binary address. Raises NotConfigured; Unreachable if the local stack's Pulsar has ended."""
+        return usable("Pulsar", self.url, self.missing())
+
+    @property
+    def admin_address(self) -> Address:
+        """The REST address. Raises as `address`."""
+        return usable("Pulsar", self.admin_url, self.missing())
+
+    def missing(self) -> list[tuple[str, str]]:
+        """Return the addresses that are not set, as (server, setting)."""
+        given = {"pulsar.url": self.url, "pulsar.admin_url": self.admin_url}
+        return [("Pulsar", setting) for setting, url in given.items() if url is None]
+
 
 class RedisSettings(BaseModel):
     """One Redis (or Valkey) server, the database in it and the prefix of every key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    url: RedisUrl = Field("redis://127.0.0.1:6379/0", description="Redis address, redis://, rediss:// (TLS) or unix://")
+    url: RedisUrl | None = Field(
+        None, description="Redis address, redis://, rediss:// (TLS) or unix://; where not set, the local stack's"
+    )
     username: str | None = Field(None, description="Redis user (ACL); overrides one in the address")
     password: SecretStr | None = Field(None, description="Redis password; overrides one in the address")
     tls_ca: Path | None = Field(None, description="PEM file of the authorities trusted to sign Redis' certificate")
@@ -74,6 +98,21 @@ class RedisSettings(BaseModel):
     @model_validator(mode="after")
     def _certificate_and_key_come_together(self) -> Self:
         return _both_or_none(self, self.tls_cert, self.tls_key)
+
+    @property
+    def address(self) -> Address:
+        """The address. Raises NotConfigured; Unreachable if the local stack's Redis has ended."""
+        return usable("Redis", self.url, self.missing())
+
+    def missing(self) -> list[tuple[str, str]]:
+        """Return the address if it is not set, as (server, setting)."""
+        return [("Redis", "redis.url")] if self.url is None else []
+
+
+def require_addresses(pulsar: PulsarSettings, redis: RedisSettings) -> None:
+    """Raise NotConfigured, with all that is missing, unless both servers are configured."""
+    if missing := [*pulsar.missing(), *redis.missing()]:
+        raise not_configured(missing)
 
 
 def _both_or_none(settings: T, cert: Path | None, key: Path | None) -> T:

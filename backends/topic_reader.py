@@ -62,7 +62,7 @@ class TopicReader:
 
     def _open(self) -> Any:
         if self._reader is None:
-            with translated(f"read {self._topic}"):
+            with translated(f"read {self._topic}", self._client):
                 after = message_id_from(self._after)
                 # Its own names for subscriptions have met: one of two readers of a topic was then refused.
                 reader = self._client.create_reader(
@@ -82,7 +82,7 @@ class TopicReader:
     def _reading(self) -> Iterator[None]:
         """Any other failure: the reader is opened anew the next time."""
         try:
-            with translated(f"read {self._topic}"):
+            with translated(f"read {self._topic}", self._client):
                 yield
         except FairlaneError:
             self.close()

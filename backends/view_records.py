@@ -56,7 +56,7 @@ class ViewRecords:
 
     def of_tasks(self, tasks: Sequence[str]) -> list[Restated]:
         """All that was said of these, each of them as it is at one moment; nothing of those that are not known."""
-        with translated():
+        with translated(self._view.client):
             asked = self._view.client.pipeline(transaction=False)
             for task in tasks:
                 asked.hgetall(self._keys.task(task))

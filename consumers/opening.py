@@ -144,7 +144,7 @@ class Opener:
             self._next()
 
     def _failed(self, opening: Opening, result: Any) -> None:
-        error = error_of(result.name, f"attach to the lane {opening.lane}")
+        error = error_of(result.name, f"attach to the lane {opening.lane}", self._client)
         missing = isinstance(error, NotFound)
         if missing and self._clock.monotonic_s() - opening.since_s > self._settings.missing_s:
             _log.info("The lane %s is not there; given up", opening.lane)

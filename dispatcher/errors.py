@@ -28,6 +28,10 @@ class InvalidInput(FairlaneError):
     exit_code = 2
 
 
+class NotConfigured(InvalidInput):
+    """No address of a server is configured, and no local stack is up."""
+
+
 class NotFound(FairlaneError):
     """A task (or another named thing) does not exist, or its tombstone has expired."""
 

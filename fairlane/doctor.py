@@ -51,7 +51,7 @@ def _redis(settings: Settings, clock: Clock) -> Iterator[Finding]:
     try:
         client = redis_client.connect(settings.redis)
         try:
-            with redis_client.translated():
+            with redis_client.translated(client):
                 yield from _redis_server(client)
                 yield _clock_skew(client, clock)
                 yield _letters(cast("dict[bytes, bytes]", client.hgetall(Keys(settings.redis.prefix).stats)))
@@ -61,14 +61,16 @@ def _redis(settings: Settings, clock: Clock) -> Iterator[Finding]:
         yield Finding("fail", error.cause, error.next_step)
 
 
-def _redis_server(client: redis.Redis) -> Iterator[Finding]:
+def _redis_server(client: redis_client.Client) -> Iterator[Finding]:
     info: dict[str, Any] = client.info()
     name = "Valkey" if info.get("server_name") == "valkey" else "Redis"
     version = str(info.get("valkey_version") or info["redis_version"])
     oldest = ".".join(map(str, redis_server.OLDEST))
     old = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2]) < redis_server.OLDEST
     yield Finding(
-        "fail" if old else "ok", f"{name} {version} answers", f"Fairlane needs {oldest} or newer." if old else ""
+        "fail" if old else "ok",
+        f"{name} {version} at {client.address.named()} answers",
+        f"Fairlane needs {oldest} or newer." if old else "",
     )
     yield from (check(info) for check in (_eviction, _persistence, _single))
 

@@ -21,13 +21,16 @@ def environment(settings: Settings) -> dict[str, str]:
     """For child processes: what makes them use these settings' file, servers, tenant and prefix."""
     pulsar, redis = settings.pulsar, settings.redis
     file = {} if settings.config is None else {"FAIRLANE_CONFIG": str(settings.config.absolute())}
-    chosen = {
-        "FAIRLANE_HOME": str(settings.home),
+    addresses = {
         "FAIRLANE_PULSAR_URL": pulsar.url,
         "FAIRLANE_PULSAR_ADMIN_URL": pulsar.admin_url,
+        "FAIRLANE_REDIS_URL": redis.url,
+    }
+    chosen = {
+        **{name: url for name, url in addresses.items() if url is not None},
+        "FAIRLANE_HOME": str(settings.home),
         "FAIRLANE_PULSAR_TENANT": pulsar.tenant,
         "FAIRLANE_PULSAR_NAMESPACES": str(pulsar.namespaces),
-        "FAIRLANE_REDIS_URL": redis.url,
         "FAIRLANE_REDIS_PREFIX": redis.prefix,
     }
     return {**os.environ, **file, **chosen}

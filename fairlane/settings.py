@@ -1,7 +1,8 @@
 """All settings of the program, and where they come from.
 
 Of two sources the earlier one counts: an option of the command line, the environment (FAIRLANE_PULSAR_URL is
-`pulsar.url`), the TOML file, the local stack if it runs, the default.
+`pulsar.url`), the TOML file, the local stack from `stack up` to `stack down`, the default. The addresses of the servers
+have no default.
 """
 
 import os
@@ -10,14 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from backends.addresses import Address
 from backends.settings import Name, PulsarSettings, RedisSettings
 from dispatcher.errors import InvalidInput
 from fairlane.setting_groups import HttpChannelSettings, JournalSettings, LogSettings, WorkerSettings
-from fairlane.stack.addresses import running_addresses
+from fairlane.stack.addresses import addresses_in_force
 from fairlane.stack.homes import default_cache, default_home
 from producers.settings import ProducerOptions
 
@@ -29,7 +31,10 @@ Values = dict[str, Any]
 
 
 class Settings(BaseSettings):
-    """Settings of the whole program; `Settings()` reads all sources, keyword arguments come before them."""
+    """Settings of the whole program; `Settings()` reads all sources, keyword arguments come before them.
+
+    Raises InvalidInput, which names what is wrong and where it comes from.
+    """
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -66,6 +71,14 @@ class Settings(BaseSettings):
         "`fairlane ingest` refuses others",
     )
 
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except (ValidationError, SettingsError) as error:
+            from fairlane.settings_sources import explained  # it imports this module
+
+            raise explained(error, values) from None
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -76,7 +89,8 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The order of the sources; no .env file and no secrets directory."""
-        given = (init_settings, env_settings)
+        env = GivenSource(cls, lambda: with_source(env_settings(), "from the environment"))
+        given = (init_settings, env)
         file = GivenSource(cls, lambda: file_values(first_path("config", init_settings(), env_settings())))
         stack = GivenSource(cls, lambda: stack_values(first_path("home", init_settings(), env_settings(), file())))
         return (*given, file, stack)
@@ -124,16 +138,30 @@ def file_values(named: Path | None) -> Values:
     if named is None and not file.is_file():
         return {}
     try:
-        return tomllib.loads(file.read_text())
+        return with_source(tomllib.loads(file.read_text()), f"from {file}")
     except OSError as error:
         raise InvalidInput(f"The settings file {file} cannot be read: {error.strerror}.", "Check its path.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"The settings file {file} is not TOML: {error}.", "Mend that line.") from error
 
 
+def with_source(values: Values, source: str) -> Values:
+    """The same values; addresses of the servers know where they come from."""
+    return {
+        group: {name: Address(value, source) if _is_address(name, value) else value for name, value in given.items()}
+        if group in ("pulsar", "redis") and isinstance(given, dict)
+        else given
+        for group, given in values.items()
+    }
+
+
+def _is_address(name: str, value: object) -> bool:
+    return name in ("url", "admin_url") and isinstance(value, str)
+
+
 def stack_values(home: Path | None) -> Values:
-    """The addresses of the local stack, if it runs."""
-    found = running_addresses(home or default_home(os.environ))
+    """The addresses of the local stack, unless it was never started or was stopped by `stack down`."""
+    found = addresses_in_force(home or default_home(os.environ))
     if found is None:
         return {}
     return {

@@ -14,7 +14,16 @@ from pydantic_settings import EnvSettingsSource, SettingsError
 
 from dispatcher.errors import InvalidInput
 from dispatcher.shown import MASK, without_credentials
-from fairlane.settings import ENV_PREFIX, FILE_NAME, Settings, Values, file_values, first_path, stack_values
+from fairlane.settings import (
+    ENV_PREFIX,
+    FILE_NAME,
+    Settings,
+    Values,
+    file_values,
+    first_path,
+    stack_values,
+    with_source,
+)
 
 REMOVED = {
     "worker.grace_s": "was removed in 0.2.0: without Redis a worker sends what it has leased, then waits. Delete it",
@@ -35,15 +44,31 @@ class SettingRow:
 
 def load_settings(options: Values | None = None) -> Settings:
     """The settings from all sources; `options` (nested by group) come before all. InvalidInput names what is wrong."""
-    options = options or {}
-    try:
-        return Settings(**options)
-    except ValidationError as error:
-        sources = Sources(options)
-        lines = [_explain(fault, sources) for fault in error.errors(include_url=False)]
-        raise InvalidInput(" ".join(lines), "`fairlane config show` lists all settings.") from None
-    except SettingsError as error:
-        raise InvalidInput(f"A setting in the environment cannot be read: {error}.", "It must be JSON.") from None
+    return Settings(**with_source(options or {}, "from the command line"))
+
+
+def explained(error: ValidationError | SettingsError, options: Values) -> InvalidInput:
+    """Return the error that names each wrong setting and where it comes from."""
+    if isinstance(error, SettingsError):
+        named = " and ".join(_unreadable_variables())
+        return InvalidInput(
+            f"In the environment, {named or 'a setting'} cannot be read: it is not JSON.",
+            'Write it as in {"name": "value"}.',
+        )
+    sources = Sources(options)
+    lines = [_explain(fault, sources) for fault in error.errors(include_url=False)]
+    return InvalidInput(" ".join(lines), "`fairlane config show` lists all settings.")
+
+
+def _unreadable_variables() -> Iterator[str]:
+    """Yield the variables that cannot be read, each tried alone."""
+    for name, value in os.environ.items():
+        source = EnvSettingsSource(Settings)
+        source.env_vars = {name.lower(): value}
+        try:
+            source()
+        except SettingsError:
+            yield name
 
 
 class Sources:

@@ -31,7 +31,7 @@ def so_far(scene: Stage) -> Costs:
         redis.close()
     return Costs(
         sum(cpu_s(process.pid) for process in scene.crew.members.values()),
-        _broker_s(scene.settings.pulsar.admin_url),
+        _broker_s(scene.settings.pulsar.admin_address),
         info["used_cpu_user"] + info["used_cpu_sys"],
         info["total_reads_processed"],
     )

@@ -72,7 +72,7 @@ def _measured(own: Settings, variant: str, load: ProducerLoad) -> dict[str, floa
         topic = names.own_lane(variant)
         admin.create_lane(topic, load.partitions)
         spec = Spec(
-            own.pulsar.url, topic, load.partitions, "router" if variant == "tuned" else variant, load.chunk,
+            str(own.pulsar.address), topic, load.partitions, "router" if variant == "tuned" else variant, load.chunk,
             messages=load.count // load.chunk, seed=load.seed, compression=load.compression,
         )  # fmt: skip
         before_s = cpu_s(broker) if broker else 0.0
@@ -98,7 +98,7 @@ def _measured(own: Settings, variant: str, load: ProducerLoad) -> dict[str, floa
 def broker_pid(settings: Settings) -> int | None:
     """Of the broker, if it is the local stack's."""
     server = states.load(Home(settings.home).state_file).living().pulsar
-    if server is None or not settings.pulsar.url.endswith(f":{server.ports['broker']}"):
+    if server is None or not settings.pulsar.address.endswith(f":{server.ports['broker']}"):
         return None
     return server.pid
 
@@ -150,7 +150,13 @@ def run_blocked(settings: Settings, load: ProducerLoad, say: Callable[[str], Non
 def _stopped_meanwhile(brokers: TwoBrokers, variant: str, load: ProducerLoad) -> dict[str, float]:
     seconds = BEFORE_S + STOPPED_S + AFTER_S
     spec = Spec(
-        brokers.settings.url, brokers.topic, load.partitions, variant, load.chunk, seconds=seconds, seed=load.seed
+        str(brokers.settings.address),
+        brokers.topic,
+        load.partitions,
+        variant,
+        load.chunk,
+        seconds=seconds,
+        seed=load.seed,
     )
     with publishing(spec) as process:
         began_s = time.monotonic()

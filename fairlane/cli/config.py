@@ -20,7 +20,8 @@ def config() -> None:
 def show(invocation: Invocation, output: Output) -> None:
     """Print every setting with its value, where it comes from and what it is. Secrets are masked.
 
-    Of two sources the earlier one counts: option, environment, TOML file, the local stack if it runs, default.
+    Settings are read in this order; the first match wins: option, environment, TOML file, the local stack (from
+    `stack up` to `stack down`), default.
     """
     from fairlane.settings_sources import explain_settings
 

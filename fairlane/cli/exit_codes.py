@@ -12,7 +12,7 @@ INTERRUPTED = 130
 MEANINGS = {
     OK: "done",
     FAILURE: "failed, or not finished (a task that did not complete, a check that fails)",
-    USAGE: "wrong usage, or a value outside its limits",
+    USAGE: "wrong usage, a value outside its limits, or no servers configured",
     NOT_FOUND: "the task or other thing named does not exist",
     UNREACHABLE: "Pulsar or Redis cannot be reached, or took too long",
     REFUSED: "understood and refused: a conflict or a limit",

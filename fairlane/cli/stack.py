@@ -36,7 +36,8 @@ def up(
 ) -> None:
     """Start Pulsar and Redis, wait until they are ready, and provision them.
 
-    The usual ports are 6650, 8080 and 6379; where one is taken, the next free one is used and said.
+    The usual ports are 6650, 8080 and 6379; where one is taken, the next free one is used and said. The addresses stay
+    in force until `stack down`: a server that has ended is started again on its port if that is free.
     """
     from fairlane.cli.steps import steps
     from fairlane.stack.launch import StackOptions

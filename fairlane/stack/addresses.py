@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from backends.addresses import Address
 from fairlane.stack import state as states
 from fairlane.stack.homes import Home
 from fairlane.stack.ports import HOST
-from fairlane.stack.state import ServerState, StackState
+from fairlane.stack.state import StackState
+
+SOURCE = "of the local stack"
 
 
 @dataclass(frozen=True)
@@ -20,27 +23,23 @@ class StackAddresses:
     changed: tuple[str, ...] = ()
 
 
-def running_addresses(home: Path) -> StackAddresses | None:
-    """The addresses of the local stack in `home` if it is running; reads one file and two process entries."""
+def addresses_in_force(home: Path) -> StackAddresses | None:
+    """Return the addresses of the local stack in `home` if it was started and not stopped by `stack down`.
+
+    A server that has ended is marked as stopped. Reads one file and two process entries.
+    """
     file = Home(home).state_file
-    if not file.is_file():
+    return addresses_of(states.load(file).living()) if file.is_file() else None
+
+
+def addresses_of(state: StackState) -> StackAddresses | None:
+    """Return the addresses in force of a state without ended servers; None if there are none."""
+    ports = state.ports
+    if ports is None:
         return None
-    state = states.load(file).living()
-    return addresses_of(state) if state.ready else None
-
-
-def addresses_of(state: StackState) -> StackAddresses:
-    """The addresses of a stack whose servers are both known."""
-    pulsar, redis = both_servers(state)
+    no_pulsar, no_redis = state.pulsar is None, state.redis is None
     return StackAddresses(
-        pulsar_url=f"pulsar://{HOST}:{pulsar.ports['broker']}",
-        pulsar_admin_url=f"http://{HOST}:{pulsar.ports['web']}",
-        redis_url=f"redis://{HOST}:{redis.ports['redis']}/0",
+        pulsar_url=Address(f"pulsar://{HOST}:{ports.broker}", SOURCE, stopped=no_pulsar),
+        pulsar_admin_url=Address(f"http://{HOST}:{ports.web}", SOURCE, stopped=no_pulsar),
+        redis_url=Address(f"redis://{HOST}:{ports.redis}/0", SOURCE, stopped=no_redis),
     )
-
-
-def both_servers(state: StackState) -> tuple[ServerState, ServerState]:
-    """Pulsar and Redis of a stack whose servers are both known."""
-    if state.pulsar is None or state.redis is None:
-        raise ValueError("the stack is not running")
-    return state.pulsar, state.redis

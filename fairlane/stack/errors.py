@@ -23,5 +23,9 @@ class NoSpace(StackError):
     """The disk is full, or too full to start on."""
 
 
+class AlreadyRunning(Refused):
+    """A server that runs was asked for on another port."""
+
+
 class PortTaken(Refused):
     """A port that was asked for by number is in use."""

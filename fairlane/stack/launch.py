@@ -3,13 +3,14 @@
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from fairlane.stack import distribution, java, ports, processes, pulsar_server, redis_server
 from fairlane.stack.errors import NoSpace, PortTaken, ServerDied
 from fairlane.stack.homes import Home
-from fairlane.stack.state import ServerState
+from fairlane.stack.state import ServerState, StackPorts
 
 POLL_S = 0.2
 BOOKIE_PORTS_FROM, BOOKIE_PORTS = 20_000, 10_000
@@ -19,6 +20,8 @@ NEEDED_BYTES = 500_000_000
 
 _FOREIGN_DATA = ("Bad file format reading the append only file", "handle RDB format version")
 """What Redis and Valkey say of data written by a version that they do not know."""
+
+USUAL_PORTS = StackPorts(broker=6650, web=8080, redis=6379)
 
 Progress = Callable[[str], None]
 
@@ -31,22 +34,33 @@ class StackOptions:
     pulsar_web_port: int | None = None
     redis_port: int | None = None
     ready_timeout_s: float = 120.0
+    usual: StackPorts = USUAL_PORTS
+
+    def preferring(self, before: StackPorts | None) -> Self:
+        """The same, with the ports the stack had before as the usual ones."""
+        return self if before is None else replace(self, usual=before)
 
 
 def start_redis(home: Home, options: StackOptions, env: Mapping[str, str], progress: Progress) -> ServerState:
     """Start Redis or Valkey; does not wait until it is ready."""
     program = redis_server.find(env)
-    port = _port(options.redis_port, 6379, "Redis", progress)
+    port = _port(options.redis_port, options.usual.redis, "Redis", progress)
     conf = redis_server.write_conf(home, port)
     progress(f"starting Redis ({program.path.name} {program.version}) on port {port}")
     pid = processes.start_detached([str(program.path), str(conf)], home.redis, home.logs / "redis-console.log", env)
     return _started(pid, program.path.name, program.version, {"redis": port}, home.logs / "redis-console.log")
 
 
+def prepare_pulsar(cache: Path, env: Mapping[str, str], progress: Progress) -> None:
+    """Fetch Pulsar unless the cache has it. Raise JavaUnusable before that if it could not be run."""
+    java.find(env)
+    distribution.ensure(cache, env, progress)
+
+
 def start_pulsar(
     home: Home, options: StackOptions, cache: Path, env: Mapping[str, str], progress: Progress
 ) -> ServerState:
-    """Start Pulsar standalone, fetching it first if need be; does not wait until it is ready."""
+    """Start Pulsar standalone; does not wait until it is ready."""
     found = java.find(env)
     unpacked = distribution.ensure(cache, env, progress)
     chosen = _pulsar_ports(home, options, progress)
@@ -59,8 +73,8 @@ def start_pulsar(
 
 
 def _pulsar_ports(home: Home, options: StackOptions, progress: Progress) -> pulsar_server.PulsarPorts:
-    broker = _port(options.pulsar_port, 6650, "Pulsar", progress)
-    web = _port(options.pulsar_web_port, 8080, "Pulsar's REST", progress)
+    broker = _port(options.pulsar_port, options.usual.broker, "Pulsar", progress)
+    web = _port(options.pulsar_web_port, options.usual.web, "Pulsar's REST", progress)
     return pulsar_server.PulsarPorts(broker, web, _bookie_port(home))
 
 
@@ -96,9 +110,10 @@ def _started(pid: int, program: str, version: str, numbers: dict[str, int], log:
 
 
 def wait_ready(server: ServerState, ready: Callable[[], bool], logs: tuple[Path, ...], timeout_s: float) -> None:
-    """Wait until `ready()`; ServerDied with the end of its log if it ends first or takes too long."""
+    """Wait until `ready()` and its ports are its own; ServerDied with the end of its log if it ends first or takes too
+    long. Another program that took a port meanwhile may be ready, too."""
     end = time.monotonic() + timeout_s
-    while not ready():
+    while not (all(processes.listens(server.pid, port) for port in server.ports.values()) and ready()):
         if not server.alive:
             raise died(server.program, *logs)
         if time.monotonic() > end:

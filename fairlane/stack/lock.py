@@ -1,18 +1,28 @@
-"""One `stack up` or `down` at a time for one home, and one start at a time for a user."""
+"""One `stack up` or `down` at a time for one home, and one start at a time for a machine."""
 
 import fcntl
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+MACHINE = Path("/tmp")  # nothing is written there
+"""Locked by every user of the machine. A directory, since a file there would belong to the first user."""
+
 
 @contextmanager
 def exclusive(path: Path, progress: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock file; waits for another holder, saying so. The lock ends with the process, whatever happens."""
-    with path.open("w") as file:
+    """Hold the lock on a file (made if it is missing) or a directory; waits for another holder, saying so.
+
+    The lock ends with the process, whatever happens.
+    """
+    held = os.open(path, os.O_RDONLY if path.is_dir() else os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             progress("waiting for another `fairlane stack` command to end")
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(held, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(held)

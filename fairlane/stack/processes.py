@@ -54,6 +54,27 @@ def is_alive(pid: int, birth: str) -> bool:
     return birth_of(pid) == birth
 
 
+def listens(pid: int, port: int) -> bool:
+    """Whether this process listens on the port. True where the system does not say whose a port is (not Linux)."""
+    tables = [table for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")) if table.exists()]
+    if not tables:
+        return True
+    rows = [line.split() for table in tables for line in table.read_text().splitlines()[1:]]
+    ours = {f"socket:[{row[9]}]" for row in rows if row[3] == _LISTENING and int(row[1].rpartition(":")[2], 16) == port}
+    return any(_target(link) in ours for link in Path(f"/proc/{pid}/fd").glob("*")) if ours else False
+
+
+_LISTENING = "0A"
+
+
+def _target(link: Path) -> str:
+    """What an open file is; empty if it was closed meanwhile."""
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""
+
+
 def stop(pid: int, birth: str, deadline_s: float) -> bool:
     """SIGTERM, and SIGKILL if it is still there after `deadline_s`. Returns whether it ended by itself."""
     if _signal_and_wait(pid, birth, signal.SIGTERM, deadline_s):

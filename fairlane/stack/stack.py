@@ -4,14 +4,15 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from backends.settings import PulsarSettings
 from fairlane.stack import distribution, launch, lock, processes, pulsar_server, redis_server
 from fairlane.stack import state as states
-from fairlane.stack.addresses import StackAddresses, addresses_of, both_servers
+from fairlane.stack.addresses import StackAddresses, addresses_of
+from fairlane.stack.errors import AlreadyRunning
 from fairlane.stack.homes import Home, default_cache, default_home
 from fairlane.stack.launch import Progress, StackOptions
 from fairlane.stack.state import ServerState, StackState
@@ -35,7 +36,8 @@ class ServerStatus:
 
 @dataclass(frozen=True)
 class StackStatus:
-    """`running`: both servers are there and `stack up` came to its end."""
+    """`running`: both servers are there and `stack up` came to its end. `addresses`: those in force, also of a server
+    that has ended; None if the stack was never started, or was stopped by `stack down`."""
 
     running: bool
     home: Path
@@ -72,19 +74,20 @@ class LocalStack:
     def up(self, progress: Progress = quiet, provision_as: PulsarSettings | None = None) -> StackAddresses:
         """Start what is not running, wait until it is ready, provision it (tenant and sizes from `provision_as`).
 
-        Raises a StackError, PortTaken or Unreachable; what this call started is then stopped again.
+        A server that has ended is started again on its port if that is free. Raises a StackError, PortTaken,
+        AlreadyRunning or Unreachable; what this call started is then stopped again.
         """
         self._home.make()
         with lock.exclusive(self._home.lock_file, progress):
             state = states.load(self._home.state_file).living()
+            _refuse_other_ports(state, self._options)
             already = state.ready
             if not already:
                 state = self._start_missing(state, progress)
             addresses = addresses_of(state)
+            assert addresses is not None, "a stack that is ready has addresses"
             changed = _provision(addresses, provision_as or PulsarSettings(), progress)
-            return StackAddresses(
-                addresses.pulsar_url, addresses.pulsar_admin_url, addresses.redis_url, already, tuple(changed)
-            )
+            return replace(addresses, already_running=already, changed=tuple(changed))
 
     def down(self, wipe: bool = False, progress: Progress = quiet) -> bool:
         """Stop both servers; with `wipe`, delete their data and logs too. Returns whether anything was running."""
@@ -102,34 +105,39 @@ class LocalStack:
         """What is running; never waits and never changes anything."""
         state = states.load(self._home.state_file).living()
         servers = (_server_status("pulsar", state.pulsar), _server_status("redis", state.redis))
-        addresses = addresses_of(state) if state.ready else None
-        return StackStatus(state.ready, self._home.root, self._home.logs, servers, addresses)
+        return StackStatus(state.ready, self._home.root, self._home.logs, servers, addresses_of(state))
 
     def _start_missing(self, state: StackState, progress: Progress) -> StackState:
-        """One stack of a user starts at a time: a port that one has chosen is bound only seconds later, and until then
-        looks free to the next."""
+        """One stack of a machine starts at a time: a port that one has chosen is bound only seconds later, and until
+        then looks free to the next. Nobody waits for a download into another cache."""
         distribution.check_space(self._home.root, launch.NEEDED_BYTES)
         self._cache.mkdir(parents=True, exist_ok=True)
         with lock.exclusive(self._cache / "starting.lock", progress):
+            if state.pulsar is None:
+                launch.prepare_pulsar(self._cache, self._env, progress)
+        with lock.exclusive(lock.MACHINE, progress):
             return self._start(state, progress)
 
     def _start(self, state: StackState, progress: Progress) -> StackState:
         before = state
+        options = self._options.preferring(state.ports)
         try:
             if state.redis is None:
-                redis = launch.start_redis(self._home, self._options, self._env, progress)
+                redis = launch.start_redis(self._home, options, self._env, progress)
                 state = self._note(state, redis=redis)
             if state.pulsar is None:
-                pulsar = launch.start_pulsar(self._home, self._options, self._cache, self._env, progress)
+                pulsar = launch.start_pulsar(self._home, options, self._cache, self._env, progress)
                 state = self._note(state, pulsar=pulsar)
             self._wait(state, progress)
         except BaseException:
             self._undo(before)
             raise
-        return self._note(state, ready=True)
+        return self._note(state, ready=True, ports=state.server_ports())
 
     def _wait(self, state: StackState, progress: Progress) -> None:
-        pulsar, redis = both_servers(state)
+        pulsar, redis = state.pulsar, state.redis
+        assert pulsar is not None, "both were started"
+        assert redis is not None, "both were started"
         logs = self._home.logs
         timeout_s = self._options.ready_timeout_s
         progress("waiting for Redis")
@@ -171,6 +179,20 @@ class LocalStack:
             shutil.rmtree(part, ignore_errors=True)
         with suppress(FileNotFoundError):
             self._home.state_file.unlink()
+
+
+def _refuse_other_ports(state: StackState, options: StackOptions) -> None:
+    """Raise AlreadyRunning if a server that runs is to get another port."""
+    for what, server, name, wanted in (
+        ("Pulsar", state.pulsar, "broker", options.pulsar_port),
+        ("Pulsar's REST", state.pulsar, "web", options.pulsar_web_port),
+        ("Redis", state.redis, "redis", options.redis_port),
+    ):
+        if server is not None and wanted not in (None, server.ports[name]):
+            raise AlreadyRunning(
+                f"{what} of the local stack runs on port {server.ports[name]}, so it cannot get port {wanted}.",
+                "Run `fairlane stack down` first, or leave the port out.",
+            )
 
 
 def _server_status(name: str, server: ServerState | None) -> ServerStatus:

@@ -27,6 +27,16 @@ class ServerState(BaseModel):
         return processes.is_alive(self.pid, self.birth)
 
 
+class StackPorts(BaseModel):
+    """Where clients find the servers of a local stack."""
+
+    model_config = ConfigDict(frozen=True)
+
+    broker: int
+    web: int
+    redis: int
+
+
 class StackState(BaseModel):
     """The servers of a local stack; None for one that was not started or was stopped."""
 
@@ -37,6 +47,9 @@ class StackState(BaseModel):
     redis: ServerState | None = None
     ready: bool = False
     """Whether `stack up` came to its end since they were started."""
+    ports: StackPorts | None = None
+    """Ports of the last `stack up` that came to its end. They stay in force until `stack down`, even if a server ends.
+    None in a file of 0.2.0 or before."""
 
     @property
     def alive(self) -> bool:
@@ -44,14 +57,22 @@ class StackState(BaseModel):
         return self.pulsar is not None and self.pulsar.alive and self.redis is not None and self.redis.alive
 
     def living(self) -> "StackState":
-        """The same without servers that have ended."""
+        """The same without servers that have ended, and with the ports that are in force."""
         return self.model_copy(
             update={
                 "pulsar": self.pulsar if self.pulsar and self.pulsar.alive else None,
                 "redis": self.redis if self.redis and self.redis.alive else None,
                 "ready": self.ready and self.alive,
+                "ports": self.ports or (self.server_ports() if self.ready else None),
             }
         )
+
+    def server_ports(self) -> StackPorts:
+        """Return the ports of the servers, both of which must be known."""
+        if self.pulsar is None or self.redis is None:
+            raise ValueError("the stack is not running")
+        pulsar, redis = self.pulsar.ports, self.redis.ports
+        return StackPorts(broker=pulsar["broker"], web=pulsar["web"], redis=redis["redis"])
 
 
 def load(path: Path) -> StackState:

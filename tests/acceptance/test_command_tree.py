@@ -94,7 +94,7 @@ def test_help_and_version_from_a_shell(alone: CommandLine) -> None:
 def test_without_servers_every_command_says_what_is_missing(alone: CommandLine) -> None:
     told = alone("--redis-url", "redis://127.0.0.1:1/0", "task", "list")
     assert (told.code, told.out) == (4, "")
-    assert "Redis cannot be reached" in told.err
+    assert "Redis at redis://127.0.0.1:1/0 (from the command line) cannot be reached" in told.err
     assert "Traceback" not in told.err
     told = alone("stack", "status", "-o", "json")
     assert told.data["running"] is False

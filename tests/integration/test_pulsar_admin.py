@@ -87,5 +87,5 @@ def test_names_that_do_not_exist(admin: PulsarAdmin, names: Topics) -> None:
 
 def test_a_broker_that_is_not_there_is_unreachable(fresh_settings: Settings) -> None:
     admin = PulsarAdmin(fresh_settings.pulsar.model_copy(update={"admin_url": "http://127.0.0.1:9"}))
-    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9.*refused.*FAIRLANE_PULSAR_ADMIN_URL"):
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9.*refused.*the address is right"):
         admin.health()

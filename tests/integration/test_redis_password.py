@@ -38,7 +38,7 @@ def locked_redis(tmp_path: Path) -> Iterator[str]:
 def ping(settings: RedisSettings) -> bool:
     client = redis_client.connect(settings)
     try:
-        with redis_client.translated():
+        with redis_client.translated(client):
             return bool(client.ping())
     finally:
         client.close()
@@ -54,6 +54,18 @@ def test_without_the_right_one_the_error_says_so(locked_redis: str, password: st
         ping(RedisSettings(url=locked_redis, password=password))  # type: ignore[arg-type]
     assert "hush" not in str(caught.value)
     assert caught.value.next_step
+
+
+@pytest.mark.parametrize("command", ["task list", "task show x", "worker list", "signals", "registry status"])
+def test_every_command_says_it_with_the_address(
+    command: str, locked_redis: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some begin with a call that is too long for somebody without a password."""
+    monkeypatch.setenv("FAIRLANE_REDIS_URL", locked_redis)
+    assert main.run(command.split()) == exit_codes.UNREACHABLE
+    said = capsys.readouterr().err
+    assert f"Redis at {locked_redis} (from the environment) wants a password and none is set." in said
+    assert "FAIRLANE_REDIS_PASSWORD" in said
 
 
 def test_doctor_says_it(locked_redis: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from dispatcher.topics import SUBSCRIPTION, Topics
 from fairlane import PushClient, PushTask, Settings
 from fairlane.cli import exit_codes, main
 from fairlane.stack import processes
-from fairlane.stack.addresses import StackAddresses, running_addresses
+from fairlane.stack.addresses import StackAddresses, addresses_in_force
 from fairlane.stack.errors import PortTaken
 from fairlane.stack.homes import default_cache
 from fairlane.stack.launch import StackOptions
@@ -60,7 +60,7 @@ def test_up_twice_at_once_makes_one_stack(local: LocalStack) -> None:
         call.join()
     assert sorted(answer.already_running for answer in answers) == [False, True]
     assert len({answer.redis_url for answer in answers}) == 1
-    assert running_addresses(local.home) is not None
+    assert addresses_in_force(local.home) is not None
     assert sum(line.startswith("starting Pulsar") for line in said) == 1
 
 
@@ -90,6 +90,34 @@ def test_a_port_asked_for_that_is_taken_is_refused(local: LocalStack, tmp_path: 
     with pytest.raises(PortTaken, match=str(taken)):
         other.up()
     assert not other.status().running
+
+
+def test_with_its_redis_dead_commands_ask_no_other_and_say_which(
+    local: LocalStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    addresses = local.up()
+    monkeypatch.setenv("FAIRLANE_HOME", str(local.home))
+    with PushClient.connect(Settings()) as client:
+        client.submit(push(id="alive", channel="null"), ["t"])
+    os.kill(pid_of(local, "redis"), signal.SIGKILL)
+    eventually(lambda: not local.status().running, 20, "Redis is dead")
+
+    binary = next(iter(redis_server.binaries().values()))
+    with redis_server.running(binary, port=int(addresses.redis_url.rpartition(":")[2].partition("/")[0])):
+        assert main.run(["task", "show", "alive"]) == exit_codes.UNREACHABLE
+        said = capsys.readouterr().err
+        assert f"Redis of the local stack ({addresses.redis_url}) is not running. Run `fairlane stack up`." in said
+        assert main.run(["worker"]) == exit_codes.UNREACHABLE
+        assert main.run(["doctor"]) == exit_codes.FAILURE
+        found = capsys.readouterr().out
+        assert addresses.redis_url in found
+        assert addresses.pulsar_url in found
+        again = local.up()
+        assert again.redis_url != addresses.redis_url
+        assert main.run(["task", "show", "alive"]) == exit_codes.OK
+    os.kill(pid_of(local, "redis"), signal.SIGKILL)
+    eventually(lambda: not local.status().running, 20, "Redis is dead")
+    assert local.up().redis_url == again.redis_url
 
 
 @pytest.mark.timeout(240)
@@ -189,7 +217,7 @@ def test_what_was_stopped_keeps_its_data(local: LocalStack) -> None:
         client.set("kept", "yes")
     assert local.down()
     assert not local.status().running
-    assert running_addresses(local.home) is None
+    assert addresses_in_force(local.home) is None
     again = local.up()
     assert receive(again) == b"kept"
     with redis.Redis.from_url(again.redis_url) as client:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backends.addresses import Address
 from backends.policies import LANE_POLICIES, SYSTEM_POLICIES, at_creation, differing
 from backends.publisher import _pieces
 from backends.pulsar_admin import PulsarAdmin, _failure, _path
@@ -43,7 +44,7 @@ def test_an_exception_of_pulsars_says_what_was_tried_and_what_to_do(
 
 def test_every_result_of_the_client_has_a_meaning() -> None:
     for name, result in pulsar.Result.__members__.items():
-        failure = failure_of(result, "do it")
+        failure = failure_of(result, "do it", None)
         assert (failure is None) == (name == "Ok")
         assert failure is None or str(error_of(name, "do it")) == str(failure)
 
@@ -58,10 +59,11 @@ def test_errors_of_others_pass() -> None:
     [(401, Refused), (403, Refused), (404, NotFound), (409, Refused), (412, Refused), (500, Unreachable)],
 )
 def test_an_http_status_says_whose_fault_it_is(status: int, kind: type[FairlaneError]) -> None:
-    error = _failure("GET it", status, b'{"reason": "because\\n of a stack trace"}')
+    address = Address("http://there:1", "from the environment")
+    error = _failure(address, "GET it", status, b'{"reason": "because\\n of a stack trace"}')
     assert isinstance(error, kind)
-    assert error.cause == f"Pulsar: GET it was answered {status}: because."
-    assert _failure("GET it", status, b"").cause.endswith("no reason given.")
+    assert error.cause == f"Pulsar at http://there:1 (from the environment): GET it was answered {status}: because."
+    assert _failure(address, "GET it", status, b"").cause.endswith("no reason given.")
 
 
 def test_a_topics_place_in_the_rest_interface() -> None:

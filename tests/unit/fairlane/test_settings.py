@@ -39,7 +39,7 @@ def pretend_running_stack(home: Path) -> None:
 
 def test_each_source_overrules_the_ones_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "pulsar.url"
-    assert source_of(name) == ("pulsar://127.0.0.1:6650", "default")
+    assert source_of(name) == (None, "default")
 
     pretend_running_stack(tmp_path / "no-stack")
     assert source_of(name) == ("pulsar://127.0.0.1:1", "local stack")
@@ -125,7 +125,8 @@ def test_a_channel_may_not_be_named_like_a_partition(monkeypatch: pytest.MonkeyP
         ("FAIRLANE_WORKER_PROCESSES", "0", ["worker.processes", "env FAIRLANE_WORKER_PROCESSES", "greater than"]),
         ("FAIRLANE_PULSAR_URLL", "x", ["no setting pulsar.urll", "FAIRLANE_PULSAR_URLL"]),
         ("FAIRLANE_PULSAR_TLS_CERT", "c.pem", ["tls_cert and tls_key must be given together"]),
-        ("FAIRLANE_WORKER_CHANNELS", "not json", ["environment", "JSON"]),
+        ("FAIRLANE_HTTP_HEADERS", "X-Key: 1", ["FAIRLANE_HTTP_HEADERS", "not JSON"]),
+        ("FAIRLANE_WORKER_CHANNELS", "not json", ["environment", "FAIRLANE_WORKER_CHANNELS", "JSON"]),
     ],
 )
 def test_a_wrong_value_is_named_with_its_source_and_what_is_allowed(

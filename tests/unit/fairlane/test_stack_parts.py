@@ -98,7 +98,8 @@ def server(pid: int, birth: str) -> ServerState:
 
 def test_a_stale_pid_is_never_killed(tmp_path: Path) -> None:
     """The pid in the state file now belongs to another process: this one, which survives the test."""
-    stale = server(os.getpid(), "another boot:1")
+    ports = {"broker": 1, "web": 2, "redis": 3}
+    stale = server(os.getpid(), "another boot:1").model_copy(update={"ports": ports})
     Home(tmp_path).make()
     state.save(Home(tmp_path).state_file, StackState(pulsar=stale, redis=stale, ready=True))
     stack = LocalStack(tmp_path)
@@ -218,6 +219,23 @@ def test_a_server_that_is_never_ready_is_given_up(tmp_path: Path) -> None:
     assert birth is not None
     with pytest.raises(ServerDied, match="not ready after 0 s"):
         launch.wait_ready(server(os.getpid(), birth), lambda: False, (tmp_path / "log",), 0)
+
+
+def test_a_server_whose_port_another_program_answers_on_is_not_ready(tmp_path: Path, taken: int) -> None:
+    """Both chose the port while it was free; the other one was quicker, and passes for ours until ours has ended."""
+    pid = processes.start_detached(["sleep", "60"], tmp_path, tmp_path / "log", os.environ)
+    ours = server(pid, processes.birth_of(pid) or "gone").model_copy(update={"ports": {"web": taken}})
+    try:
+        with pytest.raises(ServerDied, match="not ready"):
+            launch.wait_ready(ours, lambda: True, (tmp_path / "log",), 0)
+    finally:
+        processes.stop(pid, ours.birth, 10)
+
+
+def test_who_listens_on_a_port_is_known(taken: int) -> None:
+    assert processes.listens(os.getpid(), taken)
+    assert not processes.listens(os.getppid(), taken)
+    assert not processes.listens(os.getpid(), ports.choose(taken))
 
 
 # ---------------------------------------------------------------- programs and configuration

@@ -10,7 +10,7 @@ from producers.client import PushClient
 
 
 def test_numbers_that_make_no_sense_are_refused() -> None:
-    settings = SimpleNamespace(pulsar=PulsarSettings(), redis=RedisSettings())
+    settings = SimpleNamespace(pulsar=PulsarSettings(), redis=RedisSettings(url="redis://127.0.0.1:1/0"))
     with PushClient.connect(settings) as client:
         with pytest.raises(InvalidInput, match="limit: is 0"):
             client.task_page(limit=0)

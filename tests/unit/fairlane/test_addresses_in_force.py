@@ -1,0 +1,234 @@
+"""Which servers commands use: those that are configured, or those of the local stack until `stack down`; never others
+that happen to listen."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dispatcher.errors import InvalidInput, NotConfigured
+from fairlane import PushClient, Settings
+from fairlane.cli import exit_codes
+from fairlane.cli.main import run
+from fairlane.stack import processes, state
+from fairlane.stack.errors import AlreadyRunning
+from fairlane.stack.homes import Home
+from fairlane.stack.launch import StackOptions
+from fairlane.stack.stack import LocalStack
+from fairlane.stack.state import ServerState, StackPorts, StackState
+from tests.redis_server import free_port
+
+PORTS = {"broker": 1, "web": 2, "bookie": 3, "redis": 4}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No fairlane.toml of the developer's."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def home() -> Path:
+    return Path(os.environ["FAIRLANE_HOME"])
+
+
+def server(*, alive: bool) -> ServerState:
+    """A server whose process is this one, or none."""
+    birth = (processes.birth_of(os.getpid()) or "") if alive else "another boot:1"
+    return ServerState(pid=os.getpid(), birth=birth, program="x", version="1", ports=PORTS)
+
+
+def started(home: Path, *, pulsar: bool, redis: bool) -> None:
+    """Write the state after a `stack up`; of each server, whether it is still there."""
+    Home(home).make()
+    ports = StackPorts(broker=1, web=2, redis=4)
+    stored = StackState(pulsar=server(alive=pulsar), redis=server(alive=redis), ready=True, ports=ports)
+    state.save(Home(home).state_file, stored)
+
+
+# ---------------------------------------------------------------- nothing configured
+@pytest.mark.parametrize(
+    "command",
+    [
+        "task list",
+        "task show x",
+        "task submit --app a --body b --channel null --targets -",
+        "signals",
+        "capacity set 5",
+        "worker",
+        "worker --processes 2",
+        "worker list",
+        "registry status",
+        "provision",
+        "top",
+        "backlog snapshot --once",
+    ],
+)
+def test_with_nothing_configured_and_no_stack_commands_refuse_and_say_the_way_out(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(command.split()) == exit_codes.USAGE
+    said = capsys.readouterr().err
+    assert "not configured" in said
+    assert "`fairlane stack up`" in said
+
+
+def test_doctor_says_so_too_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "-o", "json"]) == exit_codes.FAILURE
+    failed = [line for line in json.loads(capsys.readouterr().out) if line["level"] == "fail"]
+    assert [line["what"].split(" is not")[0] for line in failed] == ["Pulsar", "Redis"]
+    assert all("fairlane stack up" in line["fix"] for line in failed)
+
+
+@pytest.mark.parametrize("command", ["config show", "stack status", "stack down", "task --help", "--version"])
+def test_what_needs_no_server_works(command: str) -> None:
+    assert run(command.split()) in (exit_codes.OK, exit_codes.FAILURE)
+
+
+def test_python_raises_the_same() -> None:
+    with pytest.raises(NotConfigured, match="fairlane stack up"):
+        PushClient.connect(Settings())
+
+
+def test_with_redis_alone_tasks_can_be_looked_at_and_not_submitted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FAIRLANE_REDIS_URL", "redis://127.0.0.1:1/0")
+    assert run(["task", "list"]) == exit_codes.UNREACHABLE
+    assert "redis://127.0.0.1:1/0 (from the environment) cannot be reached" in capsys.readouterr().err
+    assert run(["worker"]) == exit_codes.USAGE
+    said = capsys.readouterr().err
+    assert "Pulsar is not configured: pulsar.url and pulsar.admin_url are not set" in said
+    assert "FAIRLANE_REDIS_URL" not in said
+
+
+def test_an_unknown_setting_in_python_is_named_in_our_words() -> None:
+    with pytest.raises(InvalidInput, match="There is no setting redis_url"):
+        Settings(redis_url="redis://there:1/0")
+
+
+# ---------------------------------------------------------------- sources
+def test_errors_say_where_an_address_comes_from(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port()
+    started(home, pulsar=True, redis=True)
+    url = f"redis://127.0.0.1:{port}/0"
+
+    assert run(["task", "list"]) == exit_codes.UNREACHABLE
+    assert "redis://127.0.0.1:4/0 (of the local stack) cannot be reached" in capsys.readouterr().err
+    Path("fairlane.toml").write_text(f'[redis]\nurl = "{url}"\n')
+    assert run(["task", "list"]) == exit_codes.UNREACHABLE
+    assert f"{url} (from fairlane.toml) cannot be reached" in capsys.readouterr().err
+    monkeypatch.setenv("FAIRLANE_REDIS_URL", url)
+    assert run(["task", "list"]) == exit_codes.UNREACHABLE
+    assert f"{url} (from the environment) cannot be reached" in capsys.readouterr().err
+    assert run(["--redis-url", url, "task", "list"]) == exit_codes.UNREACHABLE
+    assert f"{url} (from the command line) cannot be reached" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- a stack with a server that has ended
+def test_the_addresses_stay_in_force_when_a_server_has_ended(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever answers on its port now, it is not ours, and is not asked."""
+    started(home, pulsar=True, redis=False)
+    assert Settings().redis.url == "redis://127.0.0.1:4/0"
+    for command in (["task", "show", "x"], ["worker"], ["worker", "--processes", "2"]):
+        assert run(command) == exit_codes.UNREACHABLE
+        said = capsys.readouterr().err
+        assert "Redis of the local stack (redis://127.0.0.1:4/0) is not running. Run `fairlane stack up`." in said
+
+
+def test_after_a_reboot_the_addresses_are_still_those_of_the_stack(home: Path) -> None:
+    started(home, pulsar=False, redis=False)
+    settings = Settings()
+    assert (settings.pulsar.url, settings.pulsar.admin_url) == ("pulsar://127.0.0.1:1", "http://127.0.0.1:2")
+    assert not LocalStack(home).status().running
+
+
+def test_a_stack_started_by_an_older_version_is_known(home: Path) -> None:
+    started(home, pulsar=True, redis=False)
+    file = Home(home).state_file
+    stored = json.loads(file.read_text())
+    del stored["ports"]
+    file.write_text(json.dumps(stored))
+    assert Settings().redis.url == "redis://127.0.0.1:4/0"
+
+
+def test_stack_down_lets_go_of_the_addresses(home: Path) -> None:
+    started(home, pulsar=False, redis=False)
+    assert run(["stack", "down"]) == exit_codes.OK
+    assert Settings().redis.url is None
+
+
+def test_a_failed_start_keeps_the_addresses(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started(home, pulsar=False, redis=False)
+
+    def fails(*_: object) -> None:
+        raise InvalidInput("no")
+
+    monkeypatch.setattr("fairlane.stack.launch.prepare_pulsar", lambda *_: None)
+    monkeypatch.setattr("fairlane.stack.launch.start_redis", fails)
+    with pytest.raises(InvalidInput):
+        LocalStack(home).up()
+    assert Settings().redis.url == "redis://127.0.0.1:4/0"
+
+
+# ---------------------------------------------------------------- ports
+@pytest.mark.parametrize("option", ["--pulsar-port", "--pulsar-web-port", "--redis-port"])
+def test_another_port_for_a_server_that_runs_is_refused(
+    option: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started(home, pulsar=True, redis=True)
+    assert run(["stack", "up", option, "7777"]) == exit_codes.REFUSED
+    said = capsys.readouterr().err
+    assert "so it cannot get port 7777" in said
+    assert "fairlane stack down" in said
+
+
+def test_a_server_that_ended_may_get_another_port(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started(home, pulsar=True, redis=False)
+    asked: list[StackOptions] = []
+
+    def refuse(_home: object, options: StackOptions, *_: object) -> None:
+        asked.append(options)
+        raise AlreadyRunning("enough seen")
+
+    monkeypatch.setattr("fairlane.stack.launch.start_redis", refuse)
+    with pytest.raises(AlreadyRunning, match="enough seen"):
+        LocalStack(home, StackOptions(redis_port=7777)).up()
+    (options,) = asked
+    assert (options.redis_port, options.usual) == (7777, StackPorts(broker=1, web=2, redis=4))
+
+
+def test_a_start_waits_for_one_with_another_home_and_another_cache(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise both choose the same free ports."""
+    other = (
+        "import sys; from pathlib import Path; from fairlane.stack import lock\n"
+        "with lock.exclusive(Path(sys.argv[1]), print): print('held', flush=True); sys.stdin.read()"
+    )
+    machine = tmp_path / "machine"
+    machine.mkdir()
+    monkeypatch.setattr("fairlane.stack.lock.MACHINE", machine)
+    monkeypatch.setattr("fairlane.stack.launch.prepare_pulsar", lambda *_: None)
+    said: list[str] = []
+    with subprocess.Popen(
+        [sys.executable, "-c", other, str(machine)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        assert holder.stdout.readline() == "held\n"
+        stdin = holder.stdin
+
+        def note(message: str) -> None:
+            said.append(message)
+            stdin.close()
+
+        monkeypatch.setattr("fairlane.stack.launch.start_redis", lambda *_: (_ for _ in ()).throw(InvalidInput("no")))
+        with pytest.raises(InvalidInput):
+            LocalStack(home, cache=tmp_path / "own cache").up(note)
+    assert said == ["waiting for another `fairlane stack` command to end"]
