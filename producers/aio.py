@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from dispatcher.task import PushTask
 from producers.many import Submitted
+from producers.owner import OwnerProcess
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ class AsyncProxy(Generic[T]):
         self._target = target
         self._executor = executor
         self._wrapped = wrapped
+        self._owner = OwnerProcess()
 
     def __repr__(self) -> str:
         return f"AsyncProxy({self._target!r})"
@@ -43,6 +45,7 @@ class AsyncProxy(Generic[T]):
         return partial(self._call, attribute) if callable(attribute) else attribute
 
     async def _call(self, method: Callable[..., object], *args: object, **kwargs: object) -> Any:
+        self._owner.check()
         loop, given_up = asyncio.get_running_loop(), threading.Event()
         bridged = _Bridges(loop, given_up).argument
         call = partial(method, *map(bridged, args), **{name: bridged(value) for name, value in kwargs.items()})

@@ -33,7 +33,8 @@ Audience = Iterable[str | Target | tuple[str, Variables] | Unreadable] | SlabSou
 
 
 class PushClient:
-    """Connected to Pulsar and Redis. Safe for threads; not to be carried over a fork.
+    """Connected to Pulsar and Redis. Safe for threads. After a fork the child must not use what its parent has used:
+    what needs Pulsar raises Refused there.
 
     >>> with PushClient.connect(Settings()) as client:
     ...     task = PushTask(app="shop", tier=Tier.HIGH, channel="null", message="Sale!", expected_targets=2)
@@ -50,7 +51,8 @@ class PushClient:
     @classmethod
     def connect(cls, settings: ConnectionSettings) -> Self:
         """settings: anything that has `pulsar`, `redis` and `producer`, as fairlane.settings.Settings has. Each server
-        is connected to when it is first needed: looking at tasks needs Redis alone."""
+        is connected to when it is first needed: looking at tasks needs Redis alone. Raises NotConfigured if no address
+        of Redis is set and no local stack is up."""
         return cls(Connection(settings))
 
     @classmethod

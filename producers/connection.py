@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from backends.epochs import Epochs
 from backends.redis_view import open_view
 from backends.registry import Registry
+from backends.settings import require_addresses
 from backends.workers import Workers
 from dispatcher.errors import Unreachable
 from dispatcher.ports import DeadLetter
 from producers.known_tasks import KnownTasks
+from producers.owner import OwnerProcess
 from producers.ports import Services
 from producers.settings import ConnectionSettings
 
@@ -20,15 +22,21 @@ if TYPE_CHECKING:
 
 
 class Connection:
-    """What a client works with. Each server is met when it is first needed: looking at tasks needs Redis alone."""
+    """What a client works with. Each server is met when it is first needed: looking at tasks needs Redis alone.
+
+    It may be made before a fork, and Redis' client survives one. The process that connects to Pulsar keeps it.
+    """
 
     def __init__(self, settings: ConnectionSettings) -> None:
+        """Raises NotConfigured if there is no address of Redis; it names what else is missing."""
+        if settings.redis.url is None:
+            require_addresses(settings.pulsar, settings.redis)
         self._settings = settings
         self._view = open_view(settings.redis)
         self._lock = threading.RLock()
         self._opened = ExitStack()
-        self._opened.enter_context(closing(self._view))
         self._pulsar: PulsarConnection | None = None
+        self._pulsar_owner: OwnerProcess | None = None
         self._services: Services | None = None
         self.registry = Registry(self._view)
         self.epochs = Epochs(self._view)
@@ -37,7 +45,8 @@ class Connection:
 
     def services(self) -> Services:
         """For submissions and changes. Raises as check_form, Unreachable if Pulsar does not answer, NotFound if it is
-        not provisioned."""
+        not provisioned, Refused after a fork, NotConfigured."""
+        self._check_process()
         with self._lock:
             if self._services is None:
                 self.check_form()
@@ -55,14 +64,29 @@ class Connection:
         return self._connected().letters(task)
 
     def close(self) -> None:
-        """Lets go of both servers."""
-        with self._lock:
-            self._opened.close()
+        """Lets go of both servers; after a fork of Redis alone, since Pulsar's client would wait for threads that are
+        not there."""
+        if self._pulsar_owner is None or self._pulsar_owner.is_this():
+            with self._lock:
+                self._opened.close()
+        self._view.close()
+
+    def _check_process(self) -> None:
+        """Raise Refused if another process has connected to Pulsar. Done without the lock, which a thread may have held
+        during the fork."""
+        if self._pulsar_owner is not None:
+            self._pulsar_owner.check()
 
     def _connected(self) -> "PulsarConnection":
         from producers.pulsar_connection import PulsarConnection  # Pulsar's clients take long to import
 
+        self._check_process()
         with self._lock:
             if self._pulsar is None:
-                self._pulsar = self._opened.enter_context(closing(PulsarConnection(self._settings)))
+                self._pulsar_owner = OwnerProcess()
+                try:
+                    self._pulsar = self._opened.enter_context(closing(PulsarConnection(self._settings)))
+                except BaseException:
+                    self._pulsar_owner = None
+                    raise
             return self._pulsar

@@ -1,0 +1,25 @@
+"""Which process a client belongs to: threads and connections of Pulsar's client do not survive a fork."""
+
+import os
+
+from dispatcher.errors import Refused
+
+
+class OwnerProcess:
+    """Remembers the process that it was made in."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    def is_this(self) -> bool:
+        """Whether this is still that process."""
+        return os.getpid() == self._pid
+
+    def check(self) -> None:
+        """Raise Refused in any other process."""
+        if not self.is_this():
+            raise Refused(
+                f"This client belongs to process {self._pid}, which has used it, and this is process {os.getpid()}: "
+                "a client cannot be used after a fork.",
+                "Call PushClient.connect in each process, after the fork.",
+            )

@@ -1,0 +1,105 @@
+"""A client after a fork: what its parent's connection to Pulsar is needed for is refused at once; the rest works."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+
+from backends.settings import PulsarSettings, RedisSettings
+from dispatcher.errors import FairlaneError
+from producers.aio import AsyncProxy
+from producers.client import PushClient
+from producers.settings import ProducerOptions
+
+SETTINGS = SimpleNamespace(
+    pulsar=PulsarSettings(url="pulsar://127.0.0.1:1", admin_url="http://127.0.0.1:1"),
+    redis=RedisSettings(url="redis://127.0.0.1:1/0"),
+    producer=ProducerOptions(),
+)
+
+
+class Pulsar:
+    """In place of a connection: closing it in another process would wait for ever."""
+
+    def __init__(self, _settings: object) -> None:
+        self.pid = os.getpid()
+
+    def letters(self, _task: str) -> str:
+        return f"letters read by {os.getpid()}"
+
+    def close(self) -> None:
+        assert os.getpid() == self.pid
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> PushClient:
+    monkeypatch.setattr("producers.pulsar_connection.PulsarConnection", Pulsar)
+    return PushClient.connect(SETTINGS)  # type: ignore[arg-type]
+
+
+def in_child(act: Callable[[], object]) -> str:
+    """What the call returns, or the error it raises, in a forked child."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            said = str(act())
+        except FairlaneError as error:
+            said = f"{type(error).__name__}: {error}"
+        except BaseException as error:
+            said = repr(error)
+        os.write(writing, said.encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        said = answer.read()
+    os.waitpid(pid, 0)
+    return said
+
+
+def letters(client: PushClient) -> object:
+    return client._connection.letters("x")
+
+
+def test_a_client_used_before_a_fork_says_so_in_the_child(client: PushClient) -> None:
+    letters(client)
+    said = in_child(lambda: letters(client))
+    assert said.startswith(f"Refused: This client belongs to process {os.getpid()}")
+    assert "PushClient.connect in each process" in said
+    assert letters(client) == f"letters read by {os.getpid()}"
+
+
+def test_submitting_and_steering_say_it(client: PushClient) -> None:
+    letters(client)
+    for act in (lambda: client.submit(None, []), lambda: client.set_capacity(1), lambda: client.pause_channel("x")):  # type: ignore[arg-type]
+        assert in_child(act).startswith("Refused: This client belongs to process")
+
+
+def test_a_lock_that_a_thread_held_during_the_fork_holds_up_nobody(client: PushClient) -> None:
+    letters(client)
+    with client._connection._lock:
+        assert in_child(lambda: letters(client)).startswith("Refused: ")
+
+
+def test_a_client_made_before_a_fork_and_used_after_it_works(client: PushClient) -> None:
+    """As a web server does that loads the application first (gunicorn --preload)."""
+    assert in_child(lambda: letters(client)).startswith("letters read by")
+    assert letters(client) == f"letters read by {os.getpid()}"
+
+
+def test_a_child_closes_only_what_is_its_own(client: PushClient) -> None:
+    letters(client)
+    assert in_child(client.close) == "None"
+    letters(client)
+
+
+def test_an_async_client_says_it_too(client: PushClient) -> None:
+    proxy = AsyncProxy(client, ThreadPoolExecutor(1), (PushClient,))
+
+    async def tasks() -> object:
+        return await proxy.tasks()
+
+    assert in_child(lambda: asyncio.run(tasks())).startswith("Refused: This client belongs to process")
