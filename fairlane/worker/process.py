@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+from backends.settings import require_addresses
 from backends.system_clock import SystemClock
 from dispatcher.errors import FairlaneError, Hung
 from fairlane.logging import configure_logging
@@ -22,7 +23,17 @@ _log = logging.getLogger(__name__)
 
 
 def run_workers(settings: Settings) -> int:
-    """One worker in this process, or several under a supervisor. Returns the exit code when all have left."""
+    """One worker in this process, or several under a supervisor. Returns the exit code when all have left.
+
+    Raises NotConfigured, and Unreachable if a server of the local stack has ended.
+    """
+    require_addresses(settings.pulsar, settings.redis)
+    _log.info(
+        "Pulsar: %s, %s; Redis: %s",
+        settings.pulsar.address.named(),
+        settings.pulsar.admin_address.named(),
+        settings.redis.address.named(),
+    )
     sys.path.insert(0, str(Path.cwd()))  # a channel's `module:Class` may lie where the worker is started
     stop = stop_on_signals()
     if settings.worker.processes == 1:

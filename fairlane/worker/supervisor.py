@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 
 from dispatcher.clock import Clock
-from dispatcher.errors import Hung
+from dispatcher.errors import Hung, InvalidInput
 
 _log = logging.getLogger(__name__)
 
@@ -53,12 +53,25 @@ class Supervisor:
         self._settings = settings
 
     def run(self, stop: threading.Event) -> int:
-        """Until `stop` is set; then stops all. The exit code: 0 if every worker drained in time."""
+        """Until `stop` is set, or a worker says that its settings are wrong; then stops all. The exit code: 0 if every
+        worker drained in time; that of the wrong settings."""
         while not stop.is_set():
             for member in self._members:
+                if self._has_wrong_settings(member):
+                    self._stop_all()
+                    return InvalidInput.exit_code
                 self._tend(member)
             stop.wait(0.2)
         return self._stop_all()
+
+    def _has_wrong_settings(self, member: _Member) -> bool:
+        """Whether it ended for what another start would meet again."""
+        if member.process is None or member.process.exitcode != InvalidInput.exit_code:
+            return False
+        _log.error(
+            "worker %s ended (exit code %d): its settings are wrong; stopping all", member.name, InvalidInput.exit_code
+        )
+        return True
 
     def _tend(self, member: _Member) -> None:
         process = member.process

@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 import pytest
 
 from backends.system_clock import SystemClock
-from dispatcher.errors import Hung
+from dispatcher.errors import Hung, InvalidInput
 from fairlane.worker.supervisor import Supervisor, SupervisorSettings, spawned
 
 QUICK = SupervisorSettings(drain_s=5.0, kill_after_s=0.5, backoff_s=(0.05, 0.1))
@@ -31,6 +31,10 @@ def stubborn() -> None:
 
 def hung() -> None:
     os._exit(Hung.exit_code)
+
+
+def wrongly_set() -> None:
+    os._exit(InvalidInput.exit_code)
 
 
 class Run:
@@ -85,6 +89,16 @@ def test_a_worker_that_ended_itself_is_followed_by_another_and_the_log_says_why(
     run.await_started(2)
     run.end()
     assert "worker w0 ended (exit code 6: a part of it hung); starting it again" in caplog.text
+
+
+def test_wrong_settings_end_all_at_once_with_the_exit_code_of_one_worker(caplog: pytest.LogCaptureFixture) -> None:
+    """Another start would meet the same settings."""
+    run = Run(wrongly_set, QUICK)
+    run.thread.join(30)
+    assert run.codes == [InvalidInput.exit_code]
+    assert len(run.started) == 2
+    assert not any(process.is_alive() for process in run.started)
+    assert "its settings are wrong; stopping all" in caplog.text
 
 
 def test_one_that_does_not_leave_is_killed_and_the_exit_code_says_so() -> None:
