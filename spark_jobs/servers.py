@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
+from backends.addresses import usable
 from backends.settings import PulsarSettings, RedisSettings
 from dispatcher.task import invalid_input
 from producers.settings import ConnectionSettings, ProducerOptions
@@ -45,10 +46,15 @@ def given_values(conf: Mapping[str, str], env: Mapping[str, str] = os.environ) -
 
 
 def values_of(settings: ConnectionSettings) -> Values:
-    """The same of settings that were read already; only what differs from the defaults. Secrets are in clear."""
+    """The same of settings that were read already; only what differs from the defaults. Secrets are in clear. Raises
+    Unreachable if a server of the local stack has ended, which the values could not tell."""
+    pulsar, redis = settings.pulsar, settings.redis
+    for server, url in (("Pulsar", pulsar.url), ("Pulsar", pulsar.admin_url), ("Redis", redis.url)):
+        if url is not None:
+            usable(server, url, ())
     return {
         f"{group}.{field}": _text(value)
-        for group, model in (("pulsar", settings.pulsar), ("redis", settings.redis), ("producer", settings.producer))
+        for group, model in (("pulsar", pulsar), ("redis", redis), ("producer", settings.producer))
         for field, value in model
         if value is not None and value != type(model).model_fields[field].get_default(call_default_factory=True)
     }

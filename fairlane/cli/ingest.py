@@ -63,8 +63,11 @@ def ingest(
     from spark_jobs.requirements import require_spark
 
     require_spark()
+    from backends.settings import require_addresses
     from spark_jobs import ingest as job
 
+    if not dry_run:
+        require_addresses(settings.pulsar, settings.redis)  # Spark takes seconds to start
     options = _options(settings, taskfile, given)
     with spark.session("fairlane ingest") as session:
         if dry_run:

@@ -1,9 +1,12 @@
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dispatcher.errors import InvalidInput
+from backends.addresses import Address
+from backends.settings import RedisSettings
+from dispatcher.errors import InvalidInput, Unreachable
 from dispatcher.tier import Tier
 from spark_jobs.servers import given_values, servers_of, values_of
 from spark_jobs.task_options import OWN_OPTIONS, TASK_FIELDS, check_task, parse_options, task_id
@@ -84,6 +87,14 @@ def test_settings_of_servers_come_from_the_session_then_the_environment() -> Non
     assert (servers.pulsar.url, servers.redis.prefix) == ("pulsar://env:1", "conf")
     assert "secret" not in repr(servers)
     assert values_of(servers) == {**values, "producer.memory_mib": "64"}
+
+
+def test_a_job_is_not_sent_to_what_listens_where_the_local_stack_was() -> None:
+    """The values are texts: on the executors nothing tells that the server has ended."""
+    ended = Address("redis://127.0.0.1:1/0", "of the local stack", stopped=True)
+    servers = servers_of({"pulsar.url": "pulsar://there:1"})
+    with pytest.raises(Unreachable, match="Redis of the local stack"):
+        values_of(replace(servers, redis=RedisSettings(url=ended)))
 
 
 def test_the_document_names_every_option() -> None:
