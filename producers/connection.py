@@ -66,10 +66,12 @@ class Connection:
     def close(self) -> None:
         """Lets go of both servers; after a fork of Redis alone, since Pulsar's client would wait for threads that are
         not there."""
-        if self._pulsar_owner is None or self._pulsar_owner.is_this():
-            with self._lock:
-                self._opened.close()
-        self._view.close()
+        try:
+            if self._pulsar_owner is None or self._pulsar_owner.is_this():
+                with self._lock:
+                    self._opened.close()
+        finally:
+            self._view.close()
 
     def _check_process(self) -> None:
         """Raise Refused if another process has connected to Pulsar. Done without the lock, which a thread may have held

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 POLL_S = 0.05
+_LISTENING = "0A"
+"""State of a socket in /proc/net/tcp."""
 
 
 def start_detached(command: Sequence[str], cwd: Path, log: Path, env: Mapping[str, str]) -> int:
@@ -61,10 +63,7 @@ def listens(pid: int, port: int) -> bool:
         return True
     rows = [line.split() for table in tables for line in table.read_text().splitlines()[1:]]
     ours = {f"socket:[{row[9]}]" for row in rows if row[3] == _LISTENING and int(row[1].rpartition(":")[2], 16) == port}
-    return any(_target(link) in ours for link in Path(f"/proc/{pid}/fd").glob("*")) if ours else False
-
-
-_LISTENING = "0A"
+    return any(_target(link) in ours for link in Path(f"/proc/{pid}/fd").glob("*"))
 
 
 def _target(link: Path) -> str:
