@@ -5,7 +5,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import pulsar
 
@@ -55,30 +55,41 @@ def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threa
 
 
 def check_accepts(settings: PulsarSettings) -> None:
-    """Return once one of the hosts of the address accepts a connection. Raise NotConfigured, Unreachable."""
+    """Return once one of the hosts of the address accepts a connection. Raise NotConfigured, Unreachable, and
+    InvalidInput for what is no address."""
     address = settings.address
-    tls = address.startswith("pulsar+ssl:")
-    hosts = [host.rpartition("@")[2] for host in address.partition("://")[2].rstrip("/").split(",")]
+    places = _places(address)
     reasons = []
-    for host in hosts:
-        reason = _refusal(urlsplit(f"//{host}"), 6651 if tls else 6650, settings.connect_timeout_s)
+    for host, port in places:
+        reason = _refusal(host, port, settings.connect_timeout_s)
         if reason is None:
             return
-        reasons.append(f"{reason} by {host}" if len(hosts) > 1 else reason)
+        reasons.append(f"{reason} by {host}:{port}" if len(places) > 1 else reason)
     raise Unreachable(f"Pulsar at {address.named()} cannot be connected to: {', '.join(reasons)}.", _WAIT)
 
 
-def _refusal(host: SplitResult, default_port: int, timeout_s: float) -> str | None:
-    """Return why a host does not accept a connection; None if it does. What is wrong with the address itself is for the
-    client to say."""
+def _places(address: Address) -> list[tuple[str, int]]:
+    """Return host and port of every server in a binary address. Raise InvalidInput."""
+    default_port = 6651 if address.startswith("pulsar+ssl:") else 6650
     try:
-        where = (host.hostname or "", host.port or default_port)
-    except ValueError:
-        return None
+        parts = [urlsplit(f"//{host}") for host in address.partition("://")[2].rstrip("/").split(",")]
+        places = [(part.hostname or "", part.port or default_port) for part in parts]
+        if not all(host and host.encode("idna") for host, _ in places):
+            raise ValueError("a host is missing")
+    except ValueError as error:
+        cause = f"Pulsar's address {address.named()} is not one: {error}."
+        raise InvalidInput(cause, "Write pulsar://host:port.") from error
+    return places
+
+
+def _refusal(host: str, port: int, timeout_s: float) -> str | None:
+    """Return why a host does not accept a connection; None if it does."""
     try:
-        socket.create_connection(where, timeout_s).close()
+        socket.create_connection((host, port), timeout_s).close()
+    except TimeoutError:
+        return f"no answer within {timeout_s:g} s"
     except OSError as error:
-        return f"no answer within {timeout_s:g} s" if isinstance(error, TimeoutError) else str(error.strerror or error)
+        return error.strerror or str(error)
     return None
 
 

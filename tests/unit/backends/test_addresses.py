@@ -81,6 +81,13 @@ def test_one_of_several_hosts_is_enough() -> None:
         pulsar_client.check_accepts(PulsarSettings(url=f"pulsar://{refusing},{accepting}/"))
 
 
+@pytest.mark.parametrize("host", ["[::1", "h:port", "127.0.0.1:1,:x", "h:99999", ":6650", f"{'x' * 64}.example", ""])
+def test_what_is_no_address_is_refused_in_our_words(host: str) -> None:
+    settings = PulsarSettings.model_construct(url=f"pulsar://{host}", connect_timeout_s=0.1)
+    with pytest.raises(InvalidInput, match=r"Pulsar's address pulsar://.* is not one: "):
+        pulsar_client.connect(settings)
+
+
 def test_a_pulsar_client_that_loses_its_server_names_the_address() -> None:
     client = object.__new__(pulsar_client.Client)
     client.address = Address("pulsar://there:1", HERE)
