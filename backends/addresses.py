@@ -71,5 +71,5 @@ def _be(names: list[str]) -> str:
 
 
 def _listed(names: list[str]) -> str:
-    """a, b and c."""
+    """Join names, as in "a, b and c"."""
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

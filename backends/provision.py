@@ -240,7 +240,7 @@ def _check_names(admin: PulsarAdmin, settings: PulsarSettings) -> list[Finding]:
 
 
 def _are_missing(kind: str, names: Sequence[str]) -> list[Finding]:
-    """One finding, however many are missing."""
+    """Return one finding for all missing names."""
     if not names:
         return []
     shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
@@ -249,7 +249,7 @@ def _are_missing(kind: str, names: Sequence[str]) -> list[Finding]:
 
 
 def _stored_policies(admin: PulsarAdmin, namespace: str) -> Mapping[str, Any] | None:
-    """None: there is no such namespace."""
+    """Return a namespace's policies; None if it does not exist."""
     try:
         return admin.policies(namespace)
     except NotFound:

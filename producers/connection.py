@@ -64,8 +64,8 @@ class Connection:
         return self._connected().letters(task)
 
     def close(self) -> None:
-        """Lets go of both servers; after a fork of Redis alone, since Pulsar's client would wait for threads that are
-        not there."""
+        """Lets go of both servers. In a forked child Pulsar's client is left alone: it would wait for threads that
+        the child does not have."""
         try:
             if self._pulsar_owner is None or self._pulsar_owner.is_this():
                 with self._lock:

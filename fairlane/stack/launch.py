@@ -110,8 +110,10 @@ def _started(pid: int, program: str, version: str, numbers: dict[str, int], log:
 
 
 def wait_ready(server: ServerState, ready: Callable[[], bool], logs: tuple[Path, ...], timeout_s: float) -> None:
-    """Wait until `ready()` and its ports are its own; ServerDied with the end of its log if it ends first or takes too
-    long. Another program that took a port meanwhile may be ready, too."""
+    """Wait until the server listens on its ports and `ready()`; another program that took a port may answer, too.
+
+    Raises ServerDied with the end of its log if it ends first or takes too long.
+    """
     end = time.monotonic() + timeout_s
     while not (all(processes.listens(server.pid, port) for port in server.ports.values()) and ready()):
         if not server.alive:

@@ -1,4 +1,4 @@
-"""One `stack up` or `down` at a time for one home, and one start at a time for a machine."""
+"""One `stack up` or `down` at a time for one home, and one start at a time on a machine."""
 
 import fcntl
 import os

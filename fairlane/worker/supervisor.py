@@ -65,7 +65,7 @@ class Supervisor:
         return self._stop_all()
 
     def _has_wrong_settings(self, member: _Member) -> bool:
-        """Whether it ended for what another start would meet again."""
+        """Whether it ended because of its settings, which another start would read again."""
         if member.process is None or member.process.exitcode != InvalidInput.exit_code:
             return False
         _log.error(
