@@ -117,6 +117,12 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     form: int = 1
     """The form of the views that it keeps (dispatcher.view_form); 0.1.0 does not say."""
 
+    @property
+    def channels(self) -> frozenset[str] | None:
+        """The channels that it has; None if it does not say, as workers up to 0.2.0: it may have any."""
+        names = self.extra.get("channels")
+        return frozenset(map(str, names)) if isinstance(names, list) else None
+
 
 class Globals(msgspec.Struct, frozen=True):
     """Settings of the service.

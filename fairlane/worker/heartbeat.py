@@ -46,6 +46,8 @@ class Identity:
     version: str
     metrics_port: int = 0
     tiers: tuple[Tier, ...] = TIERS
+    channels: frozenset[str] | None = None
+    """None: not announced."""
 
 
 class Heartbeat:
@@ -119,7 +121,9 @@ class Heartbeat:
         self._older = older_workers(beats)
         self._alive = max(1, sum(beat.state in ("starting", "serving", "draining") for beat in beats))
         others = (b for b in beats if b.id != self._identity.id and b.state in ("starting", "serving"))
-        mine = Peer(self._identity.id, tuple(map(str, self._identity.tiers)), tuple(self._newer_lanes()[:MAX_NEWER]))
+        identity = self._identity
+        newer = tuple(self._newer_lanes()[:MAX_NEWER])
+        mine = Peer(identity.id, tuple(map(str, identity.tiers)), newer, identity.channels)
         self._peers = (mine, *map(_peer, others))
 
     def _beat(self, state: str) -> WorkerBeat:
@@ -138,7 +142,7 @@ class Heartbeat:
             rate=stats.rate,
             tiers=self._tiers(),
             metrics_port=identity.metrics_port,
-            extra=self._holds() | self._newer(),
+            extra=self._holds() | self._newer() | self._channels(),
             form=FORM,
         )
 
@@ -146,6 +150,10 @@ class Heartbeat:
         """The tiers whose lanes it holds, if not all."""
         tiers = self._identity.tiers
         return {} if set(tiers) == set(TIERS) else {"holds": list(map(str, tiers))}
+
+    def _channels(self) -> dict[str, Any]:
+        channels = self._identity.channels
+        return {} if channels is None else {"channels": sorted(channels)}
 
     def _newer(self) -> dict[str, Any]:
         """Return the lanes that it leaves to newer workers, while such workers are there."""
@@ -165,4 +173,5 @@ class Heartbeat:
 
 
 def _peer(beat: WorkerBeat) -> Peer:
-    return Peer(beat.id, tuple(beat.extra.get("holds", ALL_TIERS)), tuple(beat.extra.get("newer", ())))
+    extra = beat.extra
+    return Peer(beat.id, tuple(extra.get("holds", ALL_TIERS)), tuple(extra.get("newer", ())), beat.channels)

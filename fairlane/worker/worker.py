@@ -112,6 +112,7 @@ class Worker:
                 lease_ms=_LEASE_MS,
                 claim_ms=self._claim_ms,
                 channel_batches=self._courier.batch_counts(),
+                channels=self._courier.channels,
                 named_targets=self._settings.journal.targets,
             ),
             EnginePorts(
@@ -130,8 +131,15 @@ class Worker:
     def _build_actors(self) -> None:
         redis, clock, stats = self._redis, self._clock, self._engine.stats
         self._metrics = self._serve_metrics()
-        port = self._metrics.port if self._metrics else 0
-        identity = Identity(self.id, socket.gethostname(), os.getpid(), __version__, port, self._settings.worker.tiers)
+        identity = Identity(
+            self.id,
+            socket.gethostname(),
+            os.getpid(),
+            __version__,
+            metrics_port=self._metrics.port if self._metrics else 0,
+            tiers=self._settings.worker.tiers,
+            channels=self._courier.channels,
+        )
         self._heartbeat = Heartbeat(
             redis.workers,
             identity,
