@@ -3,13 +3,14 @@
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 
 import msgspec
 import pulsar
 
+from backends.letter_index import Span, block_of
 from backends.record_producer import RecordProducer
 from backends.topic_reader import Record, TopicReader
 from dispatcher.errors import FairlaneError
@@ -35,6 +36,7 @@ class DeadLetterTopic:
         """Raises Unreachable, NotFound (not provisioned), Refused."""
         self._producer = RecordProducer(client, topics.dead_letters)
         self._counts: Counter[str] = Counter()
+        self._new_blocks: dict[str, set[str]] = {}
         self._lock = threading.Lock()
 
     def publish(self, letter: DeadLetter, done: Done) -> None:
@@ -50,6 +52,18 @@ class DeadLetterTopic:
         with self._lock:
             return dict(self._counts)
 
+    def index(self, store: Callable[[Mapping[str, set[str]]], None]) -> None:
+        """Have `store` note in which blocks tasks have letters since the last time. If it raises, they come again."""
+        with self._lock:
+            blocks, self._new_blocks = self._new_blocks, {}
+        try:
+            store(blocks)
+        except BaseException:
+            with self._lock:
+                for task, names in blocks.items():
+                    self._new_blocks.setdefault(task, set()).update(names)
+            raise
+
     def close(self, timeout_s: float = 5.0) -> bool:
         """Waits for receipts; False if some were still missing and were given up."""
         return self._producer.close(timeout_s)
@@ -59,13 +73,16 @@ class DeadLetterTopic:
             known = lane in self._counts or len(self._counts) < _MAX_LANES
             self._counts[lane if known else OTHER_LANES] += 1
 
-    def _answered(self, letter: DeadLetter, receipts: "_Receipts", error: Exception | None, _position: str) -> None:
+    def _answered(self, letter: DeadLetter, receipts: "_Receipts", error: Exception | None, position: str) -> None:
         """Store a refused letter without its texts. The caller may be a thread of the client, which must not send."""
         if isinstance(error, FairlaneError) and not error.retryable:
             left = _encode(without_texts(letter, f"This letter was refused: {error.cause}"))
             send = partial(self._producer.publish, left, receipts.add, letter.task)
             threading.Thread(target=send, name="refused letter", daemon=True).start()
             return
+        if error is None and letter.targets:
+            with self._lock:
+                self._new_blocks.setdefault(letter.task, set()).add(block_of(position))
         receipts.add(error, "")
 
 
@@ -87,15 +104,31 @@ class _Receipts:
         self._done(self._error)
 
 
-def read_dead_letters(client: pulsar.Client, topics: Topics, task: str) -> Iterator[DeadLetter]:
-    """A task's dead letters up to the topic's present end, each (writer, sequence, position) once: the first wins.
+def read_dead_letters(
+    client: pulsar.Client, topics: Topics, task: str, spans: Iterable[Span] = (), expected: int = 0
+) -> Iterator[DeadLetter]:
+    """Yield a task's dead letters up to the topic's present end, each (writer, sequence, position) once, the first.
 
-    Reads the whole topic (14 days), as fast as Pulsar sends it. Raises Unreachable, NotFound (not provisioned).
+    Reads the given parts of the topic; then, if these have fewer targets than expected or there are none, the whole
+    topic (14 days), as fast as Pulsar sends it. Raises Unreachable, NotFound (not provisioned).
     """
     seen: set[_Key] = set()
-    with closing(TopicReader(client, topics.dead_letters)) as reader:
+    for span in spans:
+        yield from _read(client, topics, task, seen, span)
+    if not seen or len(seen) < expected:
+        yield from _read(client, topics, task, seen)
+
+
+def _read(
+    client: pulsar.Client, topics: Topics, task: str, seen: set[_Key], span: Span | None = None
+) -> Iterator[DeadLetter]:
+    """Yield what was not seen before of a part of the topic, or of all of it."""
+    after = () if span is None else (span.after,)
+    with closing(TopicReader(client, topics.dead_letters, *after)) as reader:
         while not reader.at_end():
             for record in reader.read(_BATCH, timeout_s=1.0):
+                if span is not None and record.position >= span.before:
+                    return
                 letter = _letter(record) if record.key == task else None
                 news = None if letter is None else _without(letter, seen)
                 if news is not None:

@@ -115,6 +115,10 @@ class Keys:
         """Bitmap by sequence: attempt 0 is claimed or recorded."""
         return f"{self.prefix}:touched:{task}:{writer}"
 
+    def letters(self, task: str) -> str:
+        """Set: the blocks of the dead-letter topic in which a task has letters."""
+        return f"{self.prefix}:letters:{task}"
+
     def open(self, task: str) -> str:
         """Hash `<writer>:<sequence>` -> state of an envelope that is recorded and has open targets."""
         return f"{self.prefix}:open:{task}"

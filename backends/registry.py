@@ -16,14 +16,12 @@ from backends.task_rows import (
     LivePage,
     LiveTask,
     Look,
-    Sharing,
     SubmissionRow,
     ended_task,
     live_task,
     row_of,
     submission_row,
     task_view,
-    wants_foresight,
 )
 from dispatcher.control import (
     MAIN_WRITER,
@@ -34,7 +32,6 @@ from dispatcher.control import (
     decode_control,
 )
 from dispatcher.errors import InvalidInput
-from dispatcher.tier import TIERS
 from dispatcher.view import ENDED_STATES, Admission, Globals, HoldAction, SubmitLease, TaskView, globals_of
 from dispatcher.why import Switch, counted_of, switches_of
 
@@ -271,20 +268,9 @@ class Registry:
         )
         return now_ms, rows, f"{next_score.decode()}:{next_id.decode()}" if next_id else None
 
-    def _views(self, rows: Iterable[tuple[int, Any]]) -> list[TaskView]:
-        views = [task_view(row_of(row, VIEW_FIELDS), now_ms) for now_ms, row in rows]
-        if not any(map(wants_foresight, views)):
-            return views
-        sharing = self._sharing()
-        return [sharing.foresee(view) for view in views]
-
-    def _sharing(self) -> Sharing:
-        """The service's settings, and the demand that the ledger knows of."""
-        settings = self.globals()
-        fields = [f"busy:{tier}" for tier in TIERS]
-        busy = self._view.command("HMGET", self._keys.pool("total"), *fields) if settings.capacity else []
-        weights = {str(tier): int(weight or 0) for tier, weight in zip(TIERS, busy, strict=False)}
-        return Sharing(settings.capacity, settings.tier_weights, weights)
+    @staticmethod
+    def _views(rows: Iterable[tuple[int, Any]]) -> list[TaskView]:
+        return [task_view(row_of(row, VIEW_FIELDS), now_ms) for now_ms, row in rows]
 
     def _live_rows(self, fields: Sequence[str]) -> Iterator[tuple[int, Any]]:
         """(Redis' time, row) of each live task once; some ms of Redis' time a page, however many there are."""

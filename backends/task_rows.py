@@ -205,7 +205,7 @@ def target_counts(row: Row) -> TargetCounts:
 
 
 def task_view(row: Row, now_ms: int) -> TaskView:
-    """From a row with VIEW_FIELDS. eta_s is None where the rate does not tell."""
+    """Parse a row with VIEW_FIELDS. A live task has no eta_s yet (producers/foresight.py adds it)."""
     targets, cap = target_counts(row), stored_cap(row.text("cap") or "0")
     rate = row.decimal("rate") if now_ms - row.number("rate_ms") <= RATE_STALE_MS and targets.pending else 0.0
     return TaskView(
@@ -219,7 +219,7 @@ def task_view(row: Row, now_ms: int) -> TaskView:
         cap=cap.rate,
         targets=targets,
         rate=rate,
-        eta_s=_eta_s(targets, row, rate),
+        eta_s=0.0 if row.text("ended") else None,
         refused=row.number("sealed_refused" if row.flag("sealed") else "refused"),
         lane=row.text("lane"),
         shared=row.flag("shared"),
@@ -235,39 +235,6 @@ def task_view(row: Row, now_ms: int) -> TaskView:
         partitions=row.number("partitions"),
         reason=(row.text("reason") or row.text("stopped")) if row.state == "failed" else "",
     )
-
-
-def _eta_s(targets: TargetCounts, row: Row, rate: float) -> float | None:
-    if row.text("ended"):
-        return 0.0
-    return targets.pending / rate if rate > 0 else None
-
-
-class Sharing(NamedTuple):
-    """How capacity is shared now. capacity in targets/s; weights and busy (what the lanes weigh together that have
-    something to send) in thousandths by tier."""
-
-    capacity: int
-    weights: dict[str, int]
-    busy: dict[str, int]
-
-    def rate_of(self, task: TaskView) -> float:
-        """The rate a running task may expect: its share, or its cap if that is less; 0 if nothing tells."""
-        weight = round(task.weight * MILLI)
-        tiers = sum(self.weights[tier] for tier in self.weights if tier == task.tier or self.busy.get(tier))
-        tier_rate = self.capacity * self.weights.get(task.tier, 0) / max(1, tiers)
-        rate = tier_rate * weight / max(1, weight, self.busy.get(task.tier, 0))
-        return min(rate, task.cap) if task.cap else rate
-
-    def foresee(self, task: TaskView) -> TaskView:
-        """The same with its eta_s, from its share, if it may be sent and has no rate yet."""
-        rate = self.rate_of(task) if wants_foresight(task) else 0.0
-        return msgspec.structs.replace(task, eta_s=task.targets.pending / rate) if rate else task
-
-
-def wants_foresight(task: TaskView) -> bool:
-    """Whether a share would tell more than the task's rate."""
-    return task.state == "running" and task.eta_s is None and task.targets.pending > 0
 
 
 def entries_of(packed: Value) -> list[tuple[str, Announced | TakenOver]]:

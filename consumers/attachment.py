@@ -5,7 +5,6 @@ of the public ones, which wrap every message and wait for every acknowledgement.
 """
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,10 +21,6 @@ from dispatcher.errors import FairlaneError, Malformed, NewerFormat
 from dispatcher.ports import Delivery
 
 _log = logging.getLogger(__name__)
-MAX_REFUSED = 5_000
-"""A tenth of the unacknowledged messages at which the broker stops a consumer."""
-_FIRST_RETURN_S, _LONGEST_RETURN_S = 1.0, 60.0
-_DOUBLINGS = 6
 
 
 @dataclass(frozen=True)
@@ -38,10 +33,8 @@ class Surroundings:
     clock: Clock
     ready: Callable[[str], None]
     undecodable: Callable[["Attachment", Any, FairlaneError], None]
-    newer: Callable[[str], float | None]
-    """Called with an envelope of a later version; returns after how many seconds its message alone is given back, None
-    if the whole lane is left."""
-    max_refused: int = MAX_REFUSED
+    newer: Callable[[str], bool]
+    """Called with an envelope of a later version; returns whether only its message is refused, not the whole lane."""
 
 
 class Attachment:
@@ -61,9 +54,6 @@ class Attachment:
         self.queue = queue
         self.held = 0
         """Messages given out and not acked."""
-        self.refused = 0
-        """Messages to be given back, which take places of unacknowledged ones until then."""
-        self._refused_lock = threading.Lock()
         self.closed = False
         self.given_up = False
         """The lane is not there."""
@@ -101,7 +91,7 @@ class Attachment:
             try:
                 envelope = decode_envelope(message.data(), envelope)
             except NewerFormat:
-                if not self._refuse_newer(consumer, message):
+                if not self._refuse(consumer, message):
                     break
                 continue
             except Malformed as error:
@@ -114,12 +104,11 @@ class Attachment:
         self._ahead = self._ahead + len(deliveries) if room <= 0 else 0
         return deliveries, room > 0
 
-    def _refuse_newer(self, consumer: Any, message: Any) -> bool:
+    def _refuse(self, consumer: Any, message: Any) -> bool:
         """Leave the message to workers that can read it: at first to any, and where the lane is left, with all behind
         it. Return whether the lane is drained on."""
-        after_s = self._around.newer(self.lane)
-        if after_s is not None:
-            self._around.background.do(partial(self._return, consumer, [message.message_id()]), after_s)
+        if self._around.newer(self.lane):
+            consumer.negative_acknowledge(message)
             return True
         self.left = True
         self._messages.clear()
@@ -154,23 +143,6 @@ class Attachment:
             return []
         return batch
 
-    def refuse(self, messages: Sequence[Any]) -> None:
-        """Give messages back to the broker, for any consumer: after 1 s, and twice as long at each delivery up to 60 s.
-        At most max_refused wait for that; the others are given back at once."""
-        consumer = self._consumer
-        if consumer is None or self.closed:
-            return
-        self.held -= len(messages)
-        room = max(0, self._around.max_refused - self.refused)
-        by_delay: dict[float, list[Any]] = {}
-        for index, message in enumerate(messages):
-            after_s = _return_s(message.redelivery_count()) if index < room else 0.0
-            by_delay.setdefault(after_s, []).append(message.message_id())
-        for after_s, ids in by_delay.items():
-            with self._refused_lock:
-                self.refused += len(ids) if consumer is self._consumer else 0
-            self._around.background.do(partial(self._return_refused, consumer, ids), after_s)
-
     def ack(self, messages: Sequence[Any]) -> None:
         """Acknowledgements are gathered by the client and sent within 0.1 s; one that is lost means a copy later."""
         consumer = self._consumer
@@ -201,19 +173,6 @@ class Attachment:
             self._around.ready(self.lane)
 
     # ------------------------------------------------------------- the background's thread
-    def _return_refused(self, consumer: Any, ids: Sequence[Any]) -> None:
-        if consumer is self._consumer:
-            with self._refused_lock:
-                self.refused -= len(ids)
-            self._return(consumer, ids)
-            self._around.ready(self.lane)
-
-    def _return(self, consumer: Any, ids: Sequence[Any]) -> None:
-        """Give messages back, unless their consumer is gone and the broker has them already."""
-        if consumer is self._consumer and not self.closed:
-            for id_ in ids:
-                consumer.negative_acknowledge(id_)
-
     def _open(self) -> Opening:
         opening = Opening(self._topic, self.queue, self._opened, self._gave_up)
         self._around.opener.open(opening)
@@ -227,8 +186,7 @@ class Attachment:
         self._ahead = 0
         self.held = 0
         self._armed = True
-        with self._refused_lock:
-            self.refused, self._consumer = 0, consumer
+        self._consumer = consumer
         consumer.receive_async(self._arrived)
 
     def _gave_up(self) -> None:
@@ -249,8 +207,3 @@ class Attachment:
             closed()
         else:
             consumer.close_async(lambda _result: closed())
-
-
-def _return_s(deliveries: int) -> float:
-    """Return how long a message is kept that was delivered this many times before."""
-    return min(_LONGEST_RETURN_S, _FIRST_RETURN_S * 2.0 ** min(deliveries, _DOUBLINGS))

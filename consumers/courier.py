@@ -17,7 +17,6 @@ from dispatcher.ports import Batch, Channel
 
 OPEN_WITHIN_S = 30.0
 CLOSE_WITHIN_S = 5.0
-_MAX_UNKNOWN = 16
 StartThread = Callable[[str, Callable[[threading.Event], None]], None]
 """Run the function in a thread of that name. The caller must notice its exceptions."""
 _log = logging.getLogger(__name__)
@@ -38,8 +37,6 @@ class ChannelCourier:
         self._loop = loop or asyncio.new_event_loop()
         self._queues = {name: ChannelQueue(channel, self._loop, clock) for name, channel in channels.items()}
         self._incoming: deque[tuple[Batch, Sent]] = deque()
-        self._unknown: set[str] = set()
-        """Channels of batches that should not have come here, and are logged."""
         self._woken = False
         self._stopping = False
         self._ended = threading.Event()
@@ -71,11 +68,6 @@ class ChannelCourier:
         last one is over.)"""
         queue = self._queues.get(channel)
         return 1 if queue is None else queue.call_limit
-
-    @property
-    def channels(self) -> frozenset[str]:
-        """Names of the channels."""
-        return frozenset(self._queues)
 
     def batch_counts(self) -> dict[str, int]:
         """Channel name -> how many batches under way keep it busy: its places and some waiting next to them. More would
@@ -166,7 +158,7 @@ class ChannelCourier:
             batch, sent = self._incoming.popleft()
             queue = self._queues.get(batch.channel)
             if queue is None:
-                self._log_unknown(batch.channel)
+                _log.error("A batch is for the channel %r, which this worker does not have", batch.channel)
                 refused(
                     batch, sent, f"This worker has no channel named {batch.channel!r}; name its class in the settings."
                 )
@@ -174,12 +166,6 @@ class ChannelCourier:
                 queue.put(batch, sent)
         for queue in self._queues.values():
             queue.start()
-
-    def _log_unknown(self, channel: str) -> None:
-        """Once a channel, and not of names without end: the engine gives such envelopes back before they come here."""
-        if channel not in self._unknown and len(self._unknown) < _MAX_UNKNOWN:
-            self._unknown.add(channel)
-            _log.error("Batches for the channel %r, which this worker does not have, are to be tried again", channel)
 
     async def _open(self) -> None:
         for name, queue in self._queues.items():

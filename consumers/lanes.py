@@ -11,7 +11,7 @@ from typing import Any
 import pulsar
 
 from backends.pulsar_client import position_of
-from consumers.attachment import MAX_REFUSED, Attachment, Surroundings
+from consumers.attachment import Attachment, Surroundings
 from consumers.background import Background
 from consumers.newer import Absent, NewerFormats, NewerSettings
 from consumers.opening import Opener, OpenSettings
@@ -31,14 +31,12 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class LaneSettings:
     """most_held: unacked messages of one lane given out, above which it yields nothing until some are acked; with its
-    queue it must stay below the 50,000 at which the broker stops a consumer. max_refused: those of them, at most, that
-    are of channels which this worker lacks; above it the lane yields nothing until some are given back."""
+    queue it must stay below the 50,000 at which the broker stops a consumer."""
 
     prefetch: PrefetchSettings = field(default_factory=PrefetchSettings)
     opening: OpenSettings = field(default_factory=OpenSettings)
     newer: NewerSettings = field(default_factory=NewerSettings)
     most_held: int = 40_000
-    max_refused: int = MAX_REFUSED
 
 
 @dataclass
@@ -72,7 +70,7 @@ class PulsarLanes:
         self._dead_letters = dead_letters
         self._clock = clock
         self._lanes: dict[str, _Lane] = {}
-        self._newer = NewerFormats(clock, self._settings.newer)
+        self._newer = NewerFormats(clock, self._settings.newer, self._settings.opening.refused_again_s)
         self._budget = PrefetchBudget(self._settings.prefetch)
         self._background = Background("lane-attacher")
         self._buried: deque[tuple[Attachment, Any]] = deque()
@@ -80,9 +78,7 @@ class PulsarLanes:
         self._unstored: dict[str, set[object]] = {}
         """Number of letters of undecodable messages not stored yet, by lane."""
         opener = Opener(client, self._background, clock, self._settings.opening)
-        self._around = Surroundings(
-            opener, self._background, clock, ready, self._undecodable, self._refuse_newer, self._settings.max_refused
-        )
+        self._around = Surroundings(opener, self._background, clock, ready, self._undecodable, self._refuse_newer)
         self._closing = 0
         self._all_closed = threading.Condition()
 
@@ -138,10 +134,7 @@ class PulsarLanes:
             return [], True
         if len(self._unstored.get(lane, ())) >= _MAX_LETTERS:
             return [], True  # each letter that is stored announces the lane
-        held, refused = known.attachment.held, known.attachment.refused
-        if refused >= self._settings.max_refused:
-            return [], True  # each one that is given back announces the lane
-        if held + refused >= self._settings.most_held:
+        if known.attachment.held >= self._settings.most_held:
             known.full = True
             return [], True
         return known.attachment.drain(max_targets)
@@ -159,12 +152,6 @@ class PulsarLanes:
         elif known.full and known.attachment.held < 3 * self._settings.most_held // 4:
             known.full = False
             self._ready(lane)
-
-    def refuse(self, lane: str, deliveries: Sequence[Delivery]) -> None:
-        """See Lanes.refuse. Of a lane that is no longer attached: nothing, the broker has them."""
-        known = self._lanes.get(lane)
-        if known is not None:
-            known.attachment.refuse([delivery.handle for delivery in deliveries])
 
     # ------------------------------------------------------------- the worker's
     def attached(self) -> int:
@@ -214,7 +201,7 @@ class PulsarLanes:
         """Return the lanes that hold envelopes of a later version. May be called from any thread."""
         return self._newer.names()
 
-    def _refuse_newer(self, lane: str) -> float | None:
+    def _refuse_newer(self, lane: str) -> bool:
         known = self._lanes[lane]
         alone = self._newer.refuse(known.info)
         if not alone:
@@ -226,7 +213,7 @@ class PulsarLanes:
             )
             self._ready(lane)
             self._background.do(partial(self._ready, lane), self._settings.newer.finish_s)
-        return self._settings.newer.again_s if alone else None
+        return alone
 
     def _keep_out(self, known: _Lane) -> None:
         """Detach from a lane once its envelopes in hand are settled, and attach again later."""

@@ -17,7 +17,7 @@ class NewerSettings:
 
     If the envelope is still there after that, no newer worker has come, and other envelopes may stand behind it. Then,
     and always in a lane of many, the message alone is refused: the broker delivers it again, to any worker, after
-    again_s. Above max_refused_own or max_refused within that time the lane is left nevertheless:
+    OpenSettings.refused_again_s. Above max_refused_own or max_refused within that time the lane is left nevertheless:
     the broker stops a consumer at 50,000 unacknowledged messages.
     """
 
@@ -26,7 +26,6 @@ class NewerSettings:
     finish_s: float = 10.0
     max_refused: int = 5_000
     max_refused_own: int = 100
-    again_s: float = 30.0
 
 
 class _NewerLane:
@@ -47,8 +46,9 @@ class _NewerLane:
 class NewerFormats:
     """The lanes with envelopes of a later version. `names` may be called from any thread."""
 
-    def __init__(self, clock: Clock, settings: NewerSettings) -> None:
-        self._again_s = settings.again_s
+    def __init__(self, clock: Clock, settings: NewerSettings, again_s: float) -> None:
+        """again_s: delay until the broker delivers a refused message again."""
+        self._again_s = again_s
         self._clock = clock
         self._settings = settings
         self._met: dict[str, _NewerLane] = {}
@@ -102,14 +102,11 @@ class Absent:
 
     open = closed = given_up = False
     left = True
-    held = queue = refused = 0
+    held = queue = 0
 
     def drain(self, _max_targets: int) -> tuple[list[Delivery], bool]:
         """Yield nothing."""
         return [], True
-
-    def refuse(self, _messages: Sequence[Any]) -> None:
-        """Do nothing, as in `ack`."""
 
     def ack(self, _messages: Sequence[Any]) -> None:
         """Do nothing: the consumer is closed, and its messages come again as copies."""

@@ -20,8 +20,6 @@ OK = pulsar.Result.Ok
 _MOST_BATCH = 100
 _BATCH_WAIT_MS = 1
 _NO_LIMIT = -1
-_RETURNED_WITHIN_MS = 100
-"""The client's minimum. How long a refused message is kept before that is up to `Attachment.refuse`."""
 _MOST_UNANSWERED = 5
 """Attempts of one lane that the client still works on: with the quick patience the last comes after 0.45 s."""
 _FEW = 8
@@ -52,6 +50,8 @@ class OpenSettings:
     longest_wait_s: float = 5.0
     missing_s: float = 30.0
     batch_index_acks: bool = False
+    refused_again_s: float = 30.0
+    """Delay after which a message that was refused alone is delivered again, to any consumer."""
 
 
 class Opening:
@@ -183,7 +183,7 @@ def _configuration(queue: int, settings: OpenSettings) -> Any:
     configuration.consumer_type(pulsar.ConsumerType.Shared)
     configuration.subscription_initial_position(pulsar.InitialPosition.Earliest)
     configuration.receiver_queue_size(queue)
-    configuration.negative_ack_redelivery_delay_ms(_RETURNED_WITHIN_MS)
+    configuration.negative_ack_redelivery_delay_ms(round(1_000 * settings.refused_again_s))
     configuration.batch_index_ack_enabled(settings.batch_index_acks)
     configuration.batch_receive_policy(_pulsar.BatchReceivePolicy(batch_messages(queue), _NO_LIMIT, _BATCH_WAIT_MS))
     return configuration

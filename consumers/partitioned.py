@@ -45,11 +45,6 @@ class PartitionedAttachment:
         """Messages given out and not acked."""
         return sum(part.held for part in self._order)
 
-    @property
-    def refused(self) -> int:
-        """Messages to be given back, of the partition that has most of them."""
-        return max(part.refused for part in self._order)
-
     def drain(self, max_targets: int) -> tuple[list[Delivery], bool]:
         """See Lanes.drain."""
         self._turn = (self._turn + 1) % len(self._order)
@@ -69,11 +64,6 @@ class PartitionedAttachment:
         """As Attachment.ack; each where it came from."""
         for topic, of_part in groupby(messages, lambda message: message.topic_name()):
             self._parts[topic].ack(list(of_part))
-
-    def refuse(self, messages: Sequence[Any]) -> None:
-        """As Attachment.refuse; each where it came from."""
-        for topic, of_part in groupby(messages, lambda message: message.topic_name()):
-            self._parts[topic].refuse(list(of_part))
 
     def close(self, closed: Callable[[], None]) -> None:
         """closed: called when all have let go."""

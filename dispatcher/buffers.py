@@ -79,10 +79,8 @@ class Stretch:
         self.claim, self.use_by_s, self.leased_s = claim, use_by_s, leased_s
         return self
 
-    def want(self, *, only_judged: bool = False) -> Want:
-        """Return what the ledger is asked about it."""
-        count = len(self.deliveries)
-        return Want(self.task, self.writer, self.attempt, self.first, count, self.size, self.total, only_judged)
+    def want(self) -> Want:
+        return Want(self.task, self.writer, self.attempt, self.first, len(self.deliveries), self.size, self.total)
 
     def continues(self, other: "Stretch") -> bool:
         """Whether this one goes on where `other` (not granted either) ends."""

@@ -1,6 +1,5 @@
 """The lanes a worker holds: attaching, detaching, draining into buffers, and the demand that comes of it."""
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from dispatcher.buffers import LaneBuffer, Stretch
@@ -10,14 +9,11 @@ from dispatcher.ports import Delivery, LaneInfo, Lanes
 from dispatcher.scheduler import Scheduler
 from dispatcher.tier import Tier
 
-_log = logging.getLogger(__name__)
 DRAINED_AT_ONCE, TARGETS_AT_ONCE = 1_000, 50_000
 """Envelopes and targets; then the engine looks at its inbox again. An answer of the ledger waits there for as long: the
 tier whose credit has run out would be passed over meanwhile."""
 DRAIN_TARGETS, DRAIN_ENVELOPES, MOST_DRAIN_TARGETS = 100, 100, 2_000
 """Of one lane before it is the next one's turn: so many envelopes, within these bounds in targets."""
-MAX_LACKING = 64
-"""Maximum channels logged as lacking."""
 DRAIN_AGAIN_S = 0.005
 """For a lane that says it has something and yields nothing."""
 
@@ -46,8 +42,6 @@ class WorkingSet:
         """Lanes that may have something and have room for it, as far as we know."""
         self._heavy = 1
         """Lanes that may hold much."""
-        self._lacking: set[str] = set()
-        """Channels that this worker lacks and has logged."""
         self._stinted: dict[str, LaneBuffer] = {}
         """Lanes that were refused for the budget of all lanes."""
         self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
@@ -298,14 +292,6 @@ class WorkingSet:
         else:
             lane.put_back(part)
             self.note(lane, wake=False)
-
-    def refuse(self, lane: LaneBuffer, part: Stretch) -> None:
-        """Give envelopes of a channel that this worker lacks back to the broker, for any worker."""
-        if part.channel not in self._lacking and len(self._lacking) < MAX_LACKING:
-            self._lacking.add(part.channel)
-            _log.info("Envelopes of the channel %s are left to other workers: this one lacks it", part.channel)
-        self._port.refuse(lane.name, part.deliveries)
-        self._release(part.targets)
 
     def drop(self, part: Stretch) -> None:
         """Forgets envelopes of a lane that is let go of: the broker has them still."""

@@ -15,7 +15,7 @@ from dispatcher.engine_suspects import Suspects
 from dispatcher.engine_waiting import Waiting
 from dispatcher.errors import Refused
 from dispatcher.events import LeaseAnswered
-from dispatcher.lease import FORMAT, GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status, Want
+from dispatcher.lease import FORMAT, GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
 from dispatcher.outcome import Outcome
 from dispatcher.ports import LeaseCaller
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS
@@ -207,14 +207,8 @@ class Leases:
     def _lane_ask(self, lane: LaneBuffer) -> LaneAsk:
         kind = lane.info.kind
         tier = str(lane.tier) if kind == RETRY else ""
-        lacks, only_judged = self._settings.lacks, 0
-        wants: list[Want] = []
-        for part in lane.asked:
-            lacking = lacks(part.channel)
-            wants.append(part.want(only_judged=lacking))
-            only_judged += part.targets if lacking else 0
-        demand = lane.waiting_targets + lane.asked_targets + lane.credit_targets - only_judged
-        return LaneAsk(lane.name, kind, tier, demand, wants)
+        demand = lane.waiting_targets + lane.asked_targets + lane.credit_targets
+        return LaneAsk(lane.name, kind, tier, demand, [part.want() for part in lane.asked])
 
     # ------------------------------------------------------------- answers
     def answered(self, event: LeaseAnswered, now_s: float) -> None:
@@ -369,8 +363,6 @@ class _Reading:
     def _hold(self, part: Stretch) -> None:
         if self._lane.closing:
             self._back.append(part)
-        elif self._leases._settings.lacks(part.channel):
-            self._leases._working.refuse(self._lane, part)
         else:
             self._leases._working.hold(self._lane, part)
 

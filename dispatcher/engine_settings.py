@@ -71,8 +71,6 @@ class EngineSettings:
     in_flight_batches: int = 64
     in_flight_targets: int = 50_000
     channel_batches: Mapping[str, int] = field(default_factory=dict)
-    channels: frozenset[str] | None = None
-    """Channels of this worker; envelopes of others are given back to the broker. None: it has all."""
     unsettled_targets: int = 200_000
 
     settle_linger_s: float = 0.005
@@ -81,7 +79,3 @@ class EngineSettings:
     named_targets: NamedTargets = "dead"
     store_again_first_s: float = 0.1
     store_again_longest_s: float = 2.0
-
-    def lacks(self, channel: str) -> bool:
-        """Return whether another worker must send what is for this channel."""
-        return self.channels is not None and channel not in self.channels

@@ -22,7 +22,7 @@ from dispatcher.service_settings import SHARED_BY, pools_of
 from dispatcher.tier import MILLI
 
 TOTAL = "total"
-MOST_STEPS = 2_000
+MAX_STEPS = 2_000
 """With more tasks than this, several ends that are close together count as one moment."""
 _ROUNDS = 12
 _EPSILON = 1e-9
@@ -215,8 +215,8 @@ class _Queue:
         return done
 
 
-def forecast(jobs: Iterable[Job], shares: Shares) -> Forecast:
-    """Lets the tasks drain, from one end of a task (or start) to the next."""
+def forecast(jobs: Iterable[Job], shares: Shares, max_steps: int = MAX_STEPS) -> Forecast:
+    """Let the tasks drain, from one end of a task (or start) to the next, in about max_steps steps."""
     done_s: dict[str, float | None] = {}
     waiting: list[tuple[float, str, Job]] = []
     for job in jobs:
@@ -229,7 +229,7 @@ def forecast(jobs: Iterable[Job], shares: Shares) -> Forecast:
     world = _World(shares, [job for start_s, _, job in waiting if start_s == 0])
     rates_now = world.rates_by_job()
     later = [(start_s, job) for start_s, _, job in waiting if start_s > 0]
-    step_of = max(1, len(waiting) // MOST_STEPS)
+    step_of = max(1, len(waiting) // max_steps)
     now_s = 0.0
     while world.queues or later:
         rates = world.rates()

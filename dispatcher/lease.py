@@ -39,8 +39,6 @@ class Want(msgspec.Struct, array_like=True, frozen=True, gc=False):
     count: int
     size: int
     total: int
-    only_judged: bool = False
-    """The worker lacks the channel: what could be sent is HELD, without claim or credit; the rest is judged as ever."""
 
 
 class LaneAsk(msgspec.Struct, array_like=True, frozen=True, gc=False):

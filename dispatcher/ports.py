@@ -65,10 +65,6 @@ class Lanes(Protocol):
 
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None: ...
 
-    def refuse(self, lane: str, deliveries: Sequence[Delivery]) -> None:
-        """Give deliveries back: the broker delivers them again after a while, to any worker."""
-        ...
-
 
 class EnvelopePublisher(Protocol):
     """Publishes envelopes to lanes (retries, moves)."""

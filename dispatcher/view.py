@@ -43,7 +43,8 @@ class TargetCounts(msgspec.Struct, frozen=True):
 class TaskView(msgspec.Struct, frozen=True):
     """A task as the registry shows it. weight as the user gives it (1.0 = one share); cap in targets/s, 0 for none;
     cap_burst in targets, 0 for a quarter of a second of the cap; partitions: of the lane, 0 for a plain topic;
-    rate: targets/s settled recently; eta_s: seconds until done at the present share, None if not known.
+    rate: targets/s settled recently; eta_s: seconds until done by the model of
+    dispatcher/forecast.py, None where no end can be foreseen.
     refused: targets the submission rejected. *_ms: wall times, 0 for none. reason: why the task failed; empty in every
     other state."""
 
@@ -116,12 +117,6 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     extra: dict[str, Any] = {}
     form: int = 1
     """The form of the views that it keeps (dispatcher.view_form); 0.1.0 does not say."""
-
-    @property
-    def channels(self) -> frozenset[str] | None:
-        """The channels that it has; None if it does not say, as workers up to 0.2.0: it may have any."""
-        names = self.extra.get("channels")
-        return frozenset(map(str, names)) if isinstance(names, list) else None
 
 
 class Globals(msgspec.Struct, frozen=True):

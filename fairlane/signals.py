@@ -12,8 +12,9 @@ from typing import NamedTuple
 from backends.task_rows import LiveTask
 from dispatcher.forecast import Flow, Job, Shares, rates_of
 from dispatcher.service_settings import pools_of
+from dispatcher.situation import sendable, shares_of
 from dispatcher.tier import TIERS
-from dispatcher.view import Globals, TaskView, WorkerBeat
+from dispatcher.view import Globals, WorkerBeat
 
 WINDOW_S = 6.0
 """Arrivals are counted over this much of the past; what is sent comes from heartbeats, over the last 3 s."""
@@ -87,33 +88,6 @@ def job_of_live(task: LiveTask, now_ms: int) -> Job:
     held = task.state not in ("running", "scheduled") or (task.hold and not task.sealed)
     pending, start_s = float(task.pending), max(0, task.start_ms - now_ms) / 1000
     return Job(task.id, task.app, task.channel, task.tier, max(1, task.weight), pending, task.cap, start_s, held)
-
-
-def job_of_view(task: TaskView, now_ms: int, whole: bool = False) -> Job:
-    """whole: what is expected and not yet published counts too."""
-    weight, start_s = max(1, round(task.weight * 1000)), max(0, task.start_ms - now_ms) / 1000
-    held = task.state not in ("running", "scheduled") or (task.hold_until_sealed and not task.sealed)
-    targets = task.targets
-    unpublished = max(0, task.expected_targets - targets.total) if whole and not task.sealed else 0
-    pending = float(targets.pending + unpublished)
-    return Job(task.id, task.app, task.channel, task.tier, weight, pending, task.cap, start_s, held)
-
-
-def sendable(job: Job, settings: Globals) -> bool:
-    """Whether some of it may be sent now, as far as pauses, its start time and its audience are concerned."""
-    return not job.held and job.start_s <= 0 and job.pending > 0 and job.channel not in settings.paused_channels
-
-
-def shares_of(settings: Globals, capacity: float | None = None) -> Shares:
-    """capacity: another than the one that is set."""
-    return Shares(
-        capacity or settings.capacity or math.inf,
-        settings.tier_weights,
-        {pool: float(cap.rate) for pool, cap in settings.caps.items()},
-        settings.paused_channels,
-        settings.sharing,
-        settings.app_weights,
-    )
 
 
 @dataclass

@@ -1,16 +1,15 @@
 """What a change would do to the tasks there are: when each is done, before and after."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from dispatcher.forecast import Shares, forecast
 from dispatcher.service_settings import Cap
+from dispatcher.situation import Situation
 from dispatcher.tier import MILLI
-from dispatcher.view import Globals, TaskView
-from fairlane.signals import job_of_view, shares_of
+from dispatcher.view import TaskView
 
 _SAME_S = 0.5
 """Ends that move by less than this, and by less than one per cent, are the same."""
@@ -34,24 +33,6 @@ class Effect(NamedTuple):
         if self.eta_s is None or self.eta_after_s is None:
             return 0.0 if self.eta_s == self.eta_after_s else math.inf if self.eta_after_s is None else -math.inf
         return self.eta_after_s - self.eta_s
-
-
-class Situation(NamedTuple):
-    """tasks: the live ones. measured_rate: targets/s that are sent; it counts as the capacity where none is set.
-    now_ms: wall time."""
-
-    tasks: Sequence[TaskView]
-    settings: Globals
-    measured_rate: float
-    now_ms: int
-
-    def done_s(self) -> dict[str, float | None]:
-        """Seconds until each task is done. With neither a capacity nor a rate, only caps tell."""
-        shares, jobs = self._shares(), [job_of_view(task, self.now_ms, whole=True) for task in self.tasks]
-        return forecast(jobs, shares).done_s
-
-    def _shares(self) -> Shares:
-        return shares_of(self.settings, self.settings.capacity or self.measured_rate)
 
 
 def effects(before: Situation, after: Situation) -> list[Effect]:

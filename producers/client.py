@@ -24,7 +24,7 @@ from producers.service_controls import ServiceControls, stored_by
 from producers.settings import ConnectionSettings
 from producers.steering import Plan, Progress, Steered, Steering
 from producers.submit import submit
-from producers.submit_report import SubmitProgress, Watchers
+from producers.submit_report import SubmitProgress, SubmitResult, Watchers
 from producers.task_changes import Changes, TaskFilter
 from producers.validation import Refusal, Unreadable, Variables
 
@@ -104,7 +104,7 @@ class PushClient:
         app may have no more for now; nothing was created), Unreachable; what `targets` raises goes through.
         """
         result = submit(self._connection.services(), task, targets, Watchers(on_progress, on_refused))
-        return TaskHandle(result.task, self._connection.known_tasks, self._controls, self._connection.letters, result)
+        return self._handle(result.task, result)
 
     def submit_many(
         self, submissions: Iterable[tuple[PushTask, Audience]], *, concurrency: int = CONCURRENCY
@@ -122,7 +122,7 @@ class PushClient:
     def task(self, id: str) -> TaskHandle:  # noqa: A002  # the public word for it
         """A handle of a task submitted anywhere. Raises NotFound; NotReady if a view being rebuilt does not know it."""
         self._connection.known_tasks.task(id)
-        return TaskHandle(id, self._connection.known_tasks, self._controls, self._connection.letters)
+        return self._handle(id)
 
     def tasks(
         self,
@@ -156,7 +156,8 @@ class PushClient:
             raise InvalidInput(f"state: is {state!r}; it can be {', '.join(STATES)}.")
         if limit < 1:
             raise InvalidInput(f"limit: is {limit}; it is 1 or more.")
-        return self._connection.registry.tasks(state, app, tier, limit, cursor, channel, id_prefix)
+        page = self._connection.registry.tasks(state, app, tier, limit, cursor, channel, id_prefix)
+        return self._connection.foresight.with_etas(page[0]), page[1]
 
     def why(self, id: str) -> Why:  # noqa: A002
         """Where the task's time went: causes in ms that add up to its age. Raises as `task`."""
@@ -244,7 +245,7 @@ class PushClient:
 
     def live_tasks(self) -> list[TaskView]:
         """All tasks that have not ended, newest first."""
-        return self._connection.registry.live_views()
+        return self._connection.foresight.live()
 
     def check_counts(self) -> None:
         """Raises NotReady while the view is made anew: sums over its tasks are too low then."""
@@ -253,6 +254,10 @@ class PushClient:
     def workers(self) -> list[WorkerBeat]:
         """Who is there, doing what, how fast."""
         return self._connection.workers.workers()
+
+    def _handle(self, task: str, result: SubmitResult | None = None) -> TaskHandle:
+        known = self._connection
+        return TaskHandle(task, known.known_tasks, self._controls, known.letters, known.foresight.with_etas, result)
 
     @staticmethod
     def _pages(

@@ -6,12 +6,14 @@ from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
 from backends.epochs import Epochs
+from backends.letter_index import LetterIndex
 from backends.redis_view import open_view
 from backends.registry import Registry
 from backends.settings import require_addresses
 from backends.workers import Workers
 from dispatcher.errors import Unreachable
 from dispatcher.ports import DeadLetter
+from producers.foresight import Foresight
 from producers.known_tasks import KnownTasks
 from producers.owner import OwnerProcess
 from producers.ports import Services
@@ -42,6 +44,7 @@ class Connection:
         self.epochs = Epochs(self._view)
         self.known_tasks = KnownTasks(self.registry, self.epochs)
         self.workers = Workers(self._view)
+        self.foresight = Foresight(self.registry, self.workers)
 
     def services(self) -> Services:
         """For submissions and changes. Raises as check_form, Unreachable if Pulsar does not answer, NotFound if it is
@@ -60,8 +63,14 @@ class Connection:
             self.epochs.check_form()
 
     def letters(self, task: str) -> Iterator[DeadLetter]:
-        """The task's dead letters so far. Raises as `services`."""
-        return self._connected().letters(task)
+        """Return the task's dead letters so far: none is read while its counts say that there is none. Raises as
+        `services`."""
+        targets, complete = self.known_tasks.task(task).targets, self.epochs.ready()
+        expected = targets.invalid + targets.failed
+        if complete and not expected:
+            return iter(())
+        spans = LetterIndex(self._view).spans(task) if complete else []
+        return self._connected().letters(task, spans, expected)
 
     def close(self) -> None:
         """Lets go of both servers. In a forked child Pulsar's client is left alone: it would wait for threads that

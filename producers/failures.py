@@ -1,7 +1,8 @@
 """Targets that were given up, read back from the dead letters."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dispatcher.outcome import OUTCOME_NAMES
 from dispatcher.ports import DeadLetter
@@ -20,12 +21,47 @@ class Failure:
     at_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """The targets that failed with one reason."""
+
+    outcome: str
+    """invalid or failed."""
+    reason: str
+    count: int
+    """Targets."""
+    example: str
+    """One of them."""
+    first_ms: int
+    last_ms: int
+    """Wall times of the first and last of them."""
+
+
 def failures(letters: Iterable[DeadLetter]) -> Iterator[Failure]:
     """One for each target of the letters."""
     for letter in letters:
         columns = zip(letter.targets, letter.outcomes, letter.reasons, strict=True)
         for target, outcome, reason in columns:
             yield _failure(letter, target, outcome, reason)
+
+
+def by_reason(letters: Iterable[DeadLetter]) -> list[FailureGroup]:
+    """Return how many targets failed with each outcome and reason, the most frequent first."""
+    groups: dict[tuple[int, str], FailureGroup] = {}
+    for letter in letters:
+        kinds = list(zip(letter.outcomes, letter.reasons, strict=False)) if letter.targets else []
+        for kind, count in Counter(kinds).items():
+            known = groups.get(kind)
+            if known is None:
+                example = letter.targets[kinds.index(kind)]
+                known = FailureGroup(OUTCOME_NAMES[kind[0]], kind[1], 0, example, letter.at_ms, letter.at_ms)
+            groups[kind] = replace(
+                known,
+                count=known.count + count,
+                first_ms=min(known.first_ms, letter.at_ms),
+                last_ms=max(known.last_ms, letter.at_ms),
+            )
+    return sorted(groups.values(), key=lambda group: -group.count)
 
 
 def _failure(letter: DeadLetter, target: str, outcome: int, reason: str) -> Failure:

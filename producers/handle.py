@@ -1,7 +1,7 @@
 """A task in the caller's hand: how far it is, and its controls."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -12,11 +12,12 @@ from dispatcher.service_settings import Cap
 from dispatcher.tier import Tier
 from dispatcher.view import TaskView
 from producers.controls import Cancelled, Controls, Edit
-from producers.failures import Failure, failures
+from producers.failures import Failure, FailureGroup, by_reason, failures
 from producers.submit_report import SubmitResult
 
 _FIRST_POLL_S = 0.02
 _LONGEST_POLL_S = 0.25
+_SHOWN_EVERY_S = 1.0
 _OUTAGE_S = 60.0
 """How long `wait` goes on without an answer from Redis."""
 
@@ -38,6 +39,8 @@ class Views(Protocol):
 
 Letters = Callable[[str], Iterator[DeadLetter]]
 """Task id -> what was dead-lettered of it so far."""
+WithEtas = Callable[[Sequence[TaskView]], list[TaskView]]
+"""Adds `eta_s` to tasks, where an end can be foreseen."""
 
 
 class TaskHandle:
@@ -49,43 +52,59 @@ class TaskHandle:
     """
 
     def __init__(
-        self, task: str, views: Views, controls: Controls, letters: Letters, result: SubmitResult | None = None
+        self,
+        task: str,
+        views: Views,
+        controls: Controls,
+        letters: Letters,
+        with_etas: WithEtas,
+        result: SubmitResult | None = None,
     ) -> None:
         self.id = task
         self.result = result
         self._views = views
         self._controls = controls
         self._letters = letters
+        self._with_etas = with_etas
         self._answered_s = time.monotonic()
 
     def __repr__(self) -> str:
         return f"TaskHandle({self.id!r})"
 
     def progress(self) -> TaskView:
-        """The task now; its counts add up to the audience. While the view is being rebuilt they lag behind, and a task
-        it does not know yet raises NotReady. Raises NotFound, Unreachable."""
-        return self._views.task(self.id)
+        """Return the task as it is now; its counts add up to the audience. While the view is being rebuilt they lag
+        behind, and a task it does not know yet raises NotReady. Raises NotFound, Unreachable."""
+        return self._with_etas([self._views.task(self.id)])[0]
 
-    def wait(self, timeout_s: float | None = None) -> TaskView:
-        """Returns when every target has an outcome. Raises TimedOut after so many seconds; None: never. Waits through
-        a rebuild of the view, and through an outage of Redis of a minute."""
+    def wait(
+        self, timeout_s: float | None = None, *, on_progress: Callable[[TaskView], None] | None = None
+    ) -> TaskView:
+        """Wait until every target has an outcome. Raises TimedOut after so many seconds; None: never.
+
+        Waits through a rebuild of the view, and through an outage of Redis of a minute. on_progress: called about once
+        a second with the task as it is then.
+        """
         self._answered_s = time.monotonic()
         deadline_s = None if timeout_s is None else self._answered_s + timeout_s
-        pause_s = _FIRST_POLL_S
+        pause_s, shown_s = _FIRST_POLL_S, float("-inf")
         while True:
             view = self._seen()
             if view is not None and view.ended:
                 return view
-            left_s = pause_s if deadline_s is None else deadline_s - time.monotonic()
+            now_s = time.monotonic()
+            if on_progress and view and now_s - shown_s >= _SHOWN_EVERY_S:
+                shown_s = now_s
+                on_progress(self._estimated(view))
+            left_s = pause_s if deadline_s is None else deadline_s - now_s
             if left_s <= 0:
                 raise TimedOut(_unfinished(self.id, view, timeout_s or 0))
             time.sleep(min(pause_s, left_s))
             pause_s = min(pause_s * 1.5, _LONGEST_POLL_S)
 
     def _seen(self) -> TaskView | None:
-        """None if the view cannot tell just now."""
+        """Return the task without an estimate, or None if the view cannot tell just now."""
         try:
-            view = self.progress()
+            view = self._views.task(self.id)
         except NotReady:
             view = None
         except Unreachable:
@@ -94,6 +113,12 @@ class TaskHandle:
             return None
         self._answered_s = time.monotonic()
         return view
+
+    def _estimated(self, view: TaskView) -> TaskView:
+        try:
+            return self._with_etas([view])[0]
+        except Unreachable:
+            return view
 
     def pause(self) -> None:
         """Nothing more is sent until `resume`."""
@@ -130,8 +155,12 @@ class TaskHandle:
         return self._controls.edit(self.id, message)
 
     def failures(self) -> Iterator[Failure]:
-        """Targets given up so far, with their reasons, each once. Reads the dead-letter topic from its beginning."""
+        """Yield the targets given up so far, with their reasons, each once. Raises Unreachable, NotFound, NotReady."""
         return failures(self._letters(self.id))
+
+    def failures_by_reason(self) -> list[FailureGroup]:
+        """Return how many targets were given up for which reason, the most frequent first. Raises as `failures`."""
+        return by_reason(self._letters(self.id))
 
 
 def _unfinished(task: str, view: TaskView | None, timeout_s: float) -> str:

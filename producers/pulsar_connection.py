@@ -3,13 +3,14 @@ view starts in less time without Pulsar's clients."""
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 
 from backends import pulsar_client
 from backends.control_topic import ControlTopic
 from backends.dead_letter_topic import read_dead_letters
 from backends.epochs import Epochs
+from backends.letter_index import Span
 from backends.pulsar_admin import PulsarAdmin
 from backends.registry import Registry
 from backends.system_clock import SystemClock
@@ -48,9 +49,9 @@ class PulsarConnection:
             who=f"{socket.gethostname()}:{os.getpid()}",
         )
 
-    def letters(self, task: str) -> Iterator[DeadLetter]:
-        """The task's dead letters so far."""
-        return read_dead_letters(self._client, self._topics, task)
+    def letters(self, task: str, spans: Sequence[Span], expected: int) -> Iterator[DeadLetter]:
+        """Read as read_dead_letters."""
+        return read_dead_letters(self._client, self._topics, task, spans, expected)
 
     def close(self) -> None:
         self._opened.close()

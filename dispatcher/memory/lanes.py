@@ -21,11 +21,10 @@ class _Message:
 
 
 class _Topic:
-    __slots__ = ("consumers", "messages", "refused", "waiting")
+    __slots__ = ("consumers", "messages", "waiting")
 
     def __init__(self) -> None:
         self.messages: list[_Message] = []
-        self.refused: list[_Message] = []
         self.waiting: deque[_Message] = deque()
         """Held by nobody, not acked; in order."""
         self.consumers: dict[MemoryLanes, None] = {}
@@ -129,18 +128,6 @@ class MemoryBroker:
             return
         message.acked = True
 
-    def refuse(self, consumer: "MemoryLanes", lane: str, messages: Sequence[_Message]) -> None:
-        """Keep them until `return_refused`: there is no time here."""
-        topic = self._topic(lane)
-        topic.refused += [message for message in messages if message.holder is consumer and not message.acked]
-
-    def return_refused(self, lane: str) -> int:
-        """Deliver again what was refused. Return the number of messages."""
-        topic = self._topic(lane)
-        refused, topic.refused = topic.refused, []
-        self._again(lane, topic, [message for message in refused if message.holder is not None])
-        return len(refused)
-
 
 class MemoryLanes:
     """Implements dispatcher.ports.Lanes for one worker. ready: told the name of a lane that has something."""
@@ -178,10 +165,6 @@ class MemoryLanes:
         if lane in self._armed:
             for delivery in deliveries:
                 self._broker.ack(self, delivery.handle)
-
-    def refuse(self, lane: str, deliveries: Sequence[Delivery]) -> None:
-        if lane in self._armed:
-            self._broker.refuse(self, lane, [delivery.handle for delivery in deliveries])
 
     def announce(self, lane: str) -> None:
         """From the broker: there is something."""

@@ -128,16 +128,14 @@ def gate(view: MemoryView, task: MemoryTask, lane: str) -> tuple[int, str]:
     return (Status.MOVE, way_out(view, task)) if stopped and not side_of_lane(lane) else (Status.PARKED, "")
 
 
-def gate_of_want(view: MemoryView, task: MemoryTask, lane: str, want: Want) -> tuple[int, str]:
-    """The same for a want. In a first attempt a task that was given a lane of its own leaves the lanes of others,
-    whatever its state. A want that is only judged is of a worker without the channel: it gets no claim and no
-    credit."""
+def gate_of_first(view: MemoryView, task: MemoryTask, lane: str) -> tuple[int, str]:
+    """The same for a first attempt: a task that was given a lane of its own leaves the lanes of others, whatever its
+    state."""
     record = task.record
     assert record is not None
-    if want.attempt == 0 and not record.shared and record.lane != lane:
+    if not record.shared and record.lane != lane:
         return Status.MOVE, record.lane
-    status, target = gate(view, task, lane)
-    return (Status.HELD, "") if status == GRANTABLE and want.only_judged else (status, target)
+    return gate(view, task, lane)
 
 
 def verdict(view: MemoryView, task: MemoryTask | None, lane: str, want: Want, sequence: int) -> Segment:
@@ -154,7 +152,7 @@ def verdict(view: MemoryView, task: MemoryTask | None, lane: str, want: Want, se
         return Segment(Status.REPUBLISH, want, sequence, 1, envelope.recorded, list(envelope.positions))
     if _claimed(task, envelope, want, sequence):
         return Segment(Status.HELD, want, sequence, 1)
-    gated, target = gate_of_want(view, task, lane, want)
+    gated, target = (gate_of_first if want.attempt == 0 else gate)(view, task, lane)
     return Segment(gated, want, sequence, 1, lane=target)
 
 

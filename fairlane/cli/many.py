@@ -18,7 +18,7 @@ from fairlane.cli.service import effect_fields, limit_option, show_effects, situ
 from producers.task_changes import LIVE_STATES, Changes, TaskFilter
 
 if TYPE_CHECKING:
-    from fairlane.what_if import Situation
+    from dispatcher.situation import Situation
     from producers.client import PushClient
     from producers.steering import Plan, Steered, Step
 

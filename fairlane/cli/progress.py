@@ -15,6 +15,8 @@ from rich.progress import (
 )
 
 from dispatcher.task import PushTask
+from dispatcher.view import TaskView
+from fairlane.screen.render import seconds
 from producers.submit_report import SubmitProgress
 
 
@@ -40,6 +42,20 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
     with _bar() as bar:
         line = bar.add_task(what)
         yield lambda left: bar.update(line, description=f"{left:,} {what}")
+
+
+@contextmanager
+def waiting(task: str) -> Iterator[Callable[[TaskView], None]]:
+    """Gives the function to pass as `on_progress` to the handle's `wait`."""
+    with _bar(BarColumn(), TextColumn("{task.fields[figures]}"), TimeElapsedColumn()) as bar:
+        line = bar.add_task(f"waiting for {task}", total=None, figures="")
+
+        def show(view: TaskView) -> None:
+            done = view.targets.total - view.targets.pending
+            figures = f"{view.state}  {done:,} of {view.targets.total:,}  {view.rate:,.0f}/s  ETA {seconds(view.eta_s)}"
+            bar.update(line, total=view.targets.total or None, completed=done, figures=figures)
+
+        yield show
 
 
 def _bar(*columns: ProgressColumn) -> Progress:

@@ -11,7 +11,8 @@ from fairlane.cli.connect import client_of
 from fairlane.cli.output import Output, output_option, say
 
 if TYPE_CHECKING:
-    from fairlane.what_if import Effect, Situation
+    from dispatcher.situation import Situation
+    from fairlane.what_if import Effect
     from producers.client import PushClient
     from producers.service_controls import ServiceControls
 
@@ -62,10 +63,9 @@ def change_service(ctx: click.Context, trial: Trial, change: "Callable[[ServiceC
 def situation(client: "PushClient") -> "Situation":
     """The live tasks, the settings, and what is sent."""
     from backends.system_clock import SystemClock
-    from fairlane.what_if import Situation
+    from dispatcher.situation import Situation, sent_rate
 
-    rate = sum(worker.rate for worker in client.workers() if worker.state in ("serving", "draining"))
-    return Situation(client.live_tasks(), client.globals(), rate, SystemClock().wall_ms())
+    return Situation(client.live_tasks(), client.globals(), sent_rate(client.workers()), SystemClock().wall_ms())
 
 
 def effect_fields(before: "Situation", after: "Situation", limit: int | None) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from typing import Any
 import click
 
 from dispatcher.errors import NotReady
+from dispatcher.situation import job_of_view
 from fairlane.cli.connect import client_of
 from fairlane.cli.output import Output, output_option
-from fairlane.signals import Look, SignalMeter, Signals, job_of_view, signals_without_counts
+from fairlane.signals import Look, SignalMeter, Signals, signals_without_counts
 from producers.client import PushClient
 
 APART_S = 2.0

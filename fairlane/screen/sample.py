@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dispatcher.clock import Clock
+from dispatcher.situation import job_of_view, sendable
 from dispatcher.tier import TIERS
 from dispatcher.view import Globals, TaskView, WorkerBeat
-from fairlane.signals import job_of_view, sendable
 
 WINDOW_S = 3.0
 """Rates and shares are over this much of the past."""

@@ -11,7 +11,7 @@ import msgspec
 
 from dispatcher.clock import ServiceClock
 from dispatcher.engine_stats import EngineStats
-from dispatcher.errors import Unreachable
+from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.tier import TIERS, Tier
 from dispatcher.view import TierStats, WorkerBeat
 from dispatcher.view_form import FORM, older_workers
@@ -46,8 +46,6 @@ class Identity:
     version: str
     metrics_port: int = 0
     tiers: tuple[Tier, ...] = TIERS
-    channels: frozenset[str] | None = None
-    """None: not announced."""
 
 
 class Heartbeat:
@@ -105,11 +103,18 @@ class Heartbeat:
         try:
             self._clock.hear(self._beats.beat(beat, kept_s), asked_s)
             self._count()
-            self._store_counts()
+            self._try_store_counts()
         except Unreachable as error:
             _log.debug("no heartbeat: %s", error)
             # Others could not beat either: when Redis is back they look as if they were gone, until they do.
             self._count_at_s = self._clock.monotonic_s()
+
+    def _try_store_counts(self) -> None:
+        """Store what else was counted. What Redis refuses is tried again: figures must not end a worker."""
+        try:
+            self._store_counts()
+        except FairlaneError as error:
+            _log.debug("figures are not stored: %s", error)
 
     def _count(self) -> None:
         """Every few beats: seats are shared out by it, and that need not be quick."""
@@ -121,9 +126,7 @@ class Heartbeat:
         self._older = older_workers(beats)
         self._alive = max(1, sum(beat.state in ("starting", "serving", "draining") for beat in beats))
         others = (b for b in beats if b.id != self._identity.id and b.state in ("starting", "serving"))
-        identity = self._identity
-        newer = tuple(self._newer_lanes()[:MAX_NEWER])
-        mine = Peer(identity.id, tuple(map(str, identity.tiers)), newer, identity.channels)
+        mine = Peer(self._identity.id, tuple(map(str, self._identity.tiers)), tuple(self._newer_lanes()[:MAX_NEWER]))
         self._peers = (mine, *map(_peer, others))
 
     def _beat(self, state: str) -> WorkerBeat:
@@ -142,7 +145,7 @@ class Heartbeat:
             rate=stats.rate,
             tiers=self._tiers(),
             metrics_port=identity.metrics_port,
-            extra=self._holds() | self._newer() | self._channels(),
+            extra=self._holds() | self._newer(),
             form=FORM,
         )
 
@@ -150,10 +153,6 @@ class Heartbeat:
         """The tiers whose lanes it holds, if not all."""
         tiers = self._identity.tiers
         return {} if set(tiers) == set(TIERS) else {"holds": list(map(str, tiers))}
-
-    def _channels(self) -> dict[str, Any]:
-        channels = self._identity.channels
-        return {} if channels is None else {"channels": sorted(channels)}
 
     def _newer(self) -> dict[str, Any]:
         """Return the lanes that it leaves to newer workers, while such workers are there."""
@@ -173,5 +172,4 @@ class Heartbeat:
 
 
 def _peer(beat: WorkerBeat) -> Peer:
-    extra = beat.extra
-    return Peer(beat.id, tuple(extra.get("holds", ALL_TIERS)), tuple(extra.get("newer", ())), beat.channels)
+    return Peer(beat.id, tuple(beat.extra.get("holds", ALL_TIERS)), tuple(beat.extra.get("newer", ())))

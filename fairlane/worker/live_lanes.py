@@ -16,23 +16,16 @@ from dispatcher.tier import TIERS, Tier
 from dispatcher.topics import stable_hash
 
 ALL_TIERS = tuple(map(str, TIERS))
-_MAX_DIVISIONS = 1_000
 _STALE_DUE = 1_000
 """Entries of tasks that have ended, which may stay among those that are due."""
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """A live worker. tiers: those whose lanes it holds. newer: lanes that it leaves to newer workers. channels: those
-    it has; None: it does not say, and may have any."""
+    """A live worker. tiers: those whose lanes it holds. newer: lanes that it leaves to newer workers."""
 
     id: str
     tiers: tuple[str, ...] = ALL_TIERS
     newer: tuple[str, ...] = ()
-    channels: frozenset[str] | None = None
-
-    def has(self, channel: str) -> bool:
-        """Return whether it may send on the channel."""
-        return self.channels is None or channel in self.channels
 
 
 @dataclass(frozen=True)
@@ -82,10 +75,7 @@ class LiveLanes:
         self._settings = settings
         self._known: dict[str, _Known] = {}
         self._due: list[tuple[int, str]] = []
-        self._peers: tuple[Peer, ...] = ()
         self._divisions = {str(tier): Division((), settings.me) for tier in TIERS}
-        self._of_channel: dict[tuple[str, str], Division] = {}
-        """By tier and channel: the workers of that tier that have the channel."""
         self._left: set[tuple[str, str]] = set()
         """Worker and lane, for lanes left to newer workers."""
         self._holders = dict.fromkeys(map(str, TIERS), 1)
@@ -126,14 +116,14 @@ class LiveLanes:
 
     def meet(self, peers: Sequence[Peer], now_ms: int) -> bool:
         """The workers there are, this one among them. Returns whether that is news."""
-        known_peers = tuple(sorted(peers, key=lambda peer: peer.id))
-        if known_peers == self._peers:
+        divisions = {
+            str(tier): Division([peer.id for peer in peers if tier in peer.tiers], self._settings.me) for tier in TIERS
+        }
+        left = {(peer.id, lane) for peer in peers for lane in peer.newer}
+        before = {tier: division.workers for tier, division in self._divisions.items()}
+        if left == self._left and before == {tier: division.workers for tier, division in divisions.items()}:
             return False
-        self._peers = known_peers
-        me = self._settings.me
-        self._divisions = {str(tier): Division([peer.id for peer in peers if tier in peer.tiers], me) for tier in TIERS}
-        self._of_channel = {}
-        self._left = {(peer.id, lane) for peer in peers for lane in peer.newer}
+        self._divisions, self._left = divisions, left
         self._count_holders()
         for known in self._known.values():
             known.place = self._place(known)
@@ -188,9 +178,9 @@ class LiveLanes:
         tasks = (self._known[name].task for name in self.rotation.waiting())
         return [WaitingLane(task.lane, task.tier, task.pending) for task in tasks if task.pending]
 
-    def holds(self, lane: str, tier: Tier, channel: str) -> bool:
-        """Whether this worker is a holder of a lane that many tasks of one channel share."""
-        return self._division(str(tier), channel).place(stable_hash(lane)) < self._holders[str(tier)]
+    def holds(self, lane: str, tier: Tier) -> bool:
+        """Whether this worker is a holder of a lane that many tasks share."""
+        return self._divisions[str(tier)].place(stable_hash(lane)) < self._holders[str(tier)]
 
     def judge_all(self, now_ms: int) -> None:
         """Decides anew on every lane."""
@@ -208,22 +198,12 @@ class LiveLanes:
         return known
 
     def _place(self, known: _Known) -> int:
-        """Return this worker's position at the lane, among those that have its channel, and of these among those that
-        can read it if there are any."""
-        division = self._division(known.task.tier, known.task.channel)
+        """Return this worker's position at the lane, among those that can read it if there are any."""
+        division = self._divisions[known.task.tier]
         lane = known.task.lane
         left = {worker for worker, name in self._left if name == lane} if self._left else ()
         others = [worker for worker in division.workers if worker not in left] if left else ()
         return (Division(others, self._settings.me) if others else division).place(known.hash)
-
-    def _division(self, tier: str, channel: str) -> Division:
-        division = self._of_channel.get((tier, channel))
-        if division is None:
-            workers = [peer.id for peer in self._peers if tier in peer.tiers and peer.has(channel)]
-            if len(self._of_channel) >= _MAX_DIVISIONS:
-                self._of_channel.clear()
-            division = self._of_channel[tier, channel] = Division(workers, self._settings.me)
-        return division
 
     def _renew(self, known: _Known, task: LiveTask, told: bool) -> None:
         """A lane of which the feed speaks is told of with another object, which unparks it."""

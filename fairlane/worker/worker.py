@@ -11,6 +11,7 @@ from backends import pulsar_client
 from backends.dead_letter_topic import DeadLetterTopic
 from backends.feed import Feed
 from backends.lane_publisher import LanePublisher
+from backends.letter_index import LetterIndex
 from backends.missing_lanes import MissingLanes
 from backends.redis_view import CLAIM_MAX_MS, WITHOUT_TASK
 from consumers.channel_registry import load_channels
@@ -112,7 +113,6 @@ class Worker:
                 lease_ms=_LEASE_MS,
                 claim_ms=self._claim_ms,
                 channel_batches=self._courier.batch_counts(),
-                channels=self._courier.channels,
                 named_targets=self._settings.journal.targets,
             ),
             EnginePorts(
@@ -131,22 +131,15 @@ class Worker:
     def _build_actors(self) -> None:
         redis, clock, stats = self._redis, self._clock, self._engine.stats
         self._metrics = self._serve_metrics()
-        identity = Identity(
-            self.id,
-            socket.gethostname(),
-            os.getpid(),
-            __version__,
-            metrics_port=self._metrics.port if self._metrics else 0,
-            tiers=self._settings.worker.tiers,
-            channels=self._courier.channels,
-        )
+        port = self._metrics.port if self._metrics else 0
+        identity = Identity(self.id, socket.gethostname(), os.getpid(), __version__, port, self._settings.worker.tiers)
         self._heartbeat = Heartbeat(
             redis.workers,
             identity,
             stats,
             lambda: self.state,
             clock,
-            count=self._count_letters,
+            count=self._note_letters,
             newer_lanes=self._lanes.newer_lanes,
         )
         self._jobs = SharedJobs(
@@ -183,8 +176,10 @@ class Worker:
             **{channel_part(name): batch for name, batch in self._courier.oldest().items()},
         }
 
-    def _count_letters(self) -> None:
-        """Count letters without a task for `doctor`. Raises Unreachable; they are counted the next time."""
+    def _note_letters(self) -> None:
+        """Store where tasks have letters, and count those without a task for `doctor`. Raises Unreachable; it is done
+        the next time."""
+        self._dead_letters.index(LetterIndex(self._redis.view).add)
         for lane, letters in self._dead_letters.without_task().items():
             new = letters - self._letters_counted.get(lane, 0)
             if new:

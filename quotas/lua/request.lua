@@ -8,7 +8,6 @@ local function read_wants(packed)
   local wants = {}
   for i, got in ipairs(packed) do
     wants[i] = { task = got[1], writer = got[2], attempt = got[3], first = got[4], count = got[5], size = got[6] }
-    wants[i].only_judged = got[8] == true
     note_want(wants[i])
   end
   return wants

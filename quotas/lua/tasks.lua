@@ -62,13 +62,10 @@ local function gate(task, lane, now)
   return PARKED, ''
 end
 
--- The same for a want. In a first attempt a task that was given a lane of its own leaves the lanes of others, whatever
--- its state. A want that is only judged is of a worker without the channel: it gets no claim and no credit.
-local function gate_of_want(task, lane, want, now)
-  if want.attempt == 0 and not task.shared and task.lane ~= lane then return MOVE, task.lane end
-  local status, target = gate(task, lane, now)
-  if status == GRANTABLE and want.only_judged then return HELD, '' end
-  return status, target
+-- The same for a first attempt: a task that was given a lane of its own leaves the lanes of others, whatever its state.
+local function gate_of_first(task, lane, now)
+  if not task.shared and task.lane ~= lane then return MOVE, task.lane end
+  return gate(task, lane, now)
 end
 
 -- nil if envelopes of the writer count; else what becomes of them. A seal may name thousands: each that is met is

@@ -24,7 +24,7 @@ end
 local function judge_fresh(segments, task, lane, want, first, count, now)
   local status, target = writer_status(task, want.writer), ''
   if not status then
-    status, target = gate_of_want(task, lane, want, now)
+    status, target = gate_of_first(task, lane, now)
     if is_claiming(status) and copies[writer_of(want)] then
       touch(want, first, count)
     end
@@ -76,7 +76,7 @@ local function judge_later(segments, task, lane, want, sequence, now, claim)
   if not state or state.recorded < want.attempt - 1 or state.claimed >= 0 then
     return add_segment(segments, HELD, want, sequence, 1)
   end
-  local status, target = gate_of_want(task, lane, want, now)
+  local status, target = gate(task, lane, now)
   if is_claiming(status) then
     state.claimed, state.claim, opened[key] = want.attempt, claim, state
     write_open(task.id, open_field(want.writer, sequence), state)

@@ -302,17 +302,8 @@ def finished(task: str, state: str = "completed") -> Finished:
     return Finished(FORMAT, task, state, [0, 0, 0, 0, 0], 1)
 
 
-def want(
-    task: str,
-    first: int,
-    count: int,
-    *,
-    size: int = 1,
-    attempt: int = 0,
-    writer: str = "0",
-    only_judged: bool = False,
-) -> Want:
-    return Want(task, writer, attempt, first, count, size, size, only_judged)
+def want(task: str, first: int, count: int, *, size: int = 1, attempt: int = 0, writer: str = "0") -> Want:
+    return Want(task, writer, attempt, first, count, size, size)
 
 
 def ask(

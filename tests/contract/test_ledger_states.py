@@ -301,26 +301,3 @@ def test_a_mark_of_another_epoch_means_nothing(world: World) -> None:
         fold(world, EpochMark(1, EPOCH), partition=partition)
     world.apply(EpochMark(1, EPOCH))
     assert not world.ready()
-
-
-# ------------------------------------------------------------------ workers without the channel
-@pytest.mark.parametrize("attempt", [0, 1])
-def test_what_is_only_judged_is_held_and_stays_free_for_others(world: World, attempt: int) -> None:
-    world.apply(task_record("t"))
-    if attempt:
-        world.ledger.lease(request(1, ask_own("t", 0, 3)))
-        fold(world, outcomes("t", run(0, 3, RETRY)))
-    judged = want("t", 0, 3, attempt=attempt, only_judged=True)
-    asked = ask_retry(judged) if attempt else ask(own_lane("t"), judged)
-    assert word(world, asked) == [(Status.HELD, 3)]
-    free = want("t", 0, 3, attempt=attempt)
-    assert word(world, ask_retry(free) if attempt else ask(own_lane("t"), free)) == [(Status.GRANTED, 3)]
-
-
-def test_what_is_only_judged_can_be_cancelled_and_dropped(world: World) -> None:
-    world.apply(task_record("t", shared=True))
-    world.apply(change("t", "cancelled", "1"))
-    asked = ask_shared(want("t", 0, 2, only_judged=True))
-    assert word(world, asked) == [(Status.CANCELLED, 2)]
-    world.apply(finished("t", "cancelled"))
-    assert word(world, asked) == [(Status.DROP, 2)]

@@ -267,7 +267,6 @@ def _random_wants(rng: random.Random, tasks: list[str] | tuple[str, ...]) -> lis
             size=rng.choice([1, 1, 3]),
             attempt=rng.choice([0, 0, 0, 1, 2]),
             writer=rng.choice("0000x"),
-            only_judged=rng.random() < 0.2,
         )
         for _ in range(rng.randint(0, 3))
     ]

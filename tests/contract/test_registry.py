@@ -257,31 +257,11 @@ def test_rate_is_nothing_once_it_is_stale(registry: Registry, view: RedisView) -
     view.command("HSET", key, "finals", 400, "sent", 400, "rate", "120.5", "rate_ms", now_ms)
     shown = registry.task("t1")
     assert shown is not None
-    assert (shown.rate, shown.eta_s) == (120.5, 600 / 120.5)
+    assert (shown.rate, shown.eta_s) == (120.5, None)
     view.command("HSET", key, "rate_ms", now_ms - 3_500)
     shown = registry.task("t1")
     assert shown is not None
     assert (shown.rate, shown.eta_s) == (0.0, None)
-
-
-def test_a_task_without_a_rate_is_foreseen_from_its_share(registry: Registry, view: RedisView) -> None:
-    registry.apply(position(1), task_record(weight=2_000))
-    registry.apply(position(2), sealed("t1", 1_000))
-
-    def eta_s() -> float | None:
-        shown = registry.task("t1")
-        assert shown is not None
-        return shown.eta_s
-
-    assert eta_s() is None
-    registry.apply(position(3), GlobalChange(FORMAT, "capacity", "1000", 0))
-    assert eta_s() == 1.0
-    view.command("HSET", view.keys.pool("total"), "busy:high", 8_000, "busy:low", 1_000)
-    assert eta_s() == pytest.approx(1_000 / (1_000 * 6 / 7 / 4))
-    registry.apply(position(4), change("t1", "cap", "50"))
-    assert eta_s() == 20.0
-    registry.apply(position(5), change("t1", "paused", "1"))
-    assert eta_s() is None
 
 
 # ------------------------------------------------------------------------------------------- the fold as a whole

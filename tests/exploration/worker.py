@@ -111,9 +111,6 @@ class Ports:
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
         self.acks += [delivery.handle for delivery in deliveries]
 
-    def refuse(self, lane: str, deliveries: Sequence[Delivery]) -> None:
-        raise AssertionError("This worker has every channel.")
-
     # ---- LeaseCaller
     def ask(self, request: LeaseRequest, answered: Callable[[LeaseAnswer | None, Exception | None], None]) -> None:
         self.request = request

@@ -4,14 +4,17 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from functools import partial
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from backends.letter_index import LetterIndex
 from backends.pulsar_admin import PulsarAdmin
 from backends.pulsar_client import topics
+from backends.redis_view import open_view
 from dispatcher.task import PushTask, Target
 from dispatcher.tier import Tier
 from dispatcher.topics import SUBSCRIPTION
@@ -188,6 +191,29 @@ def test_counts_add_up_at_all_times_while_answers_are_mixed(service: Provider, p
         assert len({look.targets.sent for look in looks}) > 1
         assert len(list(handle.failures())) == 400
     push_client.set_capacity(0)
+
+
+def test_failures_are_counted_by_reason_and_read_where_the_index_says_or_everywhere(
+    service: Provider, push_client: PushClient, module_settings: Settings
+) -> None:
+    async def partly(body: Body) -> web.Response:
+        reasons = {"3": {"reason": "gone", "invalid": True}, "7": {"reason": "blocked"}}
+        failed = [{"target": target, **reasons[target[-1]]} for target in body["targets"] if target[-1] in reasons]
+        return web.json_response({"failed": failed})
+
+    service.answers["partly"] = partly
+    handles = [push_client.submit(push("partly"), audience(size, f"partly-{size}")) for size in (100, 2_000)]
+    for handle in handles:
+        watched(handle, 60)
+    small, large = ([(group.count, group.outcome) for group in handle.failures_by_reason()] for handle in handles)
+    assert (sorted(small), sorted(large)) == ([(10, "failed"), (10, "invalid")], [(200, "failed"), (200, "invalid")])
+    with closing(open_view(module_settings.redis)) as view:
+        for handle in handles:
+            eventually(partial(LetterIndex(view).spans, handle.id), 20, "the worker has noted where its letters are")
+        view.command("DEL", view.keys.letters(handles[0].id))
+    for handle, count in zip(handles, (20, 400), strict=True):
+        targets = [failure.target for failure in handle.failures()]
+        assert len(set(targets)) == len(targets) == count
 
 
 @pytest.mark.parametrize("tier", ["high", "low"])

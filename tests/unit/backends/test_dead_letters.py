@@ -1,6 +1,6 @@
 """Dead letters as they are read back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -9,7 +9,9 @@ import pytest
 
 from backends import dead_letter_topic
 from backends.dead_letter_topic import OTHER_LANES, DeadLetterTopic, read_dead_letters
+from backends.letter_index import BLOCK_ENTRIES, Span
 from backends.topic_reader import Record
+from dispatcher.errors import Unreachable
 from dispatcher.ports import DeadLetter
 from dispatcher.topics import Topics
 from tests.unit.consumers.fakes import eventually
@@ -99,3 +101,78 @@ def test_letters_without_a_task_are_counted_by_lane() -> None:
     counts = topic.without_task()
     assert (counts["x"], sum(counts.values()), len(counts)) == (2, 32, 21)
     assert counts[OTHER_LANES] == 11
+
+
+class Topic:
+    """Dead letters in entries 0 to 999 of one ledger. reads: how many records were read so far."""
+
+    def __init__(self, letters: dict[int, DeadLetter]) -> None:
+        self.records = [
+            Record(f"{7:020d}:{entry:020d}:000000", msgspec.msgpack.encode(letters[entry]), letters[entry].task)
+            for entry in sorted(letters)
+        ]
+        self.reads = 0
+
+    def reader(self, _client: object, _topic: str, after: str | None = None) -> "Topic.From":
+        start = 0 if after is None else sum(record.position <= after for record in self.records)
+        return Topic.From(self, start)
+
+    class From:
+        def __init__(self, topic: "Topic", at: int) -> None:
+            self.topic, self.at = topic, at
+
+        def at_end(self) -> bool:
+            return self.at >= len(self.topic.records)
+
+        def read(self, _most: int, timeout_s: float) -> list[Record]:
+            self.topic.reads += 1
+            self.at += 1
+            return [self.topic.records[self.at - 1]]
+
+        def close(self) -> None: ...
+
+
+def letter_of(task: str, sequence: int) -> DeadLetter:
+    return DeadLetter(1, task, "0", sequence, 0, 5, "null", [0], [f"{task}-{sequence}"], [2], ["no"])
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
+    """Letters of `mine` in entries 70 and 700 among those of others."""
+    others = {entry: letter_of("other", entry) for entry in range(1_000)}
+    topic = Topic(others | {entry: letter_of("mine", entry) for entry in (70, 700)})
+    monkeypatch.setattr(dead_letter_topic, "TopicReader", topic.reader)
+    return topic
+
+
+SPANS = [
+    Span(f"{7:020d}:{entry - 1:020d}:000000", f"{7:020d}:{entry + BLOCK_ENTRIES:020d}:000000") for entry in (64, 640)
+]
+
+
+def test_of_many_letters_only_the_parts_with_those_of_the_task_are_read(topic: Topic) -> None:
+    found = list(read_dead_letters(None, Topics(), "mine", SPANS, expected=2))  # type: ignore[arg-type]
+    assert [letter.sequence for letter in found] == [70, 700]
+    assert topic.reads <= 2 * (BLOCK_ENTRIES + 1)
+
+
+@pytest.mark.parametrize("known", [SPANS[:1], SPANS[1:], []])
+def test_where_the_index_has_gaps_all_letters_are_found_all_the_same(topic: Topic, known: list[Span]) -> None:
+    found = list(read_dead_letters(None, Topics(), "mine", known, expected=2))  # type: ignore[arg-type]
+    assert sorted(letter.sequence for letter in found) == [70, 700]
+
+
+def test_where_letters_are_is_noted_again_until_it_is_stored() -> None:
+    topic = DeadLetterTopic(Client(), Topics())  # type: ignore[arg-type]
+    topic.publish(letter_of("t", 1), lambda _: None)
+    topic.publish(DeadLetter(1, "", "0", 0, 0, 5, "", [], [], [], ["?"], b"x"), lambda _: None)
+
+    def fail(_: object) -> None:
+        raise Unreachable("Redis is gone.")
+
+    with pytest.raises(Unreachable):
+        topic.index(fail)
+    stored: list[Mapping[str, set[str]]] = []
+    topic.index(stored.append)
+    topic.index(stored.append)
+    assert [set(blocks) for blocks in stored] == [{"t"}, set()]

@@ -18,15 +18,7 @@ QUEUE = 40
 
 class Message:
     def __init__(self, sequence: int) -> None:
-        self.sequence = sequence
-        self.deliveries = 0
         self._body = encode_envelope(envelope(sequence))
-
-    def redelivery_count(self) -> int:
-        return self.deliveries
-
-    def message_id(self) -> int:
-        return self.sequence
 
     def data(self) -> bytes:
         return self._body
@@ -40,10 +32,6 @@ class Consumer:
         self.batches: list[int] = []
         self.armed: Callable[[Any, Any], None] | None = None
         self.closed = False
-        self.returned: list[int] = []
-
-    def negative_acknowledge(self, message: int) -> None:
-        self.returned.append(message)
 
     def receive_async(self, arrived: Callable[[Any, Any], None]) -> None:
         assert self.armed is None, "armed twice"
@@ -76,35 +64,16 @@ class OpenAtOnce:
         self.opening.opened(self._consumer)
 
 
-class Later:
-    """The background: keeps what is to be done, and after how many seconds."""
-
-    def __init__(self) -> None:
-        self.actions: list[tuple[float, Callable[[], None]]] = []
-
-    def do(self, action: Callable[[], None], after_s: float = 0.0) -> None:
-        self.actions.append((after_s, action))
-
-    def delays(self) -> list[float]:
-        return [after_s for after_s, _ in self.actions]
-
-    def run(self) -> None:
-        actions, self.actions = self.actions, []
-        for _, action in actions:
-            action()
-
-
-def attached(consumer: Consumer, later: Later | None = None, max_refused: int = 5) -> tuple[Attachment, list[str]]:
+def attached(consumer: Consumer) -> tuple[Attachment, list[str]]:
     told: list[str] = []
     opener = OpenAtOnce(consumer)
     around = Surroundings(
         cast("Opener", opener),
-        cast("Background", later),
+        cast("Background", None),
         VirtualClock(),
         told.append,
         lambda *_: None,
-        lambda _lane: None,
-        max_refused,
+        lambda _lane: False,
     )
     attachment = Attachment("lane", QUEUE, around)
     opener.now()
@@ -162,43 +131,3 @@ def test_less_than_a_batch_is_never_waited_for() -> None:
     assert drained(attachment, 4) == ([0, 1, 2, 3], False)
     assert drained(attachment, 100) == ([4, 5, 6, 7, 8], True)
     assert consumer.batches == []
-
-
-def test_a_refused_message_is_given_back_after_a_delay_that_doubles_from_1_s_to_60_s() -> None:
-    consumer, later = Consumer(9), Later()
-    attachment, told = attached(consumer, later)
-    deliveries, _ = attachment.drain(100)
-    for delivery in deliveries:
-        delivery.handle.deliveries = delivery.envelope.sequence
-        attachment.refuse([delivery.handle])
-        attachment.refused = 0
-    assert later.delays() == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    assert attachment.held == 0
-    assert consumer.returned == []
-    told.clear()
-    later.run()
-    assert consumer.returned == list(range(9))
-    assert told == ["lane"] * 9, "there may be room for others again"
-
-
-def test_refused_messages_take_a_bounded_number_of_places_and_the_others_are_given_back_at_once() -> None:
-    consumer, later = Consumer(9), Later()
-    attachment, _ = attached(consumer, later, max_refused=5)
-    deliveries, _ = attachment.drain(100)
-    attachment.refuse([delivery.handle for delivery in deliveries])
-    assert later.delays() == [1, 0]
-    later.run()
-    assert consumer.returned == list(range(9))
-    assert attachment.refused == 0
-
-
-def test_what_is_refused_when_its_consumer_goes_is_not_given_back_to_the_next_one() -> None:
-    """The broker has delivered it to others by then."""
-    consumer, later = Consumer(3), Later()
-    attachment, _ = attached(consumer, later)
-    deliveries, _ = attachment.drain(100)
-    attachment.refuse([delivery.handle for delivery in deliveries])
-    attachment._opened(Consumer(0))
-    assert attachment.refused == 0
-    later.run()
-    assert (consumer.returned, attachment.refused) == ([], 0)

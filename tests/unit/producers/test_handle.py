@@ -1,5 +1,7 @@
 """Waiting for a task goes on through a rebuild of the view and an outage of Redis, but not for ever."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -26,9 +28,13 @@ class Views:
 ENDED = msgspec.structs.replace(task_view("a"), state="completed", finished_ms=1)
 
 
+def foreseen(tasks: Sequence[TaskView]) -> list[TaskView]:
+    return [task if task.ended else msgspec.structs.replace(task, eta_s=9.0) for task in tasks]
+
+
 def handle_of(monkeypatch: pytest.MonkeyPatch, *answers: TaskView | FairlaneError) -> TaskHandle:
     monkeypatch.setattr(handle, "_FIRST_POLL_S", 0.001)
-    return TaskHandle("a", Views(*answers), None, None)  # type: ignore[arg-type]
+    return TaskHandle("a", Views(*answers), None, None, foreseen)  # type: ignore[arg-type]
 
 
 def test_waiting_goes_on_while_the_view_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,3 +46,22 @@ def test_an_outage_that_lasts_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handle, "_OUTAGE_S", 0.0)
     with pytest.raises(Unreachable, match="Redis is gone"):
         handle_of(monkeypatch, task_view("a"), Unreachable("Redis is gone.")).wait(10)
+
+
+def test_a_waiting_caller_hears_how_far_the_task_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handle, "_SHOWN_EVERY_S", 0.0)
+    seen: list[TaskView] = []
+    waited = handle_of(monkeypatch, NotReady("It is rebuilt."), task_view("a", 7), task_view("a", 3), ENDED)
+    assert waited.wait(10, on_progress=seen.append) == ENDED
+    assert [(view.targets.pending, view.eta_s) for view in seen] == [(7, 9.0), (3, 9.0)]
+
+
+def test_an_estimate_that_cannot_be_read_does_not_end_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_: Sequence[TaskView]) -> list[TaskView]:
+        raise Unreachable("Redis is gone.")
+
+    monkeypatch.setattr(handle, "_SHOWN_EVERY_S", 0.0)
+    seen: list[TaskView] = []
+    views = Views(task_view("a", 7), ENDED)
+    assert TaskHandle("a", views, None, None, gone).wait(10, on_progress=seen.append) == ENDED  # type: ignore[arg-type]
+    assert [view.eta_s for view in seen] == [None]

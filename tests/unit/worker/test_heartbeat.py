@@ -106,18 +106,3 @@ def test_a_worker_that_is_gone_is_seen_to_be() -> None:
     assert seen[8] == {"a", "b"}
     assert seen[-1] == {"a"}
     assert mine.alive_workers() == 1
-
-
-def test_channels_are_announced_and_a_worker_that_announces_none_may_have_any() -> None:
-    clock = VirtualClock()
-    redis = Redis(clock)
-    identity = Identity("a", "h", 1, "0.3.0", channels=frozenset({"null", "mail"}))
-    mine = Heartbeat(redis, identity, EngineStats(), lambda: "serving", ServiceClock(clock))
-    old = WorkerBeat("b", "h", 2, "serving", 0, 0, "0.2.0", 0, 0, 0, 0.0, {})
-    odd = WorkerBeat("c", "h", 3, "serving", 0, 0, "9.0.0", 0, 0, 0, 0.0, {}, extra={"channels": 5})
-    for beat in (old, odd):
-        redis.beat(beat, 60.0)
-    mine.run(Seconds(clock, 1, lambda _second: None))
-    assert redis.workers()[-1].channels == {"null", "mail"}
-    assert [peer.channels for peer in mine.peers()] == [{"null", "mail"}, None, None]
-    assert [peer.has("pigeon") for peer in mine.peers()] == [False, True, True]

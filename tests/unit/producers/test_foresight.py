@@ -1,0 +1,97 @@
+"""When tasks are done, as `progress()` and `tasks()` say it."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from dispatcher.view import Globals, TaskView, WorkerBeat
+from producers import foresight
+from producers.foresight import Foresight
+from tests.unit.tasks import task_view
+
+NOW_MS = 1_000_000
+JUST_NOW_MS, LONG_AGO_MS = NOW_MS - 1_000, NOW_MS - 60_000
+
+
+def serving(rate: float, state: str = "serving") -> WorkerBeat:
+    return WorkerBeat("w", "h", 1, state, 0, 0, "0", 0, 0, 0, rate, {})
+
+
+class Service:
+    """A registry and its workers."""
+
+    def __init__(self, tasks: Sequence[TaskView], capacity: int, *beats: WorkerBeat) -> None:
+        self.tasks = list(tasks)
+        self.capacity = capacity
+        self.beats = list(beats)
+        self.reads = 0
+
+    def live_views(self) -> list[TaskView]:
+        self.reads += 1
+        return self.tasks
+
+    def globals(self) -> Globals:
+        return Globals(self.capacity, {"high": 6_000, "medium": 3_000, "low": 1_000})
+
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    def workers(self) -> list[WorkerBeat]:
+        return self.beats
+
+
+def etas(service: Service) -> list[float | None]:
+    return [task.eta_s for task in Foresight(service, service).with_etas(service.tasks)]
+
+
+def test_the_end_is_that_of_the_dry_runs() -> None:
+    tasks = [task_view("a", 6_000), task_view("b", 2_000, tier="low"), task_view("c", 1_000, start_ms=NOW_MS + 60_000)]
+    assert etas(Service(tasks, 1_000, serving(1_000))) == pytest.approx([7.0, 8.0, 61.0])
+
+
+def test_without_a_worker_no_end_is_foreseen() -> None:
+    tasks = [task_view("a", 6_000)]
+    for beats in ([], [serving(0, "lost")], [serving(0, "standby")]):
+        assert etas(Service(tasks, 1_000, *beats)) == [None]
+
+
+def test_what_the_workers_send_counts_where_they_are_the_limit() -> None:
+    slow = task_view("a", 6_000, first_outcome_ms=LONG_AGO_MS)
+    assert etas(Service([slow], 1_000, serving(60), serving(40))) == pytest.approx([60.0])
+    assert etas(Service([slow], 1_000, serving(950))) == pytest.approx([6.0])
+    assert etas(Service([slow], 1_000, serving(0))) == [None], "nothing is being sent: a provider that fails, a retry"
+    begun = msgspec.structs.replace(slow, first_outcome_ms=JUST_NOW_MS)
+    assert etas(Service([begun], 1_000, serving(60))) == pytest.approx([6.0]), "the rate is not known yet"
+
+
+def test_without_capacity_and_rate_only_caps_tell() -> None:
+    tasks = [task_view("a", 6_000), task_view("b", 500, cap=50)]
+    assert etas(Service(tasks, 0, serving(0))) == [None, pytest.approx(10.0)]
+
+
+def test_paused_and_ended_tasks_get_no_estimate() -> None:
+    ended = task_view("b", state="completed", finished_ms=5, eta_s=0.0)
+    service = Service([task_view("a", 6_000, state="paused"), ended], 1_000, serving(9))
+    assert etas(service) == [None, 0.0]
+    assert service.reads == 0, "the other tasks are not read for these"
+
+
+def test_an_estimate_is_used_again_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service([task_view("a", 6_000)], 1_000, serving(9))
+    found = Foresight(service, service)
+    for _ in range(5):
+        found.with_etas(service.tasks)
+    assert service.reads == 1
+    monkeypatch.setattr(foresight, "_KEPT_S", 0.0)
+    monkeypatch.setattr(foresight, "_KEPT_COSTS", 0)
+    always = Foresight(service, service)
+    for _ in range(3):
+        always.with_etas(service.tasks)
+    assert service.reads == 4
+
+
+def test_the_live_tasks_are_read_once_for_themselves_and_their_estimates() -> None:
+    service = Service([task_view("a", 6_000)], 1_000, serving(9))
+    assert [task.eta_s for task in Foresight(service, service).live()] == pytest.approx([6.0])
+    assert service.reads == 1
