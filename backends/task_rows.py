@@ -30,7 +30,7 @@ LIVE_FIELDS = (
 )  # fmt: skip
 VIEW_FIELDS = (
     *LIVE_FIELDS, "cancelled_n", "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused",
-    "created_ms", "first_outcome_ms", "finished_ms", "reason",
+    "created_ms", "first_outcome_ms", "finished_ms", "reason", "sealed_pos", "closed",
 )  # fmt: skip
 SUBMISSION_FIELDS = (
     *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
@@ -207,6 +207,9 @@ def target_counts(row: Row) -> TargetCounts:
 def task_view(row: Row, now_ms: int) -> TaskView:
     """Parse a row with VIEW_FIELDS. A live task has no eta_s yet (producers/foresight.py adds it)."""
     targets, cap = target_counts(row), stored_cap(row.text("cap") or "0")
+    # A task that is closed unsealed has the flag too (its total is what was published), but no seal.
+    sealed, closed = row.flag("sealed"), row.flag("closed")
+    sealed = sealed and not (closed and not row.text("sealed_pos"))
     rate = row.decimal("rate") if now_ms - row.number("rate_ms") <= RATE_STALE_MS and targets.pending else 0.0
     return TaskView(
         id=row.id,
@@ -214,13 +217,13 @@ def task_view(row: Row, now_ms: int) -> TaskView:
         tier=row.text("tier"),
         channel=row.text("channel"),
         state=row.state,
-        sealed=row.flag("sealed"),
+        sealed=sealed,
         weight=row.number("weight") / MILLI,
         cap=cap.rate,
         targets=targets,
         rate=rate,
         eta_s=0.0 if row.text("ended") else None,
-        refused=row.number("sealed_refused" if row.flag("sealed") else "refused"),
+        refused=row.number("sealed_refused" if sealed else "refused"),
         lane=row.text("lane"),
         shared=row.flag("shared"),
         chunk=row.number("chunk"),
@@ -234,6 +237,7 @@ def task_view(row: Row, now_ms: int) -> TaskView:
         cap_burst=cap.burst,
         partitions=row.number("partitions"),
         reason=(row.text("reason") or row.text("stopped")) if row.state == "failed" else "",
+        closed=closed,
     )
 
 

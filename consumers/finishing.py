@@ -46,19 +46,21 @@ def end_of(view: TaskView) -> End:
 
     | what was asked      | what became of the targets      | end                             |
     |---------------------|---------------------------------|---------------------------------|
-    | a cancel            | some cancelled                  | cancelled                       |
-    | a stop for a reason | some cancelled                  | failed, for that reason         |
+    | a cancel            | some cancelled, or not sealed   | cancelled                       |
+    | a stop for a reason | some cancelled, or not sealed   | failed, for that reason         |
     | anything            | some expired                    | expired                         |
+    | its ttl has passed  | not sealed                      | expired                         |
     | anything            | none sent, at least one failed  | failed, since nothing was sent  |
     | anything            | anything else                   | completed                       |
 
-    A cancel or a stop that came when every target had its outcome has changed nothing. A cancelled task stays cancelled
-    when it is stopped besides.
+    A cancel or a stop that came when every target of a sealed task had its outcome has changed nothing. Before the
+    seal it has: the rest of the audience is not taken. A cancelled task stays cancelled when it is stopped besides.
     """
     counts = view.targets
-    if counts.cancelled and view.state in ("cancelled", "failed"):
+    cut_short = not view.sealed
+    if (counts.cancelled or cut_short) and view.state in ("cancelled", "failed"):
         return End(view.state, view.reason)
-    if counts.expired:
+    if counts.expired or (cut_short and view.state == "expired"):
         return End("expired")
     if counts.failed and not counts.sent:
         return End("failed", _nothing_sent(view.id, counts))
@@ -152,4 +154,4 @@ class Finisher:
 
 
 def _is_done(view: TaskView) -> bool:
-    return view.sealed and not view.ended and not view.targets.pending
+    return (view.sealed or view.closed) and not view.ended and not view.targets.pending

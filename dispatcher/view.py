@@ -46,7 +46,8 @@ class TaskView(msgspec.Struct, frozen=True):
     rate: targets/s settled recently; eta_s: seconds until done by the model of
     dispatcher/forecast.py, None where no end can be foreseen.
     refused: targets the submission rejected. *_ms: wall times, 0 for none. reason: why the task failed; empty in every
-    other state."""
+    other state. sealed: the audience is complete. closed: a cancel, a stop or the end of its ttl gave all open targets
+    their outcome; nothing more is taken, whether it was sealed or not."""
 
     id: str
     app: str
@@ -73,6 +74,7 @@ class TaskView(msgspec.Struct, frozen=True):
     cap_burst: int = 0
     partitions: int = 0
     reason: str = ""
+    closed: bool = False
 
     @property
     def ended(self) -> bool:

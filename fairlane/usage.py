@@ -77,4 +77,4 @@ def _app(name: str, settings: Globals, tasks: Sequence[TaskView]) -> AppUsage:
 
 
 def _unpublished(task: TaskView) -> int:
-    return 0 if task.sealed else max(0, task.expected_targets - task.targets.total)
+    return 0 if task.sealed or task.closed else max(0, task.expected_targets - task.targets.total)

@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from dispatcher.errors import TaskEnded
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.provider import watched
 from tests.integration.steered import BEHIND, assert_lane_gone, begun, counts, delivery_times, push
-from tests.integration.worker_crew import Crew, audience, crew
+from tests.integration.worker_crew import Crew, audience, crew, eventually
 
 pytestmark = pytest.mark.timeout(120)
 OWN_CHANNEL = '''
@@ -271,3 +272,26 @@ def test_an_empty_task_completes(push_client: PushClient) -> None:
     for tier in ("high", "low"):
         view, _ = watched(push_client.submit(push(tier=tier), []), 20)
         assert (view.state, view.targets.total) == ("completed", 0)
+
+
+@pytest.mark.parametrize("total", [500, 3])
+def test_a_submission_that_broke_off_and_is_cancelled_ends_cancelled_and_unsealed(
+    push_client: PushClient, total: int
+) -> None:
+    """Everything that came was sent before the cancel, so no target is cancelled."""
+
+    def broken() -> Iterator[str]:
+        yield from audience(total, f"half-{total}")
+        if total > 100:
+            eventually(lambda: push_client.task(f"half-{total}").progress().targets.sent == total, 30, "all are sent")
+        raise ConnectionError("the cursor is gone")
+
+    with pytest.raises(ConnectionError):
+        push_client.submit(push(id=f"half-{total}"), broken())
+    handle = push_client.task(f"half-{total}")
+    handle.cancel()
+    view = handle.wait(timeout_s=30)
+    assert (view.state, view.sealed) == ("cancelled", False)
+    assert view.targets.pending == 0
+    with pytest.raises(TaskEnded, match="cancelled"):
+        push_client.submit(push(id=f"half-{total}"), audience(total, f"half-{total}"))

@@ -75,6 +75,38 @@ def test_how_a_task_ends(asked: str, counts: dict[str, int], end: str) -> None:
     assert why == reason or asked != end
 
 
+@pytest.mark.parametrize(
+    ("asked", "counts"),
+    [
+        ("cancelled", {"sent": 5}),
+        ("cancelled", {}),
+        ("cancelled", {"failed": 5}),
+        ("failed", {"sent": 5}),
+        ("expired", {"sent": 5}),
+        ("expired", {"failed": 5}),
+    ],
+)
+def test_a_task_that_was_ended_before_its_audience_was_complete_is_not_completed(
+    asked: str, counts: dict[str, int]
+) -> None:
+    """Every target that came has its outcome, but the rest of the audience was never taken."""
+    table, control = Table(), ControlTopic()
+    reason = "revoked" if asked == "failed" else ""
+    targets = TargetCounts(sum(counts.values()), **ALL_ZERO | counts)
+    half = {"sealed": False, "closed": True}
+    table.views = {"t": task_view("t", state=asked, reason=reason, targets=targets, **half)}
+    Finisher(table, lambda: True, control, VirtualClock()).finish(["t"])
+    (record,) = [decode_control(stored.body) for stored in control.records]
+    assert isinstance(record, Finished)
+    assert (record.state, record.reason) == (asked, reason)
+
+
+def test_a_task_that_is_neither_sealed_nor_closed_goes_on() -> None:
+    table, control = Table(), ControlTopic()
+    table.views = {"t": task_view("t", state="cancelled", sealed=False, targets=TargetCounts(total=5, sent=5))}
+    assert Finisher(table, lambda: True, control, VirtualClock()).finish(["t"]) == []
+
+
 def test_the_reason_is_in_the_tombstone() -> None:
     table, control = Table(), ControlTopic()
     table.views = {"t": task_view("t", targets=TargetCounts(total=3, failed=2, invalid=1))}
