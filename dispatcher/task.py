@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from dispatcher.envelope import MAX_ATTEMPTS, MAX_CHUNK, encode_message
-from dispatcher.errors import InvalidInput
+from dispatcher.field_errors import invalid_input
 from dispatcher.tier import MILLI, Tier
 from dispatcher.topics import NAME_PATTERN, OWN_LANE_ABOVE, TASK_PATTERN
 
@@ -33,6 +33,8 @@ MAX_VARIABLES_BYTES = 2 * 1024
 MAX_TTL_S = 7 * 86_400
 MAX_START_AHEAD_S = 30 * 86_400
 """How far ahead a start time may lie; checked when the task is submitted."""
+MAX_START_BEHIND_S = 60
+"""How far back a start time of a new task may lie: clocks differ, and a minute may pass before it is submitted."""
 MAX_TARGETS = 2**40
 MIN_WEIGHT = 0.001
 MAX_WEIGHT = 1_000
@@ -193,18 +195,3 @@ class PushTask(BaseModel):
 
 def _to_ms(moment: datetime) -> int:
     return int(moment.timestamp() * 1000)
-
-
-def invalid_input(error: ValidationError, subject: str = "task") -> InvalidInput:
-    """Pydantic's complaints in one line for each field."""
-    return InvalidInput("\n".join(f"{subject}: {_line(dict(detail))}" for detail in error.errors()))
-
-
-def _line(detail: dict[str, Any]) -> str:
-    field = ".".join(str(part) for part in detail["loc"] if part not in ("float", "int", "str")) or "(all)"
-    complaint = str(detail["msg"]).removeprefix("Value error, ")
-    if detail["type"] == "extra_forbidden":
-        complaint = "there is no such field"
-    given = repr(detail.get("input"))
-    shown = f" (given: {given if len(given) <= 60 else given[:57] + '...'})" if detail["type"] != "missing" else ""
-    return f"{field}: {complaint}{shown}"

@@ -8,7 +8,7 @@ from dispatcher.control import FORMAT, TaskRecord
 from dispatcher.envelope import encode_message
 from dispatcher.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady
 from dispatcher.read_ahead import envelope_bytes
-from dispatcher.task import MAX_START_AHEAD_S, PushTask
+from dispatcher.task import MAX_START_AHEAD_S, MAX_START_BEHIND_S, PushTask
 from dispatcher.topics import Topics
 from dispatcher.view import Admission
 from producers.partitioning import partitions_for
@@ -25,9 +25,14 @@ def accept(
     topics: Topics,
     options: ProducerOptions = ProducerOptions(),
 ) -> TaskRecord:
-    """The record of a new task. Raises InvalidInput if it would start too far ahead."""
+    """The record of a new task. Raises InvalidInput if its start time is past or too far ahead."""
     if task.start_ms > now_ms + MAX_START_AHEAD_S * 1000:
         raise InvalidInput(f"task: start_at: is more than {MAX_START_AHEAD_S // 86_400} days ahead.")
+    if task.start_at is not None and task.start_ms < now_ms - MAX_START_BEHIND_S * 1000:
+        raise InvalidInput(
+            f"task: start_at: {task.start_at.isoformat(timespec='seconds')} is past.",
+            "Give a later time, or none to start at once.",
+        )
     own = task.own_lane(expected_targets)
     start_ms = max(task.start_ms, now_ms)
     message, chunk = encode_message(task.message), task.chosen_chunk(expected_targets)

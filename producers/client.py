@@ -18,7 +18,9 @@ from producers.aio import AsyncProxy
 from producers.connection import Connection
 from producers.controls import Cancelled, Controls, Edit
 from producers.cutter import SlabSource
+from producers.duplicates import Duplicates
 from producers.handle import TaskHandle
+from producers.intake import AudienceRules
 from producers.many import CONCURRENCY, Submitted, submit_many
 from producers.service_controls import ServiceControls, stored_by
 from producers.settings import ConnectionSettings
@@ -93,6 +95,8 @@ class PushClient:
         *,
         on_progress: Callable[[SubmitProgress], None] | None = None,
         on_refused: Callable[[Refusal], None] | None = None,
+        allow_empty: bool = False,
+        duplicates: Duplicates = "keep",
     ) -> TaskHandle:
         """Submits a task: returns when its whole audience is stored (sending begins long before).
 
@@ -100,24 +104,36 @@ class PushClient:
         `handle.result.refusals`) and does not stop the rest. After a failure the same call, with the same id and
         audience, goes on from the last checkpoint; once complete, it only verifies the audience. on_progress: about
         twice a second and at the end.
+        allow_empty: accept an audience of which no target is accepted; it is refused otherwise, before anything is
+        created. duplicates: "keep" submits a target as often as it comes; "count" also counts those that came before
+        among the first 100,000 (`handle.result.duplicates`); "remove" submits the first of each, and takes 110 bytes of
+        memory a target.
         Raises InvalidInput, AudienceMismatch, BeingSubmitted (by another process, now), TaskEnded, LimitReached (its
         app may have no more for now; nothing was created), Unreachable; what `targets` raises goes through.
         """
-        result = submit(self._connection.services(), task, targets, Watchers(on_progress, on_refused))
+        watchers, rules = Watchers(on_progress, on_refused), AudienceRules(allow_empty, duplicates)
+        result = submit(self._connection.services(), task, targets, watchers, rules)
         return self._handle(result.task, result)
 
     def submit_many(
-        self, submissions: Iterable[tuple[PushTask, Audience]], *, concurrency: int = CONCURRENCY
+        self,
+        submissions: Iterable[tuple[PushTask, Audience]],
+        *,
+        concurrency: int = CONCURRENCY,
+        allow_empty: bool = False,
+        duplicates: Duplicates = "keep",
     ) -> Iterator[Submitted[TaskHandle]]:
         """Submits many tasks, `concurrency` of them at once, so that the time it takes to create their topics is not
         theirs alone. Yields what became of each in the order given; one that fails does not stop the others.
+        allow_empty, duplicates: as in `submit`.
 
         >>> for submitted in client.submit_many((task, audience_of(task)) for task in tasks):
         ...     print(submitted.task.app, submitted.error or submitted.handle.id)
         """
         if concurrency < 1:
             raise InvalidInput(f"concurrency: is {concurrency}; it is 1 or more.")
-        return submit_many(submissions, self.submit, concurrency)
+        one = partial(self.submit, allow_empty=allow_empty, duplicates=duplicates)
+        return submit_many(submissions, one, concurrency)
 
     def task(self, id: str) -> TaskHandle:  # noqa: A002  # the public word for it
         """A handle of a task submitted anywhere. Raises NotFound; NotReady if a view being rebuilt does not know it."""

@@ -8,8 +8,9 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from dispatcher.control import FORMAT, ControlChange, GlobalChange, encode_override
 from dispatcher.errors import NotFound, TaskEnded, Unreachable
+from dispatcher.field_errors import invalid_input
 from dispatcher.service_settings import Cap
-from dispatcher.task import Message, invalid_input
+from dispatcher.task import Message
 from dispatcher.tier import Tier
 from producers.ports import InFlight, Services, Submission
 from producers.task_changes import Changes

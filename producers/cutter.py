@@ -51,14 +51,17 @@ def slabs_of(
     unit: int,
     clock_s: Callable[[], float] = time.monotonic,
     begun: Callable[[Slab], None] = lambda _: None,
+    bursts: Callable[[Iterable[object]], Iterable[Iterable[object]]] = lambda items: [items],
 ) -> Iterator[Slab]:
     """Slabs of any iterable, each a multiple of `unit` targets (but the last). They follow its speed: a slow one is not
     waited for until a large slab is full. begun: shown each slab (of a plain iterable) before it is filled; its items
-    come to stand in it one by one."""
+    come to stand in it one by one. bursts: parts an iterable that is neither a list nor a SlabSource."""
     # A check of a protocol takes 0.05 ms, which shows in a small submission: lists are spared it.
-    if isinstance(audience, Sequence) or not isinstance(audience, SlabSource):
+    if isinstance(audience, Sequence):
         return slabs_of_bursts([audience], unit, clock_s, begun)
-    return audience.slabs(unit)
+    if isinstance(audience, SlabSource):
+        return audience.slabs(unit)
+    return slabs_of_bursts(bursts(audience), unit, clock_s, begun)
 
 
 def slabs_of_bursts(

@@ -7,6 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 from dispatcher import service_settings as fields
 from dispatcher.control import FORMAT, GlobalChange
 from dispatcher.errors import InvalidInput
+from dispatcher.field_errors import NAME_RULE
 from dispatcher.service_settings import EVERY_APP, Cap
 from dispatcher.task import MAX_TARGETS, MAX_WEIGHT, MIN_WEIGHT, Name
 from dispatcher.tier import MILLI
@@ -95,9 +96,7 @@ def _named(kind: str, name: str) -> str:
     try:
         return _name.validate_python(name)
     except ValidationError:
-        raise InvalidInput(
-            f"{kind}: is {name!r}; it is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit."
-        ) from None
+        raise InvalidInput(f"{kind}: is {name!r}; {NAME_RULE}.") from None
 
 
 def _milli(name: str, weight: float) -> int:

@@ -1,20 +1,20 @@
 """Submit a task: take the lease, store the record, create the lane, announce, publish, seal."""
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 
 from msgspec import structs
 
 from dispatcher.control import FORMAT, MAIN_WRITER, Sealed, TaskRecord
-from dispatcher.errors import FairlaneError, TaskEnded, Unreachable
+from dispatcher.errors import FairlaneError, InvalidInput, TaskEnded, Unreachable
 from dispatcher.task import PushTask
 from dispatcher.view import Admission, SubmitLease
 from producers.acceptance import accept, check_admitted, check_same
 from producers.cutter import Block, Cutter, SlabSource, bodies
-from producers.intake import Intake
+from producers.intake import AudienceRules, Intake, check_audience
 from producers.ports import Services, Submission
 from producers.publication import Helper, Publication
 from producers.submit_lease import Lease
@@ -24,21 +24,30 @@ from producers.windows import Window, WindowCutter, other_audience
 
 
 def submit(
-    services: Services, task: PushTask, targets: Iterable[object] | SlabSource, watchers: Watchers
+    services: Services,
+    task: PushTask,
+    targets: Iterable[object] | SlabSource,
+    watchers: Watchers,
+    rules: AudienceRules = AudienceRules(),
 ) -> SubmitResult:
     """Submits a task, or goes on with it. Blocks until the audience is stored and sealed.
 
-    Raises InvalidInput, AudienceMismatch (the id is taken by another task or audience), BeingSubmitted (by another
-    process, now), LimitReached (its app may have no more; nothing was created), TaskEnded (it ended before its audience
-    was complete), NotReady, Unreachable (submit the same again to go on); what the audience raises goes through.
+    Raises InvalidInput (for an empty audience too, unless the rules allow it), AudienceMismatch (the id is taken by
+    another task or audience), BeingSubmitted (by another process, now), LimitReached (its app may have no more; nothing
+    was created), TaskEnded (it ended before its audience was complete), NotReady, Unreachable (submit the same again to
+    go on); what the audience raises goes through.
     """
-    return _Run(services, task, targets, watchers).run()
+    check_audience(targets)
+    return _Run(services, task, targets, watchers, rules).run()
 
 
 def _size(task: PushTask, targets: Iterable[object] | SlabSource) -> int | None:
     if task.expected_targets is not None:
         return task.expected_targets
-    return len(targets) if isinstance(targets, Sized) else None
+    if isinstance(targets, Sized):
+        return len(targets)
+    estimate: Callable[[], int | None] | None = getattr(targets, "estimate", None)
+    return None if estimate is None else estimate()
 
 
 class _resumable:  # noqa: N801  # reads as a verb phrase: with _resumable(...)
@@ -46,6 +55,7 @@ class _resumable:  # noqa: N801  # reads as a verb phrase: with _resumable(...)
 
     def __init__(self, task: str) -> None:
         self._hint = f"Submit the same task with id={task!r} again to go on from its last checkpoint."
+        self._rest = f"Task {task} is incomplete: submit it again once the audience is right, or cancel it."
 
     def __enter__(self) -> None:
         return None
@@ -53,6 +63,8 @@ class _resumable:  # noqa: N801  # reads as a verb phrase: with _resumable(...)
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Unreachable):
             raise Unreachable(error.cause, self._hint) from error
+        if type(error) is InvalidInput:  # of the audience, which is looked at as it is read
+            raise InvalidInput(error.cause, f"{error.next_step} {self._rest}".strip()) from error
         if error is not None and not isinstance(error, FairlaneError):
             error.add_note(self._hint)
 
@@ -83,7 +95,12 @@ class _Run:
     """One submission under way."""
 
     def __init__(
-        self, services: Services, task: PushTask, targets: Iterable[object] | SlabSource, watchers: Watchers
+        self,
+        services: Services,
+        task: PushTask,
+        targets: Iterable[object] | SlabSource,
+        watchers: Watchers,
+        rules: AudienceRules,
     ) -> None:
         self._services = services
         self._task = task
@@ -91,27 +108,36 @@ class _Run:
         self._id = task.id or services.new_id()
         self._lease = Lease(services, self._id)
         self._report = SubmitReport(self._id, watchers, services.clock)
-        self._intake = Intake(targets, self._report.refuse, services.clock.monotonic_s)
+        self._allow_empty = rules.allow_empty
+        self._intake = Intake(targets, self._report.refuse, services.clock.monotonic_s, rules.duplicates)
         self._sealed = False
 
     def run(self) -> SubmitResult:
         known = self._services.registry.submission(self._id) if self._task.id is not None else None
         try:
-            return self._begin() if known is None else self._go_on(known)
+            result = self._begin() if known is None else self._go_on(known)
+            return replace(result, duplicates=self._intake.duplicates)
         finally:
             self._lease.close(self._sealed)
 
     # ------------------------------------------------------------ a new task
     def _begin(self) -> SubmitResult:
-        """A list or file is begun before its task is stored: its first window goes into the record, and one that
-        cannot be read leaves nothing behind. An audience that comes gradually is begun once its task is known."""
-        record = self._accepted()
-        accepted, begun = self._intake.accepted(record.chunk), list[Accepted]()
+        """An audience is begun before its task is stored: one that is empty or cannot be read leaves nothing behind.
+        Of a list or file the first window goes into the record, of what comes gradually one target is taken."""
+        size = _size(self._task, self._targets)
+        record = self._accepted(size)
+        accepted = self._intake.accepted(record.chunk)
         with closing(accepted):
-            windows, first = self._windows(Submission(record)), None
+            begun = list(islice(accepted, 1))
+            if not begun and not self._allow_empty:
+                raise self._report.nothing_accepted()
+            if not isinstance(self._targets, Sequence):
+                record = self._accepted(size)  # the first target may have come late
+            windows, first, rest = self._windows(Submission(record)), None, chain(begun, accepted)
             if isinstance(self._targets, Sequence | SlabSource):  # in this order: a check of a protocol takes 0.1 ms
                 first = self._first_window(windows, accepted, begun)
                 record = structs.replace(record, announced=windows.targets, announced_digest=windows.digest)
+                rest = chain((), accepted)
             admission = self._admitted(record)
             with _resumable(self._id):
                 publication = Publication(self._services, record, self._lease, 0)
@@ -120,10 +146,10 @@ class _Run:
                 winner = winner or self._store(record, publication, first, self._is_fresh(admission))
                 if winner is not None:
                     return self._take_up(chain(begun, accepted), winner, admission.lease.since_ms)
-                return self._publish(accepted, windows, publication, first)
+                return self._publish(rest, windows, publication, first)
 
-    def _accepted(self) -> TaskRecord:
-        services, size = self._services, _size(self._task, self._targets)
+    def _accepted(self, size: int | None) -> TaskRecord:
+        services = self._services
         now_ms = services.clock.wall_ms()
         record = accept(self._task, self._id, size, now_ms, services.topics, services.options)
         return structs.replace(record, submitter=self._lease.submitter)
@@ -131,10 +157,12 @@ class _Run:
     def _first_window(
         self, windows: WindowCutter, accepted: Iterator[Accepted], begun: list[Accepted]
     ) -> Window | None:
-        """begun: gets what was taken for it. Of standard input that is what came first: more may not come for long."""
+        """begun: the first part; gets what is taken besides. Of standard input the first part is all: more may not come
+        for long."""
         waits = getattr(self._targets, "waits", False)
-        for part in accepted:
-            begun.append(part)
+        for part in chain(begun.copy(), accepted):
+            if part is not begun[0]:
+                begun.append(part)
             window = next(windows.add(part), None)
             if window is not None or waits:
                 return window or windows.cut_off()
@@ -277,6 +305,8 @@ class _Run:
         finally:
             publication.close()
         if not stopped:
+            if not windows.targets and not self._allow_empty:
+                raise self._report.nothing_accepted()
             self._seal(windows)
         return self._report.result(stopped, windows.targets, windows.sequence, base)
 

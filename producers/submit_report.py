@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dispatcher.clock import Clock
+from dispatcher.errors import InvalidInput
 from producers.validation import Refusal
 
 KEPT_REFUSALS = 100
@@ -27,7 +28,8 @@ class SubmitResult:
 
     accepted, refused: targets. refusals: the first 100. envelopes: of the whole task. resumed_from: the envelope this
     call began to send at (0: the first; equal to `envelopes`: nothing was left to send). stopped: empty, or why the
-    rest of the audience was not taken (cancelled, ...).
+    rest of the audience was not taken (cancelled, ...). duplicates: targets that came before, removed or counted (among
+    the first 100,000); None: not counted.
     """
 
     task: str
@@ -38,6 +40,7 @@ class SubmitResult:
     resumed_from: int
     stopped: str
     seconds: float
+    duplicates: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,18 @@ class SubmitReport:
         if self._watchers.on_refused is not None:
             for refusal in refusals:
                 self._watchers.on_refused(refusal)
+
+    def nothing_accepted(self) -> InvalidInput:
+        """Return the error for an audience without a target that is accepted."""
+        cause = "is empty"
+        if self._refusals:
+            first = self._refusals[0]
+            refused = f"{self.refused:,} refused; the first, line {first.line}: {first.reason}"
+            cause = f"has no target that is accepted ({refused})"
+        return InvalidInput(
+            f"targets: the audience of task {self._task} {cause}, so the task is not submitted.",
+            "Check where the targets come from. Where none is right, allow it: `--allow-empty`, allow_empty=True.",
+        )
 
     def progress(self, accepted: int) -> None:
         """Show it to the caller, not more often than twice a second."""

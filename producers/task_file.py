@@ -9,7 +9,8 @@ import yaml
 
 from dispatcher.errors import InvalidInput
 from dispatcher.task import PushTask
-from producers.targets_file import STDIN, TargetsFile, from_mapping
+from producers.json_audience import from_mapping
+from producers.targets_file import STDIN, TargetsFile
 
 _OWN_FIELDS = frozenset({"targets", "filter", "limit"})
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from backends.addresses import usable
 from backends.settings import PulsarSettings, RedisSettings
-from dispatcher.task import invalid_input
+from dispatcher.field_errors import invalid_input
 from producers.settings import ConnectionSettings, ProducerOptions
 
 T = TypeVar("T", bound=BaseModel)

@@ -1,6 +1,6 @@
 """How far a submission is, on stderr."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -17,15 +17,40 @@ from rich.progress import (
 from dispatcher.task import PushTask
 from dispatcher.view import TaskView
 from fairlane.screen.render import seconds
+from producers.client import Audience
 from producers.submit_report import SubmitProgress
 
 
 @contextmanager
-def submission(task: PushTask) -> Iterator[Callable[[SubmitProgress], None]]:
+def submission(task: PushTask, audience: Audience) -> Iterator[Callable[[SubmitProgress], None]]:
     """Gives the function to pass as `on_progress`; where there is no terminal nothing is shown."""
-    with _bar(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as bar:
-        line = bar.add_task(f"submitting {task.id or 'task'}", total=task.expected_targets)
-        yield lambda progress: bar.update(line, completed=progress.accepted)
+    with _bar(BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn()) as bar:
+        line = bar.add_task(f"submitting {task.id or 'task'}", total=None, text="")
+
+        def show(progress: SubmitProgress) -> None:
+            part = _part_done(task, audience, progress.accepted)
+            total = None if part is None else 1.0
+            bar.update(line, completed=part or 0.0, total=total, text=submitted(progress, part))
+
+        yield show
+
+
+def submitted(progress: SubmitProgress, part: float | None) -> str:
+    """Say how far it is: `162,400 targets, 45 %, 210,000/s`. part: of the audience; None: not known."""
+    rate = progress.accepted / progress.seconds if progress.seconds > 0 else 0
+    parts = [f"{progress.accepted:,} targets", f"{rate:,.0f}/s"]
+    if part is not None:
+        parts.insert(1, f"{part * 100:.0f} %")
+    return ", ".join(parts)
+
+
+def _part_done(task: PushTask, audience: Audience, accepted: int) -> float | None:
+    """Of a file's bytes, of a list's targets or of those expected."""
+    part: float | None = getattr(audience, "part_read", None)
+    expected = len(audience) if isinstance(audience, Sized) else task.expected_targets
+    if part is None and expected:
+        part = accepted / expected
+    return None if part is None else min(part, 1.0)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`fairlane task submit`: one task from options, or many from files."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +15,8 @@ from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE
 from fairlane.cli.output import Output, output_option, say
 from producers.client import Audience, PushClient
+from producers.duplicates import COUNTED
+from producers.intake import AudienceRules
 from producers.submit_report import SubmitResult
 
 
@@ -34,12 +37,15 @@ from producers.submit_report import SubmitResult
 @click.option(
     "--targets",
     metavar="FILE|-",
-    help="CSV (a column target or token; the others are variables), JSON lines, or one a line; - is standard input.",
+    help="CSV (a column target or token; the others are variables), JSON (an array, or a value a line), or one a line; "
+    "- is standard input.",
 )
-@click.option("--expected", type=click.IntRange(0), help="How many targets to expect, where you know.")
+@click.option("--unique", is_flag=True, help="Submit only the first of equal targets; takes 110 bytes of memory each.")
+@click.option("--allow-empty", is_flag=True, help="Accept an audience without targets; by default it is refused.")
+@click.option("--expected", type=click.IntRange(0), help="Number of targets to expect; of a file it is counted.")
 @click.option("--chunk", type=click.IntRange(1, 500), help="Targets per envelope; by default from tier and size.")
 @click.option("--ttl", type=Duration(), help="What is not sent after this long expires: 90s, 1h, 2d.")
-@click.option("--at", type=Time(), help="Start time: ISO 8601, or +15m from now.")
+@click.option("--at", type=Time(), help="Start time: ISO 8601 (local time unless it names a zone), or +15m from now.")
 @click.option("--weight", type=float, help="Share among the tasks of its tier (1 by default).")
 @click.option("--cap", metavar="RATE[:BURST]", help="Most targets/s of this task, and most targets of it at once.")
 @click.option("--hold", is_flag=True, help="Send nothing before the whole audience is stored.")
@@ -55,13 +61,15 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
     if bool(files) == bool(options["targets"]):
         raise click.UsageError("Give either task FILEs, or --app and --targets for one task.")
     jobs, results = _jobs(files, options), list[SubmitResult]()
+    rules = AudienceRules(options["allow_empty"], "remove" if options["unique"] else "count")
     try:
         with client_of(ctx) as client:
             for task, audience in jobs:
-                results.append(_submit(client, task, audience))
+                results.append(_submit(client, task, audience, rules))
     finally:
         if results:  # also of those before one that fails
-            output.emit_rows([_fields(result) for result in results], ["id", "accepted", "refused", "seconds"])
+            rows = [_fields(result, options["unique"]) for result in results]
+            output.emit_rows(rows, ["id", "accepted", "refused", "seconds"])
     if any(result.refused or result.stopped for result in results):
         ctx.exit(FAILURE)
 
@@ -109,11 +117,15 @@ def _task(options: dict[str, Any]) -> PushTask:
     )
 
 
-def _submit(client: PushClient, task: PushTask, audience: Audience) -> SubmitResult:
+def _submit(client: PushClient, task: PushTask, audience: Audience, rules: AudienceRules) -> SubmitResult:
     from fairlane.cli.progress import submission
 
-    with submission(task) as on_progress:
-        handle = client.submit(task, audience, on_progress=on_progress)
+    if task.start_at is not None:
+        say(f"{task.id or 'the task'} starts at {task.start_at.isoformat(timespec='seconds')}")
+    with submission(task, audience) as on_progress:
+        handle = client.submit(
+            task, audience, on_progress=on_progress, allow_empty=rules.allow_empty, duplicates=rules.duplicates
+        )
     if handle.result is None:
         raise FairlaneError(f"Task {handle.id} was submitted without a result.", "Report this as a defect.")
     for refusal in handle.result.refusals:
@@ -121,16 +133,33 @@ def _submit(client: PushClient, task: PushTask, audience: Audience) -> SubmitRes
     more = handle.result.refused - len(handle.result.refusals)
     if more > 0:
         say(f"{handle.id}: {more:,} more targets were refused")
+    for line in _duplicates(handle.result, rules):
+        say(f"{handle.id}: {line}")
     if handle.result.stopped:
         say(f"{handle.id} was {handle.result.stopped} meanwhile: the rest of its targets was not taken")
     return handle.result
 
 
-def _fields(result: SubmitResult) -> dict[str, Any]:
+def _duplicates(result: SubmitResult, rules: AudienceRules) -> Iterator[str]:
+    found = result.duplicates or 0
+    if rules.duplicates == "remove":
+        if found:
+            yield f"{found:,} duplicates were removed"
+        return
+    beyond = result.accepted > COUNTED
+    if found:
+        among = f" among its first {COUNTED:,} targets" if beyond else ""
+        yield f"{found:,} targets came before{among} and are sent again; --unique removes them"
+    elif beyond:
+        yield f"duplicates are not counted beyond the first {COUNTED:,} targets; --unique removes them"
+
+
+def _fields(result: SubmitResult, unique: bool) -> dict[str, Any]:
     return {
         "id": result.task,
         "accepted": result.accepted,
         "refused": result.refused,
+        "duplicates": result.duplicates if unique or result.accepted <= COUNTED else None,
         "envelopes": result.envelopes,
         "stopped": result.stopped,
         "seconds": round(result.seconds, 3),

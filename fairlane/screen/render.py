@@ -74,7 +74,7 @@ def tasks_table(tasks: list[TaskView], limit: int) -> Table:
             Text(task.state, style=STATE_COLORS.get(task.state, "")),
             ProgressBar(total=max(task.targets.total, 1), completed=done, width=24),
             f"{done:,}",
-            f"{task.targets.total:,}" + ("" if task.sealed else "+"),
+            f"{task.targets.total:,}" + ("" if task.sealed or task.ended else "+"),
             f"{task.rate:,.0f}",
             seconds(task.eta_s),
             f"{task.weight:g}",

@@ -174,6 +174,12 @@ def test_what_is_wrong_is_named_and_leaves_nothing_behind(fairlane: CommandLine)
     refused(fairlane("task", "submit", *ONE, *given, "--ttl", "9d"), 2, "ttl_s:")
     refused(fairlane("task", "submit", *ONE, *given, "--ttl", "soon"), 2, "is not a duration")
     refused(fairlane("task", "submit", *ONE, *given, "--at", "+90d"), 2, "start_at")
+    refused(
+        fairlane("task", "submit", *ONE, *given, "--at", "2020-01-31T18:00"),
+        2,
+        "start_at: 2020-01-31T18:00:00",
+        "is past",
+    )
     refused(fairlane("task", "submit", *ONE, *given, "--weight", "0"), 2, "weight:")
     refused(fairlane("task", "submit", *ONE, *given, "--body", "x" * 20_000), 2, "message:")
     refused(fairlane("task", "submit", *ONE, "--id", "wrong-1", "--targets", "missing.txt"), 2, "missing.txt")

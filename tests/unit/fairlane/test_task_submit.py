@@ -1,8 +1,10 @@
 """`fairlane task submit` where something fails on the way."""
 
+import gzip
 import json
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,9 @@ from dispatcher.errors import LimitReached
 from dispatcher.task import PushTask
 from fairlane.cli import exit_codes, task_submit
 from fairlane.cli.main import run
+from fairlane.cli.progress import submitted
+from producers.submit_report import SubmitProgress
+from producers.targets_file import TargetsFile
 
 
 class Client:
@@ -22,12 +27,16 @@ class Client:
         self.refuses = refuses
         self.stopped = ""
         self.submitted: list[str | None] = []
+        self.duplicates = 0
+        self.options: dict[str, Any] = {}
 
-    def submit(self, task: PushTask, audience: list[str], **_: Any) -> Any:
+    def submit(self, task: PushTask, audience: list[str], **options: Any) -> Any:
+        self.options = options
         if task.id == self.refuses:
             raise LimitReached("App shop has 2 live tasks.", "Try again later.")
         self.submitted.append(task.id)
         counts = {"accepted": len(audience), "refused": 0, "refusals": [], "envelopes": 1, "stopped": self.stopped}
+        counts["duplicates"] = self.duplicates
         return SimpleNamespace(id=task.id, result=SimpleNamespace(task=task.id, seconds=0.1, **counts))
 
 
@@ -72,3 +81,53 @@ def test_a_second_file_with_faults_keeps_the_first_from_being_submitted(client: 
     good, bad = tasks_file(tmp_path, "first"), tasks_file(tmp_path, "third", tier="urgent")
     assert run(["task", "submit", good, bad]) == exit_codes.USAGE
     assert client.submitted == []
+
+
+def test_duplicates_are_counted_and_said_unless_they_are_removed(
+    client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client.duplicates = 1_234
+    assert run(["task", "submit", tasks_file(tmp_path, "first"), "-o", "json"]) == exit_codes.OK
+    shown = capsys.readouterr()
+    assert "first: 1,234 targets came before and are sent again; --unique removes them" in shown.err
+    assert json.loads(shown.out)[0]["duplicates"] == 1_234
+    assert (client.options["duplicates"], client.options["allow_empty"]) == ("count", False)
+    assert run(["task", "submit", tasks_file(tmp_path, "first"), "--unique", "--allow-empty"]) == exit_codes.OK
+    assert "first: 1,234 duplicates were removed" in capsys.readouterr().err
+    assert (client.options["duplicates"], client.options["allow_empty"]) == ("remove", True)
+
+
+def test_a_start_time_without_a_zone_is_said_with_the_one_it_was_taken_for(
+    client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        file = tmp_path / "a.txt"
+        file.write_text("a\n")
+        one = ["--id", "later", "--app", "shop", "--body", "Hi", "--targets", str(file), "--at", "2030-01-31T18:00"]
+        with suppress(TypeError):  # the client above counts lists only
+            run(["task", "submit", *one])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert "later starts at 2030-01-31T18:00:00+09:00" in capsys.readouterr().err
+
+
+def test_progress_says_targets_part_and_rate(tmp_path: Path) -> None:
+    assert submitted(SubmitProgress("t", 162_400, 0, 0.773), 0.451) == "162,400 targets, 45 %, 210,091/s"
+    assert submitted(SubmitProgress("t", 0, 0, 0.0), None) == "0 targets, 0/s"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_part_of_a_file_is_that_of_its_bytes(tmp_path: Path, packed: bool) -> None:
+    path, text = (
+        tmp_path / "a.txt",
+        "".join(f"target-{number * 7919 % 100_003}\n" for number in range(100_000)).encode(),
+    )
+    path.write_bytes(gzip.compress(text) if packed else text)
+    audience = TargetsFile(path)
+    assert audience.part_read is None
+    parts = [audience.part_read or 0.0 for _ in audience.slabs(1)]
+    assert parts == sorted(parts)
+    assert parts[0] < 0.5 < parts[-1] == 1.0

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +21,11 @@ from dispatcher.errors import (
 from dispatcher.task import PushTask
 from dispatcher.topics import Topics
 from producers.cutter import Slab
+from producers.intake import AudienceRules
 from producers.ports import WindowPace
 from producers.submit import submit
 from producers.submit_report import SubmitProgress, SubmitResult, Watchers
+from producers.targets_file import TargetsFile
 from producers.validation import Refusal
 from tests.unit.producers.world import Died, Slabbed, World
 
@@ -43,8 +47,9 @@ def run(
     targets: Iterable[object],
     watchers: Watchers | None = None,
     windows: WindowPace = SMALL,
+    rules: AudienceRules = AudienceRules(),
 ) -> SubmitResult:
-    return submit(world.services(windows=windows), task, targets, watchers or Watchers())
+    return submit(world.services(windows=windows), task, targets, watchers or Watchers(), rules)
 
 
 def slabs(items: list[Any], size: int) -> Any:
@@ -86,18 +91,20 @@ def test_the_lane_is_opened_with_the_first_envelopes() -> None:
     assert [decode_envelope(body).targets for body in world.first] == [["a", "b"]]
 
 
-def test_an_audience_that_comes_by_and_by_is_begun_once_its_task_is_known() -> None:
+def test_of_an_audience_that_comes_gradually_one_target_is_taken_before_its_task_is_known() -> None:
     world = World()
-    steps: list[str] = []
+    steps: list[list[str]] = []
 
     def audience() -> Iterator[str]:
-        steps.extend(world.steps)
-        yield "a"
+        for target in ("a a", "b", "c"):
+            steps.append(list(world.steps))
+            yield target
 
     run(world, push(), audience())
-    assert "apply TaskRecord" in steps
-    assert "open" not in steps
-    assert sent(world) == ["a"]
+    assert steps[:2] == [[], []]
+    assert "apply TaskRecord" in steps[2]
+    assert "open" not in steps[2]
+    assert sent(world) == ["b", "c"]
 
 
 def test_a_small_low_task_goes_to_its_shared_lane_and_creates_none() -> None:
@@ -123,9 +130,9 @@ def test_a_task_without_an_id_is_given_one_at_each_submit() -> None:
     assert ids == ["made-1", "made-2"]
 
 
-def test_an_empty_audience_is_sealed_at_zero() -> None:
+def test_an_empty_audience_that_is_allowed_is_sealed_at_zero() -> None:
     world = World()
-    assert run(world, push(), []).accepted == 0
+    assert run(world, push(), [], rules=AudienceRules(allow_empty=True)).accepted == 0
     assert [record.targets for record in world.records if isinstance(record, Sealed)] == [0]
 
 
@@ -139,7 +146,7 @@ def test_refused_targets_are_told_with_their_lines_and_do_not_stop_the_rest() ->
 
 
 def test_only_the_first_refusals_are_kept_but_all_are_counted() -> None:
-    result = run(World(), push(), ["x x"] * 1_000)
+    result = run(World(), push(), ["x x"] * 1_000 + ["good"])
     assert (result.refused, len(result.refusals)) == (1_000, 100)
 
 
@@ -147,6 +154,46 @@ def test_progress_is_told_at_the_end() -> None:
     told: list[SubmitProgress] = []
     run(World(), push(), ["a", "b b"], Watchers(on_progress=told.append))
     assert (told[-1].accepted, told[-1].refused) == (1, 1)
+
+
+def test_a_start_that_is_past_is_refused_for_a_new_task_only() -> None:
+    world = World()
+    now_s = world.clock.wall_ms() / 1000
+    past, soon = (datetime.fromtimestamp(now_s + after_s, UTC) for after_s in (-120, 30))
+    with pytest.raises(InvalidInput, match=r"start_at: 20\S+\+00:00 is past"):
+        run(world, push(start_at=past), ["a"])
+    assert world.steps == []
+    run(world, push(start_at=soon), ["a"])
+    world.clock.advance(3_600)
+    assert run(world, push(start_at=soon), ["a"]).accepted == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "where", "expected"),
+    [
+        ("a.txt", "a\nb\n\n\nc\n\n", None, 5),
+        ("a.csv", "token,n\na,1\nb,2\nc,3", None, 3),
+        ("a.csv", "token,n\na,1\nb,2\nc,3", {"n": "1"}, -1),
+        ("a.jsonl", '"a"\n"b"\n', None, 2),
+        ("a.json", '["a",\n"b"]', None, -1),
+    ],
+)
+def test_the_lines_of_a_file_are_its_expected_size(
+    tmp_path: Path, name: str, text: str, where: dict[str, str] | None, expected: int
+) -> None:
+    """So that limits of its app apply to it, and chunk and lane suit it."""
+    world = World()
+    (tmp_path / name).write_text(text)
+    run(world, push(), TargetsFile(tmp_path / name, where=where))
+    assert [record.expected_targets for record in world.records if isinstance(record, TaskRecord)] == [expected]
+
+
+def test_a_limit_of_rows_and_a_known_size_count_before_the_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a\nb\nc\n")
+    world = World()
+    run(world, push(id="limited"), TargetsFile(tmp_path / "a.txt", limit=2))
+    run(world, push(id="known", expected_targets=7), TargetsFile(tmp_path / "a.txt"))
+    assert [record.expected_targets for record in world.records if isinstance(record, TaskRecord)] == [2, 7]
 
 
 def test_a_start_too_far_ahead_is_refused() -> None:
@@ -186,9 +233,9 @@ def test_a_submission_that_died_anywhere_any_number_of_times_is_completed_by_sub
     for at in deaths:
         dying(world, at)
         with suppress(Died):
-            run(world, push(chunk=chunk), slabs(audience, slab))
+            run(world, push(chunk=chunk), slabs(audience, slab), rules=AudienceRules(allow_empty=True))
     world.fault = lambda step: None
-    result = run(world, push(chunk=chunk), slabs(audience, slab))
+    result = run(world, push(chunk=chunk), slabs(audience, slab), rules=AudienceRules(allow_empty=True))
     assert (result.accepted, result.refused) == (len(good), len(audience) - len(good))
     by_identity = {}
     for envelope in world.envelopes(LANE):

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,11 @@ def refused(source: TargetsFile) -> list[tuple[int, str]]:
         ("a.txt", "", []),
         ("a.txt", "one,two\n", ["one,two"]),
         ("a.csv", "target\none\n\ntwo\n", ["one", "two"]),
-        ("a.csv", "one\ntwo\n", ["one", "two"]),
+        ("a.csv", "token;name\r\none;Ann\r\n", [Target("one", {"name": "Ann"})]),
+        ("a.csv", '"name";"Token"\n"Ann; B.";one\n', [Target("one", {"name": "Ann; B."})]),
+        ("a.csv", "name|token\nAnn, B.|one\n", [Target("one", {"name": "Ann, B."})]),
+        ("a.csv", "token\none;1\n", ["one;1"]),
+        ("a.tsv", "token\tname\none\tAnn\n", [Target("one", {"name": "Ann"})]),
         ("a.csv", "", []),
         ("a.csv", "\ufeffToken\none\n", ["one"]),
         ("a.csv", 'name,token\n"Ann, B.",one\n', [Target("one", {"name": "Ann, B."})]),
@@ -42,6 +47,14 @@ def refused(source: TargetsFile) -> list[tuple[int, str]]:
         ("a.jsonl", '{"token": "one", "variables": {"n": 1}, "app": "x"}\n', [Target("one", {"n": 1})]),
         ("a.jsonl", '{"token": "one", "n": 1}\n', [Target("one", {"n": 1})]),
         ("a.ndjson", '{"target": "one"}', [Target("one")]),
+        ("a.json", '["one", {"target": "two", "n": [1, "]"]}]', ["one", Target("two", {"n": [1, "]"]})]),
+        ("a.json", '\ufeff[\n  {\n    "target": "one"\n  },\n  "two"\n]\n\n', [Target("one"), "two"]),
+        ("a.json", "[]", []),
+        ("a.json", ' [ "one" ] ', ["one"]),
+        ("a.json", '"one"\n{"target": "two"}\n', ["one", Target("two")]),
+        ("a.jsonl", '[\n"one"\n]', ["one"]),
+        ("guess", '[{"target": "one"}]', [Target("one")]),
+        ("guess", "token;name\none;Ann\n", [Target("one", {"name": "Ann"})]),
         ("guess", '{"target": "one"}\n', [Target("one")]),
         ("guess", '"one"\n', ["one"]),
         ("guess", "token,name\none,Ann\n", [Target("one", {"name": "Ann"})]),
@@ -74,7 +87,9 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ("a.txt", "one\n\nb b\n\n\nfour\n\x07\n", [(3, "b b"), (7, "\\x07")]),
         ("a.csv", "token,n\none,1\nb b,2\nthree\n\nfour,4,4\n", [(3, "b b"), (4, "three"), (6, "four,4,4")]),
         ("a.csv", 'token,n\n"one","two\nlines"\nb b,2\n', [(4, "b b")]),
-        ("a.csv", "one\ntwo,2\n", [(2, "two,2")]),
+        ("a.csv", "token\none\ntwo,2\n", [(3, "two,2")]),
+        ("a.csv", 'token\n"one"\n"two" 2\nthree\n"four', [(3, ""), (5, "")]),
+        ("a.json", '[\n"one",\n7,\n{"n": 1}, "",\nnull]', [(3, "7"), (4, '{"n": 1}'), (4, ""), (5, "null")]),
         ("a.jsonl", '"one"\n{broken\n[1]\n{"name": 1}\n', [(2, "{broken"), (3, "[1]"), (4, '{"name": 1}')]),
     ],
 )  # fmt: skip
@@ -109,7 +124,11 @@ def test_a_limit_takes_the_first(tmp_path: Path, limit: int, count: int) -> None
     [
         ("a.csv", "name,age\nAnn,3\n", {}),
         ("a.csv", "token,age\none,3\n", {"where": {"app": "x"}}),
-        ("a.csv", "one\n", {"where": {"app": "x"}}),
+        ("a.csv", "one\ntwo\n", {}),
+        ("a.csv", "device_id\nabc\ndef\n", {}),
+        ("a.csv", "id;name\n1;Ada\n", {}),
+        ("guess", "id;name\n1;Ada\n", {}),
+        ("a.csv", "\ntoken\none\n", {}),
         ("a.txt", "one\n", {"where": {"app": "x"}}),
     ],
 )
@@ -133,7 +152,8 @@ def test_a_truncated_gzip_is_invalid(tmp_path: Path) -> None:
 @pytest.mark.parametrize("format_", ["lines", "csv", "jsonl"])
 def test_a_large_file_is_read_whole(tmp_path: Path, format_: Format) -> None:
     rows = {"lines": "t{}", "csv": "t{}", "jsonl": '"t{}"'}[format_]
-    path = written(tmp_path, "big", "\n".join(rows.format(number) for number in range(30_000)))
+    header = "token\n" if format_ == "csv" else ""
+    path = written(tmp_path, "big", header + "\n".join(rows.format(number) for number in range(30_000)))
     assert list(TargetsFile(path, format_)) == [f"t{number}" for number in range(30_000)]
 
 
@@ -152,3 +172,71 @@ def test_a_first_line_that_is_no_csv_is_told(tmp_path: Path) -> None:
     source = TargetsFile(written(tmp_path, "a.csv", f"{'x' * 200_000}\none\n"))
     with pytest.raises(InvalidInput, match=r"first line of .*a\.csv is not CSV: field larger"):
         refused(source)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("device_id\nabc\n", r"no column named target or token or address: its first line has 'device_id'.*\.txt"),
+        ("id;name\n1;Ada\n", r"its first line has 'id', 'name'\. Name the column"),
+    ],
+)
+def test_a_csv_without_a_column_for_the_targets_says_what_it_has_and_what_to_do(
+    tmp_path: Path, text: str, shown: str
+) -> None:
+    with pytest.raises(InvalidInput, match=shown):
+        TargetsFile(written(tmp_path, "a.csv", text)).check()
+
+
+LONG = "\n".join(f"t{number},Ada" for number in range(900))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ('token,n\none,"Ada\ntwo,Bob\nthree,Carl\n', "2 is not closed.*up to line 4"),
+        ('token,n\none,"Ada\ntwo,"Bob"\nthree,Carl\n', "2 is not closed.*up to line 3"),
+        (f'token,n\none,1\ntwo,"Ada\n{LONG}\nb,Bob"\n', "3 is not closed.*up to line 904"),
+        (f'token,n\none,1\ntwo,"Ada\n{LONG * 20}\n', "3 is not closed"),
+    ],
+)
+def test_a_quote_that_is_not_closed_swallows_no_rows(tmp_path: Path, text: str, lines: str) -> None:
+    with pytest.raises(InvalidInput, match=f"begins on line {lines}"):
+        refused(TargetsFile(written(tmp_path, "a.csv", text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('["one",\n"two"', "line 2 on: the array is not closed"),
+        ("[", "line 1 on: the array is not closed"),
+        ('["one",\n]', "line 2 on: Expecting value"),
+        ('["one"\n"two"]', "line 2 on: there is no ',' or ']' behind a value"),
+        ('["one"]\n["two"]', "line 2 on: there is more behind the end"),
+        ('["one",\n{"target": "two", "n": NaN}]', "line 2 on: NaN is no JSON"),
+        ('["one",\n{"target": "two]', "line 2 on: Unterminated string"),
+        ('["one",\n"' + "x" * 2_000_000 + '"]', "line 2 on: no value of at most 1,048,576 characters"),
+        ('["one", ' + "[" * 100_000, "line 1 on: a value is nested too deeply"),
+    ],
+)
+def test_an_array_that_is_malformed_is_refused_with_its_line(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(InvalidInput, match=f"not JSON from {reason}"):
+        refused(TargetsFile(written(tmp_path, "a.json", text)))
+
+
+@pytest.mark.parametrize("separator", [", ", ",\n"])
+def test_a_large_array_is_read_in_parts(tmp_path: Path, separator: str) -> None:
+    """On one line or on many, never the whole of it is in memory."""
+    values = (f'{{"target": "t\u00e9-{number}", "name": "Ada"}}' for number in range(200_000))
+    path = written(tmp_path, "a.json", "[" + separator.join(values) + "]")
+    tracemalloc.start()
+    count = sum(len(slab.items) for slab in TargetsFile(path).slabs(100))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 200_000
+    assert peak < path.stat().st_size / 2
+
+
+def test_json_in_a_file_of_lines_is_no_list_of_targets(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"begins as JSON does. Name it \.json"):
+        list(TargetsFile(written(tmp_path, "a.txt", '[\n"one"\n]\n')))
