@@ -107,10 +107,14 @@ def count_lines(file: BinaryIO) -> int:
     file.seek(0)
     lines, read, last = 0, 0, b""
     while read < _COUNTED and (data := file.read(_READ)):
-        lines, read, last = lines + data.count(b"\n"), read + len(data), data
+        lines, read, last = lines + _ends_of_lines(data), read + len(data), data
     text = last.rstrip()
-    lines += bool(text) - last.count(b"\n", len(text))
+    lines += bool(text) - _ends_of_lines(last[len(text) :])
     return lines * file.seek(0, io.SEEK_END) // max(1, read)
+
+
+def _ends_of_lines(data: bytes) -> int:
+    return data.count(b"\n") or data.count(b"\r")
 
 
 def _poll_of(file: BinaryIO) -> "select.poll | None":

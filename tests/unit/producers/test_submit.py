@@ -173,6 +173,8 @@ def test_a_start_that_is_past_is_refused_for_a_new_task_only() -> None:
     [
         ("a.txt", "a\nb\n\n\nc\n\n", None, 5),
         ("a.csv", "token,n\na,1\nb,2\nc,3", None, 3),
+        ("a.csv", "token,n\r\na,1\r\nb,2\r\n", None, 2),
+        ("a.txt", "a\rb\rc\r", None, 3),
         ("a.csv", "token,n\na,1\nb,2\nc,3", {"n": "1"}, -1),
         ("a.jsonl", '"a"\n"b"\n', None, 2),
         ("a.json", '["a",\n"b"]', None, -1),
