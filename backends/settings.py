@@ -30,30 +30,39 @@ class PulsarSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: PulsarUrl | None = Field(
-        None, description="Pulsar's binary address, pulsar:// or pulsar+ssl://; where not set, the local stack's"
+        default=None,
+        description="Pulsar's binary address, pulsar:// or pulsar+ssl://; where not set, the local stack's",
     )
     admin_url: AdminUrl | None = Field(
-        None, description="Pulsar's REST address, http:// or https://; where not set, the local stack's"
+        default=None, description="Pulsar's REST address, http:// or https://; where not set, the local stack's"
     )
-    token: SecretStr | None = Field(None, description="token (JWT) sent to Pulsar, for both addresses")
-    tls_ca: Path | None = Field(None, description="PEM file of the authorities trusted to sign Pulsar's certificate")
-    tls_cert: Path | None = Field(None, description="PEM file of the client certificate shown to Pulsar")
-    tls_key: Path | None = Field(None, description="PEM file of the client certificate's private key")
+    token: SecretStr | None = Field(default=None, description="token (JWT) sent to Pulsar, for both addresses")
+    tls_ca: Path | None = Field(
+        default=None, description="PEM file of the authorities trusted to sign Pulsar's certificate"
+    )
+    tls_cert: Path | None = Field(default=None, description="PEM file of the client certificate shown to Pulsar")
+    tls_key: Path | None = Field(default=None, description="PEM file of the client certificate's private key")
     tls_verify_hostname: bool = Field(
-        True, description="whether Pulsar's certificate must name the host it is reached by"
+        default=True, description="whether Pulsar's certificate must name the host it is reached by"
     )
-    tenant: Name = Field("fairlane", description="Pulsar tenant that holds everything of this installation")
-    namespaces: int = Field(16, ge=1, le=1024, description="numbered namespaces that task lanes are spread over")
-    bundles: int = Field(4, ge=1, le=256, description="bundles of a namespace, set when it is made (never split later)")
-    shared_lanes: int = Field(8, ge=1, le=1024, description="shared lanes for small low tasks")
+    tenant: Name = Field(default="fairlane", description="Pulsar tenant that holds everything of this installation")
+    namespaces: int = Field(
+        default=16, ge=1, le=1024, description="numbered namespaces that task lanes are spread over"
+    )
+    bundles: int = Field(
+        default=4, ge=1, le=256, description="bundles of a namespace, set when it is made (never split later)"
+    )
+    shared_lanes: int = Field(default=8, ge=1, le=1024, description="shared lanes for small low tasks")
     outcome_partitions: int = Field(
-        4, ge=1, le=256, description="outcome topics; each is folded in order by one worker"
+        default=4, ge=1, le=256, description="outcome topics; each is folded in order by one worker"
     )
     operation_timeout_s: float = Field(
-        30.0, gt=0, le=600, description="seconds to wait for Pulsar to answer one request"
+        default=30.0, gt=0, le=600, description="seconds to wait for Pulsar to answer one request"
     )
-    connect_timeout_s: float = Field(5.0, gt=0, le=600, description="seconds to wait for a connection to Pulsar")
-    io_threads: int = Field(1, ge=1, le=64, description="network threads of the Pulsar client in each process")
+    connect_timeout_s: float = Field(
+        default=5.0, gt=0, le=600, description="seconds to wait for a connection to Pulsar"
+    )
+    io_threads: int = Field(default=1, ge=1, le=64, description="network threads of the Pulsar client in each process")
 
     @model_validator(mode="after")
     def _certificate_and_key_come_together(self) -> Self:
@@ -81,19 +90,26 @@ class RedisSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: RedisUrl | None = Field(
-        None, description="Redis address, redis://, rediss:// (TLS) or unix://; where not set, the local stack's"
+        default=None,
+        description="Redis address, redis://, rediss:// (TLS) or unix://; where not set, the local stack's",
     )
-    username: str | None = Field(None, description="Redis user (ACL); overrides one in the address")
-    password: SecretStr | None = Field(None, description="Redis password; overrides one in the address")
-    tls_ca: Path | None = Field(None, description="PEM file of the authorities trusted to sign Redis' certificate")
-    tls_cert: Path | None = Field(None, description="PEM file of the client certificate shown to Redis")
-    tls_key: Path | None = Field(None, description="PEM file of the client certificate's private key")
+    username: str | None = Field(default=None, description="Redis user (ACL); overrides one in the address")
+    password: SecretStr | None = Field(default=None, description="Redis password; overrides one in the address")
+    tls_ca: Path | None = Field(
+        default=None, description="PEM file of the authorities trusted to sign Redis' certificate"
+    )
+    tls_cert: Path | None = Field(default=None, description="PEM file of the client certificate shown to Redis")
+    tls_key: Path | None = Field(default=None, description="PEM file of the client certificate's private key")
     tls_verify_hostname: bool = Field(
-        True, description="whether Redis' certificate must name the host it is reached by"
+        default=True, description="whether Redis' certificate must name the host it is reached by"
     )
-    prefix: Name = Field("fairlane", description="first part of every key, so that installations can share a server")
-    socket_timeout_s: float = Field(5.0, gt=0, le=600, description="seconds to wait for Redis to answer one call")
-    connect_timeout_s: float = Field(2.0, gt=0, le=600, description="seconds to wait for a connection to Redis")
+    prefix: Name = Field(
+        default="fairlane", description="first part of every key, so that installations can share a server"
+    )
+    socket_timeout_s: float = Field(
+        default=5.0, gt=0, le=600, description="seconds to wait for Redis to answer one call"
+    )
+    connect_timeout_s: float = Field(default=2.0, gt=0, le=600, description="seconds to wait for a connection to Redis")
 
     @model_validator(mode="after")
     def _certificate_and_key_come_together(self) -> Self:

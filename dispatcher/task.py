@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import msgspec
 from pydantic import (
@@ -140,9 +140,13 @@ class PushTask(BaseModel):
     id: TaskId | None = None
     """Submitting an id again goes on with (or, if complete, verifies) the same task. None: a new id at each submit."""
     app: Name
+    """The app that owns the task."""
     tier: Tier
+    """`high`, `medium` or `low`."""
     channel: Name = "null"
+    """What delivers it: a channel of the workers."""
     message: Message
+    """What is sent: a mapping of JSON values, or a text, which becomes {"body": text}. At most 16 KiB encoded."""
     expected_targets: Annotated[int, Field(ge=0, le=MAX_TARGETS)] | None = None
     """A hint that chooses chunk and lane. None: unknown (or the length of the audience, where it has one)."""
     chunk: Annotated[int, Field(ge=1, le=MAX_CHUNK)] | None = None
@@ -161,6 +165,28 @@ class PushTask(BaseModel):
     hold_until_sealed: bool = False
     """Whether sending waits for the whole audience."""
     max_attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 5
+    """Calls of the provider for one target, the first included."""
+
+    if TYPE_CHECKING:  # what is accepted is wider than what the fields hold, which type checkers cannot know
+
+        def __init__(
+            self,
+            *,
+            app: str,
+            tier: Tier | str,
+            message: Mapping[str, JsonValue] | str,
+            id: str | None = None,  # noqa: A002  # the field's name
+            channel: str = "null",
+            expected_targets: int | None = None,
+            chunk: int | None = None,
+            weight: float = 1.0,
+            cap: int | None = None,
+            cap_burst: int | None = None,
+            ttl_s: float | timedelta | str | None = None,
+            start_at: datetime | None = None,
+            hold_until_sealed: bool = False,
+            max_attempts: int = 5,
+        ) -> None: ...
 
     @model_validator(mode="wrap")
     @classmethod

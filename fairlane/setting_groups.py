@@ -22,29 +22,29 @@ class Group(BaseModel):
 class WorkerSettings(Group):
     """A worker process."""
 
-    name: Name | None = Field(None, description="name of the worker; made from host and pid where not set")
-    processes: int = Field(1, ge=1, le=256, description="worker processes that one `fairlane worker` starts")
+    name: Name | None = Field(default=None, description="name of the worker; made from host and pid where not set")
+    processes: int = Field(default=1, ge=1, le=256, description="worker processes that one `fairlane worker` starts")
     drain_timeout_s: float = Field(
-        20.0, gt=0, le=3600, description="seconds a worker takes at most to finish on SIGTERM"
+        default=20.0, gt=0, le=3600, description="seconds a worker takes at most to finish on SIGTERM"
     )
-    metrics_host: str = Field("127.0.0.1", description="address that serves the Prometheus metrics")
+    metrics_host: str = Field(default="127.0.0.1", description="address that serves the Prometheus metrics")
     metrics_port: int = Field(
-        0,
+        default=0,
         ge=-1,
         le=65_535,
         description="port of the Prometheus metrics (further processes take the next ones); 0 for any, -1 for none",
     )
-    max_lanes: int = Field(1_000, ge=1, le=100_000, description="task lanes one worker is attached to at most")
-    tiers: tuple[Tier, ...] = Field(TIERS, description="tiers whose lanes the worker holds; by default all")
+    max_lanes: int = Field(default=1_000, ge=1, le=100_000, description="task lanes one worker is attached to at most")
+    tiers: tuple[Tier, ...] = Field(default=TIERS, description="tiers whose lanes the worker holds; by default all")
     buffer_targets: int = Field(
-        400_000,
+        default=400_000,
         ge=1_000,
         le=10_000_000,
         description="targets one worker holds at most, over all its lanes (half of them of one lane); "
         "with a slow Redis at most half of what is held is sent for each of its answers",
     )
     snapshot_every_s: float = Field(
-        600.0,
+        default=600.0,
         ge=0,
         le=86_400,
         description="seconds between two snapshots of the view, from which an emptied Redis is filled; 0 for none",
@@ -59,7 +59,7 @@ class JournalSettings(Group):
     """What outcome records carry for the outcome journal."""
 
     targets: NamedTargets = Field(
-        "dead",
+        default="dead",
         description="targets that outcome records name by value: none, dead (a provider said so; with its reason) "
         "or all (records grow by the length of the targets)",
     )
@@ -69,9 +69,9 @@ class LogSettings(Group):
     """What the program says of itself, on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="least grave messages that are shown"
+        default="info", description="least grave messages that are shown"
     )
-    json_lines: bool = Field(False, alias="json", description="write each message as one JSON object")
+    json_lines: bool = Field(default=False, alias="json", description="write each message as one JSON object")
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -79,7 +79,9 @@ class LogSettings(Group):
 class HttpChannelSettings(Group):
     """The `http` channel: each envelope is a POST to one address."""
 
-    url: HttpUrl | None = Field(None, description="where the http channel posts to; not set, there is no such channel")
-    timeout_s: float = Field(10.0, gt=0, le=120, description="seconds one POST may take")
-    concurrency: int = Field(64, ge=1, le=10_000, description="POSTs under way at once in each process")
+    url: HttpUrl | None = Field(
+        default=None, description="where the http channel posts to; not set, there is no such channel"
+    )
+    timeout_s: float = Field(default=10.0, gt=0, le=120, description="seconds one POST may take")
+    concurrency: int = Field(default=64, ge=1, le=10_000, description="POSTs under way at once in each process")
     headers: dict[str, SecretStr] = Field(default_factory=dict, description="headers added to each POST")

@@ -45,7 +45,9 @@ class Settings(BaseSettings):
         env_ignore_empty=True,
     )
 
-    config: Path | None = Field(None, description=f"TOML file of settings; ./{FILE_NAME} where not set and there")
+    config: Path | None = Field(
+        default=None, description=f"TOML file of settings; ./{FILE_NAME} where not set and there"
+    )
     home: Path = Field(
         default_factory=lambda: default_home(os.environ), description="directory of the local stack's data and logs"
     )
@@ -53,7 +55,7 @@ class Settings(BaseSettings):
         default_factory=lambda: default_cache(os.environ), description="directory of downloads, shared by checkouts"
     )
     tables: Path | None = Field(
-        None, description="directory of the tables that jobs read and write; where not set, `tables` in home"
+        default=None, description="directory of the tables that jobs read and write; where not set, `tables` in home"
     )
     pulsar: PulsarSettings = PulsarSettings()
     redis: RedisSettings = RedisSettings()

@@ -18,27 +18,31 @@ class ProducerOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     memory_mib: int = Field(
-        128, ge=16, le=65_536, description="MiB that the unconfirmed messages of one submission may take"
+        default=128, ge=16, le=65_536, description="MiB that the unconfirmed messages of one submission may take"
     )
     compression: CompressionRule = Field(
-        "auto",
+        default="auto",
         description="how batches are compressed: auto (lz4, or none if the first envelopes do not shrink by it), lz4, "
         "zstd (half the bytes, four times the CPU) or none",
     )
     when_full: Literal["wait", "fail", "spill"] = Field(
-        "wait", description="what a submission does that Pulsar cannot follow: wait, fail, or spill to a file"
+        default="wait", description="what a submission does that Pulsar cannot follow: wait, fail, or spill to a file"
     )
-    spill_mib: int = Field(1_024, ge=1, le=1_048_576, description="MiB that the file of a submission may take")
+    spill_mib: int = Field(default=1_024, ge=1, le=1_048_576, description="MiB that the file of a submission may take")
     spill_folder: Path = Field(
         default_factory=lambda: Path(gettempdir()), description="directory of these files; they go with the process"
     )
     partition_above: int = Field(
-        1_000_000, ge=0, description="expected targets above which the lane of a task gets partitions; 0 for never"
+        default=1_000_000,
+        ge=0,
+        description="expected targets above which the lane of a task gets partitions; 0 for never",
     )
     partition_targets: int = Field(
-        2_500_000, ge=1, description="expected targets of a partition; a lane gets as many as are needed, at least two"
+        default=2_500_000,
+        ge=1,
+        description="expected targets of a partition; a lane gets as many as are needed, at least two",
     )
-    most_partitions: int = Field(12, ge=2, le=256, description="partitions of one lane at most")
+    most_partitions: int = Field(default=12, ge=2, le=256, description="partitions of one lane at most")
 
     @property
     def memory_bytes(self) -> int:

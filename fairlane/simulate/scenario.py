@@ -45,18 +45,18 @@ class Tasks(Section):
     name: str = Field(pattern=NAME)
     tier: Tier = Tier.MEDIUM
     targets: int = Field(ge=1)
-    chunk: int = Field(0, ge=0, le=MAX_CHUNK)
-    weight: float = Field(1.0, gt=0, le=1000)
+    chunk: int = Field(default=0, ge=0, le=MAX_CHUNK)
+    weight: float = Field(default=1.0, gt=0, le=1000)
     cap: Limit = NO_CAP
-    app: str = Field("app", pattern=NAME)
-    channel: str = Field("push", pattern=NAME)
+    app: str = Field(default="app", pattern=NAME)
+    channel: str = Field(default="push", pattern=NAME)
     lane: Literal["auto", "own", "shared"] = "auto"
     arrives_s: Moment = 0
-    count: int = Field(1, ge=1, le=20_000)
+    count: int = Field(default=1, ge=1, le=20_000)
     every_s: Moment = 0
-    publish_rate: int = Field(0, ge=0)
+    publish_rate: int = Field(default=0, ge=0)
     expires_s: Moment = 0
-    max_attempts: int = Field(5, ge=1, le=20)
+    max_attempts: int = Field(default=5, ge=1, le=20)
 
     @property
     def envelope_targets(self) -> int:
@@ -77,8 +77,8 @@ class Workers(Section):
     """`count` workers alike. leaves_s: drains; dies_s: is killed. sees: "all" lanes, those of some tiers, or a fraction
     (each lane is held by that part of these workers, at least one). clock_off_s: its wall clock is wrong by so much."""
 
-    name: str = Field("w", pattern=NAME)
-    count: int = Field(1, ge=1, le=200)
+    name: str = Field(default="w", pattern=NAME)
+    count: int = Field(default=1, ge=1, le=200)
     joins_s: Moment = 0
     every_s: Moment = 0
     leaves_s: Moment | None = None
@@ -95,10 +95,10 @@ class Channel(Section):
     """A provider: a call takes call_ms and target_us for each target; so many are under way at once in a worker. Of the
     targets these parts are invalid, or are answered with "try again"."""
 
-    call_ms: float = Field(5.0, gt=0)
-    target_us: float = Field(0.0, ge=0)
-    concurrency: int = Field(32, ge=1)
-    batch_limit: int = Field(100, ge=1)
+    call_ms: float = Field(default=5.0, gt=0)
+    target_us: float = Field(default=0.0, ge=0)
+    concurrency: int = Field(default=32, ge=1)
+    batch_limit: int = Field(default=100, ge=1)
     invalid: Part = 0
     retry: Part = 0
 
@@ -117,14 +117,14 @@ class Faults(Section):
     published twice). The rates are per worker and second; a worker that died is back after restart_s."""
 
     late: Part = 0
-    late_ms: float = Field(300, ge=0)
+    late_ms: float = Field(default=300, ge=0)
     lost: Part = 0
     doubled: Part = 0
     copies: Part = 0
-    crash_rate: float = Field(0, ge=0)
-    restart_s: float = Field(1, ge=0)
-    stall_rate: float = Field(0, ge=0)
-    stall_s: float = Field(3, gt=0)
+    crash_rate: float = Field(default=0, ge=0)
+    restart_s: float = Field(default=1, ge=0)
+    stall_rate: float = Field(default=0, ge=0)
+    stall_s: float = Field(default=3, gt=0)
     until_s: Moment | None = None
 
 
@@ -133,7 +133,7 @@ class Change(Section):
 
     at_s: Moment
     task: str = ""
-    weight: float | None = Field(None, gt=0)
+    weight: float | None = Field(default=None, gt=0)
     tier: Tier | None = None
     cap: Limit | None = None
     paused: bool | None = None
@@ -175,15 +175,15 @@ class Expectation(Section):
 
     from_s: Moment = 0
     to_s: Moment | None = None
-    window_s: float | None = Field(None, gt=0)
-    within: float = Field(2.0, ge=0)
+    window_s: float | None = Field(default=None, gt=0)
+    within: float = Field(default=2.0, ge=0)
     shares: dict[str, float] | None = None
     rate: dict[str, float] | None = None
     min_use: Part | None = None
     min_jain: dict[Tier, Part] | None = None
-    max_gap: float | None = Field(None, gt=0)
-    max_repeats: int | None = Field(None, ge=0)
-    max_calls_per_target: float | None = Field(None, gt=0)
+    max_gap: float | None = Field(default=None, gt=0)
+    max_repeats: int | None = Field(default=None, ge=0)
+    max_calls_per_target: float | None = Field(default=None, gt=0)
     done_within_s: dict[str, float] | None = None
 
 
@@ -195,7 +195,7 @@ class Scenario(Section):
     about: str = ""
     duration_s: float = Field(gt=0, le=86_400)
     until: Literal["done", "duration"] = "duration"
-    window_s: float = Field(1.0, gt=0)
+    window_s: float = Field(default=1.0, gt=0)
     capacity: Limit = NO_CAP
     tiers: dict[Tier, float] = {tier: weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()}
     sharing: Literal["tasks", "apps"] = "tasks"
@@ -206,8 +206,8 @@ class Scenario(Section):
     workers: list[Workers] = Field(min_length=1)
     faults: Faults = Faults()
     changes: list[Change] = []
-    lease_ms: int = Field(2_000, ge=200)
-    claim_ms: int = Field(13_000, ge=1_000)
+    lease_ms: int = Field(default=2_000, ge=200)
+    claim_ms: int = Field(default=13_000, ge=1_000)
     engine: dict[str, float] = {}
     expect: list[Expectation] = []
 
