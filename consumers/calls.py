@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 from dispatcher.clock import Clock
 from dispatcher.envelope import Envelope
 from dispatcher.outcome import RETRY, Report, Verdict
-from dispatcher.ports import Batch, Channel
+from dispatcher.ports import Batch, BatchChannel
 from dispatcher.verdicts import all_sent, error_text, read_reports
 
 Sent = Callable[[Batch, Sequence[Report | None]], None]
@@ -90,7 +90,7 @@ class _Turn:
 class ChannelQueue:
     """Calls of one channel, started in order, `channel.concurrency` at once."""
 
-    def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+    def __init__(self, channel: BatchChannel, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
         self.channel = channel
         self.timeout_s = channel.timeout_s
         self.call_limit = max(1, channel.batch_limit)

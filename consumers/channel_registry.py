@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from dispatcher.errors import FairlaneError, InvalidInput
-from dispatcher.ports import Channel
+from dispatcher.ports import BatchChannel
 
 BUILT_IN = {
     "null": "consumers.channels.null:NullChannel",
@@ -19,14 +19,14 @@ _NUMBERS = ("concurrency", "batch_limit")
 
 def load_channels(
     classes: Mapping[str, str], settings: Mapping[str, Mapping[str, Any]] | None = None
-) -> dict[str, Channel]:
+) -> dict[str, BatchChannel]:
     """Channels by name. classes: channel name -> "null", "log", "http" or "module:Class"; settings: channel name ->
     what its class is constructed with (`name` is added). Raises InvalidInput, which names the channel."""
     given = settings or {}
     return {name: _load(name, path, given.get(name, {})) for name, path in classes.items()}
 
 
-def _load(name: str, path: str, settings: Mapping[str, Any]) -> Channel:
+def _load(name: str, path: str, settings: Mapping[str, Any]) -> BatchChannel:
     build = _class(name, BUILT_IN.get(path, path))
     try:
         channel = build({**settings, "name": name})
@@ -36,7 +36,7 @@ def _load(name: str, path: str, settings: Mapping[str, Any]) -> Channel:
         cause = f"The channel {name} cannot be made: {path} raised {type(error).__name__}: {error}."
         raise InvalidInput(cause, "Check its settings and its class.") from error
     _check(name, path, channel)
-    return cast("Channel", channel)
+    return cast("BatchChannel", channel)
 
 
 def _class(name: str, path: str) -> Callable[[Mapping[str, Any]], object]:
@@ -57,7 +57,7 @@ def _class(name: str, path: str) -> Callable[[Mapping[str, Any]], object]:
 
 
 def _check(name: str, path: str, channel: object) -> None:
-    """That it is what dispatcher.ports.Channel asks for."""
+    """That it is what dispatcher.ports.BatchChannel asks for."""
     missing = [method for method in _METHODS if not callable(getattr(channel, method, None))]
     if not _is_seconds(getattr(channel, "timeout_s", None)):
         missing.append("timeout_s (a number above 0)")
@@ -68,7 +68,9 @@ def _check(name: str, path: str, channel: object) -> None:
     if not isinstance(getattr(channel, "name", None), str):
         missing.append("name (a text)")
     if missing:
-        raise InvalidInput(f"The channel {name} ({path}) lacks {', '.join(missing)}.", "See dispatcher.ports.Channel.")
+        raise InvalidInput(
+            f"The channel {name} ({path}) lacks {', '.join(missing)}.", "See fairlane.channels.BatchChannel."
+        )
 
 
 def _is_seconds(value: object) -> bool:

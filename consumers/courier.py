@@ -13,7 +13,7 @@ from consumers.calls import ChannelQueue, InFlight, Sent, refused
 from dispatcher.clock import Clock
 from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.outcome import Report
-from dispatcher.ports import Batch, Channel
+from dispatcher.ports import Batch, BatchChannel
 
 OPEN_WITHIN_S = 30.0
 CLOSE_WITHIN_S = 5.0
@@ -30,7 +30,7 @@ class ChannelCourier:
     """
 
     def __init__(
-        self, channels: Mapping[str, Channel], clock: Clock, loop: asyncio.AbstractEventLoop | None = None
+        self, channels: Mapping[str, BatchChannel], clock: Clock, loop: asyncio.AbstractEventLoop | None = None
     ) -> None:
         """loop: makes the event loop, which the courier closes; asyncio's own kind by default."""
         self._clock = clock

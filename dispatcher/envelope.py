@@ -44,33 +44,45 @@ Time = Annotated[int, Meta(ge=0, lt=253_402_300_800_000)]
 
 
 class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A message and a chunk of targets.
-
-    sequence counts a writer's envelopes from 0. size is the number of targets in the *first* envelope of this sequence
-    (attempt 0); positions are the places of `targets` in it (None: all, in order). published_ms is the wall time of the
-    first publishing; not_before_ms (retry lanes) the time it is due, 0 if at once; expires_ms 0 if never.
-    variables has one entry a target, or is None when no target has any.
-    """
+    """A message and a chunk of targets. (task, writer, sequence, attempt) is its identity."""
 
     format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
     task: str
+    """Id of the task."""
     writer: str
+    """Which part of the submission published it."""
     sequence: Annotated[int, Meta(ge=0, le=MAX_SEQUENCE)]
+    """Counts the writer's envelopes, from 0."""
     attempt: Annotated[int, Meta(ge=0, lt=MAX_ATTEMPTS)]
+    """From 0."""
     app: str
     channel: str
     published_ms: Time
+    """Wall time at which attempt 0 was published."""
     not_before_ms: Time
+    """Wall time at which it is due (retry lanes); 0: at once."""
     expires_ms: Time
+    """Wall time after which it is not sent; 0: never."""
     size: Annotated[int, Meta(ge=1, le=MAX_CHUNK)]
+    """Number of targets in attempt 0 of this sequence."""
     max_attempts: Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS)]
     message: msgspec.Raw
+    """The task's message as bytes; see `decoded_message`."""
     targets: Annotated[list[str], Meta(min_length=1, max_length=MAX_CHUNK)]
+    """Addresses on the channel."""
     positions: Annotated[list[int], Meta(max_length=MAX_CHUNK)] | None = None
+    """Places of `targets` in attempt 0; None: all, in order."""
     variables: Annotated[list[dict[str, Any] | None], Meta(max_length=MAX_CHUNK)] | None = None
+    """One entry a target, None where it has no variables; None if no target has any."""
+
+    @property
+    def decoded_message(self) -> dict[str, Any]:
+        """The task's message as its submitter gave it; a text is {"body": text}. Variables are not filled in."""
+        return decode_message(self.message)
 
     @property
     def identity(self) -> Identity:
+        """What tells it from every other envelope."""
         return Identity(self.task, self.writer, self.sequence, self.attempt)
 
     def position(self, index: int) -> int:

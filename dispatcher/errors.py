@@ -4,22 +4,20 @@ from dispatcher.shown import without_credentials
 
 
 class FairlaneError(Exception):
-    """Base of every error Fairlane raises on purpose.
-
-    cause: one sentence, what happened. next_step: one sentence, what to do (may be empty). Credentials in addresses
-    are hidden in both.
-    retryable: whether the same call may succeed later without anything being mended.
-    exit_code: what the command line exits with.
-    """
+    """Base of every error Fairlane raises on purpose. Credentials in addresses are hidden in its texts."""
 
     exit_code = 1
+    """What the command line exits with."""
     retryable = False
+    """Whether the same call may succeed later without anything being changed."""
 
     def __init__(self, cause: str, next_step: str = "") -> None:
         cause, next_step = without_credentials(cause), without_credentials(next_step)
         super().__init__(f"{cause} {next_step}".strip())
         self.cause = cause
+        """What happened, in one sentence."""
         self.next_step = next_step
+        """What to do, in one sentence; may be empty."""
 
 
 class InvalidInput(FairlaneError):
@@ -49,6 +47,13 @@ class Refused(FairlaneError):
     """The request is understood and refused: a conflict, a limit, or a state that does not allow it."""
 
     exit_code = 5
+
+
+class TimedOut(FairlaneError):
+    """The task did not end in the time given; it goes on."""
+
+    exit_code = 4
+    retryable = True
 
 
 class Hung(FairlaneError):

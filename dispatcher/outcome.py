@@ -25,36 +25,48 @@ class Outcome(IntEnum):
     """Final outcomes. The values are on the wire: never renumber."""
 
     SENT = 0
+    """The provider has taken it."""
     INVALID = 1
+    """There is no such target, or not any more."""
     FAILED = 2
+    """It was given up."""
     EXPIRED = 3
+    """Its task's time to live ran out before it was sent."""
     CANCELLED = 4
+    """Its task was cancelled or stopped before it was sent."""
 
 
 RETRY = 9
-"""In an outcome record's `codes`: not final, to be tried again."""
+"""A verdict's code instead of an Outcome: not final, to be tried again."""
 OUTCOME_NAMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """A channel's word on one target. code: an Outcome value, or RETRY. retry_after_s: the provider's wish, if any."""
+    """A channel's word on one target."""
 
     code: int
+    """SENT, INVALID or FAILED of Outcome, or RETRY."""
     reason: str = ""
+    """Why it was not sent, for people; cut at 1 kB."""
     retry_after_s: float | None = None
+    """With RETRY: the provider's wish, if it has one."""
 
 
 SENT = Verdict(int(Outcome.SENT))
+"""The verdict on a target that was sent."""
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):
-    """A channel's word on one envelope: a verdict for all its targets, and exceptions by index in envelope.targets."""
+    """A channel's word on one envelope."""
 
     verdict: Verdict = SENT
+    """On all its targets, but for the exceptions."""
     exceptions: dict[int, Verdict] | None = None
+    """Verdicts on single targets, by index in `envelope.targets`."""
 
 
 ALL_SENT = Report()
+"""The report on an envelope whose targets were all sent."""
 
 
 TaskName = Annotated[str, Meta(pattern=f"^{TASK_PATTERN}$")]

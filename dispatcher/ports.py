@@ -180,11 +180,16 @@ class Courier(Protocol):
         ...
 
 
-class Channel(Protocol):
-    """Delivers to a provider. A class named as `module:Class` in the settings is constructed with its settings (a
-    mapping, with the channel's name as `name`) and lives in the event loop of the courier's thread."""
+class BatchChannel(Protocol):
+    """Delivers to a provider, any number of envelopes a call.
+
+    A class named as `module:Class` in the settings is constructed with its settings (a mapping, with the channel's name
+    as `name`) and lives in the event loop of the courier's thread. The class needs no base class. If it has this one,
+    type checkers compare the two, and `open` and `close` may be left out.
+    """
 
     name: str
+    """Name of the channel, as tasks give it."""
     timeout_s: float
     """A call never outlasts this; it is then cancelled and counts as RETRY."""
     concurrency: int
@@ -192,14 +197,23 @@ class Channel(Protocol):
     batch_limit: int
     """Most envelopes in one call."""
 
-    async def open(self) -> None: ...
+    async def open(self) -> None:
+        """Connect, when the worker starts."""
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
-        """One report for each envelope, in order; tier is that of the lane they came from. Raising means RETRY for all
-        of them, with the exception as reason. What is returned is checked by `dispatcher.verdicts.read_reports`."""
+        """Send the envelopes. Return a report for each, in order.
+
+        tier is that of the lane they came from. Raising means RETRY for all of them, with the exception as reason.
+        What is returned is checked (`dispatcher.verdicts.read_reports`).
+        """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Let go of the connections, when the worker ends."""
+
+
+Channel = BatchChannel
+"""Its name in 0.2, for one release."""
 
 
 class ControlLog(Protocol):

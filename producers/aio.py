@@ -2,19 +2,21 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from dispatcher.task import PushTask
 from producers.many import Submitted
 from producers.owner import OwnerProcess
 
 T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
 
 _BUFFERED = 4_096
 """Most items taken from an async audience ahead of the submission."""
@@ -24,25 +26,23 @@ _PAGE = 256
 
 
 class AsyncProxy(Generic[T]):
-    """A stand-in for `target` whose methods are awaited: each call runs in the executor. Plain attributes stay plain.
+    """Base of the async faces of sync classes: a stand-in for `target` whose calls run in the executor.
 
-    Objects of the classes in `wrapped` that come back are wrapped in turn; iterators become async iterators; async
+    A face names the methods it has, each as `awaited(Class.method)`, which takes over parameters and docstring.
+    Objects of the classes in `faces` that come back get their own faces; iterators become async iterators; async
     iterables among the arguments are bridged, and those that stand beside a task in submissions. A cancelled call stops
     at the next target it takes; calls that take none run to their end unheard.
     """
 
-    def __init__(self, target: T, executor: Executor, wrapped: tuple[type, ...]) -> None:
+    faces: ClassVar[Mapping[type, "type[AsyncProxy[Any]]"]] = {}
+
+    def __init__(self, target: T, executor: Executor) -> None:
         self._target = target
         self._executor = executor
-        self._wrapped = wrapped
         self._owner = OwnerProcess()
 
     def __repr__(self) -> str:
-        return f"AsyncProxy({self._target!r})"
-
-    def __getattr__(self, name: str) -> Any:
-        attribute = getattr(self._target, name)
-        return partial(self._call, attribute) if callable(attribute) else attribute
+        return f"{type(self).__name__}({self._target!r})"
 
     async def _call(self, method: Callable[..., object], *args: object, **kwargs: object) -> Any:
         self._owner.check()
@@ -58,8 +58,9 @@ class AsyncProxy(Generic[T]):
         return self._each(found, given_up) if isinstance(found, Iterator) else self._back(found)
 
     def _back(self, value: object) -> object:
-        if isinstance(value, self._wrapped):
-            return AsyncProxy(value, self._executor, self._wrapped)
+        face = self.faces.get(type(value))
+        if face is not None:
+            return face(value, self._executor)
         return replace(value, handle=self._back(value.handle)) if isinstance(value, Submitted) else value
 
     async def _each(self, items: Iterator[object], given_up: threading.Event) -> AsyncIterator[object]:
@@ -79,6 +80,24 @@ class AsyncProxy(Generic[T]):
             given_up.set()
             with suppress(RuntimeError):  # the executor is shut down, and nothing runs any more
                 self._executor.submit(_close, items)
+
+
+@overload
+def awaited(
+    method: Callable[Concatenate[T, P], Iterator[R]],
+) -> Callable[Concatenate[AsyncProxy[T], P], Coroutine[Any, Any, AsyncIterator[R]]]: ...
+@overload
+def awaited(
+    method: Callable[Concatenate[T, P], R],
+) -> Callable[Concatenate[AsyncProxy[T], P], Coroutine[Any, Any, R]]: ...
+def awaited(method: Callable[Concatenate[T, P], Any]) -> Callable[Concatenate[AsyncProxy[T], P], Any]:
+    """Return the method of a face that runs this method of the class behind it."""
+
+    @wraps(method)
+    async def call(proxy: AsyncProxy[T], /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return await proxy._call(getattr(proxy._target, method.__name__), *args, **kwargs)
+
+    return call
 
 
 def _page_of(items: Iterator[object], size: int) -> tuple[list[object], BaseException | None]:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import JsonValue
 
@@ -14,7 +14,6 @@ from dispatcher.service_settings import Cap
 from dispatcher.task import PushTask, Target
 from dispatcher.view import STATES, Globals, TaskView, WorkerBeat, globals_of
 from dispatcher.why import Pauses, Why, why
-from producers.aio import AsyncProxy
 from producers.connection import Connection
 from producers.controls import Cancelled, Controls, Edit
 from producers.cutter import SlabSource
@@ -29,6 +28,9 @@ from producers.submit import submit
 from producers.submit_report import SubmitProgress, SubmitResult, Watchers
 from producers.task_changes import Changes, TaskFilter
 from producers.validation import Refusal, Unreadable, Variables
+
+if TYPE_CHECKING:
+    from producers.async_client import AsyncPushClient
 
 Audience = Iterable[str | Target | tuple[str, Variables] | Unreadable] | SlabSource
 """Targets: any iterable, read once and as a stream. A target with variables is a Target or an (address, dict) pair."""
@@ -61,14 +63,16 @@ class PushClient:
     @asynccontextmanager
     async def connect_async(
         cls, settings: ConnectionSettings, *, threads: int = 64
-    ) -> AsyncIterator["AsyncProxy[PushClient]"]:
+    ) -> AsyncIterator["AsyncPushClient"]:
         """The same client for async callers: every method is awaited (and runs in a thread; `threads` of them at most,
         so that many `wait` at once). Audiences may be async iterables, those of `submit_many` too. Callbacks run in the
         method's thread."""
+        from producers.async_client import AsyncPushClient  # its methods are those of this class
+
         loop, executor = asyncio.get_running_loop(), ThreadPoolExecutor(threads, thread_name_prefix="fairlane")
         client = await loop.run_in_executor(executor, cls.connect, settings)
         try:
-            yield AsyncProxy(client, executor, (PushClient, TaskHandle))
+            yield AsyncPushClient(client, executor)
         finally:
             await loop.run_in_executor(executor, client.close)
             executor.shutdown(wait=False)

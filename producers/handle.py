@@ -6,7 +6,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from dispatcher.errors import FairlaneError, NotReady, Unreachable
+from dispatcher.errors import NotReady, TimedOut, Unreachable
 from dispatcher.ports import DeadLetter
 from dispatcher.service_settings import Cap
 from dispatcher.tier import Tier
@@ -20,13 +20,6 @@ _LONGEST_POLL_S = 0.25
 _SHOWN_EVERY_S = 1.0
 _OUTAGE_S = 60.0
 """How long `wait` goes on without an answer from Redis."""
-
-
-class TimedOut(FairlaneError):
-    """The task did not end in the time given; it goes on."""
-
-    exit_code = 4
-    retryable = True
 
 
 class Views(Protocol):

@@ -1,1 +1,1 @@
-"""The built-in channels: null, log and http. Each is one class behind dispatcher.ports.Channel."""
+"""The built-in channels: null, log and http. Each is one class behind dispatcher.ports.BatchChannel."""

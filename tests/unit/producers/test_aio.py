@@ -4,12 +4,13 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
 from dispatcher.task import PushTask
 from dispatcher.tier import Tier
-from producers.aio import AsyncProxy
+from producers.aio import AsyncProxy, awaited
 from producers.many import Submitted, submit_many
 
 PUSH = PushTask(app="shop", tier=Tier.LOW, channel="null", message="Sale!")
@@ -24,8 +25,6 @@ class Part:
 
 
 class Whole:
-    name = "whole"
-
     def __init__(self) -> None:
         self.taken: list[int] = []
         self.begun = threading.Event()
@@ -66,15 +65,40 @@ class Whole:
         return threading.get_ident()
 
 
+class AsyncPart(AsyncProxy[Part]):
+    @property
+    def number(self) -> int:
+        return self._target.number
+
+    doubled = awaited(Part.doubled)
+
+
+class AsyncWhole(AsyncProxy[Whole]):
+    """Has the methods that a test adds to its target, too."""
+
+    faces = {Part: AsyncPart}  # noqa: RUF012
+
+    collect = awaited(Whole.collect)
+    count = awaited(Whole.count)
+    doubled = awaited(Whole.doubled)
+    fail = awaited(Whole.fail)
+    part = awaited(Whole.part)
+    sums = awaited(Whole.sums)
+    thread = awaited(Whole.thread)
+
+    def __getattr__(self, name: str) -> object:
+        return partial(self._call, getattr(self._target, name))
+
+
 @pytest.fixture
 def whole() -> Whole:
     return Whole()
 
 
 @pytest.fixture
-def proxy(whole: Whole) -> Iterator[AsyncProxy[Whole]]:
+def proxy(whole: Whole) -> Iterator[AsyncWhole]:
     with ThreadPoolExecutor(4) as executor:
-        yield AsyncProxy(whole, executor, (Part,))
+        yield AsyncWhole(whole, executor)
 
 
 async def numbers(to: int) -> AsyncIterator[int]:
@@ -84,9 +108,8 @@ async def numbers(to: int) -> AsyncIterator[int]:
         yield number
 
 
-def test_methods_are_awaited_in_threads_and_attributes_are_plain(proxy: AsyncProxy[Whole]) -> None:
+def test_methods_are_awaited_in_threads(proxy: AsyncWhole) -> None:
     async def use() -> None:
-        assert proxy.name == "whole"
         assert await proxy.thread() != threading.get_ident()
         with pytest.raises(ValueError, match="no"):
             await proxy.fail()
@@ -96,7 +119,7 @@ def test_methods_are_awaited_in_threads_and_attributes_are_plain(proxy: AsyncPro
     asyncio.run(use())
 
 
-def test_what_comes_back_is_wrapped_in_turn(proxy: AsyncProxy[Whole]) -> None:
+def test_what_comes_back_is_wrapped_in_turn(proxy: AsyncWhole) -> None:
     async def use() -> None:
         part = await proxy.part(4)
         assert part.number == 4
@@ -106,7 +129,7 @@ def test_what_comes_back_is_wrapped_in_turn(proxy: AsyncProxy[Whole]) -> None:
     asyncio.run(use())
 
 
-def test_what_a_generator_takes_is_streamed_while_it_is_iterated(proxy: AsyncProxy[Whole]) -> None:
+def test_what_a_generator_takes_is_streamed_while_it_is_iterated(proxy: AsyncWhole) -> None:
     """As the submissions of `submit_many`, whose handles are awaited too."""
 
     async def use() -> None:
@@ -128,7 +151,7 @@ async def from_a_source(count: int) -> AsyncIterator[tuple[PushTask, AsyncIterat
 
 
 @pytest.mark.parametrize("made", [with_async_audiences, from_a_source, lambda count: list(with_async_audiences(count))])
-def test_audiences_in_submissions_may_be_async(proxy: AsyncProxy[Whole], made: Callable[[int], object]) -> None:
+def test_audiences_in_submissions_may_be_async(proxy: AsyncWhole, made: Callable[[int], object]) -> None:
     """However the submissions themselves come; `submit_many` takes them in threads of its own."""
 
     async def use() -> None:
@@ -138,7 +161,7 @@ def test_audiences_in_submissions_may_be_async(proxy: AsyncProxy[Whole], made: C
     asyncio.run(use())
 
 
-def test_a_list_of_targets_is_passed_on_as_it_is(proxy: AsyncProxy[Whole]) -> None:
+def test_a_list_of_targets_is_passed_on_as_it_is(proxy: AsyncWhole) -> None:
     """Its length tells how many are expected."""
     given = [("token-1", {"name": "Ann"}), ("token-2", {})]
 
@@ -149,7 +172,7 @@ def test_a_list_of_targets_is_passed_on_as_it_is(proxy: AsyncProxy[Whole]) -> No
     asyncio.run(use())
 
 
-def test_what_a_generator_gave_before_it_failed_is_not_lost(proxy: AsyncProxy[Whole]) -> None:
+def test_what_a_generator_gave_before_it_failed_is_not_lost(proxy: AsyncWhole) -> None:
     def broken() -> Iterator[int]:
         yield from range(100)
         raise KeyError("source")
@@ -165,7 +188,7 @@ def test_what_a_generator_gave_before_it_failed_is_not_lost(proxy: AsyncProxy[Wh
     assert taken == list(range(100))
 
 
-def test_a_generator_that_is_left_ends_and_takes_no_more(proxy: AsyncProxy[Whole], whole: Whole) -> None:
+def test_a_generator_that_is_left_ends_and_takes_no_more(proxy: AsyncWhole, whole: Whole) -> None:
     async def use() -> None:
         async for one in await proxy.doubled(iter(range(100_000))):
             assert one.handle.number == 0
@@ -178,7 +201,7 @@ def test_a_generator_that_is_left_ends_and_takes_no_more(proxy: AsyncProxy[Whole
 def test_a_generator_may_be_left_when_its_client_is_closed(whole: Whole) -> None:
     async def use() -> None:
         executor = ThreadPoolExecutor(4)
-        found = await AsyncProxy(whole, executor, (Part,)).count(1_000)
+        found = await AsyncWhole(whole, executor).count(1_000)
         assert await anext(found) == 0
         executor.shutdown()
         await found.aclose()
@@ -187,7 +210,7 @@ def test_a_generator_may_be_left_when_its_client_is_closed(whole: Whole) -> None
 
 
 @pytest.mark.parametrize("count", [0, 1, 50_000])
-def test_async_and_sync_iterables_are_streamed(proxy: AsyncProxy[Whole], whole: Whole, count: int) -> None:
+def test_async_and_sync_iterables_are_streamed(proxy: AsyncWhole, whole: Whole, count: int) -> None:
     async def use() -> None:
         assert await proxy.collect(numbers(count)) == count
         assert await proxy.collect(numbers=iter(range(count))) == 2 * count
@@ -196,7 +219,7 @@ def test_async_and_sync_iterables_are_streamed(proxy: AsyncProxy[Whole], whole: 
     assert whole.taken == [*range(count), *range(count)]
 
 
-def test_an_async_source_is_not_read_far_ahead(proxy: AsyncProxy[Whole]) -> None:
+def test_an_async_source_is_not_read_far_ahead(proxy: AsyncWhole) -> None:
     gate, read = threading.Event(), 0
 
     async def source() -> AsyncIterator[int]:
@@ -223,7 +246,7 @@ def test_an_async_source_is_not_read_far_ahead(proxy: AsyncProxy[Whole]) -> None
     asyncio.run(use())
 
 
-def test_an_error_of_an_async_source_reaches_the_caller(proxy: AsyncProxy[Whole]) -> None:
+def test_an_error_of_an_async_source_reaches_the_caller(proxy: AsyncWhole) -> None:
     async def broken() -> AsyncIterator[int]:
         yield 1
         raise KeyError("source")
@@ -235,7 +258,7 @@ def test_an_error_of_an_async_source_reaches_the_caller(proxy: AsyncProxy[Whole]
     asyncio.run(use())
 
 
-def test_a_cancelled_call_stops_taking_targets(proxy: AsyncProxy[Whole], whole: Whole) -> None:
+def test_a_cancelled_call_stops_taking_targets(proxy: AsyncWhole, whole: Whole) -> None:
     async def stuck() -> AsyncIterator[int]:
         yield 1
         await asyncio.Event().wait()

@@ -10,7 +10,7 @@ import pytest
 
 from backends.settings import PulsarSettings, RedisSettings
 from dispatcher.errors import FairlaneError
-from producers.aio import AsyncProxy
+from producers.async_client import AsyncPushClient
 from producers.client import PushClient
 from producers.settings import ProducerOptions
 
@@ -97,7 +97,7 @@ def test_a_child_closes_only_what_is_its_own(client: PushClient) -> None:
 
 
 def test_an_async_client_says_it_too(client: PushClient) -> None:
-    proxy = AsyncProxy(client, ThreadPoolExecutor(1), (PushClient,))
+    proxy = AsyncPushClient(client, ThreadPoolExecutor(1))
 
     async def tasks() -> object:
         return await proxy.tasks()

@@ -1,0 +1,40 @@
+"""What the author of a channel needs: the protocol BatchChannel, and what it is given and returns."""
+
+import warnings
+from typing import TYPE_CHECKING
+
+from fairlane.lazy import public_name
+
+if TYPE_CHECKING:
+    from dispatcher.envelope import Envelope
+    from dispatcher.outcome import ALL_SENT, RETRY, SENT, Outcome, Report, Verdict
+    from dispatcher.ports import BatchChannel
+
+    Channel = BatchChannel  # its name in 0.2, for one release
+
+__all__ = [
+    "ALL_SENT",
+    "RETRY",
+    "SENT",
+    "BatchChannel",
+    "Envelope",
+    "Outcome",
+    "Report",
+    "Verdict",
+]
+
+
+if not TYPE_CHECKING:  # to type checkers, a name that is not above does not exist
+
+    def __getattr__(name: str) -> object:
+        """Import a public name from where it is defined. `Channel` is the name that BatchChannel had in 0.2."""
+        if name == "Channel":
+            text = "fairlane.channels.Channel goes in the next release: use fairlane.channels.BatchChannel."
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            name = "BatchChannel"
+        return public_name(__name__, name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

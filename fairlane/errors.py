@@ -1,0 +1,48 @@
+"""Every error that Fairlane raises on purpose; FairlaneError is the base of all."""
+
+from typing import TYPE_CHECKING
+
+from fairlane.lazy import public_name
+
+if TYPE_CHECKING:
+    from dispatcher.errors import (
+        AudienceMismatch,
+        BeingSubmitted,
+        FairlaneError,
+        InvalidInput,
+        LimitReached,
+        NotConfigured,
+        NotFound,
+        NotReady,
+        Refused,
+        TaskEnded,
+        TimedOut,
+        Unreachable,
+    )
+
+__all__ = [
+    "AudienceMismatch",
+    "BeingSubmitted",
+    "FairlaneError",
+    "InvalidInput",
+    "LimitReached",
+    "NotConfigured",
+    "NotFound",
+    "NotReady",
+    "Refused",
+    "TaskEnded",
+    "TimedOut",
+    "Unreachable",
+]
+
+
+if not TYPE_CHECKING:  # to type checkers, a name that is not above does not exist
+
+    def __getattr__(name: str) -> object:
+        """Import a public name from where it is defined."""
+        return public_name(__name__, name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

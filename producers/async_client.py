@@ -1,0 +1,107 @@
+"""The client for async callers: what PushClient and TaskHandle do, awaited."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+
+from dispatcher.task import PushTask, Target
+from producers.aio import AsyncProxy, awaited
+from producers.client import Audience, PushClient
+from producers.handle import TaskHandle
+from producers.many import CONCURRENCY, Submitted
+from producers.submit_report import SubmitProgress, SubmitResult
+from producers.validation import Refusal, Variables
+
+AsyncAudience = Audience | AsyncIterable[str | Target | tuple[str, Variables]]
+"""Targets: any iterable or async iterable, read once and as a stream."""
+_Submission = tuple[PushTask, AsyncAudience]
+
+
+class AsyncTaskHandle(AsyncProxy[TaskHandle]):
+    """A task in the caller's hand, as TaskHandle; every method is awaited."""
+
+    @property
+    def id(self) -> str:
+        """The task's id."""
+        return self._target.id
+
+    @property
+    def result(self) -> SubmitResult | None:
+        """Of the `submit` that gave this handle, None otherwise."""
+        return self._target.result
+
+    cancel = awaited(TaskHandle.cancel)
+    edit_message = awaited(TaskHandle.edit_message)
+    failures = awaited(TaskHandle.failures)
+    failures_by_reason = awaited(TaskHandle.failures_by_reason)
+    pause = awaited(TaskHandle.pause)
+    progress = awaited(TaskHandle.progress)
+    resume = awaited(TaskHandle.resume)
+    set_cap = awaited(TaskHandle.set_cap)
+    set_tier = awaited(TaskHandle.set_tier)
+    set_weight = awaited(TaskHandle.set_weight)
+    stop = awaited(TaskHandle.stop)
+    wait = awaited(TaskHandle.wait)
+
+
+class AsyncPushClient(AsyncProxy[PushClient]):
+    """PushClient for async callers: every method is awaited, and runs in a thread. Made by PushClient.connect_async."""
+
+    faces = {TaskHandle: AsyncTaskHandle}  # noqa: RUF012  # never changed
+
+    async def submit(
+        self,
+        task: PushTask,
+        targets: AsyncAudience,
+        *,
+        on_progress: Callable[[SubmitProgress], None] | None = None,
+        on_refused: Callable[[Refusal], None] | None = None,
+    ) -> AsyncTaskHandle:
+        """As PushClient.submit; the audience may be async. The callbacks run in another thread."""
+        handle: AsyncTaskHandle = await self._call(
+            self._target.submit, task, targets, on_progress=on_progress, on_refused=on_refused
+        )
+        return handle
+
+    async def submit_many(
+        self,
+        submissions: Iterable[_Submission] | AsyncIterable[_Submission],
+        *,
+        concurrency: int = CONCURRENCY,
+    ) -> AsyncIterator[Submitted[AsyncTaskHandle]]:
+        """As PushClient.submit_many; submissions and audiences may be async.
+
+        >>> async for submitted in await client.submit_many(submissions):
+        ...     print(submitted.task.app, submitted.error or submitted.handle.id)
+        """
+        found: AsyncIterator[Submitted[AsyncTaskHandle]] = await self._call(
+            self._target.submit_many, submissions, concurrency=concurrency
+        )
+        return found
+
+    async def task(self, id: str) -> AsyncTaskHandle:  # noqa: A002  # as PushClient.task
+        """A handle of a task submitted anywhere. Raises NotFound, NotReady."""
+        handle: AsyncTaskHandle = await self._call(self._target.task, id)
+        return handle
+
+    cap_app = awaited(PushClient.cap_app)
+    cap_channel = awaited(PushClient.cap_channel)
+    change_service = awaited(PushClient.change_service)
+    check_counts = awaited(PushClient.check_counts)
+    check_view = awaited(PushClient.check_view)
+    close = awaited(PushClient.close)
+    edit_message = awaited(PushClient.edit_message)
+    follow_cancelled = awaited(PushClient.follow_cancelled)
+    globals = awaited(PushClient.globals)
+    limit_app = awaited(PushClient.limit_app)
+    live_tasks = awaited(PushClient.live_tasks)
+    pause_channel = awaited(PushClient.pause_channel)
+    plan_many = awaited(PushClient.plan_many)
+    resume_channel = awaited(PushClient.resume_channel)
+    set_capacity = awaited(PushClient.set_capacity)
+    set_many = awaited(PushClient.set_many)
+    set_sharing = awaited(PushClient.set_sharing)
+    set_tiers = awaited(PushClient.set_tiers)
+    task_page = awaited(PushClient.task_page)
+    tasks = awaited(PushClient.tasks)
+    weigh_app = awaited(PushClient.weigh_app)
+    why = awaited(PushClient.why)
+    workers = awaited(PushClient.workers)
