@@ -86,9 +86,9 @@ def shares_of(settings: Globals, capacity: float | None = None) -> Shares:
     """Return how the capacity is shared. capacity: another than the one that is set."""
     return Shares(
         capacity or settings.capacity or math.inf,
-        settings.tier_weights,
+        settings.tier_milli,
         {pool: float(cap.rate) for pool, cap in settings.caps.items()},
         settings.paused_channels,
         settings.sharing,
-        settings.app_weights,
+        settings.app_milli,
     )

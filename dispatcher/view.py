@@ -28,43 +28,54 @@ ENDED_STATES = ("completed", "cancelled", "expired", "failed")
 
 
 class TargetCounts(msgspec.Struct, frozen=True):
-    """Targets of a task by outcome. They add up: total = sent + invalid + failed + expired + cancelled + pending.
-    Before the seal, total is what is published so far."""
+    """Targets of a task by outcome. They add up: total = sent + invalid + failed + expired + cancelled + pending."""
 
     total: int = 0
+    """The audience; before the seal, what is published so far."""
     sent: int = 0
+    """The provider has taken them."""
     invalid: int = 0
+    """There are no such targets, or not any more."""
     failed: int = 0
+    """They were given up."""
     expired: int = 0
+    """The task's time to live ran out before they were sent."""
     cancelled: int = 0
+    """The task was cancelled or stopped before they were sent."""
     pending: int = 0
+    """They have no outcome yet."""
 
 
 class TaskView(msgspec.Struct, frozen=True):
-    """A task as the registry shows it. weight as the user gives it (1.0 = one share); cap in targets/s, 0 for none;
-    cap_burst in targets, 0 for a quarter of a second of the cap; partitions: of the lane, 0 for a plain topic;
-    rate: targets/s settled recently; eta_s: seconds until done by the model of
-    dispatcher/forecast.py, None where no end can be foreseen.
-    refused: targets the submission rejected. *_ms: wall times, 0 for none. reason: why the task failed; empty in every
-    other state. sealed: the audience is complete. closed: a cancel, a stop or the end of its ttl gave all open targets
-    their outcome; nothing more is taken, whether it was sealed or not."""
+    """A task as the registry shows it. Times are wall times in ms, 0 for none."""
 
     id: str
     app: str
     tier: str
+    """As it is now, like weight and cap."""
     channel: str
     state: str
+    """scheduled, running, paused, completed, cancelled, expired or failed."""
     sealed: bool
+    """Whether the audience is complete."""
     weight: float
+    """Share among the tasks of its tier; 1.0 unless set."""
     cap: int
+    """In targets/s; 0 for none."""
     targets: TargetCounts
     rate: float
+    """Targets/s settled recently."""
     eta_s: float | None
+    """Seconds until done, by the model of dispatcher/forecast.py; None where no end can be foreseen."""
     refused: int
+    """Targets that the submission rejected."""
     lane: str
     shared: bool
+    """Whether other tasks are in its lane."""
     chunk: int
+    """Targets an envelope."""
     expected_targets: int
+    """As submitted; -1 for unknown."""
     created_ms: int
     start_ms: int
     expires_ms: int
@@ -72,9 +83,14 @@ class TaskView(msgspec.Struct, frozen=True):
     finished_ms: int
     hold_until_sealed: bool = False
     cap_burst: int = 0
+    """In targets; 0 for a quarter of a second of the cap."""
     partitions: int = 0
+    """Of the lane's topic; 0 for a plain one."""
     reason: str = ""
+    """Why the task failed; empty in every other state."""
     closed: bool = False
+    """Whether a cancel, a stop or the end of its ttl gave all open targets their outcome. Nothing more is taken then,
+    whether it was sealed or not."""
 
     @property
     def ended(self) -> bool:
@@ -100,21 +116,26 @@ WAIT_BUCKETS_MS: tuple[float, ...] = (
 
 
 class WorkerBeat(msgspec.Struct, frozen=True):
-    """A worker's heartbeat. state: standby, starting, serving, draining, stopped (suspect and lost are the reader's
-    word). rate: targets/s sent recently. tiers: by tier name, cumulative since the worker started."""
+    """A worker's heartbeat."""
 
     id: str
     host: str
     pid: int
     state: str
+    """standby, starting, serving, draining or stopped; by its silence also suspect or lost."""
     started_ms: int
     seen_ms: int
     version: str
     lanes: int
+    """Lanes that it is attached to."""
     in_flight: int
+    """Targets that are being sent."""
     buffered: int
+    """Targets that are prefetched."""
     rate: float
+    """Targets/s sent recently."""
     tiers: dict[str, TierStats]
+    """By tier name, since the worker started."""
     metrics_port: int = 0
     extra: dict[str, Any] = {}
     form: int = 1
@@ -122,29 +143,41 @@ class WorkerBeat(msgspec.Struct, frozen=True):
 
 
 class Globals(msgspec.Struct, frozen=True):
-    """Settings of the service.
-
-    capacity in targets/s, 0 = unlimited; burst in targets, 0 = a quarter of a second of it. tier_weights: in
-    thousandths by tier name. caps: by pool name (`channel/NAME`, `app/NAME`, `app_channel/APP/NAME`); pools without one
-    are left out. sharing: `tasks` or `apps`, what shares within a tier. app_weights: in thousandths, 1,000 where an app
-    is left out. limits: by app, `*` for every app without one of its own.
-    """
+    """Settings of the service."""
 
     capacity: int
-    tier_weights: dict[str, int]
+    """In targets/s; 0: unlimited."""
+    tier_weights: dict[str, float]
+    """By tier name, as `set_tiers` takes them."""
     burst: int = 0
+    """In targets; 0: a quarter of a second of the capacity."""
     caps: dict[str, Cap] = {}
+    """By pool name (`channel/NAME`, `app/NAME`, `app_channel/APP/NAME`); pools without one are left out."""
     paused_channels: frozenset[str] = frozenset()
     sharing: str = SHARED_BY[0]
-    app_weights: dict[str, int] = {}
+    """`tasks` or `apps`: what shares within a tier."""
+    app_weights: dict[str, float] = {}
+    """By app, as `weigh_app` takes them; 1 where an app is left out."""
     limits: dict[str, Limits] = {}
+    """By app; `*` for every app without one of its own."""
+
+    @property
+    def tier_milli(self) -> dict[str, int]:
+        """The weights of the tiers in thousandths."""
+        return _milli(self.tier_weights)
+
+    @property
+    def app_milli(self) -> dict[str, int]:
+        """The weights of the apps in thousandths."""
+        return _milli(self.app_weights)
 
     def cap(self, pool: str) -> Cap:
+        """The cap of a pool."""
         return self.caps.get(pool, NO_CAP)
 
-    def app_weight(self, app: str) -> int:
-        """In thousandths."""
-        return self.app_weights.get(app, MILLI)
+    def app_weight(self, app: str) -> float:
+        """The app's share among the apps of a tier."""
+        return self.app_weights.get(app, 1.0)
 
     def limits_of(self, app: str) -> Limits:
         """Each limit of the app's own where there is one, otherwise that of every app."""
@@ -152,17 +185,25 @@ class Globals(msgspec.Struct, frozen=True):
         return Limits(own.tasks or others.tasks, own.targets or others.targets)
 
 
+def _milli(weights: Mapping[str, float]) -> dict[str, int]:
+    return {name: round(weight * MILLI) for name, weight in weights.items()}
+
+
+def _shares(milli: Mapping[str, int]) -> dict[str, float]:
+    return {name: weight / MILLI for name, weight in milli.items()}
+
+
 def globals_of(fields: Mapping[str, str]) -> Globals:
     """Parse stored settings. Missing fields, and those that make no sense, take their defaults."""
     total, sharing = stored_cap(fields.get(CAPACITY) or "0"), fields.get(SHARING)
     return Globals(
         total.rate,
-        tier_weights_of(fields.get(TIER_WEIGHTS, "")),
+        _shares(tier_weights_of(fields.get(TIER_WEIGHTS, ""))),
         total.burst,
         caps_of(fields),
         paused_of(fields),
         sharing if sharing in SHARED_BY else SHARED_BY[0],
-        app_weights_of(fields),
+        _shares(app_weights_of(fields)),
         limits_of(fields),
     )
 

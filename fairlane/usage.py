@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dispatcher.service_settings import app_channel_pool, app_pool, channel_pool
-from dispatcher.tier import MILLI
 from dispatcher.view import Globals, TaskView
 
 
@@ -64,7 +63,7 @@ def _app(name: str, settings: Globals, tasks: Sequence[TaskView]) -> AppUsage:
     cap, limits, prefix = settings.cap(app_pool(name)), settings.limits_of(name), app_channel_pool(name, "")
     return AppUsage(
         name,
-        settings.app_weight(name) / MILLI,
+        settings.app_weight(name),
         cap.rate,
         cap.burst,
         {pool.removeprefix(prefix): cap.rate for pool, cap in settings.caps.items() if pool.startswith(prefix)},

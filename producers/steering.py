@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from dispatcher.errors import FairlaneError
+from dispatcher.errors import FairlaneError, InvalidInput
 from dispatcher.view import TaskView
 from producers.controls import changes_of, leaves_shared_lane, store
 from producers.ports import Services
@@ -80,9 +80,11 @@ class Steering:
         self._known = known
 
     def plan(self, tasks: TaskFilter, changes: Changes) -> Plan:
-        """What would change. Raises InvalidInput; NotFound (or NotReady, while the view is rebuilt) for an id that is
-        not known; Unreachable."""
+        """What would change. Raises InvalidInput, for a filter that names nothing too; NotFound (or NotReady, while the
+        view is rebuilt) for an id that is not known; Unreachable."""
         changes.fields()
+        if tasks.names_all:
+            raise InvalidInput("The filter names no tasks, and an empty one would take all.", "Give it ids, or an app.")
         found, refused = self._find(tasks)
         steps = [Step(task, changes.needed(task)) for task in found]
         steps += [Step(task, {}) for task in refused if task.state == changes.end]

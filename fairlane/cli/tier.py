@@ -55,8 +55,7 @@ def set_weights(ctx: click.Context, trial: Trial, weights: tuple[tuple[str, str]
     except ValueError as error:
         raise click.UsageError(f"A weight is a number: {error}.") from None
     with client_of(ctx) as client:
-        now = {name: weight / MILLI for name, weight in client.globals().tier_weights.items()}
-    wanted = {**now, **given}
+        wanted = {**client.globals().tier_weights, **given}
     done = " ".join(f"{name}={value:g}" for name, value in wanted.items())
     change_service(ctx, trial, lambda service: service.set_tiers(**wanted), done)
 
@@ -85,7 +84,7 @@ def waits_of(sample: Sample) -> dict[str, LongestWait]:
         )
         for tasks in lanes.values()
     ]
-    return longest_waits(settings.capacity, settings.tier_weights, busy, settings.sharing, settings.app_weights)
+    return longest_waits(settings.capacity, settings.tier_milli, busy, settings.sharing, settings.app_milli)
 
 
 def _wait_fields(wait: LongestWait) -> dict[str, Any]:

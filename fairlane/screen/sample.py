@@ -118,11 +118,11 @@ def wanted_shares(weights: dict[str, int], backlog: dict[str, int]) -> dict[str,
 def tier_figures(settings: Globals, sending: list[TaskView], rates: dict[str, float]) -> list[TierFigures]:
     """Figures of every tier, highest first."""
     backlog = {tier: sum(task.targets.pending for task in sending if task.tier == tier) for tier in map(str, TIERS)}
-    wanted, total = wanted_shares(settings.tier_weights, backlog), sum(rates.values())
+    wanted, total = wanted_shares(settings.tier_milli, backlog), sum(rates.values())
     return [
         TierFigures(
             tier=tier,
-            weight=settings.tier_weights[tier],
+            weight=settings.tier_milli[tier],
             wanted=wanted[tier],
             actual=rates[tier] / total if total else None,
             rate=rates[tier],

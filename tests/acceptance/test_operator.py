@@ -27,7 +27,8 @@ def client(fairlane: CommandLine, workers: Crew, module_settings: Settings) -> I
 def nothing_set(client: PushClient) -> Iterator[None]:
     """Each test leaves no backlog and no cap behind."""
     yield
-    client.set_many(TaskFilter(), Changes(cancelled=True))
+    for state in ("scheduled", "running", "paused"):
+        client.set_many(TaskFilter(state=state), Changes(cancelled=True))
     client.set_capacity(0)
     client.set_sharing("tasks")
     client.cap_channel("null", 0)

@@ -47,7 +47,7 @@ def test_every_setting_is_read_back(registry: Registry) -> None:
     assert (found.capacity, found.burst, found.sharing) == (5_000, 100, "apps")
     assert found.caps == {"channel/http": Cap(700), "app/shop": Cap(300, 20), "app_channel/shop/http": Cap(40)}
     assert found.paused_channels == {"apns"}
-    assert (found.app_weights, found.app_weight("news")) == ({"shop": 2_500}, 1_000)
+    assert (found.app_weights, found.app_weight("news")) == ({"shop": 2.5}, 1)
     assert (found.limits_of("shop"), found.limits_of("news")) == (Limits(3, 900), Limits(0, 900))
 
 

@@ -239,4 +239,4 @@ def test_settings_that_an_older_version_stored_as_nonsense_are_as_if_not_set(vie
     stored = Registry(view).globals()
     assert stored == Registry(view).globals()
     assert (stored.capacity, stored.sharing, stored.caps, stored.app_weights) == (0, "tasks", {}, {})
-    assert stored.tier_weights == {"high": 6_000, "medium": 3_000, "low": 1_000}
+    assert stored.tier_weights == {"high": 6, "medium": 3, "low": 1}

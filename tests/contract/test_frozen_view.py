@@ -53,7 +53,7 @@ def test_a_task_is_shown_as_it_was(old_view: RedisView) -> None:
 def test_the_settings_of_the_service_are_read(old_view: RedisView) -> None:
     stored = Registry(old_view).globals()
     assert (stored.capacity, stored.burst, stored.sharing) == (5_000, 1_000, "apps")
-    assert stored.tier_weights == {"high": 5_000, "medium": 3_000, "low": 2_000}
+    assert stored.tier_weights == {"high": 5, "medium": 3, "low": 2}
     assert stored.cap("app_channel/news/http") == Cap(50)
     assert stored.paused_channels == {"log"}
     assert stored.limits_of("shop") == Limits(50, 10_000_000)

@@ -49,12 +49,12 @@ def test_thousands_of_tasks_are_each_seen_once(registry: Registry) -> None:
 
 
 def test_the_last_word_on_the_whole_service_counts(registry: Registry) -> None:
-    assert registry.globals().tier_weights == {"high": 6_000, "medium": 3_000, "low": 1_000}
+    assert registry.globals().tier_weights == {"high": 6, "medium": 3, "low": 1}
     registry.apply(position(2), GlobalChange(FORMAT, "capacity", "3000", 0))
     registry.apply(position(1), GlobalChange(FORMAT, "capacity", "100", 0))
     registry.apply(position(3), GlobalChange(FORMAT, "tiers", "5000:4000:500", 0))
     found = registry.globals()
-    assert (found.capacity, found.tier_weights) == (3_000, {"high": 5_000, "medium": 4_000, "low": 500})
+    assert (found.capacity, found.tier_weights) == (3_000, {"high": 5, "medium": 4, "low": 0.5})
 
 
 def test_tasks_are_listed_by_what_is_asked_for(registry: Registry) -> None:

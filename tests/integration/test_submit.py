@@ -15,12 +15,11 @@ from backends.control_topic import ControlTopic
 from backends.pulsar_admin import PulsarAdmin
 from backends.topic_reader import TopicReader
 from dispatcher.envelope import Envelope, decode_envelope, decode_message
-from dispatcher.errors import AudienceMismatch, BeingSubmitted, NotReady, TaskEnded, Unreachable
+from dispatcher.errors import AudienceMismatch, BeingSubmitted, NotReady, TaskEnded, TimedOut, Unreachable
 from dispatcher.task import PushTask, Target
 from dispatcher.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
-from producers.handle import TimedOut
 from producers.submit_report import SubmitProgress
 from producers.targets_file import TargetsFile
 
@@ -219,7 +218,9 @@ def test_settings_of_the_whole_service(push_client: PushClient) -> None:
     push_client.set_capacity(3_000)
     push_client.set_tiers(high=5, medium=3, low=0.5)
     assert push_client.globals().capacity == 3_000
-    assert push_client.globals().tier_weights == {"high": 5_000, "medium": 3_000, "low": 500}
+    assert push_client.globals().tier_weights == {"high": 5, "medium": 3, "low": 0.5}
+    push_client.set_tiers(**push_client.globals().tier_weights)
+    assert push_client.globals().tier_weights == {"high": 5, "medium": 3, "low": 0.5}
     assert push_client.workers() == []
 
 

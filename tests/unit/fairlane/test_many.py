@@ -49,7 +49,7 @@ class Client:
         return []
 
     def globals(self) -> Globals:
-        return Globals(100, {"high": 6_000, "medium": 3_000, "low": 1_000})
+        return Globals(100, {"high": 6, "medium": 3, "low": 1})
 
 
 @pytest.fixture

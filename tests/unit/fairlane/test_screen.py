@@ -17,7 +17,7 @@ from fairlane.screen.sample import Sample, Sampler, wanted_shares
 from fairlane.screen.waits import merged, quantile_ms
 from tests.unit.tasks import task_view
 
-WEIGHTS = {"high": 6_000, "medium": 3_000, "low": 1_000}
+WEIGHTS = {"high": 6, "medium": 3, "low": 1}
 
 
 def task(name: str = "t", tier: str = "high", sent: int = 0, total: int = 10, **fields: object) -> TaskView:

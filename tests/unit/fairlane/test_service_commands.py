@@ -15,7 +15,7 @@ from fairlane.cli.main import run
 from fairlane.screen.sample import Sample, tier_figures
 from fairlane.signals import TierSignals
 
-SETTINGS = Globals(0, {"high": 6_000, "medium": 3_000, "low": 1_000}, caps={"channel/push": Cap(500, 20)})
+SETTINGS = Globals(0, {"high": 6, "medium": 3, "low": 1}, caps={"channel/push": Cap(500, 20)})
 
 
 class Client:

@@ -9,7 +9,7 @@ from dispatcher.service_settings import Cap
 from dispatcher.view import Globals, TierStats, WorkerBeat
 from fairlane.signals import Look, SignalMeter, Signals
 
-WEIGHTS = {"high": 6_000, "medium": 3_000, "low": 1_000}
+WEIGHTS = {"high": 6, "medium": 3, "low": 1}
 
 
 def beat(worker: str, high: float = 0.0, low: float = 0.0, state: str = "serving") -> WorkerBeat:

@@ -8,7 +8,7 @@ from fairlane.usage import apps, channels
 from fairlane.what_if import Situation, changed, effects
 from tests.unit.tasks import task_view
 
-SETTINGS = Globals(100, {"high": 6_000, "medium": 3_000, "low": 1_000})
+SETTINGS = Globals(100, {"high": 6, "medium": 3, "low": 1})
 
 
 def view(task: str, pending: int = 1_000, **fields: object) -> TaskView:
@@ -63,7 +63,7 @@ def test_channels_and_apps_are_those_that_tasks_or_settings_name() -> None:
         SETTINGS.tier_weights,
         caps={"channel/http": Cap(5), "app_channel/shop/log": Cap(7), "app/news": Cap(9, 3)},
         paused_channels=frozenset({"apns"}),
-        app_weights={"shop": 2_500},
+        app_weights={"shop": 2.5},
         limits={"*": Limits(tasks=4)},
     )
     tasks = [view("a", 40, channel="log", rate=3.0), view("b", 10, sealed=False, expected_targets=25)]

@@ -32,7 +32,7 @@ class Service:
         return self.tasks
 
     def globals(self) -> Globals:
-        return Globals(self.capacity, {"high": 6_000, "medium": 3_000, "low": 1_000})
+        return Globals(self.capacity, {"high": 6, "medium": 3, "low": 1})
 
     def now_ms(self) -> int:
         return NOW_MS

@@ -164,6 +164,14 @@ def test_a_missing_lane_is_created_if_it_is_a_live_tasks_or_a_side_lane() -> Non
     assert broker.created == wanted
 
 
+def test_a_filter_that_names_nothing_is_refused() -> None:
+    """As on the command line: a list of ids that happens to be empty must not take all tasks."""
+    steered = steering(World(), task("a"), task("b"))
+    for empty in (TaskFilter(), TaskFilter(ids=())):
+        with pytest.raises(InvalidInput, match="names no tasks"):
+            steered.plan(empty, Changes(cancelled=True))
+
+
 def test_lanes_that_cannot_be_created_now_are_left_to_the_workers() -> None:
     """What was asked for is stored; who moves the first envelope makes what is missing."""
     world = World()
@@ -175,6 +183,6 @@ def test_lanes_that_cannot_be_created_now_are_left_to_the_workers() -> None:
     world.fault = fault
     tasks = [task(name, tier="low", shared=True) for name in "abcdefgh"]
     steered = steering(world, *tasks)
-    done = steered.carry_out(steered.plan(TaskFilter(), Changes(weight=2)))
+    done = steered.carry_out(steered.plan(TaskFilter(tier="low"), Changes(weight=2)))
     assert done.changed == tuple("abcdefgh")
     assert world.lanes == {}

@@ -9,7 +9,7 @@ from backends.task_rows import LiveTask
 from dispatcher.clock import VirtualClock
 from dispatcher.engine_stats import EngineStats
 from dispatcher.errors import FairlaneError, InvalidInput, NotReady, Unreachable
-from dispatcher.tier import DEFAULT_TIER_WEIGHTS, Tier
+from dispatcher.tier import DEFAULT_TIER_WEIGHTS, MILLI, Tier
 from dispatcher.view import Globals, TierStats, WorkerBeat
 from fairlane.worker.call_times import CallTimes
 from fairlane.worker.metrics import EngineCollector, MetricsServer, ServiceCollector
@@ -62,7 +62,7 @@ class World:
         return self.tasks
 
     def globals(self) -> Globals:
-        return Globals(100, {str(tier): weight for tier, weight in DEFAULT_TIER_WEIGHTS.items()})
+        return Globals(100, {str(tier): weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()})
 
     def workers(self) -> list[WorkerBeat]:
         tiers = {"high": TierStats(rate=self.rate), "low": TierStats(rate=self.rate)}

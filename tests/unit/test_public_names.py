@@ -1,0 +1,136 @@
+"""The public face: `fairlane`, `fairlane.errors`, `fairlane.channels`; and what users imported before there was one."""
+
+import ast
+import inspect
+import pickle
+import subprocess
+import sys
+import warnings
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dispatcher.public_names import PUBLIC
+from dispatcher.task import PushTask
+from dispatcher.view import globals_of
+from producers.async_client import AsyncPushClient, AsyncTaskHandle
+from producers.client import PushClient
+from producers.handle import TaskHandle
+from producers.service_controls import ServiceControls
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_modules_list_what_they_have(name: str) -> None:
+    """To people and to type checkers, which see the imports under TYPE_CHECKING only."""
+    module = import_module(name)
+    source = Path(str(module.__file__)).read_text()
+    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    shown = {alias.name: node.module for node in imports for alias in node.names}
+    for public, home in PUBLIC[name].items():
+        assert shown[public] == home
+        assert getattr(module, public) is getattr(import_module(home), public)
+    assert set(module.__all__) - {"__version__"} == set(PUBLIC[name])
+    assert dir(module) == sorted(module.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        module.nothing  # noqa: B018
+
+
+def test_all_errors_that_the_client_is_documented_to_raise_are_public() -> None:
+    documented = " ".join(
+        inspect.getdoc(member) or ""
+        for face in (PushClient, TaskHandle, AsyncPushClient, PushTask)
+        for _, member in inspect.getmembers(face)
+    )
+    named = {name for name in vars(import_module("dispatcher.errors")) if name in documented and name[0].isupper()}
+    assert named - {"DECODING_ERRORS"} <= set(PUBLIC["fairlane.errors"])
+    assert {"TimedOut", "LimitReached", "AudienceMismatch", "Refused"} <= named
+
+
+@pytest.mark.parametrize(("face", "sync"), [(AsyncPushClient, PushClient), (AsyncTaskHandle, TaskHandle)])
+def test_the_async_client_has_all_methods_with_the_same_parameters(face: type, sync: type) -> None:
+    methods = {name for name, member in inspect.getmembers(sync, inspect.isroutine) if not name.startswith("_")}
+    for name in methods - {"connect", "connect_async"}:
+        ours, theirs = inspect.signature(getattr(sync, name)), inspect.signature(getattr(face, name))
+        assert [(p.name, p.kind, p.default) for p in theirs.parameters.values()] == [
+            (p.name, p.kind, p.default) for p in ours.parameters.values()
+        ]
+        assert inspect.iscoroutinefunction(inspect.unwrap(getattr(face, name), stop=inspect.iscoroutinefunction))
+        assert inspect.getdoc(getattr(face, name))
+        assert name in dir(face)
+
+
+def test_a_push_task_takes_for_type_checkers_what_it_has() -> None:
+    """The signature is written twice: pydantic's is narrower than what it accepts."""
+    tree = ast.parse(inspect.getsource(PushTask))
+    written = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    defaults = {
+        argument.arg: None if default is None else ast.literal_eval(default)
+        for argument, default in zip(written.args.kwonlyargs, written.args.kw_defaults, strict=True)
+    }
+    fields = {name: None if field.is_required() else field.default for name, field in PushTask.model_fields.items()}
+    assert defaults == fields
+
+
+def test_set_tiers_takes_what_globals_gives() -> None:
+    stored: dict[str, str] = {}
+    controls = ServiceControls(stored.update)
+    controls.set_tiers(6, 2.5, 1)
+    controls.weigh_app("shop", 2.5)
+    found = globals_of(stored)
+    controls.set_tiers(**found.tier_weights)
+    assert globals_of(stored) == found
+    assert (found.tier_weights["medium"], found.app_weights) == (2.5, {"shop": 2.5})
+
+
+def user_module(source: str, name: str = "users_own") -> ModuleType:
+    module = ModuleType(name)
+    exec(compile(source, f"{name}.py", "exec"), vars(module))
+    return module
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("from dispatcher.outcome import Report", "fairlane.channels.Report"),
+        ("from dispatcher.ports import Channel", "fairlane.channels.BatchChannel"),
+        ("from dispatcher.errors import Refused", "fairlane.errors.Refused"),
+        ("import dispatcher.errors\ndispatcher.errors.Refused", "fairlane.errors.Refused"),
+        ("from dispatcher.envelope import decode_message", "fairlane.channels.Envelope.decoded_message"),
+        ("from producers.handle import TimedOut", "fairlane.errors.TimedOut"),
+        ("from producers.handle import TaskHandle", "fairlane.TaskHandle"),
+        ("from fairlane.channels import Channel", "fairlane.channels.BatchChannel"),
+    ],
+)
+def test_what_users_imported_before_works_and_names_the_new_place(line: str, place: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"use {place}") as caught:
+        user_module(line)
+    assert [warning.filename for warning in caught] == ["users_own.py"]
+
+
+def test_public_imports_our_own_and_unpickling_warn_nobody() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        user_module("from fairlane.channels import Report\nfrom fairlane.errors import Refused")
+        user_module("from dispatcher.outcome import Report", "fairlane.cli.something")
+        stored = pickle.dumps(globals_of({}))
+        found = user_module(f"import pickle\nfound = pickle.loads({stored!r})")
+    assert found.found == globals_of({})
+
+
+def test_our_own_modules_import_without_a_warning() -> None:
+    code = "import fairlane; from fairlane import *; from fairlane.channels import *; import consumers.courier"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_importing_fairlane_loads_no_server_client() -> None:
+    loaded = "print(sorted({'pulsar', 'redis', 'pydantic'} & set(sys.modules)))"
+    code = f"import sys, fairlane, fairlane.errors, fairlane.channels; {loaded}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
