@@ -5,6 +5,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from dispatcher.task import PushTask, Target
 from producers.aio import AsyncProxy, awaited
 from producers.client import Audience, PushClient
+from producers.duplicates import Duplicates
 from producers.handle import TaskHandle
 from producers.many import CONCURRENCY, Submitted
 from producers.submit_report import SubmitProgress, SubmitResult
@@ -54,10 +55,18 @@ class AsyncPushClient(AsyncProxy[PushClient]):
         *,
         on_progress: Callable[[SubmitProgress], None] | None = None,
         on_refused: Callable[[Refusal], None] | None = None,
+        allow_empty: bool = False,
+        duplicates: Duplicates = "keep",
     ) -> AsyncTaskHandle:
         """As PushClient.submit; the audience may be async. The callbacks run in another thread."""
         handle: AsyncTaskHandle = await self._call(
-            self._target.submit, task, targets, on_progress=on_progress, on_refused=on_refused
+            self._target.submit,
+            task,
+            targets,
+            on_progress=on_progress,
+            on_refused=on_refused,
+            allow_empty=allow_empty,
+            duplicates=duplicates,
         )
         return handle
 
@@ -66,6 +75,8 @@ class AsyncPushClient(AsyncProxy[PushClient]):
         submissions: Iterable[_Submission] | AsyncIterable[_Submission],
         *,
         concurrency: int = CONCURRENCY,
+        allow_empty: bool = False,
+        duplicates: Duplicates = "keep",
     ) -> AsyncIterator[Submitted[AsyncTaskHandle]]:
         """As PushClient.submit_many; submissions and audiences may be async.
 
@@ -73,7 +84,11 @@ class AsyncPushClient(AsyncProxy[PushClient]):
         ...     print(submitted.task.app, submitted.error or submitted.handle.id)
         """
         found: AsyncIterator[Submitted[AsyncTaskHandle]] = await self._call(
-            self._target.submit_many, submissions, concurrency=concurrency
+            self._target.submit_many,
+            submissions,
+            concurrency=concurrency,
+            allow_empty=allow_empty,
+            duplicates=duplicates,
         )
         return found
 
