@@ -33,7 +33,7 @@ def csv_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterable[Ro
     header = [cell.strip() for cell in cast("list[str]", first[1])]
     column = _target_column(header)
     if column is None:
-        raise _no_column(path, line)
+        raise _no_column(path, line if header else "")
     return bursts, parser(_row_maker(header, column, keep, path))
 
 
@@ -51,9 +51,7 @@ def _cells(line: str, delimiter: str) -> list[str]:
 def _no_column(path: str, line: str) -> InvalidInput:
     cells = max((_cells(line, delimiter) for delimiter in DELIMITERS), key=len)
     shown = ", ".join(repr(cell if len(cell) <= 40 else f"{cell[:37]}...") for cell in cells[:10])
-    way_out = "Name the column of the targets in the first line"
-    if len(cells) == 1:
-        way_out += "; a file without a header and with one target a line is a .txt"
+    way_out = "Name the column of the targets in the first line, or read it as one target a line: `--format lines`"
     has = f"its first line has {shown}" if shown else "its first line is empty"
     return InvalidInput(f"targets: {path} has no column named {_COLUMNS}: {has}.", f"{way_out}.")
 
@@ -64,14 +62,16 @@ def _bursts(source: Lines, delimiter: str, path: str) -> Iterator[Iterator[Row]]
     reader = csv.reader(source, delimiter=delimiter, strict=True)
 
     def burst() -> Iterator[Row]:
-        while source.taken > (before := reader.line_num) or source.present():
+        before = reader.line_num
+        while source.taken > before or source.present():
             try:
                 row: object = next(reader)
             except csv.Error as error:
                 row = Unreadable(f"the line is not CSV: {error}")
-            if reader.line_num > before + 1:
-                _check_span(row, before + 1, reader.line_num, path)
-            yield before + 1, row
+            line, before = before + 1, reader.line_num
+            if before > line:
+                _check_span(row, line, before, path)
+            yield line, row
 
     while source.taken > reader.line_num or source.first():
         yield burst()

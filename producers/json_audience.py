@@ -89,7 +89,8 @@ class _Array:
         """Place in the text up to where values were taken."""
         self._line = 1
         """Line of that place."""
-        self._begun = self._closed = False
+        self._begun = self._any = self._closed = False
+        """Whether the opening bracket, a value and the closing bracket were taken."""
 
     def bursts(self) -> Iterator[Iterator[Row]]:
         """Yield the values that are there at once, and after each burst wait for more."""
@@ -117,10 +118,10 @@ class _Array:
         """The next value that is there with the comma or bracket behind it; None if more text is needed."""
         start = self._skip(self._at)
         if not self._begun:
-            self._begun, start = True, self._skip(start + 1)  # the opening bracket
-            if self._text[start : start + 1] == "]":
-                self._close(start)
-                return None
+            self._begun, start = True, self._skip(start + 1)
+        if not self._any and self._text[start : start + 1] == "]":
+            self._close(start)
+            return None
         self._move(start)
         try:
             value, end = _value_at(self._text, start)
@@ -132,7 +133,7 @@ class _Array:
             return None
         if self._text[stop] not in ",]":
             self._fail("there is no ',' or ']' behind a value", stop)
-        row = self._line, (value, self._text[start:end])
+        self._any, row = True, (self._line, (value, self._text[start:end]))
         if self._text[stop] == "]":
             self._close(stop)
         else:

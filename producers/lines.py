@@ -45,10 +45,14 @@ class Lines:
         return self._ready[0] if self._ready else ""
 
     def beginning(self) -> str:
-        """Wait for the first line. Return it, or the first part of one that is long, without taking it."""
-        while not self._ready and not self._ended and sum(map(len, self._read)) < _READ:
+        """Wait for the first line that is not blank. Return it, or the first part of one that is long, without taking
+        it; empty if there is none in the first 64 KiB."""
+        while not self._ended and sum(map(len, chain(self._ready, self._read))) < _READ:
+            if line := next(filter(str.strip, self._ready), ""):
+                return line
             self._read_on()
-        return self._ready[0] if self._ready else b"".join(self._read).decode(errors="replace").removeprefix("\ufeff")
+        part = b"".join(self._read).decode(errors="replace").removeprefix("\ufeff")
+        return next(filter(str.strip, self._ready), part)
 
     def text(self) -> str:
         """Wait for text, and take what is there, whole lines or not; empty at the end. Lines cannot be had after it."""
@@ -96,7 +100,7 @@ class Lines:
             self._read = []
             if whole and not self._begun:
                 self._begun, whole = True, whole.removeprefix(_BOM)
-            self._ready = io.StringIO(whole.decode(errors="surrogateescape"), newline="").readlines()
+            self._ready += io.StringIO(whole.decode(errors="surrogateescape"), newline="").readlines()
         if data[end:]:
             self._read.append(data[end:])
 

@@ -42,6 +42,7 @@ class TargetsFile:
         limit: int | None = None,
     ) -> None:
         self.path = path
+        self._name = "standard input" if str(path) == STDIN else str(path)
         self.format = format
         self._keep: Keep = {name: [v] if isinstance(v, str) else list(v) for name, v in (where or {}).items()}
         self._limit = limit
@@ -110,13 +111,13 @@ class TargetsFile:
         """Lines or rows in bursts, and the function that makes targets of them."""
         kind = self._kind(lines)
         if kind == "csv":
-            return csv_rows(lines, self._keep, str(self.path))
+            return csv_rows(lines, self._keep, self._name)
         if kind == "json" and lines.beginning().lstrip().startswith("["):
-            return array_rows(lines, self._keep, str(self.path))
+            return array_rows(lines, self._keep, self._name)
         if kind in ("json", "jsonl"):
             return lines.bursts(), lambda slab: jsonl_items(slab, self._keep)
         if self._keep:
-            raise InvalidInput(f"{self.path}: has one target a line, and no columns to filter by.")
+            raise InvalidInput(f"targets: {self._name} has one target a line, and no columns to filter by.")
         return lines.bursts(), _line_items
 
     def _kind(self, lines: Lines) -> Format:
@@ -126,8 +127,8 @@ class TargetsFile:
         kind = _FORMATS.get(suffix) or _guess(lines.beginning())
         if kind == "lines" and _is_json(lines.beginning()):
             raise InvalidInput(
-                f"targets: {self.path} would be read as one target a line, but begins as JSON does.",
-                "Name it .json (an array) or .jsonl (a value a line).",
+                f"targets: {self._name} would be read as one target a line, but begins as JSON does.",
+                "Name it .json (an array) or .jsonl (a value a line), or say how to read it: `--format`.",
             )
         return kind
 
@@ -139,7 +140,7 @@ class TargetsFile:
                 self._packed = raw.peek(2)[:2] == _GZIP_MAGIC  # type: ignore[attr-defined]  # as all buffered readers have
                 yield Lines(cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if self._packed else raw, raw)
         except (OSError, EOFError, zlib.error) as error:
-            raise InvalidInput(f"targets: {self.path} cannot be read: {error}.") from error
+            raise InvalidInput(f"targets: {self._name} cannot be read: {error}.") from error
 
 
 @contextmanager

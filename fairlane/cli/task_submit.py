@@ -40,6 +40,13 @@ from producers.submit_report import SubmitResult
     help="CSV (a column target or token; the others are variables), JSON (an array, or a value a line), or one a line; "
     "- is standard input.",
 )
+@click.option(
+    "--format",
+    type=click.Choice(["auto", "csv", "json", "lines"]),
+    default="auto",
+    show_default=True,
+    help="How to read --targets; `auto` goes by the name and the first line.",
+)
 @click.option("--unique", is_flag=True, help="Submit only the first of equal targets; takes 110 bytes of memory each.")
 @click.option("--allow-empty", is_flag=True, help="Accept an audience without targets; by default it is refused.")
 @click.option("--expected", type=click.IntRange(0), help="Number of targets to expect; of a file it is counted.")
@@ -86,7 +93,7 @@ def _jobs(files: tuple[str, ...], options: dict[str, Any]) -> list[tuple[PushTas
 def _targets(options: dict[str, Any]) -> Audience:
     from producers.targets_file import TargetsFile
 
-    return TargetsFile(options["targets"])
+    return TargetsFile(options["targets"], options["format"])
 
 
 def _task(options: dict[str, Any]) -> PushTask:

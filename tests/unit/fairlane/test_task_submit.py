@@ -131,3 +131,13 @@ def test_the_part_of_a_file_is_that_of_its_bytes(tmp_path: Path, packed: bool) -
     parts = [audience.part_read or 0.0 for _ in audience.slabs(1)]
     assert parts == sorted(parts)
     assert parts[0] < 0.5 < parts[-1] == 1.0
+
+
+def test_the_format_of_the_targets_can_be_said(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "addresses").write_text("sip:a@b;x=1\nsip:c@d;x=1\n")
+    taken: list[object] = []
+    client.submit = lambda task, audience, **_: Client.submit(client, task, taken.extend(audience) or taken)  # type: ignore[method-assign,func-returns-value,assignment]
+    given = ["task", "submit", "--app", "shop", "--body", "Hi", "--targets", str(tmp_path / "addresses")]
+    assert run([*given]) == exit_codes.USAGE
+    assert run([*given, "--format", "lines"]) == exit_codes.OK
+    assert taken == ["sip:a@b;x=1", "sip:c@d;x=1"]

@@ -1,7 +1,9 @@
 """Standard input ends with what is piped into it, or with an interrupt, wherever that was noticed."""
 
 import os
+import select
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -125,3 +127,24 @@ def test_a_pipe_is_not_looked_at_before_it_is_submitted(tmp_path: Path) -> None:
         source.check()
         pool.submit((tmp_path / "pipe").write_bytes, b"one\ntwo\n")
         assert list(source) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "targets"),
+    [(["[\n", "]"], []), (["[\n", '"a"', ",", '"b"', "]", "\n"], ["a", "b"]), (["\n", "\n", "a\n"], ["a"])],
+)
+def test_an_audience_may_come_in_any_parts(pipe: IO[bytes], parts: list[str], targets: list[str]) -> None:
+    """Each part is read before the next one is written."""
+    unread = select.poll()
+    unread.register(sys.stdin.fileno(), select.POLLIN)
+
+    def write() -> None:
+        with pipe:
+            for part in parts:
+                pipe.write(part.encode())
+                until(iter(lambda: not unread.poll(0), None))
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        assert list(TargetsFile("-")) == targets
+        writing.result()

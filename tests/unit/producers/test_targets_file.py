@@ -55,6 +55,9 @@ def refused(source: TargetsFile) -> list[tuple[int, str]]:
         ("a.jsonl", '[\n"one"\n]', ["one"]),
         ("guess", '[{"target": "one"}]', [Target("one")]),
         ("guess", "token;name\none;Ann\n", [Target("one", {"name": "Ann"})]),
+        ("guess", "\n\r\n[\n" + '"one"]', ["one"]),
+        ("guess", '\n"one"\n', ["one"]),
+        ("guess", "\n\none\n\ntwo\n", ["one", "two"]),
         ("guess", '{"target": "one"}\n', [Target("one")]),
         ("guess", '"one"\n', ["one"]),
         ("guess", "token,name\none,Ann\n", [Target("one", {"name": "Ann"})]),
@@ -129,6 +132,7 @@ def test_a_limit_takes_the_first(tmp_path: Path, limit: int, count: int) -> None
         ("a.csv", "id;name\n1;Ada\n", {}),
         ("guess", "id;name\n1;Ada\n", {}),
         ("a.csv", "\ntoken\none\n", {}),
+        ("guess", "\nid,token\n1,one\n", {}),
         ("a.txt", "one\n", {"where": {"app": "x"}}),
     ],
 )
@@ -177,7 +181,10 @@ def test_a_first_line_that_is_no_csv_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("device_id\nabc\n", r"no column named target or token or address: its first line has 'device_id'.*\.txt"),
+        (
+            "device_id\nabc\n",
+            r"no column named target or token or address: its first line has 'device_id'.*--format lines",
+        ),
         ("id;name\n1;Ada\n", r"its first line has 'id', 'name'\. Name the column"),
     ],
 )
@@ -240,3 +247,10 @@ def test_a_large_array_is_read_in_parts(tmp_path: Path, separator: str) -> None:
 def test_json_in_a_file_of_lines_is_no_list_of_targets(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"begins as JSON does. Name it \.json"):
         list(TargetsFile(written(tmp_path, "a.txt", '[\n"one"\n]\n')))
+
+
+def test_addresses_with_a_delimiter_are_read_as_lines_where_that_is_said(tmp_path: Path) -> None:
+    path = written(tmp_path, "guess", "sip:a@b;transport=tcp\nsip:c@d;transport=tcp\n")
+    with pytest.raises(InvalidInput, match="--format lines"):
+        list(TargetsFile(path))
+    assert list(TargetsFile(path, "lines")) == ["sip:a@b;transport=tcp", "sip:c@d;transport=tcp"]
