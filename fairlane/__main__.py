@@ -1,6 +1,30 @@
-"""`python -m fairlane`."""
+"""`python -m fairlane`, and the command `fairlane`."""
 
-from fairlane.cli.main import main
+import sys
+from pathlib import Path
+
+from fairlane.lazy import ROOT, hidden_package
+
+
+def main() -> None:
+    """Run the command line and exit with one of the documented codes."""
+    try:
+        from fairlane.cli.main import main as run
+    except ImportError:
+        hidden = hidden_package()
+        if hidden is None:
+            raise
+        sys.exit(f"fairlane: {hidden}")
+    run()
+
+
+def _put_working_directory_last() -> None:
+    """Python puts it first for `-m`, and a file there could have the name of one of our packages."""
+    here = Path.cwd()
+    if not sys.flags.safe_path and here != ROOT and Path(sys.path[0]) == here:
+        sys.path.append(sys.path.pop(0))
+
 
 if __name__ == "__main__":
+    _put_working_directory_last()
     main()

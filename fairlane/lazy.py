@@ -7,7 +7,7 @@ from pathlib import Path
 
 PACKAGES = ("dispatcher", "backends", "quotas", "producers", "consumers", "spark_jobs")
 """Fairlane's packages beside `fairlane`."""
-_ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[1]
 
 
 class Shadowed(ImportError):
@@ -23,24 +23,27 @@ def public_name(module: str, name: str) -> object:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         value: object = getattr(import_module(PUBLIC[module][name]), name)
     except ImportError as error:
-        check_packages(error)
-        raise
+        hidden = hidden_package()
+        if hidden is None:
+            raise
+        raise hidden from error
     setattr(sys.modules[module], name, value)
     return value
 
 
-def check_packages(cause: ImportError | None = None) -> None:
-    """Raise Shadowed if one of Fairlane's packages is hidden. cause: what was noticed of it."""
+def hidden_package() -> Shadowed | None:
+    """Return what to raise if another module hides one of Fairlane's packages."""
     for package in PACKAGES:
         found = _file_of(package)
-        if found is not None and found.parent != _ROOT / package:
+        if found is not None and found.parent != ROOT / package:
             shown = found.parent if found.name == "__init__.py" else found
-            raise Shadowed(
-                f"{shown} hides the package `{package}` of Fairlane, which is in {_ROOT}. "
-                f"Rename it, or put its directory behind Fairlane's on the path.",
+            return Shadowed(
+                f"{shown} hides the package `{package}` of Fairlane, which is in {ROOT}. "
+                "Rename it, or put its directory behind Fairlane's on the path.",
                 name=package,
                 path=str(found),
-            ) from cause
+            )
+    return None
 
 
 def _file_of(package: str) -> Path | None:

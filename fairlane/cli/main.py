@@ -13,6 +13,7 @@ from dispatcher.shown import without_credentials
 from fairlane.cli import exit_codes
 from fairlane.cli.invocation import Invocation, options_of
 from fairlane.cli.output import say
+from fairlane.lazy import hidden_package
 
 COMMANDS = {
     "stack": "start, stop and show the local Pulsar and Redis",
@@ -132,6 +133,10 @@ def _report(error: Exception, arguments: list[str]) -> int:
     if isinstance(error, FairlaneError):
         say(f"fairlane: {error.cause} {error.next_step}".rstrip())
         return error.exit_code
+    hidden = hidden_package() if isinstance(error, ImportError) else None
+    if hidden is not None:
+        say(f"fairlane: {hidden}")
+        return exit_codes.FAILURE
     text = without_credentials(f"{type(error).__name__}: {error}")
     say(
         f"fairlane: internal error: {text} (`fairlane --log-level debug ...` shows where)"

@@ -15,6 +15,7 @@ from typing import NoReturn
 from backends.settings import require_addresses
 from backends.system_clock import SystemClock
 from dispatcher.errors import FairlaneError, Hung
+from fairlane.lazy import hidden_package
 from fairlane.logging import configure_logging
 from fairlane.settings import Settings
 from fairlane.worker.supervisor import Supervisor, SupervisorSettings, spawned
@@ -25,8 +26,10 @@ _log = logging.getLogger(__name__)
 def run_workers(settings: Settings) -> int:
     """One worker in this process, or several under a supervisor. Returns the exit code when all have left.
 
-    Raises NotConfigured, and Unreachable if a server of the local stack has ended.
+    Raises Shadowed, NotConfigured, and Unreachable if a server of the local stack has ended.
     """
+    if hidden := hidden_package():
+        raise hidden
     require_addresses(settings.pulsar, settings.redis)
     _log.info(
         "Pulsar: %s, %s; Redis: %s",
@@ -34,7 +37,8 @@ def run_workers(settings: Settings) -> int:
         settings.pulsar.admin_address.named(),
         settings.redis.address.named(),
     )
-    sys.path.insert(0, str(Path.cwd()))  # a channel's `module:Class` may lie where the worker is started
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # a channel's `module:Class` may lie where the worker is started
     stop = stop_on_signals()
     if settings.worker.processes == 1:
         return _run_one(settings, settings.worker.name, stop)
