@@ -2,11 +2,13 @@
 
 import importlib
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from dispatcher.errors import FairlaneError, InvalidInput
 from dispatcher.ports import BatchChannel
+from dispatcher.public_names import Moved
 
 BUILT_IN = {
     "null": "consumers.channels.null:NullChannel",
@@ -45,7 +47,9 @@ def _class(name: str, path: str) -> Callable[[Mapping[str, Any]], object]:
         cause = f"The channel {name} is neither {', '.join(BUILT_IN)} nor a module:Class, but {path!r}."
         raise InvalidInput(cause, "Name its class as in mypackage.push:MyChannel.")
     try:
-        module = importlib.import_module(module_name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", Moved)  # Python shows it for programs only, not for modules
+            module = importlib.import_module(module_name)
     except Exception as error:
         cause = f"The module {module_name} of the channel {name} cannot be imported: {type(error).__name__}: {error}."
         raise InvalidInput(cause, "Install it, or put its directory on PYTHONPATH.") from error

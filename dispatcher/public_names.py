@@ -79,6 +79,10 @@ _READS = frozenset(opmap[name] for name in ("IMPORT_FROM", "LOAD_ATTR", "LOAD_ME
 """Steps of a program that name what they take; unpickling, which finds classes by their homes, is none of them."""
 
 
+class Moved(DeprecationWarning):
+    """A public name is imported from where it is defined, which will be another place in the next release."""
+
+
 def warn_of_imports_from(package: str) -> None:
     """Have modules of the package that are loaded from now on warn users who import a public name from them."""
     sys.modules[package].__class__ = _Package
@@ -103,5 +107,5 @@ class _Home(ModuleType):
             is_ours = str(reader.f_globals.get("__name__")).partition(".")[0] in _OURS
             if not is_ours and (home, name) in _NOW and reader.f_code.co_code[reader.f_lasti] in _READS:
                 text = f"{home}.{name} moves in the next release: use {_NOW[home, name]}."
-                warnings.warn(text, DeprecationWarning, stacklevel=2)
+                warnings.warn(text, Moved, stacklevel=2)
         return super().__getattribute__(name)

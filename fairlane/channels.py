@@ -29,8 +29,10 @@ if not TYPE_CHECKING:  # to type checkers, a name that is not above does not exi
     def __getattr__(name: str) -> object:
         """Import a public name from where it is defined. `Channel` is the name that BatchChannel had in 0.2."""
         if name == "Channel":
+            from dispatcher.public_names import Moved
+
             text = "fairlane.channels.Channel goes in the next release: use fairlane.channels.BatchChannel."
-            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            warnings.warn(text, Moved, stacklevel=2)
             name = "BatchChannel"
         return public_name(__name__, name)
 

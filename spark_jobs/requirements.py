@@ -10,7 +10,7 @@ from dispatcher.errors import FairlaneError
 
 PACKAGES = ("pyspark", "pyarrow")
 OLDEST_JAVA = 17
-HOW_TO_GET_PACKAGES = "Do: `pip install 'fairlane[spark]'`."
+HOW_TO_GET_PACKAGES = "Do: `pip install 'PATH[spark]'`, where PATH is Fairlane's checkout."
 HOW_TO_GET_JAVA = (
     f"Install Java {OLDEST_JAVA} or newer (Debian: `apt-get install openjdk-17-jre-headless`) or set JAVA_HOME."
 )

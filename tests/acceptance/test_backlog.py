@@ -110,10 +110,8 @@ def test_without_the_packages_it_says_how_to_get_them(alone: CommandLine) -> Non
     (alone.folder / "sitecustomize.py").write_text("import sys\nsys.modules['pyarrow'] = None\n")
     for command in ("report", "snapshot"):
         told = alone("backlog", command, env={"PYTHONPATH": str(alone.folder)})
-        assert (told.code, told.err) == (
-            1,
-            "fairlane: This needs pyarrow installed. Do: `pip install 'fairlane[spark]'`.\n",
-        )
+        how = "Do: `pip install 'PATH[spark]'`, where PATH is Fairlane's checkout."
+        assert (told.code, told.err) == (1, f"fairlane: This needs pyarrow installed. {how}\n")
 
 
 def test_bad_options_are_refused(alone: CommandLine) -> None:

@@ -111,6 +111,14 @@ def test_what_users_imported_before_works_and_names_the_new_place(line: str, pla
     assert [warning.filename for warning in caught] == ["users_own.py"]
 
 
+def test_the_author_of_a_channel_sees_the_warning(tmp_path: Path) -> None:
+    """Python shows it by default for `__main__` alone."""
+    (tmp_path / "older_push.py").write_text("from dispatcher.outcome import ALL_SENT\nclass Push: ...\n")
+    command = "from consumers.channel_registry import load_channels; load_channels({'my': 'older_push:Push'})"
+    done = subprocess.run([sys.executable, "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "older_push.py:1: Moved: dispatcher.outcome.ALL_SENT moves in the next release: use fairlane" in done.stderr
+
+
 def test_public_imports_our_own_and_unpickling_warn_nobody() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

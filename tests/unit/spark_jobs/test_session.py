@@ -20,7 +20,8 @@ def test_a_session_runs_python_workers_of_this_environment(spark: "SparkSession"
 def test_a_missing_package_is_named_with_what_installs_it() -> None:
     with pytest.raises(Missing) as told:
         require_packages("msgspec", "no_such_package")
-    assert str(told.value) == "This needs no_such_package installed. Do: `pip install 'fairlane[spark]'`."
+    how = "Do: `pip install 'PATH[spark]'`, where PATH is Fairlane's checkout."
+    assert str(told.value) == f"This needs no_such_package installed. {how}"
     assert told.value.exit_code == 1
 
 
