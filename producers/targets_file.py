@@ -84,12 +84,12 @@ class TargetsFile:
         for slab in self.slabs(1):
             yield from slab.items
 
-    def check(self) -> None:
-        """Raises InvalidInput if there is no such file, or its beginning cannot be an audience (standard input and
-        pipes are not looked at)."""
-        if not self.waits:
-            with self._open() as lines:
-                next(self._rows(lines)[0], None)
+    def check(self, allow_empty: bool = True) -> None:
+        """Raise InvalidInput if there is no such file, its beginning cannot be an audience, or (unless allowed) it has
+        no rows to take. Standard input and pipes are not looked at."""
+        if not self.waits and next(self.slabs(1), None) is None and not allow_empty:
+            cause = "no rows that the filter keeps" if self._keep else "no targets"
+            raise InvalidInput(f"targets: {self._name} has {cause}; `--allow-empty` accepts that.")
 
     def slabs(self, unit: int) -> Iterator[Slab]:
         """Raises InvalidInput if the file cannot be read, is a CSV without a target's column, or is malformed in a way

@@ -24,11 +24,11 @@ class Job:
     targets: TargetsFile | list[Any]
 
 
-def read_task_file(path: str | Path) -> list[Job]:
+def read_task_file(path: str | Path, allow_empty: bool = True) -> list[Job]:
     """All tasks of a file: a list, or a mapping with `tasks`; each has the fields of PushTask and
 
     targets: a file (CSV, JSON lines, one a line; relative to this one), or a list. filter: column -> value or values;
-    limit: so many of the rows; both for files only.
+    limit: the number of rows that are taken; both for files only. allow_empty: whether a list or file may be empty.
     Raises InvalidInput that names file, task and field of everything that is wrong, before anything is submitted.
     """
     path = Path(path)
@@ -38,7 +38,7 @@ def read_task_file(path: str | Path) -> list[Job]:
     for number, entry in enumerate(entries, 1):
         name = _name(path, number, entry)
         try:
-            jobs.append(_job(name, entry, path.parent))
+            jobs.append(_job(name, entry, path.parent, allow_empty))
         except InvalidInput as error:
             complaints += [f"{name}: {line.removeprefix('task: ')}" for line in str(error).splitlines()]
     complaints += _repeated_ids(jobs)
@@ -69,26 +69,28 @@ def _name(path: Path, number: int, entry: object) -> str:
     return f"{path}: task {number}{f' ({task_id})' if task_id else ''}"
 
 
-def _job(name: str, entry: object, folder: Path) -> Job:
+def _job(name: str, entry: object, folder: Path, allow_empty: bool) -> Job:
     if not isinstance(entry, Mapping):
         raise InvalidInput("is not a mapping of fields.")
     fields = {str(field): value for field, value in entry.items()}
     task = PushTask.model_validate({field: value for field, value in fields.items() if field not in _OWN_FIELDS})
-    return Job(name, task, _audience(fields, folder))
+    return Job(name, task, _audience(fields, folder, allow_empty))
 
 
-def _audience(fields: Mapping[str, Any], folder: Path) -> TargetsFile | list[Any]:
+def _audience(fields: Mapping[str, Any], folder: Path, allow_empty: bool) -> TargetsFile | list[Any]:
     targets, where, limit = fields.get("targets"), fields.get("filter"), fields.get("limit")
     if isinstance(targets, list):
         if where is not None or limit is not None:
             raise InvalidInput("filter, limit: are for targets in a file.")
+        if not targets and not allow_empty:
+            raise InvalidInput("targets: is an empty list; `--allow-empty` accepts that.")
         return [from_mapping(item, {}, repr(item)) if isinstance(item, dict) else item for item in targets]
     if not isinstance(targets, str) or not targets:
         raise InvalidInput("targets: is missing; it is a list, or the name of a file.")
     if limit is not None and (not isinstance(limit, int) or limit < 0):
         raise InvalidInput(f"limit: is {limit!r}; it is a whole number of rows.")
     file = TargetsFile(targets if targets == STDIN else folder / targets, where=_where(where), limit=limit)
-    file.check()
+    file.check(allow_empty)
     return file
 
 

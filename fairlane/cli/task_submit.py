@@ -87,7 +87,7 @@ def _jobs(files: tuple[str, ...], options: dict[str, Any]) -> list[tuple[PushTas
 
     if not files:
         return [(_task(options), _targets(options))]
-    return [(job.task, job.targets) for file in files for job in read_task_file(file)]
+    return [(job.task, job.targets) for file in files for job in read_task_file(file, options["allow_empty"])]
 
 
 def _targets(options: dict[str, Any]) -> Audience:

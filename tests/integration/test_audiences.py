@@ -1,7 +1,8 @@
 """Audiences that break off in the middle, are empty, or are larger than their app may have."""
 
+import asyncio
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,19 @@ def test_a_file_that_is_larger_than_its_app_may_have_is_refused(push_client: Pus
         push_client.submit(push(id="huge", app="limited"), TargetsFile(tmp_path / "devices.txt"))
     with pytest.raises(NotFound):
         push_client.task("huge")
+
+
+def test_async_callers_are_refused_what_is_no_audience_or_empty(module_settings: Settings) -> None:
+    async def nothing() -> AsyncIterator[str]:
+        return
+        yield ""
+
+    async def use() -> None:
+        async with PushClient.connect_async(module_settings) as client:
+            for audience_of in (nothing, lambda: "token-1", lambda: None):
+                with pytest.raises(InvalidInput, match=r"is empty|of type (str|NoneType)"):
+                    await client.submit(push(id="async"), audience_of())  # type: ignore[arg-type,operator]
+            with pytest.raises(NotFound):
+                await client.task("async")
+
+    asyncio.run(use())

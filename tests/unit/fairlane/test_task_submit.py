@@ -141,3 +141,23 @@ def test_the_format_of_the_targets_can_be_said(client: Client, tmp_path: Path) -
     assert run([*given]) == exit_codes.USAGE
     assert run([*given, "--format", "lines"]) == exit_codes.OK
     assert taken == ["sip:a@b;x=1", "sip:c@d;x=1"]
+
+
+def test_an_empty_audience_in_a_file_of_tasks_keeps_all_of_them_from_being_submitted(
+    client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without ids, those before it would be sent again with the corrected file."""
+    (tmp_path / "none.csv").write_text("target,country\na,fr\n")
+    task = {"app": "shop", "tier": "low", "message": "Hi"}
+    audiences: list[dict[str, Any]] = [{"targets": ["a"]}, {"targets": []}, {"targets": "none.csv"}]
+    audiences[2]["filter"] = {"country": "de"}
+    file = tmp_path / "tasks.json"
+    file.write_text(json.dumps([task | audience for audience in audiences]))
+    assert run(["task", "submit", str(file)]) == exit_codes.USAGE
+    told = capsys.readouterr().err
+    assert "task 2: targets: is an empty list" in told
+    assert "none.csv has no rows that the filter keeps" in told
+    assert client.submitted == []
+    client.submit = lambda task, audience, **_: Client.submit(client, task, list(audience))  # type: ignore[method-assign]
+    assert run(["task", "submit", str(file), "--allow-empty"]) == exit_codes.OK
+    assert len(client.submitted) == 3
