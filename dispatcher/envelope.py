@@ -47,6 +47,7 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A message and a chunk of targets. (task, writer, sequence, attempt) is its identity."""
 
     format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
+    """Version of this form."""
     task: str
     """Id of the task."""
     writer: str
@@ -56,7 +57,9 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     attempt: Annotated[int, Meta(ge=0, lt=MAX_ATTEMPTS)]
     """From 0."""
     app: str
+    """The app that owns the task."""
     channel: str
+    """Name of the channel."""
     published_ms: Time
     """Wall time at which attempt 0 was published."""
     not_before_ms: Time
@@ -66,6 +69,7 @@ class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
     size: Annotated[int, Meta(ge=1, le=MAX_CHUNK)]
     """Number of targets in attempt 0 of this sequence."""
     max_attempts: Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS)]
+    """Attempts after which its targets are given up."""
     message: msgspec.Raw
     """The task's message as bytes; see `decoded_message`."""
     targets: Annotated[list[str], Meta(min_length=1, max_length=MAX_CHUNK)]

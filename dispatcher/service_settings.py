@@ -28,10 +28,12 @@ _LONGEST_CAP = 64
 
 
 class Cap(NamedTuple):
-    """rate: targets/s, 0 for none. burst: targets that may be sent at once, 0 for a quarter of a second of the rate."""
+    """The most targets/s of something, and how many may go at once."""
 
     rate: int
+    """Targets/s; 0 for no cap."""
     burst: int = 0
+    """Targets that may be sent at once; 0 for a quarter of a second of the rate."""
 
     @classmethod
     def parse(cls, text: str, name: str = "cap") -> Self:
@@ -67,10 +69,12 @@ NO_CAP = Cap(0)
 
 
 class Limits(NamedTuple):
-    """What is admitted of an app: most live tasks, most queued targets; 0 for any number."""
+    """What is admitted of an app; 0 for any number."""
 
     tasks: int = 0
+    """Most live tasks."""
     targets: int = 0
+    """Most queued targets."""
 
 
 class PoolNames(NamedTuple):

@@ -50,11 +50,12 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     """One address and variables of its own.
 
     Not checked here but when it is submitted, so that a bad one in a stream is refused and reported with its line.
-    address: 1 to 1,024 printable characters, no whitespace. variables: at most 2 KiB encoded, keys are text.
     """
 
     address: str
+    """1 to 1,024 printable characters, no whitespace."""
     variables: Mapping[str, Any] | None = None
+    """At most 2 KiB encoded; keys are text."""
 
 
 class ChunkRow(NamedTuple):

@@ -50,10 +50,13 @@ class TaskView(msgspec.Struct, frozen=True):
     """A task as the registry shows it. Times are wall times in ms, 0 for none."""
 
     id: str
+    """Its id."""
     app: str
+    """The app that owns it."""
     tier: str
     """As it is now, like weight and cap."""
     channel: str
+    """What delivers it."""
     state: str
     """scheduled, running, paused, completed, cancelled, expired or failed."""
     sealed: bool
@@ -63,6 +66,7 @@ class TaskView(msgspec.Struct, frozen=True):
     cap: int
     """In targets/s; 0 for none."""
     targets: TargetCounts
+    """Its targets by outcome."""
     rate: float
     """Targets/s settled recently."""
     eta_s: float | None
@@ -70,6 +74,7 @@ class TaskView(msgspec.Struct, frozen=True):
     refused: int
     """Targets that the submission rejected."""
     lane: str
+    """The topic that its envelopes wait in."""
     shared: bool
     """Whether other tasks are in its lane."""
     chunk: int
@@ -77,11 +82,17 @@ class TaskView(msgspec.Struct, frozen=True):
     expected_targets: int
     """As submitted; -1 for unknown."""
     created_ms: int
+    """When it was accepted."""
     start_ms: int
+    """Before this nothing is sent."""
     expires_ms: int
+    """After this nothing is sent."""
     first_outcome_ms: int
+    """When its first target had an outcome."""
     finished_ms: int
+    """When it ended."""
     hold_until_sealed: bool = False
+    """Whether sending waits for the whole audience."""
     cap_burst: int = 0
     """In targets; 0 for a quarter of a second of the cap."""
     partitions: int = 0
@@ -119,13 +130,19 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     """A worker's heartbeat."""
 
     id: str
+    """Its name."""
     host: str
+    """The machine it runs on."""
     pid: int
+    """Its process."""
     state: str
     """standby, starting, serving, draining or stopped; by its silence also suspect or lost."""
     started_ms: int
+    """Wall time of its start."""
     seen_ms: int
+    """Wall time of its last heartbeat."""
     version: str
+    """Which Fairlane it is."""
     lanes: int
     """Lanes that it is attached to."""
     in_flight: int
@@ -137,7 +154,9 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     tiers: dict[str, TierStats]
     """By tier name, since the worker started."""
     metrics_port: int = 0
+    """Where it serves metrics; 0: nowhere."""
     extra: dict[str, Any] = {}
+    """More of it, by name."""
     form: int = 1
     """The form of the views that it keeps (dispatcher.view_form); 0.1.0 does not say."""
 
@@ -154,6 +173,7 @@ class Globals(msgspec.Struct, frozen=True):
     caps: dict[str, Cap] = {}
     """By pool name (`channel/NAME`, `app/NAME`, `app_channel/APP/NAME`); pools without one are left out."""
     paused_channels: frozenset[str] = frozenset()
+    """Names of the channels on which nothing is sent."""
     sharing: str = SHARED_BY[0]
     """`tasks` or `apps`: what shares within a tier."""
     app_weights: dict[str, float] = {}

@@ -49,14 +49,19 @@ def in_words(pool: str) -> str:
 
 
 class Why(NamedTuple):
-    """age_ms: from the task's acceptance to now, or to its end. parts add up to it, the largest first. now: what holds
-    it back at this moment, as far as the registry and the settings tell; empty if nothing does, or it has ended."""
+    """Where a task's time went."""
 
     task: str
+    """Its id."""
     state: str
+    """As in a TaskView."""
     age_ms: int
+    """From the task's acceptance to now, or to its end."""
     parts: list[Part]
+    """The causes. They add up to the age, the largest first."""
     now: str
+    """What holds it back at this moment, as far as the registry and the settings tell; empty if nothing does, or it has
+    ended."""
 
 
 class Switch(NamedTuple):

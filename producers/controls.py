@@ -21,21 +21,25 @@ _message: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(Message)
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """What a cancel could not call back. in_flight: targets that were claimed for sending when it took effect.
-    sent: how many of them were sent after all, as far as is known; settled: nothing of it is under way any more."""
+    """What a cancel could not call back."""
 
     in_flight: int
+    """Targets that were claimed for sending when it took effect."""
     sent: int
+    """How many of them were sent after all, as far as is known."""
     settled: bool
+    """Whether nothing of it is under way any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """number: which edit of the task's message it is, from 1. latest: the number of the one that is in force by now;
-    another one if somebody edited the message at the same time and came later."""
+    """One edit of a task's message."""
 
     number: int
+    """Which edit of the message it is, from 1."""
     latest: int
+    """The number of the edit that is in force by now; another one if somebody edited the message at the same time and
+    came later."""
 
 
 class Controls:

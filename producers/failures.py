@@ -10,15 +10,22 @@ from dispatcher.ports import DeadLetter
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A target that failed for good. outcome: invalid or failed. attempt: the last, from 1. at_ms: wall time."""
+    """A target that failed for good."""
 
     task: str
+    """Id of the task."""
     target: str
+    """Its address."""
     outcome: str
+    """invalid or failed."""
     reason: str
+    """Why, in the words of the channel."""
     attempt: int
+    """The last one, from 1."""
     channel: str
+    """The channel that gave it up."""
     at_ms: int
+    """Wall time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +35,15 @@ class FailureGroup:
     outcome: str
     """invalid or failed."""
     reason: str
+    """Why, in the words of the channel."""
     count: int
     """Targets."""
     example: str
     """One of them."""
     first_ms: int
+    """Wall time of the first of them."""
     last_ms: int
-    """Wall times of the first and last of them."""
+    """Wall time of the last of them."""
 
 
 def failures(letters: Iterable[DeadLetter]) -> Iterator[Failure]:

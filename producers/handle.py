@@ -39,7 +39,6 @@ WithEtas = Callable[[Sequence[TaskView]], list[TaskView]]
 class TaskHandle:
     """One task. Any number of handles may be had of it, in any process.
 
-    result: of the `submit` that gave this handle, None otherwise.
     Controls return once the view holds the change; workers follow within 200 ms. They raise TaskEnded, NotFound,
     InvalidInput, or Unreachable. A small low task that shares its lane is given one of its own first.
     """
@@ -54,7 +53,9 @@ class TaskHandle:
         result: SubmitResult | None = None,
     ) -> None:
         self.id = task
+        """The task's id."""
         self.result = result
+        """Of the `submit` that gave this handle, None otherwise."""
         self._views = views
         self._controls = controls
         self._letters = letters

@@ -18,11 +18,14 @@ _AHEAD = 4
 
 @dataclass(frozen=True, slots=True)
 class Submitted(Generic[H]):
-    """The result of one submission: its handle, or why it failed (submit it again, with the same id)."""
+    """The result of one submission."""
 
     task: PushTask
+    """What was submitted."""
     handle: H | None
+    """The task, if it was accepted."""
     error: FairlaneError | None = None
+    """Why it failed; submit it again, with the same id."""
 
 
 def submit_many(

@@ -46,10 +46,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `set_many` would do now. refused: task id -> why it takes no change."""
+    """What `set_many` would do now."""
 
     steps: tuple[Step, ...]
+    """The tasks that the filter takes, and what would change."""
     refused: Mapping[str, str] = field(default_factory=dict)
+    """Task id -> why it takes no change."""
 
     @property
     def changing(self) -> list[Step]:
@@ -58,13 +60,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Steered:
-    """What `set_many` did. changed: ids. unchanged: how many were as wished already. failed: task id -> why it was not
-    changed; after what mends it, the same call again changes the rest. lanes: how many left a shared lane."""
+    """What `set_many` did."""
 
     changed: tuple[str, ...]
+    """Ids of the tasks that were changed."""
     unchanged: int = 0
+    """How many were as wished already."""
     failed: Mapping[str, str] = field(default_factory=dict)
+    """Task id -> why it was not changed. Once that is fixed, the same call again changes the rest."""
     lanes: int = 0
+    """How many tasks left a shared lane."""
 
 
 Progress = Callable[[int, int], None]

@@ -14,33 +14,40 @@ _PROGRESS_EVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class SubmitProgress:
-    """accepted, refused: targets so far, those of an earlier submission of this task included."""
+    """How far a submission is."""
 
     task: str
+    """Id of the task."""
     accepted: int
+    """Targets so far, those of an earlier submission of this task included."""
     refused: int
+    """Targets so far, counted in the same way."""
     seconds: float
+    """Since it began."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitResult:
-    """The result of a submission.
-
-    accepted, refused: targets. refusals: the first 100. envelopes: of the whole task. resumed_from: the envelope this
-    call began to send at (0: the first; equal to `envelopes`: nothing was left to send). stopped: empty, or why the
-    rest of the audience was not taken (cancelled, ...). duplicates: targets that came before, removed or counted (among
-    the first 100,000); None: not counted.
-    """
+    """The result of a submission."""
 
     task: str
+    """Id of the task."""
     accepted: int
+    """Targets."""
     refused: int
+    """Targets."""
     refusals: tuple[Refusal, ...]
+    """The first 100."""
     envelopes: int
+    """Of the whole task."""
     resumed_from: int
+    """The envelope that this call began to send at. 0: the first; equal to `envelopes`: nothing was left to send."""
     stopped: str
+    """Empty, or why the rest of the audience was not taken (cancelled, ...)."""
     seconds: float
+    """How long it took."""
     duplicates: int | None = None
+    """Targets that came before, removed or counted (among the first 100,000); None: not counted."""
 
 
 @dataclass(frozen=True, slots=True)

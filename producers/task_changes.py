@@ -16,15 +16,20 @@ LIVE_STATES = tuple(state for state in STATES if state not in ENDED_STATES)
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """Tasks that are live and for which all of this holds; what is None holds for all. ids: only these (empty: any).
-    state: scheduled, running or paused. id_prefix: what their ids begin with."""
+    """Tasks that are live and for which all of this holds. None holds for all."""
 
     ids: tuple[str, ...] = ()
+    """Only these; empty: any."""
     app: str | None = None
+    """Owner of the task."""
     tier: Tier | str | None = None
+    """As it is now."""
     channel: str | None = None
+    """What delivers it."""
     state: str | None = None
+    """scheduled, running or paused."""
     id_prefix: str | None = None
+    """What their ids begin with."""
 
     def __post_init__(self) -> None:
         _one_of("tier", self.tier, TIERS)
@@ -47,19 +52,20 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """New values of a task's controls; None: as it is.
-
-    weight: share among the tasks of its tier, 0.001 to 1,000. cap: targets/s, as a number, a Cap, "RATE" or
-    "RATE:BURST"; 0 or "none": no cap of its own. cancelled: True ends the task.
-    stopped: ends it as failed, for this reason.
-    """
+    """New values of a task's controls; None: as it is."""
 
     weight: float | None = None
+    """Share among the tasks of its tier, 0.001 to 1,000."""
     tier: Tier | str | None = None
+    """`high`, `medium` or `low`."""
     cap: Cap | int | str | None = None
+    """Targets/s, as a number, a Cap, "RATE" or "RATE:BURST"; 0 or "none": no cap of its own."""
     paused: bool | None = None
+    """Whether nothing more is sent until it is resumed."""
     cancelled: bool = False
+    """True ends the task."""
     stopped: str | None = None
+    """Ends it as failed, for this reason."""
 
     @property
     def end(self) -> str:

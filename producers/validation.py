@@ -27,11 +27,14 @@ class Unreadable(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A target that was not accepted. line: place in the audience, from 1 (in a file: its line). target: shortened."""
+    """A target that was not accepted."""
 
     line: int
+    """Place in the audience, from 1; in a file its line."""
     reason: str
+    """Why."""
     target: str
+    """Its address, shortened."""
 
 
 class Accepted(NamedTuple):

@@ -142,3 +142,26 @@ def test_importing_fairlane_loads_no_server_client() -> None:
     code = f"import sys, fairlane, fairlane.errors, fairlane.channels; {loaded}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def undescribed(node: ast.ClassDef) -> list[str]:
+    """Fields of a class without a text under them."""
+    pairs = zip(node.body, [*node.body[1:], None], strict=True)
+    fields = [(field, text) for field, text in pairs if isinstance(field, ast.AnnAssign)]
+    return [
+        f"{node.name}.{ast.unparse(field.target)}"
+        for field, text in fields
+        if not (isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant))
+    ]
+
+
+def test_every_field_of_a_public_class_is_described() -> None:
+    """In the sources, where editors look."""
+    homes = {(home, name) for names in PUBLIC.values() for name, home in names.items()}
+    missing: list[str] = []
+    for module in {home for home, _ in homes} - {"fairlane.settings"}:  # settings have descriptions of their own
+        tree = ast.parse(Path(str(import_module(module).__file__)).read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and (module, node.name) in homes:
+                missing += undescribed(node)
+    assert not missing
