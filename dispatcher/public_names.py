@@ -71,12 +71,12 @@ _NOW = {(home, name): f"{module}.{name}" for module, homes in PUBLIC.items() for
     ("dispatcher.ports", "Channel"): "fairlane.channels.BatchChannel",
     ("producers.handle", "TimedOut"): "fairlane.errors.TimedOut",
 }
-"""What users may have imported before there was a public module for it -> its public name."""
+"""Where users may import a name from -> its public name."""
 _HOMES = frozenset(home for home, _ in _NOW)
 _NAMES = frozenset(name for _, name in _NOW)
 _OURS = frozenset(("dispatcher", "backends", "quotas", "producers", "consumers", "spark_jobs", "fairlane"))
 _READS = frozenset(opmap[name] for name in ("IMPORT_FROM", "LOAD_ATTR", "LOAD_METHOD") if name in opmap)
-"""Steps of a program that name what they take; unpickling, which finds classes by their homes, is none of them."""
+"""Instructions of code that names what it reads. Unpickling, which finds classes by their homes, has none of them."""
 
 
 class Moved(DeprecationWarning):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 PACKAGES = ("dispatcher", "backends", "quotas", "producers", "consumers", "spark_jobs")
 """Fairlane's packages beside `fairlane`."""
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
+"""Where they are."""
 
 
 class Shadowed(ImportError):
@@ -51,4 +52,4 @@ def _file_of(package: str) -> Path | None:
         spec = find_spec(package)
     except (ImportError, ValueError):
         return None
-    return None if spec is None or spec.origin is None else Path(spec.origin)
+    return None if spec is None or spec.origin is None else Path(spec.origin).resolve()

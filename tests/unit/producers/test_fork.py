@@ -61,7 +61,7 @@ def in_child(act: Callable[[], object]) -> str:
 
 
 def letters(client: PushClient) -> object:
-    return client._connection.letters("x")
+    return client._connection._connected().letters("x")  # type: ignore[call-arg]
 
 
 def test_a_client_used_before_a_fork_says_so_in_the_child(client: PushClient) -> None:
