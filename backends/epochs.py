@@ -12,7 +12,8 @@ class Epoch:
     """One view, from an empty Redis on. read: topics read up to the mark (`control` and the numbers of outcome topics).
     wait_ms: time in which nothing is granted yet, because claims made before may still be in use. restoring: a snapshot
     is to be restored before anything is folded. claim_ms: the longest claim that was made in it so far. form: see
-    dispatcher.view_form."""
+    dispatcher.view_form. address: where the view is, empty in one of 0.2. adopted: the installation moves here.
+    foreign: address of another Redis that holds the view of this installation; nothing is granted here then."""
 
     id: str
     started_ms: int
@@ -25,11 +26,14 @@ class Epoch:
     read: frozenset[str]
     claim_ms: int = 0
     form: int = FORM
+    address: str = ""
+    adopted: bool = False
+    foreign: str = ""
 
     @property
     def grants(self) -> bool:
         """Whether leases are granted now."""
-        return self.ready and self.wait_ms == 0
+        return self.ready and self.wait_ms == 0 and not self.foreign
 
 
 class Epochs:
@@ -57,6 +61,9 @@ class Epochs:
             read=frozenset(name.removeprefix("read:") for name in fields if name.startswith("read:")),
             claim_ms=int(fields.get("claim_ms", "0")),
             form=int(fields.get("form", "1")),
+            address=fields.get("address", ""),
+            adopted=fields.get("adopted") == "1",
+            foreign=fields.get("foreign", ""),
         )
 
     def ready(self) -> bool:
@@ -73,16 +80,22 @@ class Epochs:
             )
 
     def begin_epoch(
-        self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
+        self,
+        epoch: str,
+        wait_ms: int,
+        partitions: int,
+        restoring: bool = False,
+        replaces: str = "",
+        adopted: bool = False,
     ) -> bool:
         """Begin a view in which nothing is granted for wait_ms. Return False if there is one already.
 
         restoring: nothing is folded before quotas.snapshots says that the restoring is done. replaces: the id of a view
-        of an older form, whose place it takes.
+        of an older form, whose place it takes. adopted: the installation moves here from another Redis.
         """
         view = self._view
         args = (epoch, wait_ms, partitions, view.run_id(), int(restoring), replaces, f"{view.keys.prefix}:*")
-        return bool(view.call("begin_epoch", *args))
+        return bool(view.call("begin_epoch", *args, view.address, int(adopted)))
 
     def form(self) -> int | None:
         """Return the form of the present view, or None if Redis holds none."""
@@ -93,8 +106,19 @@ class Epochs:
         """Mark the view to be made again, since an older version folds it. Return False if it is another view."""
         return bool(self._view.call("lower_form", epoch))
 
+    def check_home(self) -> None:
+        """Raise Refused if another Redis holds the view of this installation."""
+        foreign = self._view.command("HGET", self._view.keys.epoch, "foreign")
+        if foreign:
+            raise Refused(
+                f"The view of this installation is in another Redis, {foreign.decode()}. "
+                f"This one is {self._view.address}.",
+                "Correct redis.url; if the view is to be here from now on, run `fairlane registry adopt`.",
+            )
+
     def check_form(self) -> None:
-        """Raise Refused if a newer version keeps the view, NotReady if an older one does."""
+        """Raise Refused if a newer version or another Redis keeps the view, NotReady if an older version does."""
+        self.check_home()
         form = self.form()
         if form is not None and form > FORM:
             raise Refused(
@@ -107,9 +131,14 @@ class Epochs:
                 "Start workers of this version and stop the older ones, or use the program of the older version.",
             )
 
-    def epoch_announced(self, epoch: str, first: bool) -> None:
-        """Its EpochStarted is stored. first: no view was ever begun before, so there is no claim to wait for."""
-        self._view.call("step_epoch", epoch, "announced", int(first))
+    def epoch_announced(self, epoch: str, first: bool, position: str) -> None:
+        """Its EpochStarted is stored at `position`. first: no view was ever begun before, so there is no claim to wait
+        for."""
+        self._view.call("step_epoch", epoch, "announced", int(first), position, self._view.address)
+
+    def refuse_epoch(self, epoch: str, foreign: str) -> None:
+        """Note that another Redis, at the address `foreign`, holds the view of this installation."""
+        self._view.call("refuse_epoch", epoch, foreign)
 
     def epoch_marked(self, epoch: str) -> None:
         """Its EpochMark is stored in every topic."""

@@ -87,6 +87,10 @@ def _finished_call(position: str, record: Finished) -> Call:
     return "apply_finished", (record.task, position, record.state, record.at_ms, *record.counts, record.reason)
 
 
+def _epoch_call(position: str, record: EpochStarted) -> Call:
+    return "apply_epoch", (position, record.epoch, record.address)
+
+
 _CALLS: dict[type[ControlRecord], Callable[[str, Any], Call]] = {
     TaskRecord: task_call,
     Checkpoint: _checkpoint_call,
@@ -96,4 +100,5 @@ _CALLS: dict[type[ControlRecord], Callable[[str, Any], Call]] = {
     ControlChange: _control_call,
     GlobalChange: _global_call,
     Finished: _finished_call,
+    EpochStarted: _epoch_call,
 }

@@ -1,7 +1,9 @@
 """The view in Redis as a whole: client, names and scripts. Registry, epochs, seats and workers are made from it."""
 
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 
 import redis
@@ -24,6 +26,8 @@ class RedisView:
     client: Client
     keys: Keys
     scripts: Scripts
+    address: str = ""
+    """Server, database and prefix; with this host's name if the server is on it. No credentials."""
 
     def call(self, name: str, *args: Arg) -> Any:
         """A script's answer; it gets the prefix as KEYS[1]. Raises Unreachable."""
@@ -78,7 +82,22 @@ def open_view(
     scripts = Scripts(
         client, lua_folder("backends"), on_restart=restart_guard(client, keys, claim_max_ms), observe=observe
     )
-    return RedisView(client, keys, scripts)
+    return RedisView(client, keys, scripts, _address_of(client, keys.prefix))
+
+
+def _address_of(client: redis.Redis, prefix: str) -> str:
+    options = client.connection_pool.connection_kwargs
+    path, host = options.get("path"), options.get("host", "localhost")
+    server = path or f"{host}:{options.get('port', 6379)}"
+    here = f" on {socket.gethostname()}" if path or _is_loopback(host) else ""
+    return f"{server}/{options.get('db') or 0}{here}, prefix {prefix}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def restart_guard(client: redis.Redis, keys: Keys, claim_max_ms: int) -> Callable[[], None]:

@@ -21,3 +21,17 @@ class EpochState(Protocol):
     def restoring(self) -> bool: ...
     @property
     def wait_ms(self) -> int: ...
+    @property
+    def address(self) -> str:
+        """Where the view is; empty in one of 0.2."""
+        ...
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the installation moves here from another Redis."""
+        ...
+
+    @property
+    def foreign(self) -> str:
+        """Address of another Redis that holds the view of this installation; empty if this one does."""
+        ...

@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from consumers.epoch_state import EpochState
 from consumers.folder import Held, OpenReader
@@ -28,6 +28,8 @@ from dispatcher.ports import ControlLog
 
 _log = logging.getLogger(__name__)
 _NOT_HELD_S = 0.1
+_EPOCH_TAG = b"\xa1b"
+"""How an EpochStarted is told from other records before it is decoded: behind the header of a short array."""
 
 
 class Epochs(Protocol):
@@ -39,8 +41,12 @@ class Epochs(Protocol):
         """False if there is one already. restoring: nothing is folded before the restoring is said to be over."""
         ...
 
-    def epoch_announced(self, epoch: str, first: bool) -> None:
-        """first: no view was ever begun before, so there is no claim to wait for."""
+    def epoch_announced(self, epoch: str, first: bool, position: str) -> None:
+        """first: no view was ever begun before, so there is no claim to wait for. position: of its EpochStarted."""
+        ...
+
+    def refuse_epoch(self, epoch: str, foreign: str) -> None:
+        """foreign: address of the other Redis that holds the view of this installation."""
         ...
 
     def epoch_marked(self, epoch: str) -> None: ...
@@ -55,12 +61,13 @@ class OutcomeTopics(Protocol):
 @dataclass(frozen=True)
 class RebuildSettings:
     """partitions: outcome topics. claim_max_ms: the longest a claim can last. poll_s: between two looks at
-    a ready view. remark_s: marks not reached by then are written again."""
+    a ready view. remark_s: marks not reached by then are written again. address: of this Redis."""
 
     partitions: int
     claim_max_ms: int = 13_000
     poll_s: float = 1.0
     remark_s: float = 30.0
+    address: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,27 @@ class RebuildPorts:
     control: ControlLog
     outcomes: OutcomeTopics
     open_control: OpenReader
+
+
+class _Before(NamedTuple):
+    """What the control topic knows of earlier views. epochs: whether there was one. address: where the last was; empty
+    if that is not known."""
+
+    epochs: bool = False
+    address: str = ""
+
+    def and_then(self, body: bytes, epoch: str) -> "_Before":
+        """Return what is known with one more record. An unreadable one may belong to an earlier view: its claims are
+        then waited for."""
+        if self.epochs and body[1:3] != _EPOCH_TAG:
+            return self
+        try:
+            _, record = read_control("", body)
+        except Malformed:
+            return self._replace(epochs=True)
+        if not isinstance(record, EpochStarted):
+            return self
+        return _Before(self.epochs or record.epoch != epoch, record.address or self.address)
 
 
 class Rebuilder:
@@ -116,19 +144,21 @@ class Rebuilder:
         after them must still learn that there were others before it. Raises Unreachable."""
         epoch = self._epochs.epoch()
         if epoch is not None and epoch.ready:
-            self._control.append(EpochStarted(CONTROL_FORMAT, epoch.id, self._clock.wall_ms()))
+            self._control.append(self._started(epoch.id, epoch.address))
 
     def step(self) -> float:
         """Does the next thing there is to do; seconds until the next look. Raises Unreachable."""
         epoch = self._epochs.epoch()
         if epoch is None:
             return self._begin()
-        if epoch.ready:
+        if epoch.foreign:
             return self._settings.poll_s
+        if epoch.ready:
+            return self._settings.poll_s if epoch.address == self._settings.address else self._name(epoch)
         if epoch.restoring and self._restore is not None:
             self._restore(epoch.id)
         if not epoch.announced:
-            return self._announce(epoch.id)
+            return self._announce(epoch)
         if epoch.wait_ms > 0:
             return min(epoch.wait_ms / 1000, self._settings.poll_s)
         return self._mark_if_due(epoch)
@@ -147,34 +177,48 @@ class Rebuilder:
             _log.info("Redis holds no view; making it from Pulsar, as epoch %s", epoch)
         return 0.0
 
-    def _announce(self, epoch: str) -> float:
-        position = self._control.append(EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms()))
-        first = self._is_first(epoch, position)
-        if not first:
+    def _announce(self, epoch: EpochState) -> float:
+        """Announce the view, with its address only if no other Redis is known to hold one: workers that read another
+        address than theirs stop."""
+        before = self._before(epoch.id, self._control.append(self._started(epoch.id, "")))
+        if before.address not in ("", self._settings.address) and not epoch.adopted:
+            _log.error("another Redis, %s, holds the view of this installation; none is made here", before.address)
+            self._epochs.refuse_epoch(epoch.id, before.address)
+            return 0.0
+        if before.epochs:
             _log.info(
                 "epoch %s grants nothing for %d ms: claims before it may still be in use",
-                epoch,
-                self._settings.claim_max_ms,
+                epoch.id,
+                epoch.wait_ms,
             )
-        self._epochs.epoch_announced(epoch, first)
+        return self._name(epoch, not before.epochs)
+
+    def _name(self, epoch: EpochState, first: bool = False) -> float:
+        """Announce where the view is. One of 0.2 does not say, and the server of any may get another name."""
+        position = self._control.append(self._started(epoch.id, self._settings.address))
+        self._epochs.epoch_announced(epoch.id, first, position)
         return 0.0
 
-    def _is_first(self, epoch: str, position: str) -> bool:
-        """Whether the control topic, up to our own record, knows of no other epoch. Claims are made only under an epoch
+    def _started(self, epoch: str, address: str) -> EpochStarted:
+        return EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms(), address)
+
+    def _before(self, epoch: str, position: str) -> _Before:
+        """Read what the control topic knows of other views, up to our own record. Claims are made only under an epoch
         that is ready, and that is announced before it is ready: without another there is no claim."""
         reader = self._open_control(None)
-        reached = ""
+        found, reached = _Before(), ""
         try:
             while reached < position:
                 records = reader.read(1000, 5.0)
                 if not records:
                     raise Unreachable("The control topic cannot be read to its end.", "Is the Pulsar broker well?")
-                if any(_other_epoch(record.body, epoch) for record in records if record.position < position):
-                    return False
+                for record in records:
+                    if record.position < position:
+                        found = found.and_then(record.body, epoch)
                 reached = records[-1].position
         finally:
             reader.close()
-        return True
+        return found
 
     def _mark(self, epoch: str) -> float:
         mark = EpochMark(OUTCOME_FORMAT, epoch)
@@ -184,12 +228,3 @@ class Rebuilder:
         self._marked_s = self._clock.monotonic_s()
         self._epochs.epoch_marked(epoch)
         return 0.0
-
-
-def _other_epoch(body: bytes, epoch: str) -> bool:
-    """Return whether a record may belong to an earlier view, as an unreadable one may: claims are then waited for."""
-    try:
-        _, record = read_control("", body)
-    except Malformed:
-        return True
-    return isinstance(record, EpochStarted) and record.epoch != epoch

@@ -140,6 +140,9 @@ class EpochStarted(msgspec.Struct, array_like=True, frozen=True, tag="b"):
     format: int
     epoch: str
     at_ms: int
+    address: str = ""
+    """Where the view is, as backends/redis_view.py names it; empty in records of 0.2 and where it does not matter. The
+    last address in the topic is that of the one Redis that may grant."""
 
 
 class Restated(msgspec.Struct, array_like=True, frozen=True, tag="r"):

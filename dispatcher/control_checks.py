@@ -338,6 +338,7 @@ def _finished(record: Finished) -> None:
 def _epoch_started(record: EpochStarted) -> None:
     _need(_EPOCH.fullmatch(record.epoch), "epoch", record.epoch)
     _time(record.at_ms, "time")
+    _need(len(record.address) <= MAX_REASON_BYTES, "address", record.address)
 
 
 def _epoch_mark(record: EpochMark) -> None:

@@ -7,7 +7,7 @@ from backends.passed_over import MAX_KEPT, Passed, PassedOver
 from backends.provision import Finding
 from backends.redis_view import open_view
 from backends.workers import Workers
-from dispatcher.errors import FairlaneError
+from dispatcher.errors import FairlaneError, Refused
 from dispatcher.view import WorkerBeat
 from dispatcher.view_form import Standing, judge
 from fairlane.settings import Settings
@@ -20,14 +20,23 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
     try:
         view = open_view(settings.redis)
         try:
-            beats = Workers(view).workers()
-            yield from form_findings(Epochs(view).form(), beats)
+            beats, epochs = Workers(view).workers(), Epochs(view)
+            yield from home_findings(epochs)
+            yield from form_findings(epochs.form(), beats)
             yield from newer_findings(beats)
             yield from passed_over_findings(PassedOver(view).by_topic(settings.pulsar.outcome_partitions))
         finally:
             view.close()
     except FairlaneError:
         return
+
+
+def home_findings(epochs: Epochs) -> Iterator[Finding]:
+    """Yield a failure if another Redis holds the view of this installation."""
+    try:
+        epochs.check_home()
+    except Refused as error:
+        yield Finding("fail", error.cause, error.next_step)
 
 
 def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:

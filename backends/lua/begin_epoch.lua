@@ -4,7 +4,8 @@
 -- KEYS[1] prefix
 -- ARGV[1] epoch, [2] ms in which nothing is granted, [3] number of outcome partitions, [4] run id of this Redis,
 --         [5] 1 if a snapshot is to be restored first: until that is done the outcome topics are not folded,
---         [6] epoch of the view of an older form that is replaced, '' for none, [7] pattern of the prefix's keys
+--         [6] epoch of the view of an older form that is replaced, '' for none, [7] pattern of the prefix's keys,
+--         [8] address of this Redis, [9] 1 if the installation moves here from another Redis
 -- Returns 1, or 0 if there is a view already (another than the one to be replaced)
 
 -- include: feed.lua
@@ -25,6 +26,6 @@ end
 local now = now_ms()
 redis.call('HSET', key, 'id', ARGV[1], 'started_ms', whole(now), 'ready', '0', 'announced', '0', 'marked', '0',
   'grants_after_ms', whole(now + wait_ms), 'partitions', ARGV[3], 'run_id', ARGV[4], 'restoring', ARGV[5],
-  'form', whole(FORM))
+  'form', whole(FORM), 'address', ARGV[8], 'adopted', ARGV[9])
 announce('epoch', '')
 return 1

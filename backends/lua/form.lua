@@ -3,7 +3,9 @@
 -- The form of the view that these scripts keep, as in dispatcher/view_form.py.
 local FORM = 2
 
--- Whether the view is of a higher form, which a newer version keeps: nothing is granted or folded in it here.
-local function is_newer_view()
-  return tonumber(redis.call('HGET', P .. ':epoch', 'form') or 1) > FORM
+-- Whether nothing is granted or folded here: the view is of a higher form, which a newer version keeps, or another Redis
+-- holds the view of this installation.
+local function is_closed_view()
+  local got = redis.call('HMGET', P .. ':epoch', 'form', 'foreign')
+  return tonumber(got[1] or 1) > FORM or (got[2] or '') ~= ''
 end

@@ -11,7 +11,7 @@
 
 local key = P .. ':control'
 if redis.call('HGET', P .. ':epoch', 'id') ~= ARGV[3] then return 0 end
-if (redis.call('HGET', key, 'cursor') or '') ~= ARGV[1] or is_newer_view() then return 0 end
+if (redis.call('HGET', key, 'cursor') or '') ~= ARGV[1] or is_closed_view() then return 0 end
 redis.call('HSET', key, 'cursor', ARGV[2])
 if ARGV[4] == '1' then epoch_read('control', ARGV[3]) end
 return 1

@@ -146,12 +146,16 @@ def _ask(ctx: click.Context, plan: "Plan", yes: bool) -> None:
         )
     if count > SHOWN:
         say(f"  and {count - SHOWN:,} more")
-    if yes or not count:
-        return
+    if count and not yes:
+        confirm(ctx, f"Change {_tasks(count)}?")
+
+
+def confirm(ctx: click.Context, question: str) -> None:
+    """Ask before a change, and end the command unless the answer is yes."""
     if not sys.stdin.isatty():
-        say("Nothing was changed: nobody can be asked here.\n  -> Give --yes to change them without being asked.")
+        say("Nothing was changed: nobody can be asked here.\n  -> Give --yes not to be asked.")
         ctx.exit(REFUSED)
-    if not click.confirm(f"Change {_tasks(count)}?", err=True):
+    if not click.confirm(question, err=True):
         say("Nothing was changed.")
         ctx.exit(FAILURE)
 

@@ -1,16 +1,18 @@
 """`fairlane registry`: the view in Redis, and how to make it anew from Pulsar."""
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairlane.cli.arguments import Duration
+from fairlane.cli.exit_codes import REFUSED
 from fairlane.cli.groups import CommandGroup
 from fairlane.cli.invocation import pass_settings
 from fairlane.cli.output import Output, output_option, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from backends.epochs import Epoch
     from backends.passed_over import Passed
@@ -63,15 +65,32 @@ def rebuild(settings: "Settings", wipe: bool, full: bool, timeout: float, output
     where Redis is empty."""
     from fairlane.worker.rebuild_by_hand import rebuild as by_hand
 
-    told: list[str] = []
+    output.emit_record(fields_of(by_hand(settings, wipe, _progress(), timeout, full)))
 
-    def progress(epoch: "Epoch | None") -> None:
-        line = describe(epoch)
-        if told[-1:] != [line]:
-            told.append(line)
-            say(line)
 
-    output.emit_record(fields_of(by_hand(settings, wipe, progress, timeout, full)))
+@registry.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--timeout", type=Duration(), default="10m", show_default=True, help="Wait so long until it is complete.")
+@output_option
+@pass_settings
+def adopt(settings: "Settings", yes: bool, timeout: float, output: Output) -> None:
+    """Move the view of the installation to this Redis: what is in it under the prefix is deleted, and the view is made
+    from Pulsar. Workers on the other Redis stop within seconds; start them with the new redis.url."""
+    from backends.epochs import Epochs
+    from backends.redis_view import open_view
+    from fairlane.cli.many import confirm
+    from fairlane.worker.rebuild_by_hand import rebuild as by_hand
+
+    ctx = click.get_current_context()
+    with closing(open_view(settings.redis)) as view:
+        epoch, address = Epochs(view).epoch(), view.address
+    if epoch is not None and epoch.address == address and not epoch.foreign:
+        say(f"The view is in {address} already. `fairlane registry rebuild` makes it again.")
+        ctx.exit(REFUSED)
+    say(f"The view moves to {address}" + (f" from {epoch.foreign}." if epoch is not None and epoch.foreign else "."))
+    if not yes:
+        confirm(ctx, "Move it?")
+    output.emit_record(fields_of(by_hand(settings, True, _progress(), timeout, adopt=True)))
 
 
 @registry.command()
@@ -90,10 +109,25 @@ def shown_of(kept: "Sequence[Passed]") -> dict[str, Any]:
     return {"records": len(kept), **first}
 
 
+def _progress() -> "Callable[[Epoch | None], None]":
+    """Return a function that says how far the view is, each line once."""
+    told: list[str] = []
+
+    def progress(epoch: "Epoch | None") -> None:
+        line = describe(epoch)
+        if told[-1:] != [line]:
+            told.append(line)
+            say(line)
+
+    return progress
+
+
 def describe(epoch: "Epoch | None") -> str:
     """One line on how far a view is."""
     if epoch is None:
         return "the view is empty"
+    if epoch.foreign:
+        return f"another Redis, {epoch.foreign}, holds the view of this installation"
     if epoch.ready:
         return "the view is complete"
     if epoch.wait_ms > 0:
@@ -109,6 +143,8 @@ def fields_of(epoch: "Epoch | None") -> dict[str, Any]:
     return {
         "epoch": epoch.id,
         "form": epoch.form,
+        "address": epoch.address,
+        "moved_to": epoch.foreign,
         "started_ms": epoch.started_ms,
         "complete": epoch.ready,
         "grants": epoch.grants,

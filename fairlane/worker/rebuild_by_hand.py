@@ -6,24 +6,28 @@ import time
 from collections.abc import Callable
 
 from backends import pulsar_client
-from backends.epochs import Epoch
+from backends.epochs import Epoch, Epochs
 from backends.redis_view import CLAIM_MAX_MS
 from backends.system_clock import SystemClock
 from dispatcher.errors import FairlaneError, NotReady, Refused, Unreachable
 from dispatcher.view_form import Standing, judge
 from fairlane.settings import Settings
-from fairlane.worker.connections import PulsarSide, open_pulsar, open_redis
+from fairlane.worker.connections import PulsarSide, RedisSide, open_pulsar, open_redis
 from fairlane.worker.shared_jobs import SharedJobs, shelf_of, snapshotter
 from fairlane.worker.standby import raise_form
 from fairlane.worker.threads import Threads
 
 Progress = Callable[[Epoch | None], None]
 _POLL_S = 0.25
+_MOVED_MS = 10_000
+"""Time for the workers on another Redis to read that the view has moved, before anything is granted here."""
 
 
-def rebuild(settings: Settings, wipe: bool, progress: Progress, timeout_s: float, full: bool = False) -> Epoch:
-    """Empties the view if asked to, and returns when it is complete again. Workers that run take part by themselves.
-    full: snapshots are deleted first, so that everything is read.
+def rebuild(
+    settings: Settings, wipe: bool, progress: Progress, timeout_s: float, full: bool = False, adopt: bool = False
+) -> Epoch:
+    """Empty the view if asked to, and return when it is complete again. Workers that run take part by themselves.
+    full: delete snapshots first, so that everything is read. adopt: make the view here, though another Redis holds it.
 
     Raises Refused while workers of an older version are there; Unreachable, also when it is not complete in time: it
     goes on with the next worker, or the next call.
@@ -42,12 +46,14 @@ def rebuild(settings: Settings, wipe: bool, progress: Progress, timeout_s: float
         claim_max_ms = max(CLAIM_MAX_MS, known.claim_ms if known else 0)
         if judged.standing is Standing.RAISE:
             raise_form(redis.epochs, settings.pulsar.outcome_partitions)
+        elif adopt:
+            _begin_adopted(redis, settings.pulsar.outcome_partitions, claim_max_ms + _MOVED_MS)
         elif wipe:
             redis.view.wipe()
         owner = f"by-hand-{secrets.token_hex(3)}"
         jobs = SharedJobs(redis, pulsar, owner, SystemClock(), lambda: 1, claim_max_ms)
         jobs.start(threads, housekeeping=False)
-        return _await_ready(redis.epochs.epoch, over, progress, time.monotonic() + timeout_s)
+        return _await_ready(redis.epochs, over, progress, time.monotonic() + timeout_s)
     finally:
         threads.join(5.0)
         pulsar.close(5.0)
@@ -76,12 +82,21 @@ def delete_snapshots(pulsar: PulsarSide) -> None:
         shelf.delete(number)
 
 
-def _await_ready(
-    read: Callable[[], Epoch | None], over: threading.Event, progress: Progress, deadline_s: float
-) -> Epoch:
+def _begin_adopted(redis: RedisSide, partitions: int, wait_ms: int) -> None:
+    """Begin an empty view as that of the installation. A worker may begin one in between, which does not count."""
+    while True:
+        redis.view.wipe()
+        if redis.epochs.begin_epoch(secrets.token_hex(8), wait_ms, partitions, restoring=True, adopted=True):
+            return
+
+
+def _await_ready(epochs: Epochs, over: threading.Event, progress: Progress, deadline_s: float) -> Epoch:
+    """Raises Refused if another Redis holds the view."""
     while time.monotonic() < deadline_s:
-        epoch = read()
+        epoch = epochs.epoch()
         progress(epoch)
+        if epoch is not None and epoch.foreign:
+            epochs.check_home()
         if epoch is not None and epoch.ready:
             return epoch
         if over.wait(_POLL_S):

@@ -83,7 +83,7 @@ class SharedJobs:
             self._held(REBUILD),
             clock,
             partial(secrets.token_hex, 8),
-            RebuildSettings(topics.outcome_partitions, claim_max_ms),
+            RebuildSettings(topics.outcome_partitions, claim_max_ms, address=redis.view.address),
             Restorer(redis.snapshots, shelf_of(pulsar), topics.outcome_partitions).restore,
         )
         held = self._held(HOUSEKEEPING)

@@ -15,7 +15,7 @@ from backends.redis_view import CLAIM_MAX_MS, RedisView, open_view
 from backends.registry import Registry
 from backends.system_clock import SystemClock
 from backends.workers import Workers
-from dispatcher.errors import Unreachable
+from dispatcher.errors import Refused, Unreachable
 from dispatcher.view import WorkerBeat
 from dispatcher.view_form import FORM, Judged, Standing, judge
 from fairlane import __version__
@@ -35,6 +35,10 @@ class Views(Protocol):
     def epoch(self) -> Epoch | None: ...
 
     def form(self) -> int | None: ...
+
+    def check_home(self) -> None:
+        """Raises Refused too."""
+        ...
 
     def begin_epoch(
         self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
@@ -85,7 +89,8 @@ class Standby:
         self._said_s = float("-inf")
 
     def wait(self, stop: threading.Event) -> bool:
-        """Return False if `stop` is set first. Raises Unreachable if Redis is gone at the start, but not later."""
+        """Return False if `stop` is set first. Raises Unreachable if Redis is gone at the start, but not later; Refused
+        if another Redis holds the view."""
         judged = self._look()
         while judged.standing is not Standing.SERVE and not stop.is_set():
             if judged.standing is Standing.STAND_BY:
@@ -99,6 +104,7 @@ class Standby:
         return not stop.is_set()
 
     def _look(self) -> Judged:
+        self._views.check_home()
         judged = judge(self._views.form(), self._beats.workers())
         if judged.standing is Standing.STAND_BY:
             if not self._started_ms:
@@ -178,11 +184,15 @@ class FormWatch:
         while not stop.wait(_PERIOD_S) and not self.closed.is_set():
             try:
                 self.look()
+            except Refused as error:
+                _log.error("this worker leaves: %s", error)
+                self.closed.set()
             except Unreachable as error:
                 _log.debug("the view's form is not known: %s", error)
 
     def look(self) -> None:
-        """Look once. Raises Unreachable."""
+        """Look once. Raises Unreachable, and Refused if another Redis holds the view."""
+        self._views.check_home()
         form = self._views.form()
         judged = judge(form, self._older())
         if judged.standing is Standing.SERVE:

@@ -67,7 +67,7 @@ end
 local stands = redis.call('HGET', cursor_key, 'cursor')
 if (stands or '') ~= expected then return { 0, stands or '' } end
 if (redis.call('HGET', P .. ':epoch', 'restoring') or '0') ~= '0' then return { 0, stands or '' } end
-if is_newer_view() then return { 0, stands or '' } end
+if is_closed_view() then return { 0, stands or '' } end
 for i = 4, #ARGV do fold_record(cmsgpack.unpack(ARGV[i])) end
 save_claims()
 save_tally()

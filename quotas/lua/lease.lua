@@ -111,7 +111,7 @@ local function answer_call()
   if last[1] and tonumber(last[1]) == number then return last[2] end
   if last[1] and tonumber(last[1]) > number then return tonumber(last[1]) end
   local epoch = redis.call('HMGET', P .. ':epoch', 'ready', 'grants_after_ms', 'claim_ms')
-  if epoch[1] ~= '1' or int(epoch[2]) > now or is_newer_view() then
+  if epoch[1] ~= '1' or int(epoch[2]) > now or is_closed_view() then
     read_settings()
     return packed(false, held_answer(request[7]))
   end

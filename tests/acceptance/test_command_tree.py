@@ -11,7 +11,15 @@ from tests.acceptance.conftest import CommandLine
 
 PROMISED = {
     *("stack up", "stack down", "stack status", "provision", "doctor", "demo", "simulate", "top", "signals"),
-    *("config show", "registry rebuild", "registry status", "registry snapshot", "worker", "worker list"),
+    *(
+        "config show",
+        "registry rebuild",
+        "registry status",
+        "registry snapshot",
+        "registry adopt",
+        "worker",
+        "worker list",
+    ),
     *("journal run", "journal compact", "tune producer", "bench producer"),
     *(f"bench {name}" for name in ("throughput", "steady", "shares", "laws", "controls", "latency", "fairness")),
     *(f"bench {name}" for name in ("picks", "many-lanes", "many-tasks", "rotation", "rebuild", "idle", "memory")),
@@ -24,7 +32,16 @@ PROMISED = {
 WITH_OUTPUT = {
     *("stack status", "doctor", "config show", "registry status", "worker list", "task submit", "task list"),
     *("task show", "task wait", "task failures", "tier show", "capacity show", "bench shares"),
-    *("task pause", "task resume", "task cancel", "task set", "task edit", "registry snapshot", "registry rebuild"),
+    *(
+        "task pause",
+        "task resume",
+        "task cancel",
+        "task set",
+        "task edit",
+        "registry snapshot",
+        "registry rebuild",
+        "registry adopt",
+    ),
     *("signals", "task why", "channel list", "channel show", "app list", "app show", "capacity set", "tier set"),
     *("journal run", "journal compact", "tune producer"),
 }

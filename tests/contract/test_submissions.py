@@ -100,7 +100,7 @@ def test_the_first_view_of_all_remembers_every_lease_until_redis_is_restarted(
 ) -> None:
     epochs = Epochs(view)
     epochs.begin_epoch("e1", 13_000, 2)
-    epochs.epoch_announced("e1", first=True)
+    epochs.epoch_announced("e1", first=True, position="1")
     view.command("HSET", view.keys.epoch, "ready", "1")
     assert registry.admit(of("a")).lease.state == "fresh"
     view.command("HSET", view.keys.epoch, "run_id", "of a Redis that was stopped")

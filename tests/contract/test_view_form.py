@@ -135,14 +135,18 @@ def newer(view: RedisView) -> RedisView:
     return view
 
 
-def test_nothing_is_granted_or_folded_in_a_view_of_a_higher_form(view: RedisView) -> None:
+@pytest.mark.parametrize(("field", "closed", "served"), [("form", FORM + 1, FORM), ("foreign", "b:6379/0", "")])
+def test_nothing_is_granted_or_folded_in_a_view_of_a_higher_form_or_beside_another_redis(
+    view: RedisView, field: str, closed: str | int, served: str | int
+) -> None:
     newer(view)
+    view.command("HSET", view.keys.epoch, "form", FORM, field, closed)
     fold, ask = RedisFold(view), ask_own("t", 0, 1)
     body = encode_record(Outcomes(1, "t", "w.1", 5, "null", [Run("0", 0, 0, 1, 1, 0)], []))
     assert not RedisLedger(view, TOPICS).lease(request(1, ask)).ready
     assert not fold.apply(0, None, position(1), [body]).applied
     assert not Registry(view).move_control_cursor(None, position(1), "e", marked=False)
-    view.command("HSET", view.keys.epoch, "form", FORM)
+    view.command("HSET", view.keys.epoch, field, served)
     assert RedisLedger(view, TOPICS).lease(request(2, ask)).ready
     assert fold.apply(0, None, position(1), [body]).applied
     assert Registry(view).move_control_cursor(None, position(1), "e", marked=False)

@@ -197,7 +197,7 @@ def make_view(view: RedisView) -> RedisSnapshots:
     for number, record in enumerate(CONTROL):
         if not isinstance(record, Restated | EpochMark):
             registry.apply(position(number), record)
-    epochs.epoch_announced("3f2a", first=True)
+    epochs.epoch_announced("3f2a", first=True, position="1")
     epochs.epoch_marked("3f2a")
     assert registry.move_control_cursor(None, position(len(CONTROL) - 1), "3f2a", marked=True)
     for partition in range(TOPICS.outcome_partitions):

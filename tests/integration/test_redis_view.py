@@ -213,7 +213,7 @@ def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, o
     epochs, registry = Epochs(view), Registry(view)
     with running(BINARIES[0][1], *options, port=port):
         epochs.begin_epoch("e", 0, 1)
-        epochs.epoch_announced("e", first=True)
+        epochs.epoch_announced("e", first=True, position="1")
         epochs.epoch_marked("e")
         view.command("HSET", view.keys.epoch, "read:0", "1")
         assert registry.move_control_cursor(None, "1", "e", True)
@@ -272,8 +272,8 @@ def test_a_view_is_ready_once_every_topic_is_read_to_its_mark(view: RedisView) -
     assert (found.id, found.announced, found.marked, found.partitions) == ("e1", False, False, 2)
     assert 0 < found.wait_ms <= 60_000
 
-    epochs.epoch_announced("e2", first=True)
-    epochs.epoch_announced("e1", first=False)
+    epochs.epoch_announced("e2", first=True, position="1")
+    epochs.epoch_announced("e1", first=False, position="1")
     epochs.epoch_marked("e1")
     found = epochs.epoch()
     assert found is not None
@@ -299,7 +299,7 @@ def test_a_view_is_ready_once_every_topic_is_read_to_its_mark(view: RedisView) -
 def test_the_first_view_ever_waits_for_nothing(view: RedisView) -> None:
     epochs = Epochs(view)
     epochs.begin_epoch("e1", 5_000, 1)
-    epochs.epoch_announced("e1", first=True)
+    epochs.epoch_announced("e1", first=True, position="1")
     found = epochs.epoch()
     assert found is not None
     assert found.wait_ms == 0

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from backends.topic_reader import Record
 from dispatcher.control import ControlRecord, decode_control, encode_control
@@ -136,11 +136,15 @@ class FakeEpoch:
     marked: bool = False
     restoring: bool = False
     started_ms: int = 0
+    address: str = ""
+    adopted: bool = False
+    foreign: str = ""
 
 
 @dataclass
 class FakeEpochs:
     now: FakeEpoch | None = None
+    address: str = ""
 
     def epoch(self) -> FakeEpoch | None:
         return self.now
@@ -151,13 +155,18 @@ class FakeEpochs:
         self.now = FakeEpoch(epoch, wait_ms, restoring=restoring)
         return True
 
-    def epoch_announced(self, epoch: str, first: bool) -> None:
+    def epoch_announced(self, epoch: str, first: bool, position: str) -> None:
         if self.now is not None and self.now.id == epoch:
-            self.now = FakeEpoch(epoch, 0 if first else self.now.wait_ms, announced=True)
+            wait_ms = 0 if first else self.now.wait_ms
+            self.now = replace(self.now, wait_ms=wait_ms, announced=True, restoring=False, address=self.address)
+
+    def refuse_epoch(self, epoch: str, foreign: str) -> None:
+        if self.now is not None and self.now.id == epoch:
+            self.now = replace(self.now, foreign=foreign)
 
     def epoch_marked(self, epoch: str) -> None:
         if self.now is not None and self.now.id == epoch:
-            self.now = FakeEpoch(epoch, 0, announced=True, marked=True)
+            self.now = replace(self.now, wait_ms=0, marked=True)
 
 
 def outcome_records(topic: Topic) -> list[OutcomeRecord]:

@@ -32,7 +32,13 @@ class Rebuild:
 
     def worker(self, restore: Callable[[str], None] | None = None) -> Rebuilder:
         ports = RebuildPorts(self.epochs, self.control, self.outcomes, self.control.open)
-        return Rebuilder(ports, lambda: True, self.clock, self.new_id, SETTINGS, restore)
+        settings = replace(SETTINGS, address=self.epochs.address)
+        return Rebuilder(ports, lambda: True, self.clock, self.new_id, settings, restore)
+
+    def addresses(self) -> list[str]:
+        """Where views were said to be, in order."""
+        records = [record for record in control_records(self.control) if isinstance(record, EpochStarted)]
+        return [record.address for record in records if record.address]
 
     def new_id(self) -> str:
         self.made += 1
@@ -194,3 +200,53 @@ def test_a_server_that_is_gone_is_waited_for() -> None:
         assert rebuild.epochs.now == FakeEpoch("e1", 13_000)
         rebuild.control.broken = False
         eventually(lambda: rebuild.marked() == ["e1"])
+
+
+def at(address: str) -> Rebuild:
+    """A service whose view was at the Redis `old`, as the workers of the Redis at this address see it."""
+    rebuild = Rebuild()
+    for body in (EpochStarted(1, "e-old", 0), EpochStarted(1, "e-old", 0, "old"), EpochStarted(1, "e-old", 0)):
+        rebuild.control.append(body)
+    rebuild.epochs.address = address
+    return rebuild
+
+
+def test_an_emptied_redis_is_filled_again() -> None:
+    rebuild = at("old")
+    worker = rebuild.worker()
+    for _ in range(3):
+        worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, announced=True, address="old")
+    assert rebuild.addresses() == ["old", "old"]
+
+
+def test_no_view_is_made_in_another_redis() -> None:
+    rebuild = at("new")
+    worker = rebuild.worker()
+    for _ in range(5):
+        worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, foreign="old")
+    assert rebuild.addresses() == ["old"], "workers that serve the view at old are not stopped"
+    assert rebuild.marked() == []
+
+
+def test_a_view_moves_to_another_redis_where_that_is_asked_for() -> None:
+    rebuild = at("new")
+    rebuild.epochs.now = FakeEpoch("e9", 13_000, adopted=True)
+    worker = rebuild.worker()
+    worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e9", 13_000, adopted=True, announced=True, address="new")
+    assert rebuild.addresses() == ["old", "new"]
+
+
+def test_a_view_of_0_2_is_said_to_be_where_it_is() -> None:
+    rebuild = at("old")
+    rebuild.control.records.clear()
+    rebuild.epochs.now = FakeEpoch("e0", 0, ready=True, announced=True, marked=True)
+    worker = rebuild.worker()
+    for _ in range(3):
+        worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e0", 0, ready=True, announced=True, marked=True, address="old")
+    assert rebuild.addresses() == ["old"]
+    worker.restate()
+    assert rebuild.addresses() == ["old", "old"]

@@ -1,0 +1,24 @@
+#!lua flags=allow-oom
+-- Applies the record of a view that was begun. One behind our own, at another address, is that of another Redis: the
+-- installation has moved there, and nothing is granted here any more.
+--
+-- KEYS[1] prefix
+-- ARGV[1] position, [2] epoch, [3] address of its Redis, '' if the record does not say
+-- Returns 0
+
+-- include: feed.lua
+
+local key = P .. ':epoch'
+local got = redis.call('HMGET', key, 'id', 'address', 'announced_at')
+if ARGV[3] == '' or not (got[1] and got[2] and got[3]) then return 0 end
+
+-- A restart of Redis changes what is behind the dot (note_restart.lua).
+local function view_of(epoch)
+  return string.match(epoch, '^[^.]*')
+end
+
+if ARGV[3] ~= got[2] and view_of(ARGV[2]) ~= view_of(got[1]) and ARGV[1] > got[3] then
+  redis.call('HSET', key, 'foreign', ARGV[3])
+  announce('epoch', '')
+end
+return 0

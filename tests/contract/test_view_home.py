@@ -1,0 +1,79 @@
+"""Which Redis holds the view of an installation, as its workers and the control topic say."""
+
+import pytest
+
+from backends.epochs import Epochs
+from backends.redis_view import RedisView, open_view
+from backends.registry import Registry
+from backends.settings import RedisSettings
+from dispatcher.control import FORMAT, EpochStarted
+from dispatcher.errors import Refused
+from tests.contract.registry_records import position
+
+
+@pytest.fixture
+def epochs(view: RedisView) -> Epochs:
+    epochs = Epochs(view)
+    epochs.begin_epoch("e1", 0, 1)
+    epochs.epoch_announced("e1", first=True, position=position(5))
+    return epochs
+
+
+def foreign(epochs: Epochs) -> str:
+    epoch = epochs.epoch()
+    assert epoch is not None
+    return epoch.foreign
+
+
+def test_a_view_says_where_it_is(view: RedisView, epochs: Epochs) -> None:
+    epoch = epochs.epoch()
+    assert epoch is not None
+    assert epoch.address == view.address
+    assert ", prefix test" in view.address
+    epochs.check_home()
+
+
+@pytest.mark.parametrize(
+    ("at", "epoch", "address"),
+    [
+        (4, "e0", "old:6379/0"),  # before ours
+        (6, "e2", ""),  # of 0.2
+        (6, "e1", "renamed:6379/0"),
+        (6, "e1.3f2a", "renamed:6379/0"),
+    ],
+)
+def test_records_of_earlier_views_and_of_our_own_change_nothing(
+    registry: Registry, epochs: Epochs, at: int, epoch: str, address: str
+) -> None:
+    registry.apply(position(at), EpochStarted(FORMAT, epoch, 0, address))
+    assert foreign(epochs) == ""
+
+
+def test_a_view_that_was_begun_elsewhere_afterwards_closes_this_one(
+    view: RedisView, registry: Registry, epochs: Epochs
+) -> None:
+    registry.apply(position(6), EpochStarted(FORMAT, "e2", 0, "new:6379/0"))
+    assert foreign(epochs) == "new:6379/0"
+    for check in (epochs.check_home, epochs.check_form):
+        with pytest.raises(Refused, match=r"new:6379/0.*This one is") as refused:
+            check()
+        assert "fairlane registry adopt" in refused.value.next_step
+    assert not registry.move_control_cursor(None, position(7), "e1", False), "nothing is folded any more"
+
+
+def test_a_refused_view_that_is_adopted_is_open(view: RedisView, epochs: Epochs) -> None:
+    epochs.refuse_epoch("e1", "old:6379/0")
+    assert foreign(epochs) == "old:6379/0"
+    view.wipe()
+    assert epochs.begin_epoch("e3", 0, 1, adopted=True)
+    epoch = epochs.epoch()
+    assert epoch is not None
+    assert (epoch.adopted, epoch.foreign) == (True, "")
+
+
+def test_an_address_has_no_credentials_and_names_this_host_where_the_server_is_on_it() -> None:
+    far = open_view(RedisSettings(url="rediss://user:secret@redis.example:7000/3", prefix="p"))
+    assert far.address == "redis.example:7000/3, prefix p"
+    near = open_view(RedisSettings(url="redis://:secret@127.0.0.1:7000", prefix="p"))
+    assert near.address.startswith("127.0.0.1:7000/0 on ")
+    assert "secret" not in far.address + near.address

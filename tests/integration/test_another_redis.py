@@ -1,0 +1,70 @@
+"""Workers with the same Pulsar and another Redis: they grant nothing beside those that serve, until the view moves."""
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fairlane import PushClient, PushTask, Settings
+from fairlane.errors import Refused
+from fairlane.view_checks import view_findings
+from fairlane.worker.rebuild_by_hand import rebuild
+from tests import redis_server
+from tests.integration.worker_crew import audience, crew, eventually
+from tests.redis_server import RedisServer
+
+TASK = PushTask(app="a", tier="high", channel="log", message="hi", chunk=10)
+
+
+def on(server: RedisServer, settings: Settings) -> Settings:
+    return settings.model_copy(update={"redis": settings.redis.model_copy(update={"url": server.url})})
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_with_another_redis_is_refused_until_the_view_is_adopted_there(
+    fresh_settings: Settings, tmp_path: Path
+) -> None:
+    binary = next(iter(redis_server.binaries().values()))
+    with redis_server.running(binary) as first, redis_server.running(binary) as second:
+        here, there = on(first, fresh_settings), on(second, fresh_settings)
+        for name in ("here", "there", "moved"):
+            (tmp_path / name).mkdir()
+        with crew(here, tmp_path / "here", "w1") as members, PushClient.connect(here) as client:
+            client.set_capacity(2_000)
+            going = client.submit(TASK, audience(20_000, "g"))
+            eventually(lambda: going.progress().targets.sent > 1_000, 60, "it is in full swing")
+            refused(there, tmp_path / "there")
+            (finding,) = view_findings(there)
+            assert (finding.level, str(first.port) in finding.what, str(second.port) in finding.what) == (
+                "fail", True, True,
+            )  # fmt: skip
+            with PushClient.connect(there) as wrong, pytest.raises(Refused, match="another Redis"):
+                wrong.submit(TASK, ["a"])
+            assert going.wait(60).targets.sent == 20_000
+            assert members.targets(going.id) == Counter(audience(20_000, "g"))
+
+            assert rebuild(there, True, lambda _: None, 120, adopt=True).ready
+            eventually(lambda: members.members["w1"].poll() is not None, 60, "the worker on the other Redis leaves")
+            assert "this worker leaves: The view of this installation is in another Redis" in members.log_of("w1")
+        with crew(there, tmp_path / "moved", "w2") as members, PushClient.connect(there) as client:
+            assert client.task(going.id).progress().targets.sent == 20_000
+            after = client.submit(TASK, audience(500, "h"))
+            assert after.wait(60).targets.sent == 500
+
+
+def refused(settings: Settings, folder: Path) -> None:
+    """Start workers until one is refused at once: the first one learns from the control topic that it must leave."""
+    crew_of = crew(settings, folder)
+    with crew_of as members:
+
+        def ended(name: str) -> bool:
+            members.join(name)
+            members.members[name].wait(60)
+            return members.members[name].returncode == Refused.exit_code
+
+        try:
+            eventually(lambda: ended(f"w{len(members.members)}"), 90, "a worker is refused")
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(members.log_of(list(members.members)[-1])) from error
+        assert "fairlane registry adopt" in members.log_of(list(members.members)[-1])
