@@ -20,16 +20,20 @@ class LiveTask(Protocol):
         ...
 
 
-class LiveTasks(Protocol):
+class KnownLanes(Protocol):
     def live_by_id(self, tasks: Sequence[str]) -> Sequence[LiveTask]:
         """Those of the named tasks that have not ended. Raises Unreachable."""
+        ...
+
+    def add_side_lane(self, topic: str) -> None:
+        """Make a side lane known to the workers. Raises Unreachable."""
         ...
 
 
 class MissingLanes:
     """Creates side lanes, and own lanes of tasks that left a shared one, when the first envelope is moved there."""
 
-    def __init__(self, topics: LaneTopics, tasks: LiveTasks) -> None:
+    def __init__(self, topics: LaneTopics, tasks: KnownLanes) -> None:
         self._topics = topics
         self._tasks = tasks
 
@@ -40,6 +44,7 @@ class MissingLanes:
         if task is None:
             if side_of_lane(topic) is not None:
                 self._topics.create_lane(topic, 0)
+                self._tasks.add_side_lane(topic)
             return
         live = self._tasks.live_by_id([task])
         if not live:

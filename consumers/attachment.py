@@ -14,6 +14,7 @@ from typing import Any
 import pulsar
 
 from consumers.background import Background
+from consumers.give_back import GivenBack, MissingChannels
 from consumers.opening import OK, Opener, Opening, batch_messages, ignore
 from dispatcher.clock import Clock
 from dispatcher.envelope import MAX_CHUNK, Envelope, decode_envelope
@@ -33,8 +34,14 @@ class Surroundings:
     clock: Clock
     ready: Callable[[str], None]
     undecodable: Callable[["Attachment", Any, FairlaneError], None]
-    newer: Callable[[str], bool]
-    """Called with an envelope of a later version; returns whether only its message is refused, not the whole lane."""
+    newer: Callable[[str], float | None]
+    """Called with the lane of an envelope of a later version. Returns after how many seconds its message is to be given
+    back; None: the whole lane is left."""
+    missing: MissingChannels
+    move_aside: Callable[["Attachment", Any, Envelope], bool]
+    """Called with a message whose channel is missing. Returns whether it is moved to a side lane."""
+    returner: Background
+    """Gives messages back."""
 
 
 class Attachment:
@@ -59,6 +66,7 @@ class Attachment:
         """The lane is not there."""
         self._around = around
         self._consumer: Any = None
+        self._given_back: GivenBack | None = None
         self._messages: deque[Any] = deque()
         self._armed = False
         self._arming = False
@@ -77,7 +85,8 @@ class Attachment:
         """See Lanes.drain."""
         deliveries: list[Delivery] = []
         consumer = self._consumer
-        if consumer is None or self.closed or self.left:
+        given_back, lacks = self._given_back, self._around.missing.lacks
+        if consumer is None or given_back is None or self.closed or self.left:
             return deliveries, True
         messages = self._messages
         now_s = self._around.clock.monotonic_s()
@@ -91,24 +100,48 @@ class Attachment:
             try:
                 envelope = decode_envelope(message.data(), envelope)
             except NewerFormat:
-                if not self._refuse(consumer, message):
+                if not self._refuse(message):
                     break
                 continue
             except Malformed as error:
                 self._around.undecodable(self, message, error)
                 room -= MAX_CHUNK  # its letter may be large: few in one turn
                 continue
-            deliveries.append(Delivery(envelope, message, now_s))
             room -= len(envelope.targets) or 1
+            if not lacks(envelope.channel):
+                deliveries.append(Delivery(envelope, message, now_s))
+            elif not self._leave_to_others(message, envelope):
+                messages.appendleft(message)
+                break
+        given_back.start()
         self.held += len(deliveries)
         self._ahead = self._ahead + len(deliveries) if room <= 0 else 0
         return deliveries, room > 0
 
-    def _refuse(self, consumer: Any, message: Any) -> bool:
+    def give_back(self, message: Any, envelope: Envelope | None = None, after_s: float | None = None) -> None:
+        """Leave a message to any worker, this one included: see GivenBack.put."""
+        if self._given_back is not None:
+            self._given_back.put(message, envelope, after_s)
+
+    def _leave_to_others(self, message: Any, envelope: Envelope) -> bool:
+        """Leave an envelope to workers that have its channel. Return False if there is no room for it now; the lane
+        announces itself when there is."""
+        missing = self._around.missing
+        missing.note(envelope.channel, self.lane)
+        full = self._given_back is not None and self._given_back.full
+        if full or missing.tried(message, envelope.channel):
+            moved = self._around.move_aside(self, message, envelope)
+            if moved or full:
+                return moved
+        self.give_back(message, envelope)
+        return True
+
+    def _refuse(self, message: Any) -> bool:
         """Leave the message to workers that can read it: at first to any, and where the lane is left, with all behind
         it. Return whether the lane is drained on."""
-        if self._around.newer(self.lane):
-            consumer.negative_acknowledge(message)
+        after_s = self._around.newer(self.lane)
+        if after_s is not None:
+            self.give_back(message, after_s=after_s)
             return True
         self.left = True
         self._messages.clear()
@@ -186,6 +219,8 @@ class Attachment:
         self._ahead = 0
         self.held = 0
         self._armed = True
+        around = self._around
+        self._given_back = GivenBack(consumer, around.returner, around.missing, partial(around.ready, self.lane))
         self._consumer = consumer
         consumer.receive_async(self._arrived)
 

@@ -288,9 +288,9 @@ class ChannelQueue:
             del self._unreported[piece.parcel]
 
 
-def refused(batch: Batch, sent: Sent, reason: str) -> None:
-    """Reports RETRY for the whole batch: another worker may be able to deliver it."""
-    _tell(batch, sent, [Report(Verdict(RETRY, reason))] * len(batch.deliveries))
+def not_started(batch: Batch, sent: Sent) -> None:
+    """Report the whole batch as not started, which costs no attempt."""
+    _tell(batch, sent, [None] * len(batch.deliveries))
 
 
 def _tell(batch: Batch, sent: Sent, reports: Sequence[Report | None]) -> None:

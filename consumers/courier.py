@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
-from consumers.calls import ChannelQueue, InFlight, Sent, refused
+from consumers.calls import ChannelQueue, InFlight, Sent, not_started
 from dispatcher.clock import Clock
 from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.outcome import Report
@@ -44,6 +44,7 @@ class ChannelCourier:
         """Set while the thread is not running."""
         self._asked: Future[None] | None = None
         self._probes = self._answered = 0
+        self._missing: set[str] = set()
 
     # ------------------------------------------------------------- any thread
     def start(self, start_thread: StartThread) -> None:
@@ -78,6 +79,11 @@ class ChannelCourier:
         """What the channel is at work on, as seen from outside of its thread: a little old."""
         queue = self._queues.get(channel)
         return InFlight() if queue is None else queue.in_flight
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """Names of the channels."""
+        return frozenset(self._queues)
 
     @property
     def longest_timeout_s(self) -> float:
@@ -158,14 +164,18 @@ class ChannelCourier:
             batch, sent = self._incoming.popleft()
             queue = self._queues.get(batch.channel)
             if queue is None:
-                _log.error("A batch is for the channel %r, which this worker does not have", batch.channel)
-                refused(
-                    batch, sent, f"This worker has no channel named {batch.channel!r}; name its class in the settings."
-                )
+                self._note_missing(batch.channel)
+                not_started(batch, sent)
             else:
                 queue.put(batch, sent)
         for queue in self._queues.values():
             queue.start()
+
+    def _note_missing(self, channel: str) -> None:
+        """Log once that a batch came for a channel that the worker lacks: its lanes give those to others before."""
+        if channel not in self._missing:
+            self._missing.add(channel)
+            _log.error("A batch is for the channel %r, which this worker does not have; it is given back.", channel)
 
     async def _open(self) -> None:
         for name, queue in self._queues.items():

@@ -13,12 +13,15 @@ import pulsar
 from backends.pulsar_client import position_of
 from consumers.attachment import Attachment, Surroundings
 from consumers.background import Background
+from consumers.give_back import MAX_MOVING, MissingChannels
 from consumers.newer import Absent, NewerFormats, NewerSettings
 from consumers.opening import Opener, OpenSettings
 from consumers.partitioned import PartitionedAttachment
 from consumers.prefetch import PrefetchBudget, PrefetchSettings, too_different
 from dispatcher.clock import Clock
+from dispatcher.envelope import Envelope
 from dispatcher.errors import FairlaneError
+from dispatcher.lease import LaneKind
 from dispatcher.ports import DeadLetter, DeadLetters, Delivery, LaneInfo
 from dispatcher.read_ahead import largest_batch
 
@@ -31,7 +34,7 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True)
 class LaneSettings:
     """most_held: unacked messages of one lane given out, above which it yields nothing until some are acked; with its
-    queue it must stay below the 50,000 at which the broker stops a consumer."""
+    queue and what waits to be given back it must stay below the 50,000 at which the broker stops a consumer."""
 
     prefetch: PrefetchSettings = field(default_factory=PrefetchSettings)
     opening: OpenSettings = field(default_factory=OpenSettings)
@@ -64,21 +67,38 @@ class PulsarLanes:
         dead_letters: DeadLetters,
         clock: Clock,
         settings: LaneSettings | None = None,
+        missing: MissingChannels | None = None,
     ) -> None:
+        self._missing = missing or MissingChannels()
         self._settings = settings or LaneSettings()
         self._ready = ready
         self._dead_letters = dead_letters
         self._clock = clock
         self._lanes: dict[str, _Lane] = {}
-        self._newer = NewerFormats(clock, self._settings.newer, self._settings.opening.refused_again_s)
+        self._newer = NewerFormats(clock, self._settings.newer)
         self._budget = PrefetchBudget(self._settings.prefetch)
         self._background = Background("lane-attacher")
+        self._returner = Background("lane-returner")
         self._buried: deque[tuple[Attachment, Any]] = deque()
         """Undecodable messages whose dead letters are stored; put in from any thread."""
         self._unstored: dict[str, set[object]] = {}
         """Number of letters of undecodable messages not stored yet, by lane."""
         opener = Opener(client, self._background, clock, self._settings.opening)
-        self._around = Surroundings(opener, self._background, clock, ready, self._undecodable, self._refuse_newer)
+        self._around = Surroundings(
+            opener,
+            self._background,
+            clock,
+            ready,
+            self._undecodable,
+            self._refuse_newer,
+            self._missing,
+            self._move_aside,
+            self._returner,
+        )
+        self._moving = 0
+        """Envelopes on their way to a side lane."""
+        self._moved: deque[tuple[Attachment, Any, Envelope, Exception | None]] = deque()
+        """Those that have arrived there, or have not; put in from any thread."""
         self._closing = 0
         self._all_closed = threading.Condition()
 
@@ -126,6 +146,8 @@ class PulsarLanes:
         empty (then it announces itself). Never blocks."""
         if self._buried:
             self._ack_buried()
+        if self._moved:
+            self._settle_moved()
         known = self._lanes.get(lane)
         if known is None:
             return [], True
@@ -162,6 +184,10 @@ class PulsarLanes:
         """Return the action of the thread that opens and closes consumers; None if it waits."""
         return self._background.under_way
 
+    def returning(self) -> object | None:
+        """Return the action of the thread that gives messages back; None if it waits."""
+        return self._returner.under_way
+
     def held(self, lane: str) -> int:
         """Messages of the lane given out and not acked."""
         known = self._lanes.get(lane)
@@ -182,7 +208,9 @@ class PulsarLanes:
             closed = self._all_closed.wait_for(lambda: not self._closing, deadline_s)
         if not closed:
             _log.warning("%d lanes were not let go within %g s", self._closing, deadline_s)
-        return self._background.stop(max(0.1, until_s - self._clock.monotonic_s())) and closed
+        for thread in (self._returner, self._background):
+            closed = thread.stop(max(0.1, until_s - self._clock.monotonic_s())) and closed
+        return closed
 
     # ------------------------------------------------------------- inside
     def _queue_differs(self, queue: int, lane: LaneInfo, prefetch_targets: int) -> bool:
@@ -201,19 +229,19 @@ class PulsarLanes:
         """Return the lanes that hold envelopes of a later version. May be called from any thread."""
         return self._newer.names()
 
-    def _refuse_newer(self, lane: str) -> bool:
+    def _refuse_newer(self, lane: str) -> float | None:
         known = self._lanes[lane]
-        alone = self._newer.refuse(known.info)
-        if not alone:
-            _log.warning(
-                "The lane %s holds envelopes of a later version; it is left to newer workers for %.0f s. "
-                "Upgrade the workers that are left.",
-                lane,
-                self._newer.left_for_s(lane),
-            )
-            self._ready(lane)
-            self._background.do(partial(self._ready, lane), self._settings.newer.finish_s)
-        return alone
+        if self._newer.refuse(known.info):
+            return self._settings.newer.again_s
+        _log.warning(
+            "The lane %s holds envelopes of a later version; it is left to newer workers for %.0f s. "
+            "Upgrade the workers that are left.",
+            lane,
+            self._newer.left_for_s(lane),
+        )
+        self._ready(lane)
+        self._background.do(partial(self._ready, lane), self._settings.newer.finish_s)
+        return None
 
     def _keep_out(self, known: _Lane) -> None:
         """Detach from a lane once its envelopes in hand are settled, and attach again later."""
@@ -223,6 +251,32 @@ class PulsarLanes:
             return
         self.detach(known.info.name)
         self._attach(known.info, known.prefetch_targets)
+
+    # ------------------------------------------------------------- envelopes of channels that the worker lacks
+    def _move_aside(self, attachment: Attachment, message: Any, envelope: Envelope) -> bool:
+        """Publish an envelope to the side lane of its app and channel, where nothing else waits behind it."""
+        missing, kind = self._missing, self._lanes[attachment.lane].info.kind
+        if missing.move is None or kind not in (LaneKind.SHARED, LaneKind.RETRY) or self._moving >= MAX_MOVING:
+            return False
+        attachment.held += 1
+        self._moving += 1
+
+        def stored(error: Exception | None) -> None:
+            self._moved.append((attachment, message, envelope, error))
+            self._ready(attachment.lane)
+
+        missing.move(envelope, stored)
+        return True
+
+    def _settle_moved(self) -> None:
+        while self._moved:
+            attachment, message, envelope, error = self._moved.popleft()
+            self._moving -= 1
+            if error is None:
+                attachment.ack([message])
+            else:
+                attachment.held = max(0, attachment.held - 1)
+                attachment.give_back(message, envelope)
 
     # ------------------------------------------------------------- messages that are no envelopes
     def _undecodable(self, attachment: Attachment, message: Any, error: FairlaneError) -> None:

@@ -16,14 +16,15 @@ class NewerSettings:
     to longest_s. finish_s: how long what was taken out of it before is waited for.
 
     If the envelope is still there after that, no newer worker has come, and other envelopes may stand behind it. Then,
-    and always in a lane of many, the message alone is refused: the broker delivers it again, to any worker, after
-    OpenSettings.refused_again_s. Above max_refused_own or max_refused within that time the lane is left nevertheless:
-    the broker stops a consumer at 50,000 unacknowledged messages.
+    and always in a lane of many, the message alone is refused: it is given back after again_s. Above max_refused_own or
+    max_refused within that time the lane is left nevertheless: the broker stops a consumer at 50,000 unacknowledged
+    messages.
     """
 
     first_s: float = 30.0
     longest_s: float = 480.0
     finish_s: float = 10.0
+    again_s: float = 30.0
     max_refused: int = 5_000
     max_refused_own: int = 100
 
@@ -46,9 +47,7 @@ class _NewerLane:
 class NewerFormats:
     """The lanes with envelopes of a later version. `names` may be called from any thread."""
 
-    def __init__(self, clock: Clock, settings: NewerSettings, again_s: float) -> None:
-        """again_s: delay until the broker delivers a refused message again."""
-        self._again_s = again_s
+    def __init__(self, clock: Clock, settings: NewerSettings) -> None:
         self._clock = clock
         self._settings = settings
         self._met: dict[str, _NewerLane] = {}
@@ -64,7 +63,7 @@ class NewerFormats:
         again = met.wait_s > 0 and met.is_known(now_s)
         allowed = settings.max_refused if lane.kind != LaneKind.OWN else settings.max_refused_own if again else 0
         if self._refused(met, now_s) <= allowed:
-            met.named_until_s = now_s + 2 * self._again_s
+            met.named_until_s = now_s + 2 * settings.again_s
             return True
         met.wait_s = min(settings.longest_s, 2 * met.wait_s) if again else settings.first_s
         met.left_s, met.refused = now_s, 0
@@ -73,7 +72,7 @@ class NewerFormats:
 
     def _refused(self, met: _NewerLane, now_s: float) -> int:
         """Return the number of refused messages that the broker has not delivered again."""
-        if now_s - met.count_from_s > self._again_s:
+        if now_s - met.count_from_s > self._settings.again_s:
             met.count_from_s, met.refused = now_s, 0
         met.refused += 1
         return met.refused

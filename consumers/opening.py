@@ -50,8 +50,6 @@ class OpenSettings:
     longest_wait_s: float = 5.0
     missing_s: float = 30.0
     batch_index_acks: bool = False
-    refused_again_s: float = 30.0
-    """Delay after which a message that was refused alone is delivered again, to any consumer."""
 
 
 class Opening:
@@ -178,12 +176,16 @@ def ignore(_result: Any) -> None:
     """For what cannot fail, or whose failure means a copy later. (A callback that raises would end the process.)"""
 
 
+_GIVEN_BACK_MS = 100
+"""The client's least. Delays before that are ours (consumers/give_back.py), since they differ by message."""
+
+
 def _configuration(queue: int, settings: OpenSettings) -> Any:
     configuration = _pulsar.ConsumerConfiguration()
     configuration.consumer_type(pulsar.ConsumerType.Shared)
     configuration.subscription_initial_position(pulsar.InitialPosition.Earliest)
     configuration.receiver_queue_size(queue)
-    configuration.negative_ack_redelivery_delay_ms(round(1_000 * settings.refused_again_s))
+    configuration.negative_ack_redelivery_delay_ms(_GIVEN_BACK_MS)
     configuration.batch_index_ack_enabled(settings.batch_index_acks)
     configuration.batch_receive_policy(_pulsar.BatchReceivePolicy(batch_messages(queue), _NO_LIMIT, _BATCH_WAIT_MS))
     return configuration

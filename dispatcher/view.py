@@ -160,6 +160,17 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     form: int = 1
     """The form of the views that it keeps (dispatcher.view_form); 0.1.0 does not say."""
 
+    @property
+    def is_live(self) -> bool:
+        """Return whether the worker takes new work, or is about to."""
+        return self.state in ("starting", "serving")
+
+    @property
+    def channels(self) -> frozenset[str] | None:
+        """Return the channels that the worker has; None if it does not say (0.2.0 and older), so it may have any."""
+        names = self.extra.get("channels")
+        return frozenset(map(str, names)) if isinstance(names, list) else None
+
 
 class Globals(msgspec.Struct, frozen=True):
     """Settings of the service."""

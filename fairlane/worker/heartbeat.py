@@ -46,6 +46,8 @@ class Identity:
     version: str
     metrics_port: int = 0
     tiers: tuple[Tier, ...] = TIERS
+    channels: frozenset[str] | None = None
+    """Names of the worker's channels; None: not known."""
 
 
 class Heartbeat:
@@ -124,10 +126,13 @@ class Heartbeat:
         self._count_at_s = now_s
         beats = self._beats.workers()
         self._older = older_workers(beats)
-        self._alive = max(1, sum(beat.state in ("starting", "serving", "draining") for beat in beats))
-        others = (b for b in beats if b.id != self._identity.id and b.state in ("starting", "serving"))
-        mine = Peer(self._identity.id, tuple(map(str, self._identity.tiers)), tuple(self._newer_lanes()[:MAX_NEWER]))
-        self._peers = (mine, *map(_peer, others))
+        self._alive = max(1, sum(beat.is_live or beat.state == "draining" for beat in beats))
+        others = (beat for beat in beats if beat.id != self._identity.id and beat.is_live)
+        self._peers = (self._me(), *map(_peer, others))
+
+    def _me(self) -> Peer:
+        identity, newer = self._identity, tuple(self._newer_lanes()[:MAX_NEWER])
+        return Peer(identity.id, tuple(map(str, identity.tiers)), newer, identity.channels)
 
     def _beat(self, state: str) -> WorkerBeat:
         stats, identity = self._stats, self._identity
@@ -145,7 +150,7 @@ class Heartbeat:
             rate=stats.rate,
             tiers=self._tiers(),
             metrics_port=identity.metrics_port,
-            extra=self._holds() | self._newer(),
+            extra=self._holds() | self._newer() | self._channels(),
             form=FORM,
         )
 
@@ -158,6 +163,11 @@ class Heartbeat:
         """Return the lanes that it leaves to newer workers, while such workers are there."""
         lanes = self._newer_lanes()[:MAX_NEWER]
         return {"newer": lanes} if lanes else {}
+
+    def _channels(self) -> dict[str, Any]:
+        """Return the names of its channels, so that lanes of others are left to workers that have them."""
+        channels = self._identity.channels
+        return {} if channels is None else {"channels": sorted(channels)}
 
     def _tiers(self) -> dict[str, TierStats]:
         """With the rates of the last few beats."""
@@ -172,4 +182,5 @@ class Heartbeat:
 
 
 def _peer(beat: WorkerBeat) -> Peer:
-    return Peer(beat.id, tuple(beat.extra.get("holds", ALL_TIERS)), tuple(beat.extra.get("newer", ())))
+    extra = beat.extra
+    return Peer(beat.id, tuple(extra.get("holds", ALL_TIERS)), tuple(extra.get("newer", ())), beat.channels)

@@ -21,11 +21,17 @@ _STALE_DUE = 1_000
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """A live worker. tiers: those whose lanes it holds. newer: lanes that it leaves to newer workers."""
+    """A live worker. tiers: those whose lanes it holds. newer: lanes that it leaves to newer workers. channels: those
+    that it has; None if it does not say, so it may have any."""
 
     id: str
     tiers: tuple[str, ...] = ALL_TIERS
     newer: tuple[str, ...] = ()
+    channels: frozenset[str] | None = None
+
+    def may_serve(self, tier: str, channel: str) -> bool:
+        """Return whether lanes of this tier and channel may be the worker's."""
+        return tier in self.tiers and (self.channels is None or channel in self.channels)
 
 
 @dataclass(frozen=True)
@@ -76,8 +82,11 @@ class LiveLanes:
         self._known: dict[str, _Known] = {}
         self._due: list[tuple[int, str]] = []
         self._divisions = {str(tier): Division((), settings.me) for tier in TIERS}
-        self._left: set[tuple[str, str]] = set()
-        """Worker and lane, for lanes left to newer workers."""
+        self._peers: frozenset[Peer] = frozenset()
+        self._left: dict[str, set[str]] = {}
+        """Lane -> the workers that leave it to newer ones."""
+        self._by_channel: dict[tuple[str, str], Division] = {}
+        """The division of lanes of a tier and channel, made when it is first asked for."""
         self._holders = dict.fromkeys(map(str, TIERS), 1)
         self._open = 0
         self._rough = RoughCount()
@@ -116,14 +125,15 @@ class LiveLanes:
 
     def meet(self, peers: Sequence[Peer], now_ms: int) -> bool:
         """The workers there are, this one among them. Returns whether that is news."""
-        divisions = {
+        if frozenset(peers) == self._peers:
+            return False
+        self._peers, self._left, self._by_channel = frozenset(peers), {}, {}
+        for peer in peers:
+            for lane in peer.newer:
+                self._left.setdefault(lane, set()).add(peer.id)
+        self._divisions = {
             str(tier): Division([peer.id for peer in peers if tier in peer.tiers], self._settings.me) for tier in TIERS
         }
-        left = {(peer.id, lane) for peer in peers for lane in peer.newer}
-        before = {tier: division.workers for tier, division in self._divisions.items()}
-        if left == self._left and before == {tier: division.workers for tier, division in divisions.items()}:
-            return False
-        self._divisions, self._left = divisions, left
         self._count_holders()
         for known in self._known.values():
             known.place = self._place(known)
@@ -178,9 +188,13 @@ class LiveLanes:
         tasks = (self._known[name].task for name in self.rotation.waiting())
         return [WaitingLane(task.lane, task.tier, task.pending) for task in tasks if task.pending]
 
-    def holds(self, lane: str, tier: Tier) -> bool:
-        """Whether this worker is a holder of a lane that many tasks share."""
-        return self._divisions[str(tier)].place(stable_hash(lane)) < self._holders[str(tier)]
+    def holds(self, lane: str, tier: Tier, channel: str) -> bool:
+        """Whether this worker is a holder of a lane in which many tasks share a channel. One whose channel no worker
+        has is held nevertheless: somebody must take out what is left of tasks that have ended."""
+        division = self._division(tier, channel)
+        if not division.workers:
+            division = self._divisions[str(tier)]
+        return division.place(stable_hash(lane)) < self._holders[str(tier)]
 
     def judge_all(self, now_ms: int) -> None:
         """Decides anew on every lane."""
@@ -198,12 +212,21 @@ class LiveLanes:
         return known
 
     def _place(self, known: _Known) -> int:
-        """Return this worker's position at the lane, among those that can read it if there are any."""
-        division = self._divisions[known.task.tier]
-        lane = known.task.lane
-        left = {worker for worker, name in self._left if name == lane} if self._left else ()
+        """Return this worker's position at the lane, among those that have its channel and, if there are any such, can
+        read it."""
+        task = known.task
+        division = self._division(task.tier, task.channel)
+        left = self._left.get(task.lane, ())
         others = [worker for worker in division.workers if worker not in left] if left else ()
         return (Division(others, self._settings.me) if others else division).place(known.hash)
+
+    def _division(self, tier: str, channel: str) -> Division:
+        """Return the division of lanes of this tier and channel."""
+        division = self._by_channel.get((tier, channel))
+        if division is None:
+            able = [peer.id for peer in self._peers if peer.may_serve(tier, channel)]
+            division = self._by_channel[tier, channel] = Division(able, self._settings.me)
+        return division
 
     def _renew(self, known: _Known, task: LiveTask, told: bool) -> None:
         """A lane of which the feed speaks is told of with another object, which unparks it."""

@@ -192,7 +192,7 @@ class LaneWatcher:
         return [
             LaneInfo(side, LaneKind.SIDE, Tier.LOW, MILLI, STANDING_CHUNK, channel=names[1])
             for side, names in found
-            if names and names[1] not in self._lanes.paused and self._lanes.holds(side, Tier.LOW)
+            if names and names[1] not in self._lanes.paused and self._lanes.holds(side, Tier.LOW, names[1])
         ]
 
     # ------------------------------------------------------------- times

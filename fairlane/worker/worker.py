@@ -17,13 +17,16 @@ from backends.redis_view import CLAIM_MAX_MS, WITHOUT_TASK
 from consumers.channel_registry import load_channels
 from consumers.clock_loop import ClockLoop
 from consumers.courier import ChannelCourier
+from consumers.give_back import MissingChannels
 from consumers.lanes import LaneSettings, PulsarLanes
 from consumers.prefetch import PrefetchSettings
 from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
+from dispatcher.envelope import Envelope
 from dispatcher.errors import Hung, NotReady
 from dispatcher.events import Drain, Event, LaneReady
+from dispatcher.ports import Done
 from dispatcher.rotation import RotationSettings
 from fairlane import __version__
 from fairlane.settings import Settings
@@ -103,6 +106,9 @@ class Worker:
             self._dead_letters,
             self._clock,
             LaneSettings(PrefetchSettings(budget_targets=self._settings.worker.buffer_targets)),
+            MissingChannels(
+                self._courier.channels, self._redis.registry.ends, self._move_aside, self._has_channel_elsewhere
+            ),
         )
         self._leases = LeaseThread(self._redis.ledger)
         self._engine = Engine(
@@ -128,11 +134,26 @@ class Worker:
             inbox,
         )
 
+    def _move_aside(self, envelope: Envelope, done: Done) -> None:
+        lane = self._pulsar.topics.side_lane(envelope.app, envelope.channel)
+        self._publisher.publish(lane, [envelope], done)
+
+    def _has_channel_elsewhere(self, channel: str) -> bool:
+        return any(peer.channels and channel in peer.channels for peer in self._heartbeat.peers())
+
     def _build_actors(self) -> None:
         redis, clock, stats = self._redis, self._clock, self._engine.stats
         self._metrics = self._serve_metrics()
         port = self._metrics.port if self._metrics else 0
-        identity = Identity(self.id, socket.gethostname(), os.getpid(), __version__, port, self._settings.worker.tiers)
+        identity = Identity(
+            self.id,
+            socket.gethostname(),
+            os.getpid(),
+            __version__,
+            metrics_port=port,
+            tiers=self._settings.worker.tiers,
+            channels=self._courier.channels,
+        )
         self._heartbeat = Heartbeat(
             redis.workers,
             identity,
@@ -173,6 +194,7 @@ class Worker:
             **self._threads.looks(),
             "channels": self._courier.probe(),
             "lane-attacher": self._lanes.opening(),
+            "lane-returner": self._lanes.returning(),
             **{channel_part(name): batch for name, batch in self._courier.oldest().items()},
         }
 

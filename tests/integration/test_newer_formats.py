@@ -8,7 +8,6 @@ import pytest
 
 from consumers.lanes import LaneSettings
 from consumers.newer import NewerSettings
-from consumers.opening import OpenSettings
 from dispatcher.envelope import FORMAT, encode_envelope
 from dispatcher.lease import LaneKind
 from dispatcher.ports import LaneInfo
@@ -17,9 +16,7 @@ from tests.integration.lane_helpers import Dock, envelope, publish
 from tests.integration.pulsar_helpers import eventually
 
 NEWER = msgspec.msgpack.encode([FORMAT + 1, "a-task", {"fields": "of a later version"}])
-SETTINGS = LaneSettings(
-    opening=OpenSettings(refused_again_s=0.5), newer=NewerSettings(first_s=0.5, longest_s=1.0, finish_s=0.3)
-)
+SETTINGS = LaneSettings(newer=NewerSettings(first_s=0.5, longest_s=1.0, finish_s=0.3, again_s=0.5))
 
 
 @pytest.fixture

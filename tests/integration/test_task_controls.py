@@ -262,12 +262,6 @@ def test_what_a_channel_raises_is_a_reason_to_try_again(push_client: PushClient)
     assert {failure.reason for failure in once.failures()} == {"gave up after 1 attempt; the last: RuntimeError: oh no"}
 
 
-def test_a_channel_that_no_worker_has_is_told_as_the_reason(push_client: PushClient) -> None:
-    handle = push_client.submit(push(channel="nowhere", max_attempts=2), audience(3))
-    assert watched(handle, 30)[0].targets.failed == 3
-    assert ["no channel named 'nowhere'" in failure.reason for failure in handle.failures()] == [True] * 3
-
-
 def test_an_empty_task_completes(push_client: PushClient) -> None:
     for tier in ("high", "low"):
         view, _ = watched(push_client.submit(push(tier=tier), [], allow_empty=True), 20)

@@ -8,6 +8,7 @@ import pulsar
 
 from consumers.attachment import Attachment, Surroundings
 from consumers.background import Background
+from consumers.give_back import MissingChannels
 from consumers.opening import OK, Opener, Opening, batch_messages
 from dispatcher.clock import VirtualClock
 from dispatcher.envelope import encode_envelope
@@ -73,7 +74,10 @@ def attached(consumer: Consumer) -> tuple[Attachment, list[str]]:
         VirtualClock(),
         told.append,
         lambda *_: None,
-        lambda _lane: False,
+        lambda _lane: None,
+        MissingChannels(),
+        lambda *_: False,
+        cast("Background", None),
     )
     attachment = Attachment("lane", QUEUE, around)
     opener.now()

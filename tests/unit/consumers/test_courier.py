@@ -167,12 +167,14 @@ def test_a_call_that_will_not_be_cancelled_is_reported_once_and_keeps_its_place(
         assert at.reports.empty()
 
 
-def test_a_channel_this_worker_does_not_have_means_retry() -> None:
+def test_a_channel_that_the_worker_lacks_costs_no_attempt_and_one_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with office(Channel()) as at:
-        at.send(batch([envelope(0)], channel="pigeon"))
-        ((code, reason),) = reasons(at.reported()[1])
-    assert code == RETRY
-    assert "no channel named 'pigeon'" in reason
+        for number in range(3):
+            at.send(batch([envelope(number)], channel="pigeon"))
+            assert at.reported()[1] == [None]
+    assert [record.args for record in caplog.records] == [("pigeon",)]
 
 
 def test_a_channel_that_is_through_at_once_gets_what_came_together_in_order() -> None:

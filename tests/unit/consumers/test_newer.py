@@ -11,7 +11,7 @@ SHARED = LaneInfo("shared", LaneKind.SHARED, "low", 1_000, 1)
 
 def formats() -> tuple[NewerFormats, VirtualClock]:
     clock = VirtualClock()
-    return NewerFormats(clock, NewerSettings(max_refused=3, max_refused_own=2), again_s=30.0), clock
+    return NewerFormats(clock, NewerSettings(max_refused=3, max_refused_own=2, again_s=30.0)), clock
 
 
 def test_a_lane_full_of_them_is_kept_out_of_for_twice_as_long_each_time() -> None:

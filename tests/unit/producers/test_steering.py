@@ -143,6 +143,10 @@ class Live(NamedTuple):
 class Broker:
     def __init__(self) -> None:
         self.created: list[tuple[str, int]] = []
+        self.sides: list[str] = []
+
+    def add_side_lane(self, topic: str) -> None:
+        self.sides.append(topic)
 
     def create_lane(self, topic: str, partitions: int) -> None:
         self.created.append((topic, partitions))
@@ -162,6 +166,7 @@ def test_a_missing_lane_is_created_if_it_is_a_live_tasks_or_a_side_lane() -> Non
     with pytest.raises(NotFound):
         lanes.create(topics.own_lane("ended"))
     assert broker.created == wanted
+    assert broker.sides == [topics.side_lane("shop", "http")], "so that workers attach to it"
 
 
 def test_a_filter_that_names_nothing_is_refused() -> None:

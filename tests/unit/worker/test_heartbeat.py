@@ -91,6 +91,22 @@ def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor() -> None:
     assert "a (0.2.0)" in finding.what
 
 
+def test_a_worker_announces_its_channels_and_of_an_old_one_they_are_not_known() -> None:
+    clock = VirtualClock()
+    redis = Redis(clock)
+    identity = Identity("a", "h", 1, "0.3.0", channels=frozenset({"null", "http"}))
+    mine = Heartbeat(redis, identity, EngineStats(), lambda: "serving", ServiceClock(clock))
+    redis.beat(WorkerBeat("b", "h", 2, "serving", 0, 0, "0.2.0", 0, 0, 0, 0.0, {}), 60.0)
+    redis.beat(WorkerBeat("c", "h", 3, "serving", 0, 0, "0.3.0", 0, 0, 0, 0.0, {}, extra={"channels": ["x"]}), 60.0)
+    mine.run(Seconds(clock, 1, lambda _second: None))
+    assert {peer.id: peer.channels for peer in mine.peers()} == {
+        "a": {"http", "null"},
+        "b": None,
+        "c": {"x"},
+    }
+    assert redis.beats["a"][1].channels == {"http", "null"}
+
+
 def test_a_worker_that_is_gone_is_seen_to_be() -> None:
     clock = VirtualClock()
     redis = Redis(clock)

@@ -1,0 +1,176 @@
+"""Envelopes in a lane of many whose channel this worker lacks: others get them, unattempted."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from consumers.attachment import Attachment, Surroundings
+from consumers.background import Background
+from consumers.give_back import GiveBackSettings, MissingChannels
+from consumers.opening import OK, Opener, Opening
+from dispatcher.clock import VirtualClock
+from dispatcher.envelope import Envelope, encode_envelope
+from dispatcher.errors import Unreachable
+from tests.unit.consumers.envelopes import envelope
+
+
+class Message:
+    """A raw message. Its id is the envelope's sequence."""
+
+    def __init__(self, sequence: int, channel: str, deliveries: int = 0) -> None:
+        self._body = encode_envelope(msgspec.structs.replace(envelope(sequence), channel=channel))
+        self._sequence, self._deliveries = sequence, deliveries
+
+    def data(self) -> bytes:
+        return self._body
+
+    def message_id(self) -> int:
+        return self._sequence
+
+    def redelivery_count(self) -> int:
+        return self._deliveries
+
+
+class Consumer:
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.there = deque(messages)
+        self.given_back: list[int] = []
+        self.acked: list[int] = []
+
+    def receive_async(self, arrived: Callable[[Any, Any], None]) -> None:
+        if self.there:
+            arrived(OK, self.there.popleft())
+
+    def negative_acknowledge(self, message_id: int) -> None:
+        self.given_back.append(message_id)
+
+    def acknowledge_async(self, message_id: int, _done: object) -> None:
+        self.acked.append(message_id)
+
+
+class Later:
+    """Stands in for the background's thread: keeps what is to be done, with its delay."""
+
+    def __init__(self) -> None:
+        self.due: list[tuple[float, Callable[[], None]]] = []
+
+    def do(self, action: Callable[[], None], after_s: float = 0.0) -> None:
+        self.due.append((after_s, action))
+
+    def pass_time(self) -> None:
+        due, self.due = self.due, []
+        for _, action in due:
+            action()
+
+
+class Lane:
+    """One lane, of a worker that has the channel null only."""
+
+    def __init__(self, messages: Sequence[Message], **missing: Any) -> None:
+        self.consumer, self.later, self.ready = Consumer(messages), Later(), list[str]()
+        self.aside: list[int] = []
+        self.room_aside = 0
+        around = Surroundings(
+            cast("Opener", self),
+            cast("Background", None),
+            VirtualClock(),
+            self.ready.append,
+            lambda *_: None,
+            lambda _lane: None,
+            MissingChannels(frozenset({"null"}), **missing),
+            self._move_aside,
+            cast("Background", self.later),
+        )
+        self.attachment = Attachment("lane", 40, around)
+        self._opening.opened(self.consumer)
+
+    def open(self, opening: Opening) -> None:
+        self._opening = opening
+
+    def _move_aside(self, _attachment: Attachment, _message: Message, moved: Envelope) -> bool:
+        if len(self.aside) >= self.room_aside:
+            return False
+        self.aside.append(moved.sequence)
+        return True
+
+    def drained(self) -> list[int]:
+        deliveries, _ = self.attachment.drain(1_000)
+        return [delivery.envelope.sequence for delivery in deliveries]
+
+
+def test_an_envelope_of_a_channel_that_the_worker_lacks_is_given_back_and_the_others_are_sent() -> None:
+    lane = Lane([Message(0, "null"), Message(1, "http"), Message(2, "null")])
+    assert lane.drained() == [0, 2]
+    assert lane.attachment.held == 2, "only what is sent counts as given out"
+    assert lane.consumer.given_back == []
+    lane.later.pass_time()
+    assert lane.consumer.given_back == [1]
+    assert lane.consumer.acked == []
+
+
+def test_the_delay_doubles_each_time_it_comes_again_from_a_second_to_a_minute() -> None:
+    lane = Lane([Message(number, "http", number) for number in range(9)])
+    assert lane.drained() == []
+    assert [delay_s for delay_s, _ in lane.later.due] == [1, 2, 4, 8, 16, 32, 60]
+    assert GiveBackSettings().delay_s(1_000_000) == 60
+
+
+def test_no_more_than_the_bound_wait_and_the_lane_goes_on_when_they_have_gone() -> None:
+    messages = [Message(number, "http") for number in range(5)]
+    lane = Lane([*messages, Message(5, "null")], settings=GiveBackSettings(max_waiting=3))
+    assert lane.drained() == []
+    assert sum(len(action.args[0]) for _, action in lane.later.due) == 3  # type: ignore[attr-defined]
+    lane.ready.clear()
+    assert lane.drained() == [], "there is still no room"
+    lane.later.pass_time()
+    assert lane.ready == ["lane"]
+    assert lane.drained() == [5]
+    lane.later.pass_time()
+    assert sorted(lane.consumer.given_back) == [0, 1, 2, 3, 4]
+
+
+def test_what_is_beyond_the_bound_is_moved_aside_so_that_the_lane_goes_on() -> None:
+    messages = [Message(number, "http") for number in range(5)]
+    lane = Lane([*messages, Message(5, "null")], settings=GiveBackSettings(max_waiting=3))
+    lane.room_aside = 2
+    assert lane.drained() == [5]
+    assert lane.aside == [3, 4]
+
+
+def test_what_came_several_times_is_moved_aside_if_another_worker_has_its_channel() -> None:
+    """Where few workers have it, another try would mostly be another worker that lacks it."""
+    for there in (True, False):
+        messages = [Message(number, "http", number) for number in range(6)]
+        lane = Lane(messages, elsewhere=lambda channel, there=there: there and channel == "http")
+        lane.room_aside = 2
+        assert lane.drained() == []
+        assert lane.aside == ([3, 4] if there else [])
+        lane.later.pass_time()
+        assert lane.consumer.given_back == ([0, 1, 2, 5] if there else [0, 1, 2, 3, 4, 5])
+
+
+def test_what_nobody_takes_for_long_is_done_with_once_its_task_has_ended() -> None:
+    asked: list[Sequence[str]] = []
+
+    def ended(tasks: Sequence[str]) -> Mapping[str, bool]:
+        asked.append(tasks)
+        return dict.fromkeys(tasks, True)
+
+    lane = Lane([Message(0, "http"), Message(1, "http", deliveries=6)], ended=ended)
+    lane.drained()
+    lane.later.pass_time()
+    assert lane.consumer.given_back == [0]
+    assert lane.consumer.acked == [1]
+    assert asked == [[envelope(0).task]]
+
+
+def test_while_the_registry_does_not_answer_nothing_is_thrown_away() -> None:
+    def ended(_tasks: Sequence[str]) -> Mapping[str, bool]:
+        raise Unreachable("Redis is gone.")
+
+    lane = Lane([Message(0, "http", deliveries=6)], ended=ended)
+    lane.drained()
+    lane.later.pass_time()
+    assert (lane.consumer.given_back, lane.consumer.acked) == ([0], [])
