@@ -3,15 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from dispatcher.served import Served
 from dispatcher.view import Globals, TaskView
 
 SCHEDULED, PAUSED, HELD, UNKNOWN = "scheduled", "paused", "held_until_sealed", "unknown"
 CHANNEL_PAUSED = "channel_paused"
+NO_CHANNEL = "no_channel"
 MEANINGS = {
     SCHEDULED: "its start time had not come",
     PAUSED: "it was paused",
     HELD: "it waits for its whole audience",
     CHANNEL_PAUSED: "its channel was paused",
+    NO_CHANNEL: "no worker has its channel",
     "tier_share": "the capacity went to other tiers, which had their shares",
     "task_weight": "the capacity went to other tasks of its tier, by their weights",
     "app_weight": "the capacity went to other apps, by their weights",
@@ -60,8 +63,10 @@ class Why(NamedTuple):
     parts: list[Part]
     """The causes. They add up to the age, the largest first."""
     now: str
-    """What holds it back at this moment, as far as the registry and the settings tell; empty if nothing does, or it has
-    ended."""
+    """What holds it back at this moment, as far as the registry, the settings and the workers tell; empty if nothing
+    does, or it has ended."""
+    channel: str = ""
+    """The task's channel."""
 
 
 class Switch(NamedTuple):
@@ -89,7 +94,14 @@ def counted_of(text: str) -> dict[str, int]:
     return {cause: int(ms) for cause, _, ms in (entry.rpartition("=") for entry in text.split())}
 
 
-def why(task: TaskView, counted: Mapping[str, int], pauses: Pauses, settings: Globals, now_ms: int) -> Why:
+def why(
+    task: TaskView,
+    counted: Mapping[str, int],
+    pauses: Pauses,
+    settings: Globals,
+    now_ms: int,
+    served: Served | None = None,
+) -> Why:
     """counted: ms by cause, as the ledger counts them while it grants. What the registry knows is exact and comes
     first; should all be more than the age (clocks, causes at once), what was counted is cut in proportion."""
     end_ms = max(task.created_ms, task.finished_ms or now_ms)
@@ -102,7 +114,7 @@ def why(task: TaskView, counted: Mapping[str, int], pauses: Pauses, settings: Gl
     known[UNKNOWN] = age_ms - sum(known.values())
     parts = [Part(cause, ms) for cause, ms in known.items() if ms > 0]
     parts.sort(key=lambda part: (part.cause == UNKNOWN, -part.ms))
-    return Why(task.id, task.state, age_ms, parts, held_now(task, settings))
+    return Why(task.id, task.state, age_ms, parts, held_now(task, settings, served), task.channel)
 
 
 def _cut(counted: Mapping[str, int], rest_ms: int, taken: Iterable[str]) -> dict[str, int]:
@@ -146,12 +158,15 @@ def _covered_ms(spans: Sequence[tuple[int, int]], begin_ms: int) -> int:
     return total
 
 
-def held_now(task: TaskView, settings: Globals) -> str:
-    """What holds a task back at this moment as far as the registry and the settings tell; empty if nothing does."""
+def held_now(task: TaskView, settings: Globals, served: Served | None = None) -> str:
+    """What holds a task back at this moment as far as the registry, the settings and, where they are known, the workers
+    tell; empty if nothing does."""
     if task.ended or not task.targets.pending:
         return ""
     if task.state in (SCHEDULED, PAUSED):
         return task.state
     if task.channel in settings.paused_channels:
         return CHANNEL_PAUSED
-    return HELD if task.hold_until_sealed and not task.sealed else ""
+    if task.hold_until_sealed and not task.sealed:
+        return HELD
+    return NO_CHANNEL if served is not None and served.lacks(task.channel) else ""

@@ -6,9 +6,11 @@ from backends.epochs import Epochs
 from backends.passed_over import MAX_KEPT, Passed, PassedOver
 from backends.provision import Finding
 from backends.redis_view import open_view
+from backends.registry import Registry
 from backends.workers import Workers
 from dispatcher.errors import FairlaneError, Refused
-from dispatcher.view import WorkerBeat
+from dispatcher.served import Served, waiting_tasks
+from dispatcher.view import TaskView, WorkerBeat
 from dispatcher.view_form import Standing, judge
 from fairlane.settings import Settings
 
@@ -24,6 +26,7 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
             yield from home_findings(epochs)
             yield from form_findings(epochs.form(), beats)
             yield from newer_findings(beats)
+            yield from channel_findings(beats, Registry(view).live_views())
             yield from passed_over_findings(PassedOver(view).by_topic(settings.pulsar.outcome_partitions))
         finally:
             view.close()
@@ -41,7 +44,7 @@ def home_findings(epochs: Epochs) -> Iterator[Finding]:
 
 def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
     """Return a finding if workers leave lanes to newer ones."""
-    serving = [beat for beat in beats if beat.state in ("starting", "serving") and beat.extra.get("newer")]
+    serving = [beat for beat in beats if beat.is_live and beat.extra.get("newer")]
     lanes = sorted({lane for beat in serving for lane in beat.extra["newer"]})
     if not lanes:
         return
@@ -52,6 +55,14 @@ def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
         f"{len(lanes)} lanes hold envelopes of a later version ({shown}); these workers leave them there: {workers}",
         "Upgrade these workers. Until then only newer ones send these envelopes.",
     )
+
+
+def channel_findings(beats: Iterable[WorkerBeat], tasks: Iterable[TaskView]) -> Iterator[Finding]:
+    """Return a finding for each channel of live tasks that no live worker has."""
+    served = Served.by(beats)
+    for waiting in waiting_tasks(served, tasks):
+        fix = f"Start a worker with channel {waiting.channel}, or cancel these tasks. Live workers have: "
+        yield Finding("warn", str(waiting), f"{fix}{served.named()}.")
 
 
 def form_findings(form: int | None, beats: Sequence[WorkerBeat]) -> Iterator[Finding]:

@@ -55,6 +55,8 @@ class AsyncPushClient(AsyncProxy[PushClient]):
         *,
         on_progress: Callable[[SubmitProgress], None] | None = None,
         on_refused: Callable[[Refusal], None] | None = None,
+        on_warning: Callable[[str], None] | None = None,
+        strict: bool = False,
         allow_empty: bool = False,
         duplicates: Duplicates = "keep",
     ) -> AsyncTaskHandle:
@@ -65,6 +67,8 @@ class AsyncPushClient(AsyncProxy[PushClient]):
             targets,
             on_progress=on_progress,
             on_refused=on_refused,
+            on_warning=on_warning,
+            strict=strict,
             allow_empty=allow_empty,
             duplicates=duplicates,
         )
@@ -75,6 +79,7 @@ class AsyncPushClient(AsyncProxy[PushClient]):
         submissions: Iterable[_Submission] | AsyncIterable[_Submission],
         *,
         concurrency: int = CONCURRENCY,
+        strict: bool = False,
         allow_empty: bool = False,
         duplicates: Duplicates = "keep",
     ) -> AsyncIterator[Submitted[AsyncTaskHandle]]:
@@ -87,6 +92,7 @@ class AsyncPushClient(AsyncProxy[PushClient]):
             self._target.submit_many,
             submissions,
             concurrency=concurrency,
+            strict=strict,
             allow_empty=allow_empty,
             duplicates=duplicates,
         )
@@ -100,6 +106,7 @@ class AsyncPushClient(AsyncProxy[PushClient]):
     cap_app = awaited(PushClient.cap_app)
     cap_channel = awaited(PushClient.cap_channel)
     change_service = awaited(PushClient.change_service)
+    channel_trouble = awaited(PushClient.channel_trouble)
     check_counts = awaited(PushClient.check_counts)
     check_view = awaited(PushClient.check_view)
     close = awaited(PushClient.close)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Self
 from pydantic import JsonValue
 
 from dispatcher.errors import InvalidInput
+from dispatcher.served import Served
 from dispatcher.service_settings import Cap
 from dispatcher.task import PushTask, Target
 from dispatcher.view import STATES, Globals, TaskView, WorkerBeat, globals_of
 from dispatcher.why import Pauses, Why, why
+from producers.channel_check import ChannelCheck
 from producers.connection import Connection
 from producers.controls import Cancelled, Controls, Edit
 from producers.cutter import SlabSource
@@ -48,6 +50,7 @@ class PushClient:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._channels = ChannelCheck(connection.workers.workers)
         self._controls = Controls(connection.services)
         self._service = ServiceControls(stored_by(connection.services))
         self._steering = Steering(connection.services, connection.registry, connection.known_tasks)
@@ -99,6 +102,8 @@ class PushClient:
         *,
         on_progress: Callable[[SubmitProgress], None] | None = None,
         on_refused: Callable[[Refusal], None] | None = None,
+        on_warning: Callable[[str], None] | None = None,
+        strict: bool = False,
         allow_empty: bool = False,
         duplicates: Duplicates = "keep",
     ) -> TaskHandle:
@@ -107,7 +112,8 @@ class PushClient:
         Memory stays constant, however many targets there are. A bad target is refused (`on_refused`, and
         `handle.result.refusals`) and does not stop the rest. After a failure the same call, with the same id and
         audience, goes on from the last checkpoint; once complete, it only verifies the audience. on_progress: about
-        twice a second and at the end.
+        twice a second and at the end. on_warning: called before anything is created if no live worker has the task's
+        channel (without it, the log says so); strict: raise Refused then.
         allow_empty: accept an audience of which no target is accepted; it is refused otherwise, before anything is
         created. duplicates: "keep" submits a target as often as it comes; "count" also counts those that came before
         among the first 100,000 (`handle.result.duplicates`); "remove" submits the first of each, and takes 110 bytes of
@@ -116,7 +122,9 @@ class PushClient:
         app may have no more for now; nothing was created), Unreachable; what `targets` raises goes through.
         """
         watchers, rules = Watchers(on_progress, on_refused), AudienceRules(allow_empty, duplicates)
-        result = submit(self._connection.services(), task, targets, watchers, rules)
+        services = self._connection.services()
+        self._channels.check(task.channel, strict=strict, on_warning=on_warning)
+        result = submit(services, task, targets, watchers, rules)
         return self._handle(result.task, result)
 
     def submit_many(
@@ -124,19 +132,20 @@ class PushClient:
         submissions: Iterable[tuple[PushTask, Audience]],
         *,
         concurrency: int = CONCURRENCY,
+        strict: bool = False,
         allow_empty: bool = False,
         duplicates: Duplicates = "keep",
     ) -> Iterator[Submitted[TaskHandle]]:
         """Submits many tasks, `concurrency` of them at once, so that the time it takes to create their topics is not
         theirs alone. Yields what became of each in the order given; one that fails does not stop the others.
-        allow_empty, duplicates: as in `submit`.
+        strict, allow_empty, duplicates: as in `submit`.
 
         >>> for submitted in client.submit_many((task, audience_of(task)) for task in tasks):
         ...     print(submitted.task.app, submitted.error or submitted.handle.id)
         """
         if concurrency < 1:
             raise InvalidInput(f"concurrency: is {concurrency}; it is 1 or more.")
-        one = partial(self.submit, allow_empty=allow_empty, duplicates=duplicates)
+        one = partial(self.submit, strict=strict, allow_empty=allow_empty, duplicates=duplicates)
         return submit_many(submissions, one, concurrency)
 
     def task(self, id: str) -> TaskHandle:  # noqa: A002  # the public word for it
@@ -184,7 +193,12 @@ class PushClient:
         registry = self._connection.registry
         view = self._connection.known_tasks.task(id)
         pauses = Pauses(registry.pauses(id), registry.channel_pauses(view.channel))
-        return why(view, registry.why(id), pauses, registry.globals(), registry.now_ms())
+        served = Served.by(self.workers())
+        return why(view, registry.why(id), pauses, registry.globals(), registry.now_ms(), served)
+
+    def channel_trouble(self, channel: str) -> str:
+        """Why nothing is sent on a channel: no worker has it, or none is running. Empty if one has it, or may."""
+        return Served.by(self.workers()).trouble(channel)
 
     def edit_message(self, id: str, message: Mapping[str, JsonValue] | str) -> Edit:  # noqa: A002
         """Another message for all targets of a task that are not sent yet; says which edit of it this is. As

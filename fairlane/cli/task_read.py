@@ -66,7 +66,10 @@ def show(ctx: click.Context, output: Output, task_id: str) -> None:
     """One task: state, controls, targets by outcome, rate and ETA."""
     with client_of(ctx) as client:
         view = client.task(task_id).progress()
+        trouble = client.channel_trouble(view.channel) if view.targets.pending and not view.ended else ""
     output.emit_record(task_fields(view))
+    if trouble:
+        say(f"{view.id} waits: {trouble}")
 
 
 @click.command()

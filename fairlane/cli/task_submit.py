@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import click
@@ -56,6 +57,7 @@ from producers.submit_report import SubmitResult
 @click.option("--weight", type=float, help="Share among the tasks of its tier (1 by default).")
 @click.option("--cap", metavar="RATE[:BURST]", help="Most targets/s of this task, and most targets of it at once.")
 @click.option("--hold", is_flag=True, help="Send nothing before the whole audience is stored.")
+@click.option("--strict", is_flag=True, help="Refuse tasks whose channel no live worker has, instead of a warning.")
 @output_option
 @click.pass_context
 def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **options: Any) -> None:
@@ -69,10 +71,11 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
         raise click.UsageError("Give either task FILEs, or --app and --targets for one task.")
     jobs, results = _jobs(files, options), list[SubmitResult]()
     rules = AudienceRules(options["allow_empty"], "remove" if options["unique"] else "count")
+    channels = {"strict": options["strict"], "on_warning": cache(_warn)}
     try:
         with client_of(ctx) as client:
             for task, audience in jobs:
-                results.append(_submit(client, task, audience, rules))
+                results.append(_submit(client, task, audience, rules, channels))
     finally:
         if results:  # also of those before one that fails
             rows = [_fields(result, options["unique"]) for result in results]
@@ -124,14 +127,21 @@ def _task(options: dict[str, Any]) -> PushTask:
     )
 
 
-def _submit(client: PushClient, task: PushTask, audience: Audience, rules: AudienceRules) -> SubmitResult:
+def _submit(
+    client: PushClient, task: PushTask, audience: Audience, rules: AudienceRules, channels: dict[str, Any]
+) -> SubmitResult:
     from fairlane.cli.progress import submission
 
     if task.start_at is not None:
         say(f"{task.id or 'the task'} starts at {task.start_at.isoformat(timespec='seconds')}")
     with submission(task, audience) as on_progress:
         handle = client.submit(
-            task, audience, on_progress=on_progress, allow_empty=rules.allow_empty, duplicates=rules.duplicates
+            task,
+            audience,
+            on_progress=on_progress,
+            allow_empty=rules.allow_empty,
+            duplicates=rules.duplicates,
+            **channels,
         )
     if handle.result is None:
         raise FairlaneError(f"Task {handle.id} was submitted without a result.", "Report this as a defect.")
@@ -145,6 +155,10 @@ def _submit(client: PushClient, task: PushTask, audience: Audience, rules: Audie
     if handle.result.stopped:
         say(f"{handle.id} was {handle.result.stopped} meanwhile: the rest of its targets was not taken")
     return handle.result
+
+
+def _warn(warning: str) -> None:
+    say(f"Warning: {warning}")
 
 
 def _duplicates(result: SubmitResult, rules: AudienceRules) -> Iterator[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from dispatcher.why import MEANINGS, Part, Why
+from dispatcher.why import MEANINGS, NO_CHANNEL, Part, Why
 from fairlane.cli.connect import client_of
 from fairlane.cli.output import Output, output_option, say
 from fairlane.screen.render import short_seconds
@@ -41,7 +41,8 @@ def why(ctx: click.Context, output: Output, task_id: str) -> None:
         return
     say(f"{found.task} is {found.state}, {short_seconds(found.age_ms / 1000)} old.")
     if found.now:
-        say(f"{found.task} is held back now: {MEANINGS[found.now]}")
+        reason = f"no worker has channel {found.channel}" if found.now == NO_CHANNEL else MEANINGS[found.now]
+        say(f"{found.task} is held back now: {reason}")
 
 
 def _row(part: Part, found: Why) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from dispatcher.longest_wait import Lane, LongestWait, longest_waits
+from dispatcher.served import Served, waiting_tasks
 from dispatcher.service_settings import SHARED_BY
 from dispatcher.tier import MILLI, TIERS
 from dispatcher.view import TaskView
@@ -38,10 +39,17 @@ def show(ctx: click.Context, output: Output) -> None:
         tier.tier: {**asdict(tier), "weight": tier.weight / MILLI, **_wait_fields(waits[tier.tier])}
         for tier in sample.tiers
     }
-    document = {"sharing": sample.settings.sharing, "tiers": tiers}
+    missing = waiting_tasks(Served.by(sample.workers), sample.tasks)
+    document = {
+        "sharing": sample.settings.sharing,
+        "tiers": tiers,
+        "missing_channels": [waiting._asdict() for waiting in missing],
+    }
     output.emit(document, lambda: tiers_table(sample.tiers, {tier: wait.seconds for tier, wait in waits.items()}))
     if not output.as_json and sample.settings.sharing != SHARED_BY[0]:
         say("within a tier apps share, and then their tasks")
+    for waiting in missing:
+        say(str(waiting))
 
 
 @tier.command("set")

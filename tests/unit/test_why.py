@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.view import Globals, TaskView
-from dispatcher.why import Part, Pauses, Switch, counted_of, switches_of, why
+from dispatcher.served import Served
+from dispatcher.view import Globals, TaskView, globals_of
+from dispatcher.why import Part, Pauses, Switch, counted_of, held_now, switches_of, why
 from tests.unit.fairlane.test_what_if import SETTINGS, view
+from tests.unit.tasks import task_view
 
 CREATED = 1_000_000
 
@@ -106,3 +108,12 @@ def test_parts_add_up_to_the_age_whatever_was_noted(
 def test_what_the_ledger_counted_as_it_is_kept() -> None:
     assert counted_of("") == {}
     assert counted_of("tier_share=3000 cap:app_channel/a=b/c=7") == {"tier_share": 3_000, "cap:app_channel/a=b/c": 7}
+
+
+def test_a_task_is_held_back_while_no_live_worker_has_its_channel() -> None:
+    sms, settings = task_view("x", 10, channel="sms"), globals_of({})
+    assert held_now(sms, settings, Served(1, frozenset({"null"}))) == "no_channel"
+    for served in (Served(1, frozenset({"sms"})), Served(1, None), Served(0, frozenset()), None):
+        assert held_now(sms, settings, served) == ""
+    assert held_now(task_view("x", 10, channel="sms", state="paused"), settings, Served(1, frozenset())) == "paused"
+    assert held_now(task_view("x", 0, channel="sms"), settings, Served(1, frozenset())) == "", "all is sent"

@@ -1,10 +1,13 @@
 """What `fairlane doctor` and `fairlane registry status` say of the view."""
 
+from msgspec import structs
+
 from backends.passed_over import MAX_KEPT, Passed, note_of
 from dispatcher.view import WorkerBeat
 from dispatcher.view_form import FORM
 from fairlane.cli.registry import MAX_SHOWN, shown_of
-from fairlane.view_checks import form_findings, passed_over_findings
+from fairlane.view_checks import channel_findings, form_findings, passed_over_findings
+from tests.unit.tasks import task_view
 
 
 def beat(form: int, state: str) -> WorkerBeat:
@@ -45,3 +48,21 @@ def test_a_reason_is_kept_short_and_without_escape_sequences() -> None:
     assert note.isascii()
     assert note.isprintable()
     assert len(note) < 300
+
+
+def test_channels_of_live_tasks_that_no_live_worker_has_are_named() -> None:
+    tasks = [task_view("a", 5, channel="sms"), task_view("b", 7, channel="sms"), task_view("c", 0, channel="mail")]
+    tasks += [task_view("d", 9, channel="null"), task_view("e", 9, channel="fax", finished_ms=1)]
+    gone = structs.replace(with_channels("sms"), state="stopped")
+    (finding,) = channel_findings([with_channels("null"), gone], tasks)
+    assert finding.level == "warn"
+    assert finding.what == "no worker has channel sms: 2 tasks with 12 targets wait for it"
+    assert "Live workers have: null." in finding.fix
+    assert not list(channel_findings([with_channels("null"), beat(FORM, "serving")], tasks)), (
+        "an old worker may have it"
+    )
+    assert not list(channel_findings([], tasks)), "without workers nothing is known of their channels"
+
+
+def with_channels(*channels: str) -> WorkerBeat:
+    return structs.replace(beat(FORM, "serving"), extra={"channels": list(channels)})

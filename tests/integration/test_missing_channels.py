@@ -1,0 +1,115 @@
+"""Channels that some workers lack, or all: nothing fails for that, and others send it."""
+
+import json
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backends.pulsar_admin import PulsarAdmin
+from fairlane import PushClient, PushTask, Settings
+from fairlane.cli import main
+from producers.handle import TaskHandle
+from tests.integration.worker_crew import Crew, audience, crew, environment, eventually
+
+TARGETS = 200
+
+
+def join_with_sms(members: Crew, name: str) -> None:
+    """A worker that has the channel sms, which writes what it delivers to the log of all."""
+    members.config = f'[worker.channels]\nsms = "log"\n[channels.sms]\npath = {json.dumps(str(members.delivered))}\n'
+    members.join(name)
+    members.await_serving(name)
+
+
+def sms(tier: str, **fields: Any) -> PushTask:
+    """A task of which no attempt may be wasted. In the low tier it shares its lane."""
+    given = {"expected_targets": TARGETS, "chunk": 10, "max_attempts": 1} | fields
+    return PushTask(app="shop", tier=tier, channel="sms", message="Hi", **given)  # type: ignore[arg-type]
+
+
+def submit_all(client: PushClient) -> list[TaskHandle]:
+    """Tasks with lanes of their own, and tasks in shared lanes."""
+    tiers = ["high"] * 5 + ["low"] * 20
+    return [client.submit(sms(tier), audience(TARGETS, f"{tier}-{number}")) for number, tier in enumerate(tiers)]
+
+
+def check_all_sent(members: Crew, handles: list[TaskHandle]) -> None:
+    for handle in handles:
+        view = handle.wait(90)
+        assert (view.state, view.targets.sent, view.targets.failed) == ("completed", TARGETS, 0)
+        assert set(members.targets(handle.id).values()) == {1}
+
+
+def check_commands(task: str, members: Crew, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the command line says of tasks whose channel no worker has."""
+
+    def said(*command: str) -> tuple[int, str]:
+        code = main.run(list(command))
+        found = capsys.readouterr()
+        return code, " ".join((found.out + found.err).split())
+
+    missing = "no worker has channel sms"
+    assert missing in said("task", "show", task)[1]
+    assert f"is held back now: {missing}" in said("task", "why", task)[1]
+    assert f"{missing}: 25 tasks with {25 * TARGETS:,} targets wait for it" in said("tier", "show")[1]
+    assert f"{missing}: 25 tasks" in said("doctor")[1]
+
+    targets = members.folder / "targets.txt"
+    targets.write_text("a\n")
+    submit = ["task", "submit", "--app", "shop", "--body", "Hi", "--channel", "sms", "--targets", str(targets)]
+    code, text = said(*submit, "--id", "refused", "--strict")
+    assert code == 5
+    assert f"Nothing was submitted: {missing}. Live workers have: log, null." in text
+    assert said("task", "show", "refused")[0] == 3
+    code, text = said(*submit, "--id", "warned")
+    assert (code, f"Warning: {missing}" in text) == (0, True)
+    assert said("task", "cancel", "warned")[0] == 0
+
+
+def test_a_worker_that_lacks_a_channel_fails_nothing_that_another_can_send(
+    fresh_settings: Settings, tmp_path: Path
+) -> None:
+    with crew(fresh_settings, tmp_path, "lacks-it") as members, PushClient.connect(fresh_settings) as client:
+        join_with_sms(members, "has-it")
+        handles = submit_all(client)
+        others = client.submit(
+            PushTask(app="shop", tier="low", channel="log", message="Hi", expected_targets=TARGETS), audience(TARGETS)
+        )
+        check_all_sent(members, handles)
+        assert others.wait(30).targets.sent == TARGETS
+        assert "ERROR" not in members.log_of("lacks-it")
+
+
+def test_envelopes_of_a_cancelled_task_leave_a_shared_lane_though_no_worker_has_its_channel(
+    fresh_settings: Settings, tmp_path: Path
+) -> None:
+    with crew(fresh_settings, tmp_path, "lacks-it"), PushClient.connect(fresh_settings) as client:
+        handle = client.submit(sms("low"), audience(TARGETS))
+        lane = handle.progress().lane
+        handle.cancel()
+        assert handle.wait(30).targets.cancelled == TARGETS
+        with closing(PulsarAdmin(fresh_settings.pulsar)) as admin:
+            eventually(lambda: admin.backlog(lane) == 0, 60, "the shared lane is empty")
+
+
+def test_tasks_of_a_channel_that_no_worker_has_wait_for_one_and_can_be_cancelled(
+    fresh_settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment(fresh_settings).items():
+        monkeypatch.setenv(name, value)
+    with crew(fresh_settings, tmp_path, "lacks-it") as members, PushClient.connect(fresh_settings) as client:
+        handles = submit_all(client)
+        own, shared = client.submit(sms("high"), audience(TARGETS)), client.submit(sms("low"), audience(TARGETS))
+        short = client.submit(sms("low", ttl_s=2.0), audience(TARGETS))
+        eventually(lambda: "has no channel sms" in members.log_of("lacks-it"), 20, "it has met the shared lanes")
+        own.cancel()
+        shared.cancel()
+        assert [handle.wait(60).state for handle in (own, shared, short)] == ["cancelled", "cancelled", "expired"]
+        assert Counter(handle.progress().targets.pending for handle in handles) == {TARGETS: len(handles)}
+        assert members.log_of("lacks-it").count("has no channel sms") == 1
+        check_commands(handles[0].id, members, capsys)
+        join_with_sms(members, "has-it")
+        check_all_sent(members, handles)

@@ -1,0 +1,72 @@
+"""A task whose channel no live worker has: the submitter hears of it, or is refused."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from dispatcher.errors import Refused, Unreachable
+from dispatcher.view import WorkerBeat
+from producers.channel_check import ChannelCheck
+
+
+def beat(state: str, *channels: str, says: bool = True) -> WorkerBeat:
+    extra: dict[str, Any] = {"channels": list(channels)} if says else {}
+    return WorkerBeat("w", "h", 1, state, 0, 0, "0.3.0", 0, 0, 0, 0.0, {}, extra=extra)
+
+
+def warnings(*beats: WorkerBeat, channel: str = "sms") -> list[str]:
+    heard: list[str] = []
+    ChannelCheck(lambda: beats).check(channel, strict=False, on_warning=heard.append)
+    return heard
+
+
+def test_one_worker_with_the_channel_is_enough() -> None:
+    assert warnings(beat("serving", "null"), beat("starting", "sms")) == []
+
+
+def test_a_warning_names_the_channels_that_live_workers_have() -> None:
+    gone = [beat(state, "sms") for state in ("draining", "stopped", "suspect", "lost", "standby")]
+    assert warnings(beat("serving", "null"), beat("serving", "log"), *gone) == [
+        "no worker has channel sms: the task waits until one has it. Live workers have: log, null."
+    ]
+
+
+def test_a_worker_that_does_not_say_what_it_has_may_have_the_channel() -> None:
+    assert warnings(beat("serving", "null"), beat("serving", says=False)) == []
+
+
+def test_that_no_worker_is_running_is_said_instead() -> None:
+    assert warnings(beat("stopped", "sms")) == ["no worker is running: the task waits until one is started."]
+
+
+def test_a_strict_submission_is_refused() -> None:
+    with pytest.raises(Refused, match=r"no worker has channel sms\. Live workers have: null\."):
+        ChannelCheck(lambda: [beat("serving", "null")]).check("sms", strict=True, on_warning=None)
+    with pytest.raises(Refused, match="no worker is running"):
+        ChannelCheck(list).check("sms", strict=True, on_warning=None)
+
+
+def test_without_redis_nothing_is_said_unless_it_must_be_known() -> None:
+    def workers() -> list[WorkerBeat]:
+        raise Unreachable("Redis is gone.")
+
+    ChannelCheck(workers).check("sms", strict=False, on_warning=pytest.fail)
+    with pytest.raises(Unreachable):
+        ChannelCheck(workers).check("sms", strict=True, on_warning=None)
+
+
+def test_many_submissions_in_a_row_cost_one_look_and_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    looks = 0
+
+    def workers() -> list[WorkerBeat]:
+        nonlocal looks
+        looks += 1
+        return [beat("serving", "null")]
+
+    check = ChannelCheck(workers)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(100):
+            check.check("sms", strict=False, on_warning=None)
+    assert looks == 1
+    assert len(caplog.records) == 1
