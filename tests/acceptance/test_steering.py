@@ -52,7 +52,7 @@ def test_a_task_as_json_has_the_documented_fields(tasks: CommandLine) -> None:
 
 def test_tables_for_people(tasks: CommandLine) -> None:
     table = tasks("task", "show", "other")
-    assert (table.code, table.err) == (0, "")
+    assert (table.code, table.err) == (0, "other waits: no worker is running\n")
     for word in ("other", "medium", "targets.pending", "news"):
         assert word in table.out
     listed = tasks("task", "list")

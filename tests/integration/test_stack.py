@@ -14,6 +14,7 @@ import pulsar
 import pytest
 import redis
 
+from backends.provision import provision
 from backends.pulsar_admin import PulsarAdmin
 from backends.pulsar_client import topics
 from backends.settings import PulsarSettings
@@ -160,7 +161,8 @@ def test_a_broker_that_is_killed_while_redis_is_gone_sends_nothing_twice(
     binary = next(iter(redis_server.binaries().values()))
     durable = ("--appendonly", "yes", "--dir", str(tmp_path))
     with redis_server.running(binary, *durable) as server:
-        settings = own_redis(local.up(), server.url)
+        settings = own_redis(local.up(), server.url, tmp_path.name[-32:])
+        eventually(lambda: provisioned(settings), 60, "the broker provisions; one that was just killed may refuse")
         with crew(settings, tmp_path / "crew", "w1", "w2") as members, PushClient.connect(settings) as client:
             client.set_capacity(3_000)
             going = client.submit(push(expected_targets=30_000), audience(30_000))
@@ -187,6 +189,13 @@ def test_a_broker_that_is_killed_while_redis_is_gone_sends_nothing_twice(
                 assert [members.leave(name) for name in ("w1", "w2")] == [0, 0]
 
 
+def provisioned(settings: Settings) -> bool:
+    with suppress(Unreachable):
+        provision(settings.pulsar)
+        return True
+    return False
+
+
 def unacknowledged(settings: Settings, task: str) -> int:
     """How many messages of the task's lane workers hold."""
     admin = PulsarAdmin(settings.pulsar)
@@ -199,9 +208,9 @@ def unacknowledged(settings: Settings, task: str) -> int:
         admin.close()
 
 
-def own_redis(addresses: StackAddresses, url: str) -> Settings:
-    """Settings for a Redis beside that of the stack."""
-    settings = settings_for(addresses, "fairlane")
+def own_redis(addresses: StackAddresses, url: str, name: str) -> Settings:
+    """Settings for a Redis beside that of the stack, in names of its own: one Redis holds the view of a tenant."""
+    settings = settings_for(addresses, name)
     return settings.model_copy(update={"redis": settings.redis.model_copy(update={"url": url})})
 
 
