@@ -3,7 +3,7 @@
 >>> from spark_jobs import SessionSettings, make_session
 >>> spark = make_session(SessionSettings(app_name="sale"))
 >>> table = spark.read.parquet("audience").select("target", "name").write.format("fairlane").mode("append")
->>> table.options(task="sale", app="shop", tier="high", message="Sale!").save()
+>>> table.options(id="sale", app="shop", tier="high", message="Sale!").save()
 
 `register` makes the formats known to a session made elsewhere (spark-submit, a notebook). The tables of the outcome
 journal are read by spark_jobs.journal_tables.

@@ -62,7 +62,7 @@ def _exercise(spark: "SparkSession", folder: Path) -> None:
 
 
 def _ingest(spark: "SparkSession", audience: Path, tables: Path) -> None:
-    task = {"task": "a", "app": "a", "tier": "high", "message": "a"}
+    task = {"id": "a", "app": "a", "tier": "high", "message": "a"}
     options = IngestOptions(parse_options(task), TableSource(str(audience)), tables)
     dry_run(spark, options)
     spark.read.parquet(str(audience)).write.csv(str(tables / "csv"), header=True)

@@ -2,63 +2,75 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from dispatcher.errors import InvalidInput
-from spark_jobs.task_options import TaskOptions, check_task, parse_options
+from producers.targets_file import STDIN
+from producers.task_file import ROW_FIELDS, Complaints, Entry, read_entries
+from spark_jobs.task_options import TaskOptions, missing_fields, parse_options
 
 _LISTS = ("split", "variables")
-_NAMES = {"id": "task", "ttl_s": "ttl"}
 
 
-def read_task(path: Path, servers: Mapping[str, str]) -> TaskOptions:
-    """A mapping, in YAML or JSON, with the fields of a PushTask (id, app, tier, channel, message, ttl_s, start_at, ...)
-    and besides: `split` and `variables` (names of columns), `messages` (by language, where split by it).
+@dataclass(frozen=True, slots=True)
+class TableTask:
+    """A task and the table that it is for. audience: its path or URL; empty where the file has no `targets`."""
 
-    servers: as spark_jobs.servers.values_of gives them. Raises InvalidInput that names the file and what is wrong.
+    options: TaskOptions
+    audience: str
+
+
+def read_task(path: Path, servers: Mapping[str, str]) -> TableTask:
+    """Read a file as producers.task_file reads it, of one task. Besides the fields of a PushTask it has `variables`,
+    `split` and `target` (columns), `messages` (by language, where split by it), and `targets`, the table.
+
+    servers: as spark_jobs.servers.values_of gives them. Raises InvalidInput that names file and field.
     """
-    content = _load(path)
-    try:
-        options = parse_options({**servers, **_texts(content)})
-        if not options.task:
-            raise InvalidInput("id: is missing.", "With it, running the same again completes the task.")
-        check_task(options, options.task)
-    except InvalidInput as error:
-        raise InvalidInput(f"{path}: {error.cause}", error.next_step) from None
-    return options
+    entries = read_entries(path)
+    if len(entries) > 1:
+        raise InvalidInput(
+            f"{path}: has {len(entries)} tasks; `fairlane ingest` makes one.",
+            "Put each in a file of its own, or submit them with `fairlane task submit`.",
+        )
+    entry = entries[0]
+    complaints = Complaints()
+    with complaints.of(entry):
+        entry.check_names(ROW_FIELDS, "fairlane task submit")
+        options = parse_options({**servers, **_texts(entry)})
+        _check(options)
+        audience = _audience(entry.fields.get("targets"), path.parent)
+    complaints.check()
+    return TableTask(options, audience)
 
 
-def _texts(content: Mapping[str, Any]) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    for name, value in content.items():
-        if value is None:
-            continue
-        if name == "messages" and isinstance(value, Mapping):
-            texts |= {f"message.{str(language).lower()}": _text(text) for language, text in value.items()}
-        elif name in _LISTS and isinstance(value, list):
-            texts[name] = ",".join(map(str, value))
-        else:
-            texts[_NAMES.get(name, name)] = _text(value)
-    return texts
+def _check(options: TaskOptions) -> None:
+    """Raise InvalidInput if no task can be made of them."""
+    missing = missing_fields(options)
+    if not options.task:
+        missing = ["id", *missing]
+    if missing:
+        raise InvalidInput("\n".join(f"{name}: is missing." for name in missing))
+    options.probe(options.task)
 
 
-def _text(value: object) -> str:
-    return json.dumps(value) if isinstance(value, Mapping) else str(value)
+def _texts(entry: Entry) -> dict[str, str]:
+    return {name: _text(name, value) for name, value in entry.fields.items() if name != "targets"}
 
 
-def _load(path: Path) -> Mapping[str, Any]:
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            content = yaml.safe_load(file)
-    except (OSError, UnicodeError) as error:
-        raise InvalidInput(f"{path} cannot be read: {error}.") from error
-    except yaml.YAMLError as error:
-        raise InvalidInput(f"{path} is neither YAML nor JSON: {' '.join(str(error).split())}.") from error
-    if isinstance(content, Mapping) and isinstance(tasks := content.get("tasks"), list) and len(tasks) == 1:
-        content = tasks[0]
-    if not isinstance(content, Mapping) or "tasks" in content:
-        raise InvalidInput(f"{path}: is not one task.", "An ingestion makes one task: a mapping of its fields.")
-    return {str(name): value for name, value in content.items()}
+def _text(name: str, value: Any) -> str:
+    if name in _LISTS and isinstance(value, list):
+        return ",".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _audience(targets: object, folder: Path) -> str:
+    if targets is None:
+        return ""
+    if not isinstance(targets, str) or targets == STDIN:
+        raise InvalidInput(
+            "targets: is not the name of a table, which `fairlane ingest` needs.",
+            "Name its file, leave `targets` out and use --audience, or use `fairlane task submit`.",
+        )
+    return targets if ":" in targets else str(folder / targets)

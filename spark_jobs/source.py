@@ -1,7 +1,7 @@
 """The data source "fairlane": a table becomes a task, or several.
 
-    df.write.format("fairlane").mode("append").options(task="sale", app="shop", tier="high", message="Sale!").save()
-    df.writeStream.format("fairlane").options(task="alerts", ...).option("checkpointLocation", "...").start()
+    df.write.format("fairlane").mode("append").options(id="sale", app="shop", tier="high", message="Sale!").save()
+    df.writeStream.format("fairlane").options(id="alerts", ...).option("checkpointLocation", "...").start()
 
 Exactly once, whatever the order of rows: each attempt of a Spark task writes under a writer of its own, a task is held
 until its seal, and the seal names the writers of the attempts that the job's commit names. The envelopes of all others
@@ -66,7 +66,7 @@ class FairlaneSource(DataSource):
             raise Refused("A task is never overwritten.", 'Write with `.mode("append")` and another task id.')
         target = self._target(schema)
         if not target.base:
-            raise InvalidInput("The option task is missing: the id of the task.", 'Give it: `.option("task", …)`.')
+            raise InvalidInput("The option id is missing: the id of the task.", 'Give it: `.option("id", …)`.')
         check_task(target.options, target.base)
         return BatchWriter(target)
 
@@ -97,7 +97,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """A task for each micro-batch: the option `task` (else the query's name), a dash, the batch's number."""
+    """A task for each micro-batch: the option `id` (else the query's name), a dash, the batch's number."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -183,6 +183,6 @@ def _query(description: str) -> str:
     name = description.partition("\nid = ")[0].strip()
     if not name:
         raise InvalidInput(
-            "The query has no name to call its tasks by.", 'Give one: `.queryName("…")` or `.option("task", "…")`.'
+            "The query has no name to call its tasks by.", 'Give one: `.queryName("…")` or `.option("id", "…")`.'
         )
     return name

@@ -1,5 +1,6 @@
 """The options of `df.write.format("fairlane")`: the fields of a task, and which columns are what."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -12,18 +13,18 @@ from dispatcher.errors import InvalidInput
 from dispatcher.task import MAX_TARGETS, PushTask
 from spark_jobs.servers import NAMES, Servers, servers_of
 
-TASK_FIELDS = (
-    "app", "tier", "channel", "message", "expected_targets", "chunk", "weight", "cap", "cap_burst", "start_at",
-    "max_attempts",
-)  # fmt: skip
-"""Options that are fields of a PushTask by the same name. Its id is the option `task`, its ttl_s `ttl`."""
+TASK_FIELDS = tuple(PushTask.model_fields)
+"""Options that are fields of a PushTask, by the same names."""
+OLD_NAMES = {"task": "id", "ttl": "ttl_s"}
+"""What options were called in 0.2; until the next release they may be."""
+_NOT_PASSED_ON = ("id", "hold_until_sealed", "message")
 SPLIT_FIELDS = ("app", "tier", "channel")
 """Split columns of these names give the task's field; others only tell tasks apart."""
 LANGUAGE = "language"
 """A split column of this name chooses the message: option `message.de` for the value `de`, else `message`."""
 ON_INVALID = ("fail", "refuse")
 
-OWN_OPTIONS = ("task", "ttl", "target", "variables", "split", "oninvalid", "refused")
+OWN_OPTIONS = ("messages", "target", "variables", "split", "oninvalid", "refused")
 _SPARKS = ("path", "checkpointlocation", "queryname", "outputmode", "asyncprogresstrackingenabled")
 _SAFE_LENGTH = 32
 _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -58,22 +59,29 @@ class TaskOptions:
             fields["message"] = _message(message)
         return PushTask.model_validate({**fields, "id": task_id(base, values), "hold_until_sealed": True})
 
+    def probe(self, base: str) -> None:
+        """Make a task of them, before there are rows. Raises InvalidInput."""
+        probe = {"app": "app", "tier": "high", LANGUAGE: next(iter(self.messages), "")}
+        self.push_task(base, [probe.get(name, "value") for name in self.split])
+
 
 def parse_options(options: Mapping[str, str]) -> TaskOptions:
     """options: names in lower case. Raises InvalidInput for one that is unknown, missing or outside its limits."""
+    options = _renamed(options)
     _check_names(options)
-    fields: dict[str, Any] = {name: options[name] for name in TASK_FIELDS if options.get(name)}
-    if "message" in fields:
-        fields["message"] = _message(fields["message"])
-    if options.get("ttl"):
-        fields["ttl_s"] = options["ttl"]
+    _check_held(options.get("hold_until_sealed", ""))
+    fields: dict[str, Any] = {
+        name: options[name] for name in TASK_FIELDS if options.get(name) and name not in _NOT_PASSED_ON
+    }
+    if options.get("message"):
+        fields["message"] = _message(options["message"])
     split = _names(options.get("split", ""))
     _check_split(fields, split)
     variables = options.get("variables")
     return TaskOptions(
-        task=options.get("task", ""),
+        task=options.get("id", ""),
         fields=fields,
-        messages={name.partition(".")[2]: text for name, text in options.items() if name.startswith("message.")},
+        messages=_messages(options),
         servers=servers_of(options),
         target=options.get("target") or "target",
         variables=None if variables is None else _names(variables),
@@ -83,16 +91,19 @@ def parse_options(options: Mapping[str, str]) -> TaskOptions:
     )
 
 
-def check_task(options: TaskOptions, base: str) -> None:
-    """That a task can be made of them, before there are rows. Raises InvalidInput."""
+def missing_fields(options: TaskOptions) -> list[str]:
+    """Return the fields that neither an option nor a split column gives."""
     given = {*options.fields, *(name for name in options.split if name in SPLIT_FIELDS)}
     if options.messages and LANGUAGE in options.split:
         given.add("message")
-    for name in ("app", "tier", "message"):
-        if name not in given:
-            raise InvalidInput(f"The option {name} is missing.", f'Give it: `.option("{name}", …)`.')
-    probe = {"app": "app", "tier": "high", LANGUAGE: next(iter(options.messages), "")}
-    options.push_task(base, [probe.get(name, "value") for name in options.split])
+    return [name for name in ("app", "tier", "message") if name not in given]
+
+
+def check_task(options: TaskOptions, base: str) -> None:
+    """That a task can be made of them, before there are rows. Raises InvalidInput."""
+    for name in missing_fields(options):
+        raise InvalidInput(f"The option {name} is missing.", f'Give it: `.option("{name}", …)`.')
+    options.probe(base)
 
 
 def task_id(base: str, values: Sequence[str] = ()) -> str:
@@ -105,6 +116,39 @@ def _safe(value: str) -> str:
         return value
     kept = "".join(letter if letter in _SAFE else "_" for letter in value[:_SAFE_LENGTH])
     return f"{kept}-{blake2b(value.encode(), digest_size=4).hexdigest()}"
+
+
+def _renamed(options: Mapping[str, str]) -> dict[str, str]:
+    renamed = dict(options)
+    for old, new in OLD_NAMES.items():
+        if old not in renamed:
+            continue
+        if new in renamed:
+            raise InvalidInput(f"The options {old} and {new} are the same.", f"Leave {old} out.")
+        warnings.warn(f"The option {old} is called {new}; {old} goes in the next release.", FutureWarning, stacklevel=3)
+        renamed[new] = renamed.pop(old)
+    return renamed
+
+
+def _check_held(text: str) -> None:
+    if text.lower() not in ("", "true", "yes", "on", "1"):
+        raise InvalidInput("hold_until_sealed: a table's task is always held until its seal; leave it out.")
+
+
+def _messages(options: Mapping[str, str]) -> dict[str, str]:
+    """By language: `message.de`, and `messages`, a JSON object of them."""
+    found = {name.partition(".")[2]: text for name, text in options.items() if name.startswith("message.")}
+    if not options.get("messages"):
+        return found
+    by_language = _message(options["messages"], "messages")
+    if not isinstance(by_language, dict):
+        raise InvalidInput("messages: is a mapping from a language to its message.")
+    texts = {name.lower(): text if isinstance(text, str) else _json(text) for name, text in by_language.items()}
+    return {**texts, **found}
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _check_names(options: Mapping[str, str]) -> None:
@@ -124,14 +168,14 @@ def _check_split(fields: Mapping[str, Any], split: Sequence[str]) -> None:
         raise InvalidInput("split: names a column twice.")
 
 
-def _message(text: str) -> object:
+def _message(text: str, name: str = "message") -> object:
     """A text, or a JSON object."""
     if not text.lstrip().startswith("{"):
         return text
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise InvalidInput(f"message: begins like a JSON object, but is none: {error}.") from None
+        raise InvalidInput(f"{name}: begins like a JSON object, but is none: {error}.") from None
 
 
 def _names(text: str) -> tuple[str, ...]:

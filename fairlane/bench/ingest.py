@@ -89,7 +89,7 @@ def options_of(scene: Stage, audience: str, tables: Path) -> "IngestOptions":
     from spark_jobs.servers import values_of
     from spark_jobs.task_options import parse_options
 
-    task = {"task": "ingested", "app": "bench", "tier": "high", "channel": "null", "message": '{"body": "Hi {name}"}'}
+    task = {"id": "ingested", "app": "bench", "tier": "high", "channel": "null", "message": '{"body": "Hi {name}"}'}
     made = parse_options({**values_of(scene.settings), **task, "expected_targets": "1000000", "chunk": "500"})
     return IngestOptions(made, TableSource(audience), tables)
 

@@ -28,7 +28,9 @@ _SHOWN_REASONS = 10
 @click.command()
 @click.argument("taskfile", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--audience", metavar="PATH", required=True, help="The table: a file, folder or pattern; for jdbc its URL."
+    "--audience",
+    metavar="PATH",
+    help="The table: a file, folder or pattern; for jdbc its URL. By default what TASKFILE has as `targets`.",
 )
 @source_options
 @click.option(
@@ -48,11 +50,11 @@ def ingest(
 ) -> None:
     """Make the task that TASKFILE describes of a table of any size.
 
-    TASKFILE is YAML or JSON: the fields of a task (id, app, tier, channel, message, ttl_s, ...) and, where wanted,
-    `variables` (columns that go along with each target; by default all others) and `split` (columns, of whose values
-    each combination becomes a task). Every row is checked; doubles and suppressed targets are left out. What is left
-    out is written to the table rejects/, with the reason. The task is held until all is there: a run that ended early
-    has sent nothing, and the same run again completes it.
+    TASKFILE is YAML or JSON, as for `fairlane task submit`: the fields of a task (id, app, tier, channel, message,
+    ttl_s, ...) and, where wanted, `targets` (the table), `variables` (columns that go along with each target; by
+    default all others) and `split` (columns, of whose values each combination becomes a task). Every row is checked;
+    doubles and suppressed targets are left out. What is left out is written to the table rejects/, with the reason.
+    The task is held until all is there: a run that ended early has sent nothing, and the same run again completes it.
 
     \b
     fairlane ingest sale.yaml --audience people.parquet
@@ -85,9 +87,13 @@ def _options(settings: "Settings", taskfile: Path, given: Mapping[str, Any]) -> 
     from spark_jobs.ingest_task import read_task
     from spark_jobs.servers import values_of
 
+    task = read_task(taskfile, values_of(settings))
+    audience = given["audience"] or task.audience
+    if not audience:
+        raise click.UsageError(f"Give the table: --audience PATH, or `targets` in {taskfile}.")
     return IngestOptions(
-        task=read_task(taskfile, values_of(settings)),
-        audience=source_of(given["audience"], given),
+        task=task.options,
+        audience=source_of(audience, given),
         tables=given["tables"] or settings.tables_folder,
         suppress=tuple(map(TableSource, given["suppress"])),
         invalid_targets=given["invalid_targets"],

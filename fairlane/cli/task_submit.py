@@ -61,7 +61,9 @@ from producers.submit_report import SubmitResult
 @output_option
 @click.pass_context
 def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **options: Any) -> None:
-    """Submit tasks: from YAML or JSON FILEs of tasks, or one task from the options.
+    """Submit tasks: from YAML or JSON FILEs, or one task from the options.
+
+    A FILE has the fields of a task (id, app, tier, message, ttl_s, ..., and its `targets`), or a list of such `tasks`.
 
     \b
     fairlane task submit examples/tasks.yaml

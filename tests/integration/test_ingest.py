@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.stage_progress import Progress
 
 ROWS = 1_000
-TASK = {"task": "sale", "app": "shop", "tier": "high", "message": "Sale!", "channel": "log", "variables": "name"}
+TASK = {"id": "sale", "app": "shop", "tier": "high", "message": "Sale!", "channel": "log", "variables": "name"}
 DELIVERED_S = 60.0
 
 pytestmark = pytest.mark.slow

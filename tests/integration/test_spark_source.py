@@ -118,7 +118,7 @@ def told_when_published(file: Path, look: Callable[[], object]) -> Iterator[None
 def test_a_table_is_delivered_to_its_last_target(
     spark: "SparkSession", fresh_settings: Settings, api: PushClient, tmp_path: Path
 ) -> None:
-    save(people(spark), fresh_settings, task="sale", variables="name", ttl="1h", weight="2")
+    save(people(spark), fresh_settings, id="sale", variables="name", ttl_s="1h", weight="2")
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
         done = completed(api, "sale")
         assert (done.targets.sent, done.targets.total, done.weight) == (ROWS, ROWS, 2.0)
@@ -128,14 +128,14 @@ def test_a_table_is_delivered_to_its_last_target(
 def test_a_table_written_again_sends_nothing(
     spark: "SparkSession", fresh_settings: Settings, api: PushClient, client: pulsar.Client, names: Topics
 ) -> None:
-    save(people(spark), fresh_settings, task="sale", variables="name")
+    save(people(spark), fresh_settings, id="sale", variables="name")
     before = len(in_lane(client, names, "sale"))
-    save(people(spark).repartition(3), fresh_settings, task="sale", variables="name")
+    save(people(spark).repartition(3), fresh_settings, id="sale", variables="name")
     assert len(in_lane(client, names, "sale")) == before
     with pytest.raises(AudienceMismatch, match="1,000 targets then, 999 now"):
-        save(people(spark, ROWS - 1), fresh_settings, task="sale", variables="name")
+        save(people(spark, ROWS - 1), fresh_settings, id="sale", variables="name")
     with pytest.raises(AudienceMismatch, match="another message"):
-        save(people(spark), fresh_settings, task="sale", variables="name", message="Other")
+        save(people(spark), fresh_settings, id="sale", variables="name", message="Other")
     assert api.task("sale").progress().targets.total == ROWS
 
 
@@ -160,7 +160,7 @@ def test_an_attempt_that_fails_half_way_and_is_tried_again_leaves_no_trace(
         return False
 
     with told_when_published(published, look):
-        save(table, fresh_settings, task="sale")
+        save(table, fresh_settings, id="sale")
     assert failed.exists()
     stands = in_lane(client, names, "sale")
     assert sum(len(envelope.targets) for envelope in stands) > ROWS
@@ -176,13 +176,13 @@ def test_a_job_that_fails_sends_nothing_and_the_next_completes_it(
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
         failing = people(spark).select(fragile(tmp_path / "failed", once=False)("id").alias("target"))
         with pytest.raises(Exception, match="this row cannot be read"):
-            save(failing, fresh_settings, task="sale")
+            save(failing, fresh_settings, id="sale")
         held = api.task("sale").progress()
         assert (held.sealed, held.hold_until_sealed) == (False, True)
-        save(people(spark), fresh_settings, task="other")
+        save(people(spark), fresh_settings, id="other")
         completed(api, "other")  # by then the worker has met what stands in the lane of the first
         assert (members.targets("sale"), api.task("sale").progress().targets.sent) == (Counter(), 0)
-        save(people(spark).select("target"), fresh_settings, task="sale")
+        save(people(spark).select("target"), fresh_settings, id="sale")
         assert completed(api, "sale").targets.sent == ROWS
         assert members.targets("sale") == devices()
 
@@ -194,7 +194,7 @@ def test_split_columns_make_tasks_of_their_own(
         "target", "name", "if(id % 2 = 0, 'shop', 'bank') app", "if(id % 3 = 0, 'de', 'en') language"
     )
     split = {"app": "", "split": "app,language", "message.de": "Angebot!"}
-    save(table, fresh_settings, task="sale", **split)
+    save(table, fresh_settings, id="sale", **split)
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
         tasks = {task.id: completed(api, task.id) for task in api.tasks(id_prefix="sale.")}
         assert {name: (task.app, task.targets.sent) for name, task in tasks.items()} == {
@@ -290,5 +290,5 @@ def test_bad_input_is_told_in_one_line(
 
 def test_a_table_without_rows_makes_no_task(spark: "SparkSession", fresh_settings: Settings, api: PushClient) -> None:
     with pytest.raises(InvalidInput, match="The table has no rows"):
-        save(people(spark, 0), fresh_settings, task="sale")
+        save(people(spark, 0), fresh_settings, id="sale")
     assert api.tasks(id_prefix="sale") == []

@@ -73,7 +73,7 @@ def test_everything_wrong_is_named_with_task_and_field(tmp_path: Path) -> None:
         "task 4 (d): filter, limit:",
         "task 5 (e): filter:",
         "task 6 (f): limit:",
-        "task 7: is not a mapping",
+        "task 7: has no fields",
         "task 8 (g): colour:",
         "task 10 (h): id:",
     ]
@@ -89,3 +89,69 @@ def test_a_file_without_tasks_is_invalid(tmp_path: Path, text: str) -> None:
 def test_a_missing_file_is_invalid(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read"):
         read_task_file(tmp_path / "none.yaml")
+
+
+def test_one_task_needs_no_list(tmp_path: Path) -> None:
+    path = written(tmp_path, "id: a\napp: shop\ntier: high\nmessage: Hi\ntargets: [one]\n")
+    assert [(job.task.id, list(job.targets)) for job in read_task_file(path)] == [("a", ["one"])]
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ("channel: null", "channel", "null"),
+        ("channel: ~", "channel", "null"),
+        ("channel:", "channel", "null"),
+        ("channel: 010", "channel", "010"),
+        ("id: 2026", "id", "2026"),
+        ("id: 2026-11-23", "id", "2026-11-23"),
+        ("id: null", "id", None),
+        ("app: yes", "app", "yes"),
+        ("message: no", "message", {"body": "no"}),
+        ("message: {on: yes, n: 1, day: 2026-11-23}", "message", {"on": True, "n": 1, "day": "2026-11-23"}),
+        ("ttl_s: 90", "ttl_s", 90),
+        ("weight: 2.5", "weight", 2.5),
+        ("cap: 0100", "cap", 100),
+        ("hold_until_sealed: yes", "hold_until_sealed", True),
+        ("start_at: 2030-01-31T18:00:00Z", "start_ms", 1_896_112_800_000),
+    ],
+)
+def test_a_field_is_what_is_written(tmp_path: Path, line: str, field: str, value: object) -> None:
+    """YAML takes `null`, `yes`, `2026` and `2026-11-23` for something else than texts."""
+    fields = {"app": "app: shop", "tier": "tier: high", "message": "message: Hi", "targets": "targets: [one]"}
+    text = "\n".join({**fields, line.partition(":")[0]: line}.values())
+    (job,) = read_task_file(written(tmp_path, text))
+    assert getattr(job.task, field) == value
+
+
+def test_targets_and_filters_are_what_is_written(tmp_path: Path) -> None:
+    (tmp_path / "flags.csv").write_text("target,on\na,yes\nb,no\nc,007\nd,null\n")
+    text = "{app: a, tier: low, message: m, targets: flags.csv, filter: {on: [yes, 007, null]}}\n"
+    (job,) = read_task_file(written(tmp_path, f"- {text}"))
+    assert list(job.targets) == ["a", "c", "d"]
+    (job,) = read_task_file(written(tmp_path, "{app: a, tier: low, message: m, targets: [0123, yes, 1_000]}"))
+    assert list(job.targets) == ["0123", "yes", "1_000"]
+
+
+def test_merged_mappings_count_too(tmp_path: Path) -> None:
+    text = "base: &base {app: yes, tier: low, message: {a: &a {x: 1}, b: {<<: *a}}}\n"
+    text += "tasks:\n- {<<: *base, id: 1, targets: [x]}\n- {<<: *base, id: 2, targets: [y]}\n"
+    first, second = read_task_file(written(tmp_path, text))
+    assert (first.task.id, first.task.app, second.task.id) == ("1", "yes", "2")
+    assert second.task.message == {"a": {"x": 1}, "b": {"x": 1}}
+
+
+def test_a_wrong_field_says_which_there_are(tmp_path: Path) -> None:
+    text = "{app: a, tier: low, message: m, targets: [x], ttl: 1h, foo: 1, split: [app]}"
+    with pytest.raises(InvalidInput) as caught:
+        read_task_file(written(tmp_path, text))
+    foo, split, ttl = str(caught.value).splitlines()
+    assert "task 1: foo: there is no such field; there are id, app, tier, channel" in foo
+    assert "split: is for `fairlane ingest`" in split
+    assert "did you mean ttl_s?" in ttl
+
+
+@pytest.mark.parametrize("text", ["&a [*a]", "&a {tasks: [*a]}", "a: &a [*a]", "- {message: &m {m: *m}}", "? [a]\n: b"])
+def test_files_that_go_round_in_circles_are_invalid(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"tasks\.yaml"):
+        read_task_file(written(tmp_path, text))

@@ -7,6 +7,7 @@ import pytest
 from backends.addresses import Address
 from backends.settings import RedisSettings
 from dispatcher.errors import InvalidInput, Unreachable
+from dispatcher.task import PushTask
 from dispatcher.tier import Tier
 from spark_jobs.servers import given_values, servers_of, values_of
 from spark_jobs.task_options import OWN_OPTIONS, TASK_FIELDS, check_task, parse_options, task_id
@@ -16,7 +17,7 @@ from tests.unit.spark_jobs.tables import TASK
 def test_options_are_the_fields_of_a_task() -> None:
     options = parse_options(
         {
-            **TASK, "channel": "http", "ttl": "2h", "weight": "2.5", "cap": "1000", "chunk": "100",
+            **TASK, "channel": "http", "ttl_s": "2h", "weight": "2.5", "cap": "1000", "chunk": "100",
             "max_attempts": "3", "expected_targets": "5000", "start_at": "2026-12-01T08:00:00+01:00",
         }
     )  # fmt: skip
@@ -28,12 +29,31 @@ def test_options_are_the_fields_of_a_task() -> None:
     assert (task.expected_targets, task.start_ms, task.hold_until_sealed) == (5000, 1_796_108_400_000, True)
 
 
+def test_the_names_of_0_2_work_and_name_the_new_ones() -> None:
+    old = {"task": "sale", "app": "shop", "tier": "high", "message": "Sale!", "ttl": "2h"}
+    with pytest.warns(FutureWarning) as caught:
+        options = parse_options(old)
+    assert (options.task, options.push_task("sale").ttl_s) == ("sale", 7_200)
+    assert [str(each.message).partition(";")[0] for each in caught] == [
+        "The option task is called id",
+        "The option ttl is called ttl_s",
+    ]
+    with pytest.raises(InvalidInput, match="task and id are the same"):
+        parse_options({**TASK, "task": "sale"})
+
+
+def test_options_have_the_names_of_a_push_task() -> None:
+    given = {**TASK, "hold_until_sealed": "true", "messages": '{"DE": {"title": "Angebot"}}', "split": "language"}
+    assert set(PushTask.model_fields) <= set(TASK_FIELDS)
+    assert parse_options(given).push_task("sale", ["de"]).message == {"title": "Angebot"}
+
+
 def test_a_message_may_be_an_object() -> None:
     assert parse_options({**TASK, "message": '{"title": "Sale"}'}).push_task("sale").message == {"title": "Sale"}
 
 
 def test_split_values_give_fields_and_the_message_of_a_language() -> None:
-    given = {"task": "sale", "message": "Sale!", "message.de": "Angebot!", "split": "app, tier,language"}
+    given = {"id": "sale", "message": "Sale!", "message.de": "Angebot!", "split": "app, tier,language"}
     options = parse_options(given)
     german = options.push_task("sale", ["shop", "low", "de"])
     other = options.push_task("sale", ["shop", "low", "fr"])
@@ -51,6 +71,8 @@ def test_split_values_give_fields_and_the_message_of_a_language() -> None:
         ({"cap": "many"}, "cap: "),
         ({"message": "{not json"}, "message: begins like a JSON object"),
         ({"oninvalid": "drop"}, "onInvalid: is fail or refuse"),
+        ({"hold_until_sealed": "no"}, "always held"),
+        ({"messages": "Hallo"}, "messages: is a mapping"),
         ({"refused": "-1"}, "refused: is a number of rows"),
         ({"split": "app"}, "app is an option and a split column"),
         ({"pulsar.url": "nowhere"}, "option pulsar: url"),

@@ -186,7 +186,7 @@ def test_a_part_that_only_a_dead_attempt_made_is_left_over() -> None:
     services = world.services()
     attempt(services, to, [{"target": "a", "kind": "dead"}])
     found = committed(services, to, attempt(services, to, [{"target": "a", "kind": "alive"}]))
-    attempt(services, target(task="sale.other", message="Not ours"), people(0, 1))
+    attempt(services, target(id="sale.other", message="Not ours"), people(0, 1))
     live = ["sale.dead", "sale.alive", "sale.other"]
     orphans = left_over(services, to.options, "sale", live, found)
     assert orphans == ["sale.dead"]
