@@ -125,7 +125,8 @@ def _renamed(options: Mapping[str, str]) -> dict[str, str]:
             continue
         if new in renamed:
             raise InvalidInput(f"The options {old} and {new} are the same.", f"Leave {old} out.")
-        warnings.warn(f"The option {old} is called {new}; {old} goes in the next release.", FutureWarning, stacklevel=3)
+        text = f"The option {old} is called {new} now, and the next release does not know the old name."
+        warnings.warn(text, FutureWarning, stacklevel=3)
         renamed[new] = renamed.pop(old)
     return renamed
 

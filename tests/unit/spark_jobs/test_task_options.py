@@ -34,7 +34,7 @@ def test_the_names_of_0_2_work_and_name_the_new_ones() -> None:
     with pytest.warns(FutureWarning) as caught:
         options = parse_options(old)
     assert (options.task, options.push_task("sale").ttl_s) == ("sale", 7_200)
-    assert [str(each.message).partition(";")[0] for each in caught] == [
+    assert [str(each.message).partition(" now")[0] for each in caught] == [
         "The option task is called id",
         "The option ttl is called ttl_s",
     ]
