@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,6 +19,7 @@ SERVED_WITHIN_S = 0.005
 """So long one task makes calls that are over at once, before the other channels and the timers get a turn."""
 _MAX_FAULTS = 50
 """Maximum kinds of faults logged of a channel; a kind may contain the channel's own text."""
+_NUMBER = re.compile(r"-?[0-9]+")
 _log = logging.getLogger(__name__)
 
 
@@ -252,13 +254,14 @@ class ChannelQueue:
             return cast("list[Report]", answer)
         return read_reports(answer, [one for piece in call.pieces for one in piece.envelopes], self._fault)
 
-    def _fault(self, kind: str) -> None:
-        """Log a fault of the channel's answers, each kind once."""
+    def _fault(self, fault: str) -> None:
+        """Log a fault of the channel's answers, each kind once: faults that differ in numbers alone are of one kind."""
+        kind = _NUMBER.sub("0", fault)
         if kind in self._faults or len(self._faults) >= _MAX_FAULTS:
             return
         self._faults.add(kind)
         more = " Further kinds are not logged." if len(self._faults) == _MAX_FAULTS else ""
-        _log.error("The channel %s is faulty: %s. Correct its class. (Logged once.)%s", self.channel.name, kind, more)
+        _log.error("The channel %s is faulty: %s. Correct its class. (Logged once.)%s", self.channel.name, fault, more)
 
     def _timed_out(self, turn: _Turn) -> None:
         self._give_up(turn, f"no answer within {self.timeout_s:g} s")

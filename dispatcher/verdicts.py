@@ -4,8 +4,8 @@ What is clear is put right: bytes are decoded, surrogates escaped, "5" seconds a
 target concerns that target. What is not clear is a fault, told once to `fault`, and decided so:
 
 - a verdict whose code is no outcome: those targets are tried again,
-- an exception that names no target of the envelope: ignored, so the envelope's verdict counts for all its targets.
-  The provider was called; trying all of them again would send twice to those it took.
+- an exception that means no target of the envelope: all its targets are tried again, as with a wrong number of reports.
+  Nobody knows which of them was not sent, and none may count as sent without a word for it.
 """
 
 import math
@@ -30,6 +30,10 @@ _MAX_EXCEPTIONS = 10_000
 """Maximum exceptions read of one report. An envelope has at most 500 targets."""
 _LONGEST_INDEX = 9
 """Maximum digits of an index given as text."""
+
+
+class _NoTarget(Exception):
+    """An exception of a report means no target of the envelope."""
 
 
 def all_sent(answer: object, count: int) -> bool:
@@ -98,6 +102,8 @@ def _report(report: object, targets: Sequence[str], fault: Fault) -> Report:
             fault(f"deliver() returned a {_type(report)} among its reports")
             return Report(_verdict(report, fault))
         problem = f"deliver() returned a {_type(report)} among its reports"
+    except _NoTarget as error:
+        problem = str(error)
     except Exception as error:
         problem = f"a report cannot be read: {error_text(error)}"
     fault(problem)
@@ -118,6 +124,8 @@ def _exceptions(exceptions: object, targets: Sequence[str], fault: Fault) -> dic
         for key, value in islice(exceptions.items(), _MAX_EXCEPTIONS):
             for index in _indexes(key, places, len(targets), fault):
                 sound[index] = _verdict(value, fault)
+    except _NoTarget:
+        raise
     except Exception as error:
         fault(f"the exceptions of a report cannot be read to their end: {error_text(error)}")
     return sound
@@ -131,7 +139,8 @@ def _places(targets: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _indexes(key: object, places: Mapping[str, list[int]], targets: int, fault: Fault) -> Iterable[int]:
-    """Return the indexes of the targets that a key of the exceptions means. places: indexes by target."""
+    """Return the indexes of the targets that a key of the exceptions means. places: indexes by target. Raises
+    _NoTarget."""
     if type(key) is int and 0 <= key < targets:
         return (key,)
     if isinstance(key, (str, bytes)):
@@ -141,8 +150,9 @@ def _indexes(key: object, places: Mapping[str, list[int]], targets: int, fault: 
             return places[name]
     index = _whole(key)
     if index is None or not 0 <= index < targets:
-        fault(f"a key of the exceptions ({_type(key)}) is no index of a target; that exception is ignored")
-        return ()
+        place = f"for a {_type(key)} that is none of its targets" if index is None else f"at index {_number(index)}"
+        size = "1 target" if targets == 1 else f"{targets} targets"
+        raise _NoTarget(f"a report has an exception {place}, but its envelope has {size}")
     fault(f"exceptions are keyed by {_type(key)}, not by int")
     return (index,)
 
@@ -211,6 +221,10 @@ def _code(code: object, fault: Fault) -> int | None:
 
 def _shown(code: object) -> str:
     return str(code) if type(code) is int and -1000 < code < 1000 else f"of type {_type(code)}"
+
+
+def _number(index: int) -> str:
+    return str(index) if abs(index) < 10**_LONGEST_INDEX else "of more than 9 digits"
 
 
 def _reason(reason: object, fault: Fault) -> str:

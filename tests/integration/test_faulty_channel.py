@@ -59,10 +59,9 @@ class Faulty:
         return [SAY[one.app](len(one.targets))]
 """
 SENT = (
-    "bytes", "surrogate", "long", "sick", "seconds", "nan", "name", "float", "odd", "stranger", "list", "generator",
-    "bare",
+    "bytes", "surrogate", "long", "sick", "seconds", "nan", "name", "float", "odd", "list", "generator", "bare",
 )  # fmt: skip
-FAILED = ("code", "bool", "none", "raise", "number")
+FAILED = ("stranger", "code", "bool", "none", "raise", "number")
 
 
 def test_each_fault_ends_in_an_outcome_and_who_was_told_sent_is_called_once(

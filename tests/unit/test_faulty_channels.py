@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import pytest
@@ -114,14 +115,29 @@ def test_any_answer_at_all_ends_the_task(said: list[Any]) -> None:
         Report(Verdict(0, "", "5")),  # type: ignore[arg-type]
         Report(Verdict("sent")),  # type: ignore[arg-type]
         Report(exceptions=[]),  # type: ignore[arg-type]
-        Report(exceptions={"stranger": Verdict(1)}),  # type: ignore[dict-item]
-        Report(exceptions={99: Verdict(1)}),
     ],
 )
 def test_who_says_sent_with_a_fault_in_another_field_is_not_called_again(report: Report) -> None:
     world, channel = deliver_all(lambda envelopes: [report] * len(envelopes))
     assert world.counts("bad") == {"sent": TARGETS}
     assert calls_of(channel, "bad") == [(0, 0), (1, 0), (2, 0)]
+
+
+def test_an_index_outside_the_envelope_is_a_fault_that_counts_nothing_as_sent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, _ = deliver_all(lambda envelopes: [Report(exceptions={99: Verdict(1)})] * len(envelopes))
+    assert world.counts("bad") == {"failed": TARGETS}
+    (line,) = [record.getMessage() for record in caplog.records if "faulty" in record.getMessage()]
+    expected = "The channel null is faulty: a report has an exception at index 99, but its envelope has 4 targets."
+    assert line.startswith(expected)
+
+
+def test_a_fault_with_other_numbers_is_the_same_fault(caplog: pytest.LogCaptureFixture) -> None:
+    """So that those of one kind do not use up the room of others."""
+    numbers = count(4)
+    deliver_all(lambda envelopes: [Report(exceptions={next(numbers): Verdict(1)}) for _ in envelopes])
+    assert len([record for record in caplog.records if "faulty" in record.getMessage()]) == 1
 
 
 def test_a_fault_is_logged_once_however_many_targets_have_it(caplog: pytest.LogCaptureFixture) -> None:

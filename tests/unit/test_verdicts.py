@@ -100,13 +100,27 @@ def test_seconds_that_are_clear_count_and_others_are_none(given: Any, seconds: f
 
 @pytest.mark.parametrize(
     ("key", "places"),
-    [("b", [1]), ("a", [0, 3]), (b"c", [2]), ("2", [2]), (1.0, [1]), (np.int32(3), [3]), (4, []), (-1, [])]
-    + [(key, []) for key in (True, None, "nobody", 1.5, (0,), "9" * 5000, 2**80)],
+    [("b", [1]), ("a", [0, 3]), (b"c", [2]), ("2", [2]), (1.0, [1]), (np.int32(3), [3])],
 )
-def test_an_exception_concerns_the_target_that_is_meant_and_else_nobody(key: Any, places: list[int]) -> None:
+def test_an_exception_concerns_the_target_that_is_meant(key: Any, places: list[int]) -> None:
     ((report,), faults) = read(Report(exceptions={key: INVALID}))
-    assert report == Report(exceptions=dict.fromkeys(places, INVALID) or None)
+    assert report == Report(exceptions=dict.fromkeys(places, INVALID))
     assert len(faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [(4, "at index 4"), (-1, "at index -1"), (999.0, "at index 999"), (10**600, "at index of more than 9 digits")]
+    + [
+        (key, f"for a {type(key).__name__} that is none of its targets")
+        for key in (True, None, "nobody", 1.5, (0,), "9" * 5000)
+    ],
+)
+def test_nothing_counts_as_sent_where_an_exception_means_no_target(key: Any, place: str) -> None:
+    (sent, report), faults = read(ALL_SENT, Report(exceptions={0: INVALID, key: INVALID}))
+    assert (sent, report.verdict.code, report.exceptions) == (ALL_SENT, RETRY, None)
+    assert faults == [f"a report has an exception {place}, but its envelope has 4 targets"]
+    assert report.verdict.reason == faults[0]
 
 
 def test_a_fault_in_one_exception_concerns_that_target_alone() -> None:
