@@ -1,6 +1,7 @@
 """Finds and constructs the channels named in the settings."""
 
 import importlib
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -16,6 +17,12 @@ BUILT_IN = {
     "http": "consumers.channels.http:HttpChannel",
 }
 _METHODS = ("open", "deliver", "close")
+_HOW = {
+    "open": "Write `async def open(self)`.",
+    "deliver": "Write `async def deliver(self, envelopes, tier)`. If its client blocks, derive the class from "
+    "fairlane.channels.BlockingChannel and write `def deliver_blocking(self, envelopes, tier)`: it runs in threads.",
+    "close": "Write `async def close(self)`.",
+}
 _NUMBERS = ("concurrency", "batch_limit")
 
 
@@ -75,6 +82,15 @@ def _check(name: str, path: str, channel: object) -> None:
         raise InvalidInput(
             f"The channel {name} ({path}) lacks {', '.join(missing)}.", "See fairlane.channels.BatchChannel."
         )
+    for method in _METHODS:
+        if _is_sync(getattr(channel, method)):
+            raise InvalidInput(f"{method}() of the channel {name} ({path}) is not async.", _HOW[method])
+
+
+def _is_sync(method: object) -> bool:
+    """Return whether it is a plain Python function. Of others, such as compiled ones, only a call tells."""
+    function = inspect.unwrap(cast("Callable[..., object]", method), stop=inspect.iscoroutinefunction)
+    return inspect.isroutine(function) and hasattr(function, "__code__") and not inspect.iscoroutinefunction(function)
 
 
 def _is_seconds(value: object) -> bool:

@@ -57,6 +57,7 @@ PUBLIC: dict[str, dict[str, str]] = {
     "fairlane.channels": {
         "ALL_SENT": "dispatcher.outcome",
         "BatchChannel": "dispatcher.ports",
+        "BlockingChannel": "consumers.channels.blocking",
         "Envelope": "dispatcher.envelope",
         "Outcome": "dispatcher.outcome",
         "RETRY": "dispatcher.outcome",

@@ -1,4 +1,5 @@
-"""What the author of a channel needs: the protocol BatchChannel, and what it is given and returns."""
+"""What the author of a channel needs: BatchChannel or, if its client blocks, BlockingChannel; and what they are given
+and return."""
 
 import warnings
 from typing import TYPE_CHECKING
@@ -6,6 +7,7 @@ from typing import TYPE_CHECKING
 from fairlane.lazy import public_name
 
 if TYPE_CHECKING:
+    from consumers.channels.blocking import BlockingChannel
     from dispatcher.envelope import Envelope
     from dispatcher.outcome import ALL_SENT, RETRY, SENT, Outcome, Report, Verdict
     from dispatcher.ports import BatchChannel
@@ -17,6 +19,7 @@ __all__ = [
     "RETRY",
     "SENT",
     "BatchChannel",
+    "BlockingChannel",
     "Envelope",
     "Outcome",
     "Report",

@@ -63,7 +63,7 @@ def run(*command: object, cwd: Path | None = None, code: int = 0) -> str:
 
 def write_programs(folder: Path) -> None:
     blocks = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for number, block in enumerate(blocks, 1):
         (folder / f"program_{number}.py").write_text(block)
 

@@ -12,7 +12,8 @@ from consumers.channel_registry import load_channels
 from dispatcher.engine_stats import EngineStats
 from dispatcher.envelope import FORMAT, Envelope, encode_message
 from dispatcher.lifecycle import TASK, WORKER, Lifecycle
-from dispatcher.outcome import ALL_SENT, OUTCOME_NAMES
+from dispatcher.outcome import ALL_SENT, OUTCOME_NAMES, Report
+from dispatcher.ports import BatchChannel
 from dispatcher.tier import TIERS
 from dispatcher.view import TaskView
 from fairlane.cli.exit_codes import MEANINGS
@@ -33,7 +34,7 @@ DOCUMENTS = (
 FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|lua|md|toml|yaml|csv|sh|lock)|(?:[\w.-]+/)+)`")
 MADE_LATER = (
     "fairlane.toml", "./fairlane.toml", "my_push.py", "ca.pem", "tasks.yaml", "mine.yaml", "people.py", "sale.yaml",
-    "provider.py", "fairlane_job.py",
+    "provider.py", "fairlane_job.py", "my_blocking_push.py",
 )  # fmt: skip
 """Files that the reader makes."""
 
@@ -109,13 +110,7 @@ def test_the_readme_names_the_metrics() -> None:
 
 
 def test_the_channel_in_the_readme_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = re.findall(r"```python\n(# my_push\.py\n.*?)```", text_of("README.md"), re.DOTALL)
-    (tmp_path / "my_push.py").write_text(blocks[0])
-    monkeypatch.syspath_prepend(str(tmp_path))
-    try:
-        channel = load_channels({"my": "my_push:MyPush"}, {"my": {"region": "eu"}})["my"]
-    finally:
-        sys.modules.pop("my_push", None)
+    channel = channel_in_the_readme("my_push:MyPush", {"region": "eu"}, tmp_path, monkeypatch)
     envelopes = [envelope_to("good"), envelope_to("good", "bad-1")]
     first, second = asyncio.run(_deliver(channel, envelopes))
     assert first == ALL_SENT
@@ -123,10 +118,30 @@ def test_the_channel_in_the_readme_works(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(second.exceptions) == [1]
 
 
-async def _deliver(channel: object, envelopes: list[Envelope]) -> list[object]:
-    await channel.open()  # type: ignore[attr-defined]
-    reports = await channel.deliver(envelopes, "high")  # type: ignore[attr-defined]
-    await channel.close()  # type: ignore[attr-defined]
+def test_the_blocking_channel_in_the_readme_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page"
+    page.touch()
+    channel = channel_in_the_readme("my_blocking_push:MyBlockingPush", {"url": page.as_uri()}, tmp_path, monkeypatch)
+    assert asyncio.run(_deliver(channel, [envelope_to("good")])) == [ALL_SENT]
+
+
+def channel_in_the_readme(
+    path: str, settings: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> BatchChannel:
+    module = path.partition(":")[0]
+    blocks = re.findall(rf"```python\n(# {module}\.py\n.*?)```", text_of("README.md"), re.DOTALL)
+    (folder / f"{module}.py").write_text(blocks[0])
+    monkeypatch.syspath_prepend(str(folder))
+    try:
+        return load_channels({"my": path}, {"my": settings})["my"]
+    finally:
+        sys.modules.pop(module, None)
+
+
+async def _deliver(channel: BatchChannel, envelopes: list[Envelope]) -> list[Report]:
+    await channel.open()
+    reports = await channel.deliver(envelopes, "high")
+    await channel.close()
     return list(reports)
 
 

@@ -4,9 +4,11 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
@@ -15,8 +17,9 @@ from consumers.channel_registry import load_channels
 from consumers.channels.http import HttpChannel
 from consumers.channels.log import LogChannel
 from consumers.channels.null import NullChannel
+from dispatcher.envelope import Envelope
 from dispatcher.errors import InvalidInput, Refused
-from dispatcher.outcome import ALL_SENT, Outcome
+from dispatcher.outcome import ALL_SENT, Outcome, Report
 from tests.unit.consumers.envelopes import MESSAGE, envelope
 
 HERE = __name__
@@ -158,6 +161,40 @@ class Choosy(NullChannel):
         raise Refused("Not on Sundays.")
 
 
+class Sync(NullChannel):
+    """Written as for a blocking client."""
+
+    def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:  # type: ignore[override]
+        return [ALL_SENT for _ in envelopes]
+
+
+class SyncOpen(NullChannel):
+    def open(self) -> None:  # type: ignore[override]
+        """Connect."""
+
+
+def counted(method: Any) -> Any:
+    @wraps(method)
+    def call(*given: Any) -> Any:
+        return method(*given)
+
+    return call
+
+
+class Decorated(NullChannel):
+    """Its decorator returns what the async function returns."""
+
+    deliver = counted(NullChannel.deliver)
+
+
+class Compiled(NullChannel):
+    """Not a function that Python can look into."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__(settings)
+        self.deliver = AsyncMock()
+
+
 NOT_A_CLASS = 5
 
 
@@ -183,6 +220,9 @@ def test_channels_are_found_by_name_or_class_and_given_their_settings() -> None:
         (f"{HERE}:NOT_A_CLASS", r"not a class under the name NOT_A_CLASS"),
         (f"{HERE}:Own", r"The channel mine cannot be made: .* raised KeyError: 'key'"),
         (f"{HERE}:Halfway", r"lacks deliver, close, timeout_s .*, concurrency .*, batch_limit"),
+        (f"{HERE}:Sync", r"deliver\(\) of the channel mine \(.*:Sync\) is not async. Write `async def deliver\(self, "),
+        (f"{HERE}:Sync", r"fairlane.channels.BlockingChannel and write `def deliver_blocking"),
+        (f"{HERE}:SyncOpen", r"open\(\) of the channel mine .* is not async. Write `async def open"),
         ("http", r"The http channel has no url"),
         ("log", r"no-such-setting"),
         ("null", r"no setting no-such-setting"),
@@ -192,6 +232,11 @@ def test_what_is_wrong_with_a_channel_is_said(path: str, complaint: str) -> None
     settings = {"no-such-setting": 1} if path in ("log", "null") else {}
     with pytest.raises(InvalidInput, match=complaint):
         load_channels({"mine": path}, {"mine": settings})
+
+
+@pytest.mark.parametrize("name", ["Decorated", "Compiled"])
+def test_what_may_be_async_is_not_refused(name: str) -> None:
+    assert load_channels({"mine": f"{HERE}:{name}"})
 
 
 def test_a_channels_own_words_are_kept() -> None:

@@ -1,0 +1,188 @@
+"""The base class of channels whose client blocks."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from consumers.clock_loop import ClockLoop
+from consumers.courier import ChannelCourier
+from dispatcher.clock import VirtualClock
+from dispatcher.envelope import Envelope
+from dispatcher.outcome import ALL_SENT, RETRY, Report
+from fairlane.channels import BlockingChannel
+from fairlane.worker.threads import Threads
+from tests.unit.consumers.envelopes import batch, envelope
+from tests.unit.consumers.fakes import eventually
+from tests.unit.consumers.office import TIMEOUT_S, Channel, Office, reasons
+
+ROOT = Path(__file__).parents[3]
+
+
+class Blocking(BlockingChannel):
+    """Waits, in its thread, while the sequence of an envelope is among those held."""
+
+    def __init__(self, *, timeout_s: float = 60.0, concurrency: int = 2) -> None:
+        self.name = "x"
+        self.timeout_s, self.concurrency, self.batch_limit = timeout_s, concurrency, 1
+        self.held: dict[int, threading.Event] = {}
+        self.begun: list[int] = []
+        self.threads: set[int] = set()
+        self.error: Exception | None = None
+
+    def hold(self, *sequences: int) -> None:
+        self.held |= {sequence: threading.Event() for sequence in sequences}
+
+    def deliver_blocking(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        (one,) = envelopes
+        self.begun.append(one.sequence)
+        self.threads.add(threading.get_ident())
+        if one.sequence in self.held:
+            self.held[one.sequence].wait()
+        if self.error is not None:
+            raise self.error
+        return [ALL_SENT]
+
+
+@pytest.fixture
+def channel() -> Iterator[Blocking]:
+    made = Blocking()
+    yield made
+    for gate in made.held.values():
+        gate.set()
+
+
+@contextmanager
+def office(
+    channel: Blocking, loop: Callable[[VirtualClock], asyncio.AbstractEventLoop] = ClockLoop
+) -> Iterator[Office]:
+    """A courier whose timers are due by its virtual clock."""
+    clock = VirtualClock()
+    courier = ChannelCourier({"x": channel, "y": Channel()}, clock, loop(clock))
+    courier.start(Threads(threading.Event()).start)
+    try:
+        yield Office(courier, clock)
+    finally:
+        for gate in channel.held.values():
+            gate.set()
+        courier.stop(TIMEOUT_S)
+
+
+def time_out(at: Office) -> Sequence[Report | None]:
+    """The report of the call under way when its timeout has passed."""
+    at.clock.advance(61.0)
+    at.courier._loop.call_soon_threadsafe(lambda: None)
+    return at.reported()[1]
+
+
+def sent_one(at: Office, sequence: int) -> Sequence[Report | None]:
+    at.send(batch([envelope(sequence)]))
+    return at.reported()[1]
+
+
+def test_calls_run_in_threads_beside_the_event_loop(channel: Blocking) -> None:
+    channel.hold(0)
+    with office(channel) as at:
+        at.send(batch([envelope(0)]))
+        eventually(lambda: channel.begun == [0])
+        at.send(batch([envelope(1)], channel="y"))
+        assert at.reported()[0].channel == "y"
+        channel.held[0].set()
+        assert at.reported()[1] == [ALL_SENT]
+
+
+def test_there_are_no_more_threads_than_calls_at_once_and_they_end_with_the_channel(channel: Blocking) -> None:
+    with office(channel) as at:
+        channel.hold(0, 1)
+        for n in range(20):
+            at.send(batch([envelope(n)]))
+        eventually(lambda: sorted(channel.begun) == [0, 1])
+        channel.held[0].set()
+        channel.held[1].set()
+        assert [at.reported()[1] for _ in range(20)] == [[ALL_SENT]] * 20
+        assert len(channel.threads) <= 2
+    eventually(lambda: not channel.threads & {thread.ident for thread in threading.enumerate()})
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), StopIteration("no"), OSError("no")])
+def test_an_exception_is_a_retry_with_its_text(channel: Blocking, error: Exception) -> None:
+    channel.error = error
+    with office(channel) as at:
+        ((code, reason),) = reasons(sent_one(at, 0))
+    assert (code, type(error).__name__ in reason) == (RETRY, True)
+
+
+def test_a_call_past_its_timeout_is_a_retry_and_the_next_gets_another_thread(channel: Blocking) -> None:
+    channel.concurrency = 1
+    channel.hold(0)
+    with office(channel) as at:
+        at.send(batch([envelope(0)]))
+        eventually(lambda: channel.begun == [0])
+        assert reasons(time_out(at)) == {(RETRY, "no answer within 60 s")}
+        assert sent_one(at, 1) == [ALL_SENT]
+        channel.held[0].set()  # what it says comes too late and disturbs nobody
+        assert sent_one(at, 2) == [ALL_SENT]
+    assert channel.begun == [0, 1, 2]
+
+
+def test_when_as_many_threads_are_late_as_calls_are_allowed_the_next_keep_their_places(channel: Blocking) -> None:
+    channel.concurrency = 1
+    channel.hold(0, 1)
+    with office(channel) as at:
+        for n in range(2):
+            at.send(batch([envelope(n)]))
+            eventually(lambda n=n: channel.begun[-1:] == [n])
+            assert reasons(time_out(at)) == {(RETRY, "no answer within 60 s")}
+        at.send(batch([envelope(2)]))
+        eventually(lambda: at.courier.in_flight("x").waiting == 1)
+        assert channel.begun == [0, 1]
+        channel.held[1].set()
+        assert at.reported()[1] == [ALL_SENT]
+    assert len(channel.threads) == 2
+
+
+def test_stopping_does_not_wait_for_a_stuck_thread(channel: Blocking) -> None:
+    channel.concurrency = 1
+    channel.hold(0)
+    with office(channel, lambda _: asyncio.new_event_loop()) as at:
+        at.send(batch([envelope(0)]))
+        eventually(lambda: channel.begun == [0])
+        at.courier.stop(0.01)
+        assert reasons(at.reported()[1]) == {(RETRY, "the worker stopped during the call")}
+        assert not channel.held[0].is_set()
+
+
+def test_a_process_ends_while_a_thread_is_stuck() -> None:
+    code = f"""
+import asyncio, time
+from {__name__} import Blocking
+from tests.unit.consumers.envelopes import envelope
+
+async def main():
+    channel = Blocking()
+    channel.hold(0)
+    call = asyncio.create_task(channel.deliver([envelope(0)], "high"))
+    while not channel.begun:
+        await asyncio.sleep(0.01)
+    await channel.close()
+    print((await asyncio.gather(call, return_exceptions=True))[0].__class__.__name__)
+
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("CancelledError\n", "", 0)
+
+
+def test_the_method_must_be_written() -> None:
+    class Forgetful(BlockingChannel):
+        name, timeout_s, concurrency, batch_limit = "x", 1.0, 1, 1
+
+    with pytest.raises(TypeError, match="deliver_blocking"):
+        Forgetful()  # type: ignore[abstract]
