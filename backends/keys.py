@@ -74,6 +74,11 @@ class Keys:
         return f"{self.prefix}:workers"
 
     @property
+    def served(self) -> str:
+        """Hash: when no worker served a channel (backends/lua/absences.lua)."""
+        return f"{self.prefix}:served"
+
+    @property
     def feed(self) -> str:
         """Stream of changes."""
         return f"{self.prefix}:feed"

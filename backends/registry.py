@@ -33,7 +33,7 @@ from dispatcher.control import (
 )
 from dispatcher.errors import InvalidInput
 from dispatcher.view import ENDED_STATES, Admission, Globals, HoldAction, SubmitLease, TaskView, globals_of
-from dispatcher.why import Switch, counted_of, switches_of
+from dispatcher.why import Counted, Span, Switch, counted_of, switches_of
 
 T = TypeVar("T")
 _encode = msgspec.msgpack.Encoder().encode
@@ -212,9 +212,10 @@ class Registry:
         script, args = sealed_call(position, seal)
         return bool(self._view.call(script, *args, 1) != -1)
 
-    def why(self, task: str) -> dict[str, int]:
-        """What a task's time went to so far, as the ledger counted it: ms by cause."""
-        return counted_of((self._view.command("HGET", self._keys.task(task), "why") or b"").decode())
+    def why(self, task: str) -> Counted:
+        """Return what a task's time went to so far, as the ledger counted it."""
+        text, *span = self._view.command("HMGET", self._keys.task(task), "why", "why_from", "why_ms")
+        return Counted(counted_of((text or b"").decode()), Span(*(int(ms or 0) for ms in span)))
 
     def pauses(self, task: str) -> list[Switch]:
         """When it was paused and resumed."""

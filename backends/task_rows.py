@@ -17,6 +17,7 @@ from dispatcher.control import (
     decode_control,
     override_number,
 )
+from dispatcher.send_errors import SendError
 from dispatcher.service_settings import stored_cap
 from dispatcher.submission import Entries
 from dispatcher.tier import MILLI
@@ -31,6 +32,7 @@ LIVE_FIELDS = (
 VIEW_FIELDS = (
     *LIVE_FIELDS, "cancelled_n", "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused",
     "created_ms", "first_outcome_ms", "finished_ms", "reason", "sealed_pos", "closed",
+    "error", "errors", "error_ms", "error_attempt", "retry_ms",
 )  # fmt: skip
 SUBMISSION_FIELDS = (
     *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
@@ -238,6 +240,19 @@ def task_view(row: Row, now_ms: int) -> TaskView:
         partitions=row.number("partitions"),
         reason=(row.text("reason") or row.text("stopped")) if row.state == "failed" else "",
         closed=closed,
+        last_error=_last_error(row),
+    )
+
+
+def _last_error(row: Row) -> SendError | None:
+    if not row.number("error_ms"):
+        return None
+    return SendError(
+        row.text("error"),
+        row.number("errors"),
+        row.number("error_ms"),
+        row.number("error_attempt"),
+        row.number("retry_ms"),
     )
 
 

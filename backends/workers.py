@@ -5,6 +5,7 @@ import msgspec
 from backends.redis_view import RedisView
 from dispatcher.errors import DECODING_ERRORS
 from dispatcher.view import WorkerBeat
+from dispatcher.why import Span
 
 BEAT_KEPT_S = 60.0
 """A live worker's heartbeat outlives it by this, so that a lost one can be seen."""
@@ -24,7 +25,21 @@ class Workers:
 
     def beat(self, beat: WorkerBeat, kept_s: float = BEAT_KEPT_S) -> int:
         """Stores a heartbeat, seen at Redis' time, which it returns (ms)."""
-        return int(self._view.call("beat", beat.id, _encode(beat), round(kept_s * 1000)))
+        serves = ["", *(beat.channels or ())] if beat.is_live else []
+        return int(self._view.call("beat", beat.id, _encode(beat), round(kept_s * 1000), beat.started_ms, *serves))
+
+    def absences(self, channel: str = "") -> list[Span]:
+        """Return the spans of time (ms) in which no worker had the channel; without a channel, in which none was
+        there. Of older workers (0.2.0) nothing is known."""
+        names = [f"{name}:{channel}" for name in ("first", "last", "gaps")]
+        known, first, last, gaps = self._view.command("HMGET", self._view.keys.served, "first:", *names)
+        epoch, is_first = self._view.command("HMGET", self._view.keys.epoch, "id", "first")
+        if known is None and epoch is not None:
+            return []
+        now_ms = self._view.now_ms()
+        before = Span(0 if epoch is None or is_first == b"1" else int(known), int(first or now_ms))
+        spans = [before, *(Span(*map(int, gap.split("-"))) for gap in (gaps or b"").decode().split())]
+        return [*spans, Span(int(last), now_ms)] if last and now_ms - int(last) > SUSPECT_MS else spans
 
     def workers(self) -> list[WorkerBeat]:
         """All that are or lately were there, by id; seen_ms is Redis' time. A worker that has not been seen for 3 s is

@@ -247,8 +247,7 @@ class ChannelQueue:
             raise
         except BaseException as error:
             reason = error_text(error)
-            if not call.settled:
-                _log.warning("A call of the channel %s failed: %s", self.channel.name, reason)
+            _log.debug("A call of the channel %s failed", self.channel.name, exc_info=error)
             return self._retry(call, reason)
         if all_sent(answer, call.count):
             return cast("list[Report]", answer)

@@ -14,6 +14,7 @@ from dispatcher.engine_shared import Shared
 from dispatcher.engine_stats import EngineStats
 from dispatcher.events import BatchSent, Drain, Event, Inbox, LaneReady, LanesChanged, LeaseAnswered, Stored
 from dispatcher.ports import Courier, DeadLetters, EnvelopePublisher, Lanes, LeaseCaller, OutcomeLog
+from dispatcher.send_errors import SendErrors
 from dispatcher.timers import Timers
 from dispatcher.topics import Topics
 
@@ -47,13 +48,14 @@ class Engine:
 
     def __init__(self, settings: EngineSettings, ports: EnginePorts, clock: Clock, inbox: Inbox) -> None:
         self.stats = EngineStats()
+        self.errors = SendErrors()
         self.drained = False
         self._clock = clock
         self._inbox = inbox
         self._timers = Timers()
         self._drain_by_s: float | None = None
         logs = Logs(ports.outcomes, ports.publisher, ports.dead_letters, ports.topics)
-        shared = Shared(settings, clock, self._timers, inbox, self.stats)
+        shared = Shared(settings, clock, self._timers, inbox, self.stats, self.errors)
         self._working = WorkingSet(shared, ports.lanes)
         self._settling = Settling(shared, logs, self._working)
         self._sending = Sending(shared, ports.courier, self._working, self._settling)
@@ -126,6 +128,7 @@ class Engine:
         now_s = self._clock.monotonic_s()
         self._sending.expire(now_s)
         self.stats.rate = self._sending.recent(now_s) * 2.0
+        self.stats.in_channels = self._sending.in_channels(now_s)
         self._timers.at(now_s + EXPIRY_S, self._expire)
 
     # ------------------------------------------------------------- the end

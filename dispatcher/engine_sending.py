@@ -12,11 +12,15 @@ from dispatcher.events import BatchSent
 from dispatcher.outcome import Report
 from dispatcher.ports import Batch, Courier, Delivery
 from dispatcher.scheduler import Scheduler
+from dispatcher.send_errors import MAX_TASKS
 from dispatcher.settle import match
 
 CHANNELS_KEPT = 64
 """Maximum channels remembered. Beyond it those with nothing under way are forgotten, and with them the lead of a
 lane (a batch at most)."""
+
+LONG_IN_CHANNEL_S = 1.0
+"""Longer than most channels take. What is in its channel for this long is a cause of its task's time."""
 
 
 class PickedBatch(Batch, gc=False, kw_only=True):
@@ -24,6 +28,7 @@ class PickedBatch(Batch, gc=False, kw_only=True):
 
     buffer: LaneBuffer
     parts: list[Stretch]
+    sent_s: float = 0.0
 
 
 class _Load:
@@ -82,6 +87,16 @@ class Sending:
         """Return the targets sent in the last half second."""
         return self._sent.recent(now_s)
 
+    def in_channels(self, now_s: float) -> dict[str, int]:
+        """Return by task for how many ms its oldest batch has been in its channel, of those longer than a second."""
+        waits: dict[str, int] = {}
+        for batch in self._under_way.values():  # in order of their start
+            if now_s - batch.sent_s < LONG_IN_CHANNEL_S or len(waits) >= MAX_TASKS:
+                break
+            for part in batch.parts:
+                waits.setdefault(part.task, round((now_s - batch.sent_s) * 1000))
+        return waits
+
     def expire(self, now_s: float) -> None:
         """Takes back all credit near its use-by, whatever stands in its way."""
         for lane in self._working.lanes.values():
@@ -138,7 +153,7 @@ class Sending:
             charge(flow, batch.targets)
             if not credit.queue:
                 self.scheduler.leave(flow)
-            self._send(batch)
+            self._send(batch, now_s)
 
     def _batch(self, credit: Credit) -> PickedBatch:
         load = self._load(credit.flow.group)
@@ -174,7 +189,8 @@ class Sending:
             parts=parts,
         )
 
-    def _send(self, batch: PickedBatch) -> None:
+    def _send(self, batch: PickedBatch, now_s: float) -> None:
+        batch.sent_s = now_s
         load = self._loads[batch.channel]
         load.batches += 1
         load.targets += batch.targets

@@ -83,6 +83,7 @@ class Settling:
         self._timers = shared.timers
         self._inbox = shared.inbox
         self._stats = shared.stats
+        self._errors = shared.errors
         self._gathering: dict[tuple[str, str, str, str], _Gathering] = {}
         self._receipts: dict[int, _Receipt] = {}
         self._token = 0
@@ -143,6 +144,8 @@ class Settling:
     def _settle(self, gathering: _Gathering) -> None:
         logs, lane = self._logs, gathering.lane
         plan = gathering.draft.plan(self._clock.wall_ms())
+        if plan.error is not None:
+            self._errors.note(plan.task, plan.record.channel, plan.error)
         stored = _readable(plan.record)
         if stored is None:
             self._give_up(lane, plan)

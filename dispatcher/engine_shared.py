@@ -6,6 +6,7 @@ from dispatcher.clock import Clock
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_stats import EngineStats
 from dispatcher.events import Inbox
+from dispatcher.send_errors import SendErrors
 from dispatcher.timers import Timers
 
 
@@ -18,3 +19,4 @@ class Shared:
     timers: Timers
     inbox: Inbox
     stats: EngineStats
+    errors: SendErrors

@@ -86,6 +86,8 @@ class EngineStats:
     unsettled_targets: int = 0
     rate: float = 0.0
     """Targets sent a second, recently."""
+    in_channels: dict[str, int] = field(default_factory=dict)
+    """Task -> for how long (ms) some of it has been in its channel, waiting for a place or an answer."""
 
     def tier_stats(self) -> dict[str, TierStats]:
         """For the heartbeat."""

@@ -26,12 +26,14 @@ from dispatcher.outcome import (
 )
 from dispatcher.ports import DeadLetter, Delivery
 from dispatcher.retry import Step, next_step
+from dispatcher.send_errors import SendError
 
 NamedTargets = Literal["none", "dead", "all"]
 """Which targets outcome records name by value: none, those a provider said are invalid, or all that are final."""
 
 _SENT = int(Outcome.SENT)
 _INVALID = int(Outcome.INVALID)
+_ERRORS = frozenset((RETRY, int(Outcome.FAILED)))
 _DEAD = frozenset((int(Outcome.INVALID), int(Outcome.FAILED)))
 _NAMED: dict[NamedTargets, frozenset[int]] = {
     "none": frozenset(),
@@ -46,7 +48,7 @@ not full; targets beyond their limits have no name in the journal."""
 
 class SettlePlan(msgspec.Struct):
     """The steps for some envelopes of one task, in the order of the fields. next_attempts: by delay in seconds.
-    counts: targets by final outcome. retried: targets with a next attempt."""
+    counts: targets by final outcome. retried: targets with a next attempt. error: of targets that were not sent."""
 
     task: str
     letters: list[DeadLetter]
@@ -56,6 +58,7 @@ class SettlePlan(msgspec.Struct):
     targets: int
     counts: dict[int, int]
     retried: int = 0
+    error: SendError | None = None
 
 
 class Draft:
@@ -80,6 +83,7 @@ class Draft:
         self._next: dict[int, list[Envelope]] = {}
         self._counts: dict[int, int] = {}
         self._retried = 0
+        self._error: SendError | None = None
 
     def add(self, part: Stretch, reports: Sequence[Report], at_ms: int) -> None:
         """A report for each envelope of `part`."""
@@ -120,7 +124,15 @@ class Draft:
             self._named,
         )
         return SettlePlan(
-            self.task, self._letters, record, self._next, self.acks, self.targets, self._counts, self._retried
+            self.task,
+            self._letters,
+            record,
+            self._next,
+            self.acks,
+            self.targets,
+            self._counts,
+            self._retried,
+            self._error,
         )
 
     def _add_part(self, part: Stretch) -> None:
@@ -156,6 +168,7 @@ class Draft:
             return
         codes = bytes([step.code for step in steps])
         kinds = set(codes)
+        self._note_errors(envelope, steps, at_ms)
         delay_s = max([step.delay_s for step in steps]) if RETRY in kinds else 0
         self._add_mixed(envelope, codes, delay_s)
         for code in kinds:
@@ -171,6 +184,7 @@ class Draft:
     def _add_uniform(self, envelope: Envelope, step: Step, at_ms: int) -> None:
         size = len(envelope.targets)
         everything = range(size)
+        self._note_errors(envelope, [step] * size, at_ms)
         if step.code == RETRY:
             self._add_mixed(envelope, bytes((RETRY,)) * size, step.delay_s)
             self._try_again(envelope, everything, step.delay_s, at_ms)
@@ -199,6 +213,14 @@ class Draft:
         if self.named_characters + characters <= MAX_NAMED_CHARACTERS:
             self._named.append(Named(envelope.writer, envelope.attempt, envelope.sequence, positions, targets, reasons))
             self.named_characters += characters
+
+    def _note_errors(self, envelope: Envelope, steps: Sequence[Step], at_ms: int) -> None:
+        errors = [step for step in steps if step.code in _ERRORS]
+        if errors:
+            delays_s = [step.delay_s for step in errors if step.code == RETRY]
+            retry_ms = at_ms + max(delays_s) * 1000 if delays_s else 0
+            error = SendError(errors[-1].reason, len(errors), at_ms, envelope.attempt + 1, retry_ms)
+            self._error = error.after(self._error)
 
     def _try_again(self, envelope: Envelope, indexes: Sequence[int], delay_s: int, at_ms: int) -> None:
         if indexes:

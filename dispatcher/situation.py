@@ -33,7 +33,8 @@ class Situation(NamedTuple):
     def etas(self) -> dict[str, float]:
         """Return the seconds until each task is done, where that can be foreseen from what is being sent.
 
-        If the workers send less than capacity and caps allow, what they send counts as the capacity.
+        If the workers send less than capacity and caps allow, what they send counts as the capacity. A task of which
+        something is to be tried again is not done before that is due.
         """
         steps = max(20, _ETA_WORK // max(1, len(self.tasks)))
         found = self._forecast(self.settings.capacity or self.measured_rate, steps)
@@ -42,8 +43,9 @@ class Situation(NamedTuple):
             if not self.measured_rate:
                 return {}
             found = self._forecast(self.measured_rate, steps)
+        retry_s = {task.id: (task.last_error.retry_ms - self.now_ms) / 1000 for task in self.tasks if task.last_error}
         return {
-            task: seconds
+            task: max(seconds, retry_s.get(task, 0.0))
             for task, seconds in found.done_s.items()
             if seconds is not None and found.rates.get(task, 0.0) < math.inf
         }

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dispatcher.send_errors import SendError
 from dispatcher.service_settings import (
     CAPACITY,
     EVERY_APP,
@@ -102,6 +103,8 @@ class TaskView(msgspec.Struct, frozen=True):
     closed: bool = False
     """Whether a cancel, a stop or the end of its ttl gave all open targets their outcome. Nothing more is taken then,
     whether it was sealed or not."""
+    last_error: SendError | None = None
+    """The last error of its sends, with their number; None if there was none."""
 
     @property
     def ended(self) -> bool:

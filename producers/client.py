@@ -14,7 +14,7 @@ from dispatcher.served import Served
 from dispatcher.service_settings import Cap
 from dispatcher.task import PushTask, Target
 from dispatcher.view import STATES, Globals, TaskView, WorkerBeat, globals_of
-from dispatcher.why import Pauses, Why, why
+from dispatcher.why import HeldUp, Why, why
 from producers.channel_check import ChannelCheck
 from producers.connection import Connection
 from producers.controls import Cancelled, Controls, Edit
@@ -192,9 +192,15 @@ class PushClient:
         """Where the task's time went: causes in ms that add up to its age. Raises as `task`."""
         registry = self._connection.registry
         view = self._connection.known_tasks.task(id)
-        pauses = Pauses(registry.pauses(id), registry.channel_pauses(view.channel))
-        served = Served.by(self.workers())
-        return why(view, registry.why(id), pauses, registry.globals(), registry.now_ms(), served)
+        workers = self._connection.workers
+        held_up = HeldUp(
+            registry.pauses(id),
+            registry.channel_pauses(view.channel),
+            workers.absences(),
+            workers.absences(view.channel),
+        )
+        served = Served.by(workers.workers())
+        return why(view, registry.why(id), held_up, registry.globals(), registry.now_ms(), served)
 
     def channel_trouble(self, channel: str) -> str:
         """Why nothing is sent on a channel: no worker has it, or none is running. Empty if one has it, or may."""

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from dispatcher.served import Served
 from dispatcher.situation import Situation, sent_rate
 from dispatcher.view import Globals, TaskView, WorkerBeat
 
@@ -58,11 +59,13 @@ class Foresight:
             return self._etas
 
     def _estimate(self, live: Callable[[], Sequence[TaskView]]) -> dict[str, float]:
-        """Return the estimates by task; none where no worker serves."""
+        """Return the estimates by task; none where no worker serves, or none has the task's channel."""
         beats = self._workers.workers()
         if not any(beat.state == "serving" for beat in beats):
             return {}
-        return Situation(live(), self._registry.globals(), sent_rate(beats), self._registry.now_ms()).etas()
+        served = Served.by(beats)
+        tasks = [task for task in live() if not served.lacks(task.channel)]
+        return Situation(tasks, self._registry.globals(), sent_rate(beats), self._registry.now_ms()).etas()
 
 
 def _with(tasks: Iterable[TaskView], etas: Mapping[str, float]) -> list[TaskView]:

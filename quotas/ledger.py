@@ -1,5 +1,6 @@
 """The ledger in Redis: who may send now. One method per script."""
 
+from collections.abc import Mapping
 from importlib.resources.abc import Traversable
 from typing import Any
 
@@ -19,11 +20,13 @@ from dispatcher.lease import (
     encode,
 )
 from dispatcher.outcome import Outcome
+from dispatcher.send_errors import SendError
 from dispatcher.topics import Topics
 
 PAGE = 200
 """Live tasks looked at in one call for closable ones: Redis serves nobody else meanwhile, for some milliseconds."""
 MOST_CLAIMS = 1_000
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class RedisLedger:
@@ -79,6 +82,12 @@ class RedisLedger:
             ]
             first += looked_at
         return found
+
+    def note_sends(self, errors: Mapping[str, SendError], waits: Mapping[str, int]) -> None:
+        """Store what a worker knows of its sends. errors: by task, since the last call. waits: task -> for how long
+        (ms) some of it has been in its channel."""
+        rows = [(task, *msgspec.structs.astuple(error)) for task, error in errors.items()]
+        self._call("note_sends", _encode(rows), _encode(list(waits.items())))
 
     def _call(self, name: str, *args: str | bytes | int) -> Any:
         return self._scripts.call(name, [self._prefix], args)

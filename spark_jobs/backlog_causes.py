@@ -32,6 +32,7 @@ _GROUPS = {
     "no_worker": NO_WORKERS,
     "retry_wait": RETRIES,
     "sending": PROVIDER,
+    "provider": PROVIDER,
 }
 
 

@@ -2,13 +2,16 @@
 -- Stores a worker's heartbeat.
 --
 -- KEYS[1] prefix
--- ARGV[1] worker, [2] heartbeat, [3] ms it is kept
+-- ARGV[1] worker, [2] heartbeat, [3] ms it is kept, [4] when the worker started (ms), then the channels that it
+--         serves
 -- Returns now_ms
 
 -- include: keys.lua
 -- include: clock.lua
+-- include: absences.lua
 
 local now = whole(now_ms())
+for i = 5, #ARGV do note_served(ARGV[i], tonumber(ARGV[4]), tonumber(now)) end
 redis.call('SET', P .. ':worker:' .. ARGV[1], ARGV[2], 'PX', ARGV[3])
 redis.call('ZADD', P .. ':workers', now, ARGV[1])
 return tonumber(now)

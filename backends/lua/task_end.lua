@@ -35,7 +35,7 @@ end
 local function drop_messages(task)
   local key = task_key(task)
   if (redis.call('HGET', key, 'ended') or '') == '' then return end
-  redis.call('HDEL', key, 'rate', 'rate_n', 'rate_ms', 'why_ms', 'cap_bucket', 'cap_us', 'cap_rate')
+  redis.call('HDEL', key, 'rate', 'rate_n', 'rate_ms', 'cap_bucket', 'cap_us', 'cap_rate')
   local got = redis.call('HMGET', key, 'record', 'override')
   if got[1] then
     local record = cmsgpack.unpack(got[1])

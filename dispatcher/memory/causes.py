@@ -5,7 +5,7 @@ to what holds it back at that moment: its own cap (`task_cap`), the pool that bi
 holds its lane (`no_worker`), or nothing (`sending`: it got all that was asked for). Of a lane that the capacity itself
 holds back, the time is divided as the capacity was: what other tiers had (`tier_share`), other apps (`app_weight`),
 tasks (`task_weight`), and itself (`cap_total`). Time in which nobody asked is given to nothing, but for that between
-one attempt and the next (`retry_wait`).
+one attempt and the next (`retry_wait`, and `provider`, the call before it).
 """
 
 from collections import Counter
@@ -72,7 +72,7 @@ class _Counting:
                 continue
             since_ms = self._since_ms.get(task, 0)
             if delay_ms and self._now_ms - since_ms >= min(delay_ms, COVERED_MS):
-                self._add(task, {"retry_wait": min(self._now_ms - since_ms, delay_ms)})
+                self._add(task, _between_attempts(self._now_ms - since_ms, delay_ms))
             elif segment.granted < segment.count:
                 self._count(task, lane, self._held_back_by(lane), COVERED_MS)
             elif since_ms:
@@ -105,6 +105,11 @@ class _Counting:
             if ms:
                 counts[cause] += ms
         self._since_ms[task] = self._now_ms
+
+
+def _between_attempts(ms: int, delay_ms: int) -> dict[str, int]:
+    waited = min(ms, delay_ms)
+    return {"retry_wait": waited, "provider": ms - waited if ms - waited <= COVERED_MS else 0}
 
 
 def _grantable(lane: LaneCall) -> list[Segment]:

@@ -1,5 +1,6 @@
 """`fairlane task list | show | wait | failures`."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
@@ -14,6 +15,7 @@ from fairlane.cli.arguments import Duration
 from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE
 from fairlane.cli.output import Output, output_option, say
+from fairlane.cli.task_why import error_text, time_of_day
 
 _PAGE = 500
 _SHOWN = 1_000
@@ -70,6 +72,10 @@ def show(ctx: click.Context, output: Output, task_id: str) -> None:
     output.emit_record(task_fields(view))
     if trouble:
         say(f"{view.id} waits: {trouble}")
+    if view.last_error is not None:
+        say(error_text(view.id, view.last_error))
+        if view.last_error.retry_ms > time.time() * 1000:
+            say(f"{view.id}: retry {view.last_error.attempt} is due at {time_of_day(view.last_error.retry_ms)}")
 
 
 @click.command()

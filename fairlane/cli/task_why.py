@@ -1,10 +1,24 @@
 """`fairlane task why`."""
 
+import time
 from typing import Any
 
 import click
+import msgspec
 
-from dispatcher.why import MEANINGS, NO_CHANNEL, Part, Why
+from dispatcher.send_errors import SendError
+from dispatcher.why import (
+    CHANNEL_PAUSED,
+    HELD,
+    NO_CHANNEL,
+    NO_WORKER_RUNS,
+    PAUSED,
+    PROVIDER,
+    RETRY_WAIT,
+    SCHEDULED,
+    Part,
+    Why,
+)
 from fairlane.cli.connect import client_of
 from fairlane.cli.output import Output, output_option, say
 from fairlane.screen.render import short_seconds
@@ -12,7 +26,7 @@ from fairlane.screen.render import short_seconds
 ADVICE = {
     "paused": "fairlane task resume {id}",
     "held_until_sealed": "finish its submission",
-    "channel_paused": "fairlane channel resume NAME",
+    "channel_paused": "fairlane channel resume {channel}",
     "tier_share": "fairlane tier set, or fairlane task set {id} tier=TIER",
     "task_weight": "fairlane task set {id} weight=N",
     "app_weight": "fairlane app weight APP N",
@@ -21,8 +35,22 @@ ADVICE = {
     "no_worker": "more workers: fairlane worker",
     "retry_wait": "see why sends fail: fairlane task failures {id}",
     "sending": "more workers, or a quicker channel",
+    "provider": "a quicker provider, or a channel that makes more calls at once",
+    "audience": "finish its submission",
+    NO_WORKER_RUNS: "fairlane worker",
+    NO_CHANNEL: "a worker with channel {channel}",
 }
 """Cause -> what makes it less. Of the others nothing does, or nobody knows."""
+_NOW = {
+    SCHEDULED: "its start time has not come",
+    PAUSED: "it is paused",
+    HELD: "its audience is not complete",
+    CHANNEL_PAUSED: "channel {channel} is paused",
+    NO_WORKER_RUNS: "no worker is running",
+    NO_CHANNEL: "no worker has channel {channel}",
+    PROVIDER: "channel {channel} has its targets, and the provider has not answered",
+}
+"""What a task waits for -> in words."""
 
 
 @click.command()
@@ -35,14 +63,22 @@ def why(ctx: click.Context, output: Output, task_id: str) -> None:
     with client_of(ctx) as client:
         found = client.why(task_id)
     parts = [_row(part, found) for part in found.parts]
-    fields = {"id": found.task, "state": found.state, "age_s": found.age_ms / 1000, "now": found.now, "parts": parts}
+    fields = {
+        "id": found.task,
+        "state": found.state,
+        "age_s": found.age_ms / 1000,
+        "now": found.now,
+        "last_error": msgspec.to_builtins(found.last_error),
+        "parts": parts,
+    }
     output.emit_document(fields, [_shown(row) for row in parts])
     if output.as_json:
         return
     say(f"{found.task} is {found.state}, {short_seconds(found.age_ms / 1000)} old.")
     if found.now:
-        reason = f"no worker has channel {found.channel}" if found.now == NO_CHANNEL else MEANINGS[found.now]
-        say(f"{found.task} is held back now: {reason}")
+        say(f"{found.task} waits now: {_now(found)}")
+    if found.last_error is not None:
+        say(error_text(found.task, found.last_error))
 
 
 def _row(part: Part, found: Why) -> dict[str, Any]:
@@ -51,14 +87,32 @@ def _row(part: Part, found: Why) -> dict[str, Any]:
         "seconds": round(part.ms / 1000, 3),
         "part": round(part.ms / found.age_ms, 4),
         "meaning": part.meaning,
-        "advice": _advice(part.cause, found.task),
+        "advice": _advice(part.cause, found),
     }
 
 
-def _advice(cause: str, task: str) -> str:
+def _now(found: Why) -> str:
+    error = found.last_error
+    if found.now == RETRY_WAIT and error is not None:
+        return f"retry {error.attempt} is due at {time_of_day(error.retry_ms)}"
+    return _NOW[found.now].format(channel=found.channel)
+
+
+def error_text(task: str, error: SendError) -> str:
+    """Return a line on the last error of a task's sends."""
+    times = "1 send" if error.count == 1 else f"{error.count:,} sends"
+    return f"{task}: {times} failed so far, the last at {time_of_day(error.at_ms)}: {error.reason or 'no reason given'}"
+
+
+def time_of_day(wall_ms: int) -> str:
+    """Return the local time, as 14:05:10."""
+    return time.strftime("%H:%M:%S", time.localtime(wall_ms / 1000))
+
+
+def _advice(cause: str, found: Why) -> str:
     kind, _, names = cause.removeprefix("cap:").partition("/")
     if not cause.startswith("cap:"):
-        return ADVICE.get(cause, "").format(id=task)
+        return ADVICE.get(cause, "").format(id=found.task, channel=found.channel)
     if kind == "app_channel":
         app, _, channel = names.partition("/")
         return f"fairlane app cap {app} RATE --channel {channel}"

@@ -36,6 +36,7 @@ from fairlane.worker.heartbeat import Heartbeat, Identity
 from fairlane.worker.lease_caller import LeaseThread
 from fairlane.worker.live_lanes import LiveLaneSettings
 from fairlane.worker.metrics import EngineCollector, MetricsServer, ServiceCollector
+from fairlane.worker.send_notes import SendNotes
 from fairlane.worker.service_view import ServiceView
 from fairlane.worker.shared_jobs import SharedJobs
 from fairlane.worker.standby import FormWatch
@@ -154,13 +155,14 @@ class Worker:
             tiers=self._settings.worker.tiers,
             channels=self._courier.channels,
         )
+        self._sends = SendNotes(self._engine.errors, stats, redis.ledger.note_sends, clock)
         self._heartbeat = Heartbeat(
             redis.workers,
             identity,
             stats,
             lambda: self.state,
             clock,
-            count=self._note_letters,
+            count=self._store_figures,
             newer_lanes=self._lanes.newer_lanes,
         )
         self._jobs = SharedJobs(
@@ -197,6 +199,11 @@ class Worker:
             "lane-returner": self._lanes.returning(),
             **{channel_part(name): batch for name, batch in self._courier.oldest().items()},
         }
+
+    def _store_figures(self) -> None:
+        """Raises FairlaneError; what was not stored is stored the next time."""
+        self._sends.store()
+        self._note_letters()
 
     def _note_letters(self) -> None:
         """Store where tasks have letters, and count those without a task for `doctor`. Raises Unreachable; it is done

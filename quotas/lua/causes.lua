@@ -1,7 +1,7 @@
 -- library
 -- include: share.lua
--- What a task's time goes to (dispatcher/memory/causes.py explains it): in its hash, `why`: `<cause>=<ms> ...`, and
--- `why_ms`: until when its time is counted.
+-- include: why.lua
+-- What a task's time goes to (dispatcher/memory/causes.py explains it).
 local COUNT_EVERY_MS, COUNT_EVERY_AT_MOST_MS = 500, 2500
 local count_every_ms
 local COVERED_MS = 3000
@@ -37,28 +37,13 @@ local function held_back_by(lane, now)
   return 'sending'
 end
 
--- Adds to what the task's time went to until now.
-local function add_causes(task, added, now)
-  local text = {}
-  for cause, ms in string.gmatch(redis.call('HGET', task_key(task.id), 'why') or '', '(%S+)=(%d+)') do
-    text[#text + 1] = cause .. '=' .. whole(int(ms) + (added[cause] or 0))
-    added[cause] = 0
-  end
-  for cause, ms in pairs(added) do
-    if ms > 0 then text[#text + 1] = cause .. '=' .. whole(ms) end
-  end
-  task.why_ms = now
-  redis.call('HSET', task_key(task.id), 'why_ms', whole(now), 'why', table.concat(text, ' '))
-end
-
 -- Gives the time since the task was counted last to a cause, if it was asked for all along.
 local function count_cause(task, lane, cause, now, covered)
   local ms = now - task.why_ms
   if task.why_ms > 0 and ms <= covered then
     return add_causes(task, cause == 'total' and parts_of_capacity(lane, ms) or { [cause] = ms }, now)
   end
-  task.why_ms = now
-  redis.call('HSET', task_key(task.id), 'why_ms', whole(now))
+  add_causes(task, {}, now)
 end
 
 local function is_due(task, now)
@@ -83,7 +68,7 @@ local function count_own(lane, now, waiting_ms)
 end
 
 -- The tasks in a lane of many: what is left of them is held back with the lane. One that is tried again and was not
--- asked about in between has waited for it, at most as long as the lane delays.
+-- asked about in between has waited for it, at most as long as the lane delays, and was in its channel before that.
 local function count_many(lane, now)
   local cause, delay_ms
   if lane.kind == 'r' then delay_ms = 1000 * int(string.match(lane.name, '%-(%d+)s$')) end
@@ -92,7 +77,9 @@ local function count_many(lane, now)
     local task = tasks_read[segment.want.task]
     if is_due(task, now) and segment.waits == NO_CREDIT then
       if delay_ms and now - task.why_ms >= math.min(delay_ms, COVERED_MS) then
-        add_causes(task, { retry_wait = math.min(now - task.why_ms, delay_ms) }, now)
+        local waited = math.min(now - task.why_ms, delay_ms)
+        local sent_ms = now - task.why_ms - waited
+        add_causes(task, { retry_wait = waited, provider = sent_ms <= COVERED_MS and sent_ms or 0 }, now)
       elseif segment.granted < segment.count then
         cause = cause or held_back_by(lane, now)
         count_cause(task, lane, cause, now, COVERED_MS)

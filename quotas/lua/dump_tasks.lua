@@ -11,7 +11,8 @@
 
 local MOST_BYTES, MOST_OPEN, COPY_KEPT_MS = 262144, 5000, 600000
 local VOLATILE = {
-  claims = true, cap_bucket = true, cap_us = true, cap_rate = true, why_ms = true, lane_counted = true,
+  claims = true, cap_bucket = true, cap_us = true, cap_rate = true, why_ms = true, error = true, errors = true,
+  error_ms = true, error_attempt = true, retry_ms = true, lane_counted = true,
   weight_counted = true, rate = true, rate_n = true, rate_ms = true,
 }
 local read = 0

@@ -185,7 +185,7 @@ class RedisWorld:
         return {name.decode() for name in self.view.client.smembers(f"{self.view.keys.prefix}:sides")}
 
     def why(self, task: str) -> dict[str, int]:
-        return self.registry.why(task)
+        return dict(self.registry.why(task).causes)
 
     def look(self, tasks: Sequence[str]) -> dict[str, Look]:
         """In one round trip."""

@@ -199,4 +199,4 @@ def test_between_two_attempts_a_task_waits_for_its_delay_at_most(world: World, s
     world.advance(step_s * 1_000 + 700)
     again = ask(lane, want("t", 0, 1, attempt=1), kind=LaneKind.RETRY, tier="high")
     world.ledger.lease(request(2, again))
-    assert world.why("t") == {"retry_wait": step_s * 1_000}
+    assert world.why("t") == {"retry_wait": step_s * 1_000, "provider": 700}

@@ -53,7 +53,7 @@ def check_commands(task: str, members: Crew, capsys: pytest.CaptureFixture[str])
 
     missing = "no worker has channel sms"
     assert missing in said("task", "show", task)[1]
-    assert f"is held back now: {missing}" in said("task", "why", task)[1]
+    assert f"waits now: {missing}" in said("task", "why", task)[1]
     assert f"{missing}: 25 tasks with {25 * TARGETS:,} targets wait for it" in said("tier", "show")[1]
     assert f"{missing}: 25 tasks" in said("doctor")[1]
 

@@ -34,6 +34,23 @@ def change(world: World, task: str, field: str, value: str) -> None:
     world.view.apply(ControlChange(1, task, field, value, world.clock.wall_ms()))
 
 
+# ------------------------------------------------------------------ errors
+def test_errors_are_counted_by_task_with_the_last_of_them() -> None:
+    gone = Report(BUSY.verdict, exceptions={0: Verdict(int(Outcome.INVALID), "gone"), 1: Verdict(RETRY, "later", 30.0)})
+    world = World(lambda envelope: gone if envelope.attempt == 0 else always_busy(envelope))
+    world.add_task("t", 8, chunk=4, max_attempts=2)
+    world.add_task("fine", 2, channel="log")
+    worker = world.worker()
+    world.run(lambda: bool(worker.engine.stats.retried))
+    [(task, (channel, error))] = worker.engine.errors.take().items()
+    assert (task, channel, error.count, error.attempt) == ("t", "null", 2 * 3, 1), "an invalid target is no error"
+    assert error.retry_ms - error.at_ms == 30_000
+    run(world, "t")
+    [(_, (_, last))] = worker.engine.errors.take().items()
+    assert (last.reason, last.count) == ("gave up after 2 attempts; the last: busy", 2 * 3)
+    assert (last.attempt, last.retry_ms) == (2, 0)
+
+
 # ------------------------------------------------------------------ the order of the steps
 def watched(port: Any, name: str, call: str, seen: list[str]) -> None:
     original: Callable[..., Any] = getattr(port, call)

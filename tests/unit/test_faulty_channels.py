@@ -1,6 +1,7 @@
 """Whatever a channel returns: each target ends in one outcome, nothing else is changed, and the engine goes on."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -164,13 +165,14 @@ def test_an_exception_of_any_class_is_a_retry(caplog: pytest.LogCaptureFixture) 
     def script(_envelopes: Sequence[Envelope]) -> Any:
         raise Strange
 
+    caplog.set_level(logging.DEBUG)
     world, channel = deliver_all(script, batch_limit=1)
     assert world.counts("bad") == {"failed": TARGETS}
     assert len(calls_of(channel, "bad")) == 6
     assert {reason for letter in world.dead_letters.letters for reason in letter.reasons} == {
         "gave up after 2 attempts; the last: Strange: (it has no readable text)"
     }
-    assert "A call of the channel null failed: Strange" in caplog.text
+    assert "A call of the channel null failed\nTraceback" in caplog.text
 
 
 def test_a_record_that_cannot_be_read_is_not_published_and_others_are(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
+from dispatcher.send_errors import SendError
 from dispatcher.view import Globals, TaskView, WorkerBeat
 from producers import foresight
 from producers.foresight import Foresight
@@ -54,6 +55,18 @@ def test_without_a_worker_no_end_is_foreseen() -> None:
     tasks = [task_view("a", 6_000)]
     for beats in ([], [serving(0, "lost")], [serving(0, "standby")]):
         assert etas(Service(tasks, 1_000, *beats)) == [None]
+
+
+def test_for_a_channel_that_no_worker_has_no_end_is_foreseen() -> None:
+    tasks = [task_view("a", 6_000), task_view("b", 6_000, channel="sms")]
+    worker = msgspec.structs.replace(serving(1_000), extra={"channels": ["null"]})
+    assert etas(Service(tasks, 1_000, worker)) == [pytest.approx(6.0), None]
+
+
+def test_a_task_is_not_done_before_its_retry_is_due() -> None:
+    waits = SendError("HTTP 429", 1, NOW_MS, 1, NOW_MS + 120_000)
+    tasks = [task_view("a", 1, last_error=waits), task_view("b", 6_000, last_error=SendError("", 1, 0, 1, NOW_MS))]
+    assert etas(Service(tasks, 1_000, serving(1_000))) == pytest.approx([120.0, 6.0], abs=0.01)
 
 
 def test_what_the_workers_send_counts_where_they_are_the_limit() -> None:

@@ -1,0 +1,68 @@
+"""When no worker was there, and when none had a channel, is kept for `task why`."""
+
+import msgspec
+import pytest
+
+from backends.redis_view import RedisView
+from backends.workers import Workers
+from dispatcher.view import WorkerBeat
+from dispatcher.why import Span
+
+MINUTE_MS = 60_000
+
+
+def beat(state: str = "serving", channels: tuple[str, ...] = ("http",), started_ms: int = 0) -> WorkerBeat:
+    extra = {"channels": list(channels)}
+    return WorkerBeat("w", "host", 1, state, started_ms, 0, "0.3.0", 0, 0, 0, 0.0, {}, extra=extra)
+
+
+@pytest.fixture
+def workers(view: RedisView) -> Workers:
+    return Workers(view)
+
+
+def age(view: RedisView, channel: str, ms: int) -> int:
+    """Make the last heartbeat of a channel older; return its time."""
+    return int(view.command("HINCRBY", view.keys.served, f"last:{channel}", -ms))
+
+
+def test_before_the_first_worker_there_was_none(view: RedisView, workers: Workers) -> None:
+    [(from_ms, to_ms)] = workers.absences("http")
+    assert (from_ms, to_ms <= view.now_ms()) == (0, True)
+    first_ms = workers.beat(beat())
+    assert workers.absences() == workers.absences("http") == [Span(0, first_ms)]
+    [(from_ms, to_ms)] = workers.absences("sms")
+    assert (from_ms, to_ms >= first_ms) == (0, True), "no worker ever had it"
+
+
+def test_of_the_time_before_redis_was_emptied_nothing_is_said(view: RedisView, workers: Workers) -> None:
+    view.command("HSET", view.keys.epoch, "id", "e", "first", "0")
+    assert workers.absences() == workers.absences("http") == []
+    first_ms = workers.beat(beat())
+    assert workers.absences() == workers.absences("http") == [Span(first_ms, first_ms)]
+    assert workers.absences("sms")[0].from_ms == first_ms
+
+
+@pytest.mark.parametrize("channel", ["", "http"])
+def test_workers_that_go_leave_a_gap_until_another_comes(view: RedisView, workers: Workers, channel: str) -> None:
+    workers.beat(beat())
+    gone_ms = age(view, channel, MINUTE_MS)
+    assert workers.absences(channel)[-1].from_ms == gone_ms, "it lasts"
+    workers.beat(beat("stopped"))
+    assert workers.absences(channel)[-1].from_ms == gone_ms, "a worker that has stopped serves nothing"
+    back_ms = workers.beat(beat(started_ms=gone_ms + 1_000))
+    assert workers.absences(channel)[1:] == [Span(gone_ms, back_ms)]
+
+
+def test_a_worker_that_redis_did_not_hear_was_there(view: RedisView, workers: Workers) -> None:
+    workers.beat(beat())
+    age(view, "http", MINUTE_MS)
+    workers.beat(beat(started_ms=view.now_ms() - 2 * MINUTE_MS))
+    assert len(workers.absences("http")) == 1
+
+
+def test_the_oldest_of_many_gaps_are_forgotten(view: RedisView, workers: Workers) -> None:
+    for _ in range(150):
+        workers.beat(msgspec.structs.replace(beat(), started_ms=view.now_ms()))
+        age(view, "http", 5_000)
+    assert len(workers.absences("http")) == 1 + 100 + 1

@@ -1,0 +1,65 @@
+"""What workers know of their sends is kept with the task: its errors, and how long it has been in its channel."""
+
+import pytest
+
+from backends.redis_view import RedisView
+from backends.registry import Registry
+from dispatcher.send_errors import SendError
+from dispatcher.topics import Topics
+from dispatcher.view import TaskView
+from quotas.ledger import RedisLedger
+from tests.contract.registry_records import position, task_record
+
+AT_MS = 1_700_000_000_000
+
+
+def failed(reason: str, count: int, at_ms: int = AT_MS, attempt: int = 1) -> SendError:
+    return SendError(reason, count, at_ms, attempt, at_ms + 5_000)
+
+
+@pytest.fixture
+def ledger(view: RedisView) -> RedisLedger:
+    return RedisLedger(view, Topics())
+
+
+@pytest.fixture
+def registry(view: RedisView) -> Registry:
+    """One that knows the task t1, accepted a minute ago."""
+    registry = Registry(view)
+    registry.apply(position(1), task_record("t1", created_ms=view.now_ms() - 60_000))
+    return registry
+
+
+def shown(registry: Registry) -> TaskView:
+    view = registry.task("t1")
+    assert view is not None
+    return view
+
+
+def test_a_task_shows_its_last_error_and_their_number(ledger: RedisLedger, registry: Registry) -> None:
+    assert shown(registry).last_error is None
+    ledger.note_sends({"t1": failed("HTTP 500", 100)}, {})
+    ledger.note_sends({"t1": failed("HTTP 429", 20, AT_MS + 1, 2)}, {})
+    assert shown(registry).last_error == failed("HTTP 429", 120, AT_MS + 1, 2)
+    ledger.note_sends({"t1": failed("HTTP 500", 3)}, {})
+    assert shown(registry).last_error == failed("HTTP 429", 123, AT_MS + 1, 2), "a late worker's is counted"
+
+
+def test_errors_of_a_task_that_is_not_known_leave_nothing(ledger: RedisLedger, view: RedisView) -> None:
+    before = view.command("DBSIZE")
+    ledger.note_sends({"nobody": failed("HTTP 500", 1)}, {"nobody": 9_000})
+    assert view.command("DBSIZE") == before
+
+
+def test_time_in_the_channel_is_counted_while_nobody_asks_for_the_task(ledger: RedisLedger, registry: Registry) -> None:
+    ledger.note_sends({}, {"t1": 6_000})
+    causes, span = registry.why("t1")
+    assert causes == {"provider": 6_000}
+    assert span.to_ms - span.from_ms == 6_000
+    ledger.note_sends({}, {"t1": 7_000})
+    assert registry.why("t1").causes == {"provider": 6_000}, "it was counted just now"
+
+
+def test_time_is_in_the_channel_from_the_start_of_the_task_at_most(ledger: RedisLedger, registry: Registry) -> None:
+    ledger.note_sends({}, {"t1": 3_600_000})
+    assert registry.why("t1").causes["provider"] == pytest.approx(60_000, abs=5_000)

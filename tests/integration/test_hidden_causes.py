@@ -1,0 +1,146 @@
+"""What a submitter sees of a provider that fails or is slow, and of workers that are not there."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from dispatcher.why import Why
+from fairlane import PushClient, PushTask, Settings
+from fairlane.cli import main
+from fairlane.cli.task_why import time_of_day
+from tests.integration.provider import Body, Provider, free_port, provider
+from tests.integration.worker_crew import Crew, audience, environment, eventually
+
+pytestmark = pytest.mark.timeout(180)
+LASTS_S = 12.0
+UNCOUNTED = 0.05
+"""Maximum part of a task's time that goes to no cause, if the task lasts longer than 10 s."""
+
+
+async def busy(body: Body) -> web.Response:
+    return web.Response(status=429, headers={"Retry-After": "600"}, text="slow down")
+
+
+async def broken(body: Body) -> web.Response:
+    return web.Response(status=500) if body["attempt"] < 2 else web.Response()
+
+
+async def wrong_key(_: Body) -> web.Response:
+    return web.Response(status=401)
+
+
+async def slow(_: Body) -> web.Response:
+    await asyncio.sleep(LASTS_S)
+    return web.Response()
+
+
+ANSWERS = {"busy": busy, "broken": broken, "wrong-key": wrong_key, "slow": slow}
+
+
+@pytest.fixture
+def there() -> Iterator[Provider]:
+    with provider() as there:
+        there.answers.update(ANSWERS)
+        yield there
+
+
+@pytest.fixture
+def members(fresh_settings: Settings, there: Provider, tmp_path: Path) -> Iterator[Crew]:
+    """A service without workers; those that join post to the provider."""
+    config = f"""
+[http]
+url = {json.dumps(there.url)}
+timeout_s = 60
+[worker.channels]
+closed = "http"
+[channels.closed]
+url = "http://127.0.0.1:{free_port()}/push"
+"""
+    crew = Crew(fresh_settings, tmp_path, config)
+    try:
+        yield crew
+    finally:
+        crew.end()
+
+
+def push(app: str, channel: str = "http", **fields: Any) -> PushTask:
+    return PushTask(app=app, tier="high", channel=channel, message="Hi", id=f"{app}-{channel}", **fields)
+
+
+def parts(why: Why) -> dict[str, float]:
+    return {part.cause: part.ms / why.age_ms for part in why.parts}
+
+
+def told(members: Crew, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    for name, value in environment(members.settings).items():
+        monkeypatch.setenv(name, value)
+
+    def said(*command: str) -> str:
+        assert main.run(list(command)) == 0
+        found = capsys.readouterr()
+        return " ".join((found.out + found.err).split())
+
+    return said
+
+
+def test_a_submitter_sees_why_nothing_is_sent(
+    members: Crew, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = told(members, monkeypatch, capsys)
+    with closing(PushClient.connect(members.settings)) as client:
+        early = client.submit(push("early"), audience(10))
+        eventually(lambda: client.why(early.id).age_ms > 1_000, 20, "it has an age")
+        assert parts(client.why(early.id))["no_worker_runs"] > 0.99
+        assert "early-http waits now: no worker is running" in said("task", "why", early.id)
+        assert early.progress().eta_s is None
+
+        members.join("w1")
+        members.await_serving("w1")
+        assert early.wait(30).state == "completed"
+        assert parts(client.why(early.id))["no_worker_runs"] > 0.5
+
+        tasks = [client.submit(push(app), audience(20)).id for app in ANSWERS]
+        tasks.append(client.submit(push("refused", "closed", max_attempts=2), audience(20)).id)
+        absent = client.submit(push("absent", "sms"), audience(20))
+        check_errors(client, said, members)
+        end_s = time.monotonic() + LASTS_S
+        eventually(lambda: time.monotonic() > end_s, LASTS_S + 5, "the tasks last long enough")
+        eventually(lambda: client.task("slow-http").progress().ended, 30, "the slow one is sent")
+        for task in [early.id, *tasks, absent.id]:
+            why = client.why(task)
+            assert why.age_ms < 10_000 or parts(why).get("unknown", 0.0) < UNCOUNTED, why
+        assert parts(client.why("slow-http"))["provider"] > 0.7
+        assert parts(client.why("busy-http"))["retry_wait"] > 0.7
+        assert parts(client.why(absent.id))["no_channel"] > 0.99
+        assert absent.progress().eta_s is None
+
+
+def check_errors(client: PushClient, said: Any, members: Crew) -> None:
+    """Check what show, why and the log say of the errors soon after they were made."""
+    reasons = {
+        "busy-http": "HTTP 429: slow down",
+        "broken-http": "HTTP 500",
+        "wrong-key-http": "HTTP 401",
+        "refused-closed": "ClientConnectorError",
+    }
+    for task, reason in reasons.items():
+        eventually(lambda task=task: client.task(task).progress().last_error, 10, f"{task} has an error")
+        error = client.task(task).progress().last_error
+        assert error is not None
+        assert error.reason.startswith(reason)
+        assert error.count >= 20
+        assert f"sends failed so far, the last at {time_of_day(error.at_ms)}: {reason}" in said("task", "show", task)
+        channel = task.rpartition("-")[2]
+        assert f"WARNING fairlane.worker.send_notes: Channel {channel}: {reason}" in members.log_of("w1")
+    busy = client.task("busy-http").progress().last_error
+    assert busy is not None
+    assert f"busy-http waits now: retry 1 is due at {time_of_day(busy.retry_ms)}" in said("task", "why", "busy-http")
+    eventually(lambda: client.why("slow-http").now == "provider", 10, "it is in the provider")
+    assert "slow-http waits now: channel http has its targets" in said("task", "why", "slow-http")
