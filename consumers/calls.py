@@ -5,9 +5,11 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from functools import partial
 from typing import NamedTuple, cast
 
+from consumers.loop_watch import CHANNEL
 from dispatcher.clock import Clock
 from dispatcher.envelope import Envelope
 from dispatcher.outcome import RETRY, Report, Verdict
@@ -98,6 +100,8 @@ class ChannelQueue:
         self.call_limit = max(1, channel.batch_limit)
         self._loop = loop
         self._clock = clock
+        self._context = copy_context()
+        self._context.run(CHANNEL.set, channel)
         self.calls_over = 0
         """Number of calls settled so far."""
         self._unreported: dict[_Parcel, None] = {}
@@ -172,7 +176,7 @@ class ChannelQueue:
                 break
             turn = _Turn(call)
             self._running.add(turn)
-            turn.task = self._loop.create_task(self._serve(turn))
+            turn.task = self._loop.create_task(self._serve(turn), context=self._context.copy())
             turn.task.add_done_callback(partial(self._over, turn))
         if not self._running and not self._waiting:
             self._idle.set()

@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from consumers.calls import ChannelQueue, InFlight, Sent, not_started
+from consumers.loop_watch import CHANNEL, LoopWatch
 from dispatcher.clock import Clock
 from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.outcome import Report
@@ -39,6 +40,7 @@ class ChannelCourier:
         self._incoming: deque[tuple[Batch, Sent]] = deque()
         self._woken = False
         self._stopping = False
+        self._watch = LoopWatch(self._loop)
         self._ended = threading.Event()
         self._ended.set()
         """Set while the thread is not running."""
@@ -53,6 +55,7 @@ class ChannelCourier:
         start_thread("channels", self._run)
         try:
             self._do(self._open(), OPEN_WITHIN_S)
+            start_thread("channel watch", self._watch.run)
         except BaseException:
             self.stop(0.0)
             raise
@@ -129,9 +132,11 @@ class ChannelCourier:
     def _run(self, _: threading.Event) -> None:
         """Run until the courier is stopped. Raise what a channel raised to end the loop."""
         asyncio.set_event_loop(self._loop)
+        self._watch.thread = threading.get_ident()
         try:
             self._loop.run_forever()
         finally:
+            self._watch.thread = None
             self._ended.set()
             if self._asked is not None:
                 self._asked.cancel()
@@ -179,6 +184,7 @@ class ChannelCourier:
 
     async def _open(self) -> None:
         for name, queue in self._queues.items():
+            CHANNEL.set(queue.channel)
             try:
                 await queue.channel.open()
             except OSError as error:  # TimeoutError is one
@@ -201,6 +207,7 @@ class ChannelCourier:
 
 async def _close(queue: ChannelQueue) -> None:
     """Close a channel. A SystemExit becomes an error: it would end the event loop with the other channels open."""
+    CHANNEL.set(queue.channel)
     try:
         await queue.channel.close()
     except (SystemExit, KeyboardInterrupt) as error:

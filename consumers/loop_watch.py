@@ -1,0 +1,117 @@
+"""Finds the channel whose code blocks the event loop of all channels."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import FrameType
+
+from dispatcher.ports import BatchChannel
+
+CHANNEL: ContextVar[BatchChannel] = ContextVar("channel")
+"""The channel whose code runs. Tasks, callbacks and timers made by that code inherit it."""
+LOOK_EVERY_S = 0.1
+BLOCKED_S = 1.0
+"""A step that takes longer than this is warned of."""
+WARN_EVERY_S = 60.0
+"""Minimum time between two warnings about one channel."""
+_MAX_GAP_S = 5 * LOOK_EVERY_S
+"""Counted of the time between two looks: the whole process may have been stopped."""
+_RUN = asyncio.Handle._run.__code__
+"""What the loop runs every step of a task, callback and timer with."""
+_log = logging.getLogger(__name__)
+
+
+class LoopWatch:
+    """Looks at the stack of the event loop's thread ten times a second. A step that is there look after look blocks the
+    loop. Whose it is says its context, whichever other calls are under way. The calls themselves pay nothing for it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._loop = loop
+        self._now_s = now_s
+        self.thread: int | None = None
+        """Identifier of the thread that runs the loop; None while none does."""
+        self.blocked_s = 0.0
+        """How long the present step has been running."""
+        self._step: Callable[[], asyncio.Handle | None] = lambda: None
+        self._channel: BatchChannel | None = None
+        self._turned = True
+        """The loop has come round since the step was first seen: the handle of a socket runs many times."""
+        self._looked_s = now_s()
+        self._place = ""
+        self._warned_s: dict[str, float] = {}
+        self._unsaid: dict[str, int] = {}
+
+    def run(self, stop: threading.Event) -> None:
+        """Look until stopped, or until the loop has ended."""
+        while not stop.wait(LOOK_EVERY_S) and self.thread is not None:
+            self.look()
+
+    def look(self) -> None:
+        """Compare the step that the loop runs with that of the last look."""
+        now_s, last_s = self._now_s(), self._looked_s
+        self._looked_s = now_s
+        innermost = None if self.thread is None else sys._current_frames().get(self.thread)
+        step = _running(innermost)
+        if step is None or step is not self._step() or self._turned:
+            self._over()
+            self._begin(step)
+            return
+        self.blocked_s += min(now_s - last_s, _MAX_GAP_S)
+        if self.blocked_s >= BLOCKED_S and not self._place:
+            self._place = _place(innermost, type(self._channel).__module__)
+
+    def _begin(self, step: asyncio.Handle | None) -> None:
+        self.blocked_s, self._place, self._channel = 0.0, "", None
+        if step is None:
+            return
+        self._step, self._turned = weakref.ref(step), False
+        self._channel = step._context.get(CHANNEL)  # type: ignore[attr-defined]  # there is no public way
+        with contextlib.suppress(RuntimeError):  # the loop was closed just now
+            self._loop.call_soon_threadsafe(self._turn)
+
+    def _turn(self) -> None:
+        self._turned = True
+
+    def _over(self) -> None:
+        """Warn if the last step blocked the loop. (What is of no channel is our own.)"""
+        if self.blocked_s < BLOCKED_S or self._channel is None:
+            return
+        name = self._channel.name
+        if self._looked_s - self._warned_s.get(name, -WARN_EVERY_S) < WARN_EVERY_S:
+            self._unsaid[name] = self._unsaid.get(name, 0) + 1
+            return
+        self._warned_s[name] = self._looked_s
+        more = self._unsaid.pop(name, 0)
+        _log.warning(
+            "The channel %s blocked the event loop for %.1f s, at %s: meanwhile no channel was served and no timeout "
+            "held. Use an async client there, or derive the class from fairlane.channels.BlockingChannel.%s",
+            *(name, self.blocked_s, self._place, f" ({more} more since the last warning.)" if more else ""),
+        )
+
+
+def _running(frame: FrameType | None) -> asyncio.Handle | None:
+    """Return the step that a thread with this stack runs; None while it waits."""
+    while frame is not None and frame.f_code is not _RUN:
+        frame = frame.f_back
+    step = None if frame is None else frame.f_locals.get("self")
+    return step if isinstance(step, asyncio.Handle) else None
+
+
+def _place(innermost: FrameType | None, module: str) -> str:
+    """Return the line of this module that the step is at; if there is none, the innermost line."""
+    frame = innermost
+    while frame is not None and frame.f_code is not _RUN:
+        if frame.f_globals.get("__name__") == module:
+            return _line(frame)
+        frame = frame.f_back
+    return "" if innermost is None else _line(innermost)
+
+
+def _line(frame: FrameType) -> str:
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"

@@ -1,0 +1,213 @@
+"""A channel whose code blocks the event loop is named, with the line and the seconds."""
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from consumers.calls import ChannelQueue
+from consumers.courier import ChannelCourier
+from consumers.loop_watch import LoopWatch
+from dispatcher.clock import VirtualClock
+from dispatcher.envelope import Envelope
+from dispatcher.outcome import ALL_SENT, Report
+from fairlane.worker.threads import Threads
+from tests.unit.consumers.envelopes import batch, envelope
+from tests.unit.consumers.fakes import eventually
+from tests.unit.consumers.office import TIMEOUT_S, Channel
+
+LOOKS_A_SECOND = 10
+
+
+class Blocks(Channel):
+    """Its calls block the loop until they are let go: in a task that each makes, as `gather` does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocked, self.go_on = threading.Event(), threading.Event()
+
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        return await asyncio.gather(*(self.push() for _ in envelopes))
+
+    async def push(self) -> Report:
+        await asyncio.sleep(0)
+        self.block()
+        return ALL_SENT
+
+    def block(self) -> None:
+        self.blocked.set()
+        self.go_on.wait(TIMEOUT_S)
+        self.blocked.clear()
+        self.go_on.clear()
+
+    def let_go(self) -> None:
+        self.blocked.wait(TIMEOUT_S)
+        self.go_on.set()
+
+
+class Watched:
+    """An event loop in its thread, with two channels, and a watch that looks when the test says so."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.now_s = 0.0
+        self.watch = LoopWatch(self.loop, lambda: self.now_s)
+        self.waits, self.blocks = Channel(), Blocks()
+        self.blocks.name = "sms"
+        clock = VirtualClock()
+        self.queues = [ChannelQueue(channel, self.loop, clock) for channel in (self.waits, self.blocks)]
+        self.reported = threading.Semaphore(0)
+
+    def send(self, queue: int) -> None:
+        def put() -> None:
+            self.queues[queue].put(batch([envelope(0)]), lambda *_: self.reported.release())
+
+        self.loop.call_soon_threadsafe(put)
+
+    def look(self, seconds: float) -> None:
+        for _ in range(round(seconds * LOOKS_A_SECOND)):
+            self.now_s += 1 / LOOKS_A_SECOND
+            self.watch.look()
+
+    def block_for(self, seconds: float) -> None:
+        """One call of the channel blocks, and is over."""
+        self.send(1)
+        assert self.blocks.blocked.wait(TIMEOUT_S)
+        self.watch.look()
+        self.look(seconds)
+        self.blocks.let_go()
+        assert self.reported.acquire(timeout=TIMEOUT_S)
+        self.watch.look()
+
+    def _run(self) -> None:
+        self.watch.thread = threading.get_ident()
+        self.loop.run_forever()
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    made = Watched()
+    thread = threading.Thread(target=made._run)
+    thread.start()
+    yield made
+    made.waits.gate.set()
+    made.loop.call_soon_threadsafe(made.loop.stop)
+    thread.join(TIMEOUT_S)
+    made.loop.close()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def test_the_channel_whose_step_blocks_is_named_though_another_has_a_call_under_way(
+    watched: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched.waits.gate.clear()
+    watched.send(0)
+    eventually(lambda: watched.waits.running == 1)
+    watched.block_for(8.0)
+    (line,) = warnings(caplog)
+    assert line.startswith("The channel sms blocked the event loop for 8.0 s, at ")
+    assert "test_loop_watch.py:" in line
+    assert " in block: meanwhile no channel was served" in line
+    assert "fairlane.channels.BlockingChannel" in line
+
+
+def test_a_block_of_less_than_a_second_is_nothing(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    watched.block_for(0.8)
+    watched.block_for(0.8)
+    assert warnings(caplog) == []
+
+
+def test_a_channel_is_warned_of_once_a_minute(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(4):
+        watched.block_for(2.0)
+    assert len(warnings(caplog)) == 1
+    watched.look(60.0)
+    watched.block_for(2.0)
+    assert warnings(caplog)[1].endswith(" (3 more since the last warning.)")
+
+
+def test_a_process_that_was_stopped_is_nobodys_fault(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    watched.send(1)
+    assert watched.blocks.blocked.wait(TIMEOUT_S)
+    watched.watch.look()
+    watched.now_s += 600.0
+    watched.watch.look()
+    watched.blocks.let_go()
+    assert watched.reported.acquire(timeout=TIMEOUT_S)
+    watched.watch.look()
+    assert warnings(caplog) == []
+
+
+def test_a_socket_whose_callback_runs_again_and_again_does_not_block(
+    watched: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One handle serves all of them."""
+    read, write = os.pipe()
+    os.write(write, b"x")
+
+    def listen() -> None:
+        watched.queues[1]._context.run(watched.loop.add_reader, read, watched.blocks.block)
+
+    watched.loop.call_soon_threadsafe(listen)
+    for _ in range(4):
+        assert watched.blocks.blocked.wait(TIMEOUT_S)
+        watched.look(0.6)
+        watched.blocks.let_go()
+        eventually(lambda: watched.watch._turned)
+    assert watched.blocks.blocked.wait(TIMEOUT_S)
+    watched.loop.call_soon_threadsafe(watched.loop.remove_reader, read)
+    watched.blocks.let_go()
+    eventually(lambda: not _at_work(watched))
+    assert warnings(caplog) == []
+
+
+def _at_work(watched: Watched) -> bool:
+    watched.watch.look()
+    return watched.watch._channel is not None
+
+
+@contextmanager
+def serving(channel: Channel) -> Iterator[ChannelCourier]:
+    courier = ChannelCourier({"x": channel}, VirtualClock())
+    courier.start(Threads(threading.Event()).start)
+    try:
+        yield courier
+    finally:
+        courier.stop(TIMEOUT_S)
+
+
+def block_until_noticed(courier: ChannelCourier, channel: Blocks) -> None:
+    assert channel.blocked.wait(TIMEOUT_S)
+    eventually(lambda: courier._watch.blocked_s > 1.0)
+    channel.let_go()
+    eventually(lambda: courier._watch.blocked_s == 0.0)
+
+
+def test_a_courier_watches_its_calls(caplog: pytest.LogCaptureFixture) -> None:
+    channel = Blocks()
+    with serving(channel) as courier:
+        courier.send(batch([envelope(0)]), lambda *_: None)
+        block_until_noticed(courier, channel)
+    assert "The channel x blocked the event loop for" in warnings(caplog)[0]
+
+
+def test_a_task_that_open_made_is_watched_and_the_watch_ends_with_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    class Opens(Blocks):
+        async def open(self) -> None:
+            self.task = asyncio.create_task(self.later())
+
+        async def later(self) -> None:
+            await self.push()
+
+    channel = Opens()
+    with serving(channel) as courier:
+        block_until_noticed(courier, channel)
+    assert "The channel x blocked the event loop for" in warnings(caplog)[0]
+    eventually(lambda: "channel watch" not in {thread.name for thread in threading.enumerate()})
