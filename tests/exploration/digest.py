@@ -23,11 +23,14 @@ from dispatcher.engine_settling import Settling
 from dispatcher.engine_stats import EngineStats
 from dispatcher.envelope import Envelope
 from dispatcher.scheduler import Flow, Scheduler
+from dispatcher.send_errors import SendError, SendErrors
 from dispatcher.timers import Timers
 from dispatcher.topics import Topics
 from tests.exploration.worker import NEVER_S, Ports
 
-OPAQUE = frozenset((VirtualClock, EngineSettings, EngineStats, Scheduler, Flow, RateWindow, Topics, Ports))
+OPAQUE = frozenset(
+    (VirtualClock, EngineSettings, EngineStats, SendError, SendErrors, Scheduler, Flow, RateWindow, Topics, Ports)
+)
 """Of these only the type counts."""
 # fmt: off
 IGNORED = frozenset((
