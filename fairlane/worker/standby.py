@@ -15,7 +15,7 @@ from backends.redis_view import CLAIM_MAX_MS, RedisView, open_view
 from backends.registry import Registry
 from backends.system_clock import SystemClock
 from backends.workers import Workers
-from dispatcher.errors import Refused, Unreachable
+from dispatcher.errors import NotReady, Refused, Unreachable
 from dispatcher.view import WorkerBeat
 from dispatcher.view_form import FORM, Judged, Standing, judge
 from fairlane import __version__
@@ -176,6 +176,8 @@ class FormWatch:
         """older: returns the live workers of an older version."""
         self.closed = threading.Event()
         """Set when the worker must leave."""
+        self.exit_code = NotReady.exit_code
+        """What it leaves with."""
         self._views = views
         self._older = older
 
@@ -186,6 +188,7 @@ class FormWatch:
                 self.look()
             except Refused as error:
                 _log.error("this worker leaves: %s", error)
+                self.exit_code = error.exit_code
                 self.closed.set()
             except Unreachable as error:
                 _log.debug("the view's form is not known: %s", error)

@@ -24,7 +24,7 @@ from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.envelope import Envelope
-from dispatcher.errors import Hung, NotReady
+from dispatcher.errors import Hung
 from dispatcher.events import Drain, Event, LaneReady
 from dispatcher.ports import Done
 from dispatcher.rotation import RotationSettings
@@ -244,7 +244,7 @@ class Worker:
         if self._threads.failure is not None:
             return 1
         if self._form.closed.is_set():
-            return NotReady.exit_code
+            return self._form.exit_code
         _log.info(
             "worker %s has left%s", self.id, "" if drained else " before all was settled; claims end by themselves"
         )

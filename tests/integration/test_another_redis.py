@@ -46,6 +46,7 @@ def test_a_worker_with_another_redis_is_refused_until_the_view_is_adopted_there(
 
             assert rebuild(there, True, lambda _: None, 120, adopt=True).ready
             eventually(lambda: members.members["w1"].poll() is not None, 60, "the worker on the other Redis leaves")
+            assert members.members["w1"].returncode == Refused.exit_code
             assert "this worker leaves: The view of this installation is in another Redis" in members.log_of("w1")
         with crew(there, tmp_path / "moved", "w2") as members, PushClient.connect(there) as client:
             assert client.task(going.id).progress().targets.sent == 20_000
@@ -54,17 +55,12 @@ def test_a_worker_with_another_redis_is_refused_until_the_view_is_adopted_there(
 
 
 def refused(settings: Settings, folder: Path) -> None:
-    """Start workers until one is refused at once: the first one learns from the control topic that it must leave."""
-    crew_of = crew(settings, folder)
-    with crew_of as members:
-
-        def ended(name: str) -> bool:
+    """Start a worker, which learns from the control topic that it must leave, and another that knows it at once."""
+    with crew(settings, folder) as members:
+        for name in ("first", "second"):
             members.join(name)
-            members.members[name].wait(60)
-            return members.members[name].returncode == Refused.exit_code
-
-        try:
-            eventually(lambda: ended(f"w{len(members.members)}"), 90, "a worker is refused")
-        except subprocess.TimeoutExpired as error:
-            raise AssertionError(members.log_of(list(members.members)[-1])) from error
-        assert "fairlane registry adopt" in members.log_of(list(members.members)[-1])
+            try:
+                assert members.members[name].wait(60) == Refused.exit_code
+            except subprocess.TimeoutExpired as error:
+                raise AssertionError(members.log_of(name)) from error
+            assert "fairlane registry adopt" in members.log_of(name)
