@@ -32,20 +32,14 @@ from dispatcher.outcome import MAX_REASON_BYTES, EpochMark, Outcome
 from dispatcher.service_settings import (
     CAPACITY,
     EVERY_APP,
+    MAX_CAP,
     SHARED_BY,
     SHARING,
     TIER_WEIGHTS,
     Cap,
 )
-from dispatcher.task import (
-    MAX_CAP,
-    MAX_MESSAGE_BYTES,
-    MAX_TARGETS,
-    MAX_WEIGHT,
-    MIN_WEIGHT,
-    is_reserved,
-)
-from dispatcher.tier import MILLI, TIERS
+from dispatcher.task import MAX_MESSAGE_BYTES, MAX_TARGETS, is_reserved
+from dispatcher.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, TIERS
 from dispatcher.topics import NAME_PATTERN, TASK_PATTERN
 from dispatcher.view import ENDED_STATES
 

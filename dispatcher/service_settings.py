@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple, Self
 
 from dispatcher.errors import InvalidInput
-from dispatcher.task import MAX_CAP
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
 
+MAX_CAP = 10**9
+"""Targets/s, or targets at once."""
 CAPACITY = "capacity"
 TIER_WEIGHTS = "tiers"
 SHARING = "sharing"

@@ -21,7 +21,8 @@ from pydantic import (
 
 from dispatcher.envelope import MAX_ATTEMPTS, MAX_CHUNK, encode_message
 from dispatcher.field_errors import invalid_input
-from dispatcher.tier import MILLI, Tier
+from dispatcher.service_settings import MAX_CAP
+from dispatcher.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, Tier
 from dispatcher.topics import NAME_PATTERN, OWN_LANE_ABOVE, TASK_PATTERN
 
 MAX_MESSAGE_BYTES = 16 * 1024
@@ -36,9 +37,6 @@ MAX_START_AHEAD_S = 30 * 86_400
 MAX_START_BEHIND_S = 60
 """How far back a start time of a new task may lie: clocks differ, and a minute may pass before it is submitted."""
 MAX_TARGETS = 2**40
-MIN_WEIGHT = 0.001
-MAX_WEIGHT = 1_000
-MAX_CAP = 10**9
 UNKNOWN_SIZE_CHUNK = 100
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 MILLI = 1000
 """Weights are stored in thousandths, as integers."""
+MIN_WEIGHT = 0.001
+MAX_WEIGHT = 1_000
 
 
 class Tier(StrEnum):

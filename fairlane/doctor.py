@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import redis
@@ -27,7 +28,14 @@ _SHOWN_LANES = 5
 
 def examine(settings: Settings, clock: Clock) -> list[Finding]:
     """All findings, in the order of what depends on what. Raises nothing that a finding can say."""
-    return [*_local(settings), *provision.check(settings.pulsar), *_redis(settings, clock), *view_findings(settings)]
+    parts: tuple[Callable[[], Iterable[Finding]], ...] = (
+        lambda: _local(settings),
+        lambda: provision.check(settings.pulsar),
+        lambda: _redis(settings, clock),
+        lambda: view_findings(settings),
+    )
+    with ThreadPoolExecutor(len(parts)) as pool:  # Java alone takes 70 ms to say its version
+        return [finding for findings in pool.map(lambda part: list(part()), parts) for finding in findings]
 
 
 def _local(settings: Settings) -> Iterator[Finding]:

@@ -21,12 +21,10 @@ from producers.controls import Cancelled, Controls, Edit
 from producers.cutter import SlabSource
 from producers.duplicates import Duplicates
 from producers.handle import TaskHandle
-from producers.intake import AudienceRules
 from producers.many import CONCURRENCY, Submitted, submit_many
 from producers.service_controls import ServiceControls, stored_by
 from producers.settings import ConnectionSettings
 from producers.steering import Plan, Progress, Steered, Steering
-from producers.submit import submit
 from producers.submit_report import SubmitProgress, SubmitResult, Watchers
 from producers.task_changes import Changes, TaskFilter
 from producers.validation import Refusal, Unreadable, Variables
@@ -121,6 +119,9 @@ class PushClient:
         Raises InvalidInput, AudienceMismatch, BeingSubmitted (by another process, now), TaskEnded, LimitReached (its
         app may have no more for now; nothing was created), Unreachable; what `targets` raises goes through.
         """
+        from producers.intake import AudienceRules  # what only looks or steers need not wait for these
+        from producers.submit import submit
+
         watchers, rules = Watchers(on_progress, on_refused), AudienceRules(allow_empty, duplicates)
         services = self._connection.services()
         self._channels.check(task.channel, strict=strict, on_warning=on_warning)

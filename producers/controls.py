@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -16,7 +17,11 @@ from producers.ports import InFlight, Services, Submission
 from producers.task_changes import Changes
 
 _LOOK_S = 0.05
-_message: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(Message)
+
+
+@cache
+def _message() -> TypeAdapter[dict[str, JsonValue]]:
+    return TypeAdapter(Message)  # takes 30 ms, which most commands need not wait for
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,7 @@ class Controls:
     def edit(self, task: str, message: Mapping[str, JsonValue] | str) -> Edit:
         """Another message for all targets that are not sent yet, further attempts included."""
         try:
-            checked = _message.validate_python(message)
+            checked = _message().validate_python(message)
         except ValidationError as error:
             raise invalid_input(error, "message") from None
         found = self._open(task)

@@ -1,6 +1,7 @@
 """Live controls of what all tasks share: capacity, tiers, caps of channels and apps, admission."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -9,13 +10,10 @@ from dispatcher.control import FORMAT, GlobalChange
 from dispatcher.errors import InvalidInput
 from dispatcher.field_errors import NAME_RULE
 from dispatcher.service_settings import EVERY_APP, Cap
-from dispatcher.task import MAX_TARGETS, MAX_WEIGHT, MIN_WEIGHT, Name
-from dispatcher.tier import MILLI
+from dispatcher.task import MAX_TARGETS, Name
+from dispatcher.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT
 from producers.controls import store
 from producers.ports import Services
-
-_name = TypeAdapter(Name)
-
 
 Put = Callable[[Mapping[str, str]], None]
 
@@ -92,9 +90,14 @@ class ServiceControls:
         self._put({fields.cap_field(pool): cap.checked(name).text})
 
 
+@cache
+def _name() -> TypeAdapter[str]:
+    return TypeAdapter(Name)  # takes 30 ms, which most commands need not wait for
+
+
 def _named(kind: str, name: str) -> str:
     try:
-        return _name.validate_python(name)
+        return _name().validate_python(name)
     except ValidationError:
         raise InvalidInput(f"{kind}: is {name!r}; {NAME_RULE}.") from None
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from dispatcher.control import stopping
 from dispatcher.errors import InvalidInput
 from dispatcher.service_settings import Cap
-from dispatcher.task import MAX_WEIGHT, MIN_WEIGHT
-from dispatcher.tier import MILLI, TIERS, Tier
+from dispatcher.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, TIERS, Tier
 from dispatcher.view import ENDED_STATES, STATES, TaskView
 
 LIVE_STATES = tuple(state for state in STATES if state not in ENDED_STATES)

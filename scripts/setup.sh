@@ -136,6 +136,8 @@ main() {
         pip_install --upgrade pip setuptools
         pip_install --editable '.[dev,spark]'
     fi
+    # Without this, commands compile Fairlane at each start where PYTHONDONTWRITEBYTECODE is set.
+    "$VENV/bin/python" -m compileall -q dispatcher backends quotas producers consumers spark_jobs fairlane
     stamp_text >"$STAMP"
     say "ready"
 }

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from fairlane.cli.connect import settings_of
 from fairlane.cli.groups import CommandGroup
 from fairlane.cli.output import Output, output_option, say
-from fairlane.settings import Settings
 from producers.settings import CompressionRule
 
-Run = Callable[[Settings, int], dict[str, float]]
+if TYPE_CHECKING:
+    from fairlane.settings import Settings
+
+Run = Callable[["Settings", int], dict[str, float]]
 """One run, given the seed of its made-up targets: the figures by name."""
 Benchmark = tuple[str, Run]
 """What it is called in the output, and one run of it."""

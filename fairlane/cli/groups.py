@@ -1,10 +1,32 @@
 """A group of commands."""
 
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
 import click
 
 
 class CommandGroup(click.Group):
-    """Its help says of each command the whole first sentence, which click cuts off."""
+    """Its help says of each command the whole first sentence, which click cuts off.
+
+    places: "module:name" of each command that is imported when it is used, by the command's name, so that the others
+    need not wait for it.
+    """
+
+    def __init__(self, *args: Any, places: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._places = places or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self._places, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._places:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = self._places[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]

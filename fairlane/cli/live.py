@@ -2,11 +2,14 @@
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from backends.system_clock import SystemClock
-from dispatcher.view import Globals, TaskView, WorkerBeat
 from fairlane.screen.sample import Sample, Sampler
-from producers.client import PushClient
+
+if TYPE_CHECKING:
+    from dispatcher.view import Globals, TaskView, WorkerBeat
+    from producers.client import PushClient
 
 MEASURE_S = 2.2
 """Heartbeats come once a second: long enough to see two."""
@@ -16,19 +19,19 @@ MEASURE_S = 2.2
 class LiveTasks:
     """A `Source` for the sampler: the live tasks of a client."""
 
-    client: PushClient
+    client: "PushClient"
 
-    def globals(self) -> Globals:
+    def globals(self) -> "Globals":
         return self.client.globals()
 
-    def workers(self) -> list[WorkerBeat]:
+    def workers(self) -> "list[WorkerBeat]":
         return self.client.workers()
 
-    def live_tasks(self) -> list[TaskView]:
+    def live_tasks(self) -> "list[TaskView]":
         return self.client.live_tasks()
 
 
-def settled_sample(client: PushClient) -> Sample:
+def settled_sample(client: "PushClient") -> Sample:
     """A sample whose rates are of the last two seconds."""
     sampler = Sampler(LiveTasks(client), SystemClock())
     sampler.take()

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import NoReturn
 
 import click
@@ -11,6 +10,7 @@ import click
 from dispatcher.errors import FairlaneError
 from dispatcher.shown import without_credentials
 from fairlane.cli import exit_codes
+from fairlane.cli.groups import CommandGroup
 from fairlane.cli.invocation import Invocation, options_of
 from fairlane.cli.output import say
 from fairlane.lazy import hidden_package
@@ -38,20 +38,12 @@ COMMANDS = {
     "bench": "measure throughput, shares, latency and fairness",
     "simulate": "run a scenario under a virtual clock: shares, gaps, caps, outcomes",
 }
-"""Name -> help. Each is `fairlane.cli.NAME.NAME`, imported when it is used, so that `--help` is quick."""
+"""Name -> help."""
+_PLACES = {name: f"fairlane.cli.{name}:{name}" for name in COMMANDS}
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands' names and imports one when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = getattr(import_module(f"fairlane.cli.{cmd_name}"), cmd_name)
-        return command
+class MainGroup(CommandGroup):
+    """All commands; its help imports none of them."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -70,7 +62,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=MainGroup, places=_PLACES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", type=click.Path(dir_okay=False), help="TOML file of settings (default: ./fairlane.toml)")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="least grave message shown")
 @click.option("--log-json/--no-log-json", default=None, help="write messages as JSON lines")

@@ -13,7 +13,6 @@ from dispatcher.tier import MILLI, Tier
 from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE, OK, REFUSED, UNREACHABLE
 from fairlane.cli.output import Output, say, table_of
-from fairlane.cli.progress import counted
 from fairlane.cli.service import effect_fields, limit_option, show_effects, situation
 from producers.task_changes import LIVE_STATES, Changes, TaskFilter
 
@@ -90,6 +89,8 @@ def change_many(
             return
         if asked.by_filter:
             _ask(ctx, plan, asked.yes)
+        from fairlane.cli.progress import counted
+
         with counted("tasks", len(plan.changing)) as on_progress:
             steered = client.set_many(plan, on_progress=on_progress)
         _tell(plan, steered, done)

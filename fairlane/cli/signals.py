@@ -1,7 +1,7 @@
 """`fairlane signals`: what an autoscaler goes by."""
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,7 +10,9 @@ from dispatcher.situation import job_of_view
 from fairlane.cli.connect import client_of
 from fairlane.cli.output import Output, output_option
 from fairlane.signals import Look, SignalMeter, Signals, signals_without_counts
-from producers.client import PushClient
+
+if TYPE_CHECKING:
+    from producers.client import PushClient
 
 APART_S = 2.0
 """Between the two looks that arrivals are made of."""
@@ -45,7 +47,7 @@ def signals(ctx: click.Context, output: Output) -> None:
     output.emit_document({**service, "tiers": {row["tier"]: row for row in rows}}, [*rows], summary=service)
 
 
-def _measured(client: PushClient) -> Signals:
+def _measured(client: "PushClient") -> Signals:
     """Look twice. Raises NotReady if workers are restoring the counts."""
     meter = SignalMeter()
     try:
@@ -58,7 +60,7 @@ def _measured(client: PushClient) -> Signals:
         return signals_without_counts(client.globals().capacity)
 
 
-def _look(client: PushClient) -> Look:
+def _look(client: "PushClient") -> Look:
     from backends.system_clock import SystemClock
 
     client.check_counts()

@@ -3,17 +3,23 @@
 import click
 
 from fairlane.cli.groups import CommandGroup
-from fairlane.cli.task_edit import edit
-from fairlane.cli.task_read import failures, list_tasks, show, wait
-from fairlane.cli.task_steer import cancel, pause, resume, set_controls, stop
-from fairlane.cli.task_submit import submit
-from fairlane.cli.task_why import why
+
+_PLACES = {
+    "submit": "fairlane.cli.task_submit:submit",
+    "list": "fairlane.cli.task_read:list_tasks",
+    "show": "fairlane.cli.task_read:show",
+    "wait": "fairlane.cli.task_read:wait",
+    "why": "fairlane.cli.task_why:why",
+    "failures": "fairlane.cli.task_read:failures",
+    "pause": "fairlane.cli.task_steer:pause",
+    "resume": "fairlane.cli.task_steer:resume",
+    "cancel": "fairlane.cli.task_steer:cancel",
+    "stop": "fairlane.cli.task_steer:stop",
+    "set": "fairlane.cli.task_steer:set_controls",
+    "edit": "fairlane.cli.task_edit:edit",
+}
 
 
-@click.group(cls=CommandGroup)
+@click.group(cls=CommandGroup, places=_PLACES)
 def task() -> None:
     """Submit, look at and steer push tasks."""
-
-
-for command in (submit, list_tasks, show, wait, why, failures, pause, resume, cancel, stop, set_controls, edit):
-    task.add_command(command)

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,9 +10,10 @@ from dispatcher.errors import InvalidInput
 from fairlane.cli.arguments import Assignment
 from fairlane.cli.many import Asked, asked_options, change_many
 from fairlane.cli.output import Output, output_option, say
-from fairlane.cli.progress import counting
-from producers.client import PushClient
 from producers.task_changes import Changes
+
+if TYPE_CHECKING:
+    from producers.client import PushClient
 
 _FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 FIELDS = ("weight", "tier", "cap", "paused")
@@ -72,9 +73,11 @@ def _end_many(ctx: click.Context, output: Output, asked: Asked, changes: Changes
     change_many(ctx, output, asked, changes, changes.end, follow)
 
 
-def _follow_in_flight(client: PushClient, tasks: list[str], wait_s: float) -> dict[str, Any]:
+def _follow_in_flight(client: "PushClient", tasks: list[str], wait_s: float) -> dict[str, Any]:
     """Rows of cancelled or stopped tasks, with those cancelled before, so that a second call shows what a first could
     not."""
+    from fairlane.cli.progress import counting
+
     with counting("targets in flight") as on_progress:
         told = client.follow_cancelled(tasks, wait_s, on_progress=on_progress)
     if told.settled:

@@ -3,22 +3,23 @@
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dispatcher.errors import FairlaneError
 from dispatcher.service_settings import Cap
-from dispatcher.task import PushTask
 from dispatcher.tier import Tier
 from fairlane.cli.arguments import Duration, Time
 from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE
 from fairlane.cli.output import Output, output_option, say
-from producers.client import Audience, PushClient
-from producers.duplicates import COUNTED
-from producers.intake import AudienceRules
-from producers.submit_report import SubmitResult
+
+if TYPE_CHECKING:
+    from dispatcher.task import PushTask
+    from producers.client import Audience, PushClient
+    from producers.intake import AudienceRules
+    from producers.submit_report import SubmitResult
 
 
 @click.command()
@@ -71,7 +72,9 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
     """
     if bool(files) == bool(options["targets"]):
         raise click.UsageError("Give either task FILEs, or --app and --targets for one task.")
-    jobs, results = _jobs(files, options), list[SubmitResult]()
+    from producers.intake import AudienceRules
+
+    jobs, results = _jobs(files, options), list["SubmitResult"]()
     rules = AudienceRules(options["allow_empty"], "remove" if options["unique"] else "count")
     channels = {"strict": options["strict"], "on_warning": cache(_warn)}
     try:
@@ -86,7 +89,7 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
         ctx.exit(FAILURE)
 
 
-def _jobs(files: tuple[str, ...], options: dict[str, Any]) -> list[tuple[PushTask, Audience]]:
+def _jobs(files: tuple[str, ...], options: dict[str, Any]) -> "list[tuple[PushTask, Audience]]":
     """All of them, so that what is wrong with one is said before any is submitted."""
     from producers.task_file import read_task_file
 
@@ -95,13 +98,15 @@ def _jobs(files: tuple[str, ...], options: dict[str, Any]) -> list[tuple[PushTas
     return [(job.task, job.targets) for file in files for job in read_task_file(file, options["allow_empty"])]
 
 
-def _targets(options: dict[str, Any]) -> Audience:
+def _targets(options: dict[str, Any]) -> "Audience":
     from producers.targets_file import TargetsFile
 
     return TargetsFile(options["targets"], options["format"])
 
 
-def _task(options: dict[str, Any]) -> PushTask:
+def _task(options: dict[str, Any]) -> "PushTask":
+    from dispatcher.task import PushTask
+
     for name in ("app", "body"):
         if not options[name]:
             raise click.UsageError(f"A task needs --{name}.")
@@ -130,8 +135,8 @@ def _task(options: dict[str, Any]) -> PushTask:
 
 
 def _submit(
-    client: PushClient, task: PushTask, audience: Audience, rules: AudienceRules, channels: dict[str, Any]
-) -> SubmitResult:
+    client: "PushClient", task: "PushTask", audience: "Audience", rules: "AudienceRules", channels: dict[str, Any]
+) -> "SubmitResult":
     from fairlane.cli.progress import submission
 
     if task.start_at is not None:
@@ -163,7 +168,9 @@ def _warn(warning: str) -> None:
     say(f"Warning: {warning}")
 
 
-def _duplicates(result: SubmitResult, rules: AudienceRules) -> Iterator[str]:
+def _duplicates(result: "SubmitResult", rules: "AudienceRules") -> Iterator[str]:
+    from producers.duplicates import COUNTED
+
     found = result.duplicates or 0
     if rules.duplicates == "remove":
         if found:
@@ -177,7 +184,9 @@ def _duplicates(result: SubmitResult, rules: AudienceRules) -> Iterator[str]:
         yield f"duplicates are not counted beyond the first {COUNTED:,} targets; --unique removes them"
 
 
-def _fields(result: SubmitResult, unique: bool) -> dict[str, Any]:
+def _fields(result: "SubmitResult", unique: bool) -> dict[str, Any]:
+    from producers.duplicates import COUNTED
+
     return {
         "id": result.task,
         "accepted": result.accepted,

@@ -3,9 +3,8 @@
 import pytest
 
 from dispatcher.memory.pools import LARGEST
-from dispatcher.service_settings import SHARED_BY
-from dispatcher.task import MAX_CAP, MAX_WEIGHT
-from dispatcher.tier import MILLI
+from dispatcher.service_settings import MAX_CAP, SHARED_BY
+from dispatcher.tier import MAX_WEIGHT, MILLI
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied, assert_whole
 from tests.contract.ledger_worlds import (
     MemoryWorld,
