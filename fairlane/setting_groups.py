@@ -85,3 +85,12 @@ class HttpChannelSettings(Group):
     timeout_s: float = Field(default=10.0, gt=0, le=120, description="seconds one POST may take")
     concurrency: int = Field(default=64, ge=1, le=10_000, description="POSTs under way at once in each process")
     headers: dict[str, SecretStr] = Field(default_factory=dict, description="headers added to each POST")
+    signing_secret: SecretStr | None = Field(
+        default=None,
+        description="POSTs are signed with it as Standard Webhooks says: whsec_ and the base64 of 24 to 64 bytes",
+    )
+    strict_answers: bool = Field(
+        default=True,
+        description="whether an answer of 2xx that is neither empty nor a JSON object with `failed` is a fault "
+        "(its targets are tried again) rather than sent",
+    )

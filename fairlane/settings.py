@@ -110,7 +110,12 @@ class Settings(BaseSettings):
     def channel_settings(self) -> dict[str, Values]:
         """Channel name -> its settings as plain values, secrets in clear."""
         headers = {name: value.get_secret_value() for name, value in self.http.headers.items()}
-        http = {**self.http.model_dump(), "headers": headers}
+        secret = self.http.signing_secret
+        http = {
+            **self.http.model_dump(),
+            "headers": headers,
+            "signing_secret": None if secret is None else secret.get_secret_value(),
+        }
         return {"http": http, **self.channels}
 
 

@@ -2,10 +2,10 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from email.utils import format_datetime
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,19 +14,21 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.channels.http import ANSWER_LIMIT, REASON_LIMIT, HttpChannel, retry_after_s
+from consumers.channels.http import HttpChannel
+from consumers.channels.http_answer import ANSWER_LIMIT, REASON_LIMIT, Answer, AnswerReader, retry_after_s
+from consumers.channels.http_signature import signature_headers, signing_key
 from dispatcher.envelope import Envelope
 from dispatcher.errors import InvalidInput
 from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
 from dispatcher.verdicts import read_reports
 from tests.unit.consumers.envelopes import MESSAGE, envelope
 
-Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]
 THREE = envelope(7, ["a", "b", "c"], attempt=2)
 FAILED = int(Outcome.FAILED)
 
 
-async def _post(answer: Answer, envelopes: list[Envelope], settings: dict[str, Any]) -> list[Report]:
+async def _post(answer: Answering, envelopes: list[Envelope], settings: dict[str, Any]) -> list[Report]:
     """Delivers to a server that answers so."""
     app = web.Application()
     app.router.add_post("/push", answer)
@@ -49,11 +51,11 @@ async def _deliver(url: str, envelopes: list[Envelope], settings: dict[str, Any]
         await channel.close()
 
 
-def post(answer: Answer, *envelopes: Envelope, **settings: Any) -> list[Report]:
+def post(answer: Answering, *envelopes: Envelope, **settings: Any) -> list[Report]:
     return asyncio.run(_post(answer, list(envelopes) or [THREE], settings))
 
 
-def answering(status: int = 200, text: str = "", **headers: str) -> Answer:
+def answering(status: int = 200, text: str = "", **headers: str) -> Answering:
     async def answer(_request: web.Request) -> web.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return web.Response(status=status, text=text, headers=named)
@@ -61,7 +63,7 @@ def answering(status: int = 200, text: str = "", **headers: str) -> Answer:
     return answer
 
 
-def verdict(answer: Answer, **settings: Any) -> Verdict:
+def verdict(answer: Answering, **settings: Any) -> Verdict:
     (report,) = post(answer, **settings)
     assert report.exceptions is None
     return report.verdict
@@ -86,11 +88,55 @@ def test_an_envelope_is_one_post_of_its_fields() -> None:
                 "tier": "high",
                 "message": MESSAGE,
                 "targets": ["a", "b", "c"],
+                "writer": "0",
                 "sequence": 7,
                 "attempt": 2,
             },
         )
     ]
+
+
+async def _seen(*envelopes: Envelope, **settings: Any) -> list[tuple[dict[str, str], bytes]]:
+    """Headers and body of the POSTs."""
+    seen: list[tuple[dict[str, str], bytes]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(({name.lower(): value for name, value in request.headers.items()}, await request.read()))
+        return web.Response()
+
+    await _post(answer, list(envelopes), settings)
+    return seen
+
+
+def test_the_same_attempt_has_the_same_key_and_every_other_one_another() -> None:
+    """Two writers have the same sequences; the next attempt may have fewer targets."""
+    first = envelope(7, writer="spark.3", attempt=2)
+    others = [envelope(7, writer="spark.4", attempt=2), envelope(7, writer="spark.3", attempt=3), envelope(8)]
+    keys = [headers["idempotency-key"] for headers, _ in asyncio.run(_seen(first, first, *others))]
+    assert sorted(keys) == sorted(
+        ["task-1:spark.3:7:2", "task-1:spark.3:7:2", "task-1:spark.4:7:2", "task-1:spark.3:7:3", "task-1:0:8:0"]
+    )
+
+
+def test_a_post_is_signed_as_standard_webhooks_says() -> None:
+    """The vector is the one of the tests in the specification's repository."""
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    body, message_id = b'{"test": 2432232314}', "msg_p5jXN8AQM9LWM0D4loKWxJek"
+    assert signature_headers(signing_key(secret), message_id, 1614265330, body) == {
+        "webhook-id": message_id,
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+    ((headers, posted),) = asyncio.run(_seen(THREE, signing_secret=secret, headers={"webhook-id": "mine"}))
+    assert headers["webhook-id"] == headers["idempotency-key"] == "task-1:0:7:2"
+    assert abs(int(headers["webhook-timestamp"]) - time.time()) < 60
+    signed = signature_headers(signing_key(secret), "task-1:0:7:2", int(headers["webhook-timestamp"]), posted)
+    assert headers["webhook-signature"] == signed["webhook-signature"]
+
+
+def test_without_a_secret_nothing_is_signed() -> None:
+    ((headers, _),) = asyncio.run(_seen(THREE))
+    assert not [name for name in headers if name.startswith("webhook-")]
 
 
 def test_variables_are_posted_where_there_are_any() -> None:
@@ -201,7 +247,7 @@ def test_a_connection_that_breaks_off_is_tried_again() -> None:
 
 
 # ---------------------------------------------------------------- single targets
-def failing(*failures: dict[str, Any]) -> Answer:
+def failing(*failures: dict[str, Any]) -> Answering:
     return answering(200, json.dumps({"failed": failures, "id": 5}))
 
 
@@ -216,8 +262,8 @@ def test_a_target_that_is_no_longer_there_is_invalid_and_never_tried_again() -> 
     assert report.exceptions == {1: Verdict(int(Outcome.INVALID), "unregistered")}
 
 
-def test_a_failed_target_fails_wherever_it_stands_and_a_stranger_nowhere() -> None:
-    (report,) = post(failing({"target": "a"}, {"target": "z"}), envelope(0, ["a", "b", "a"]))
+def test_a_failed_target_fails_wherever_it_stands_and_unless_strict_a_stranger_nowhere() -> None:
+    (report,) = post(failing({"target": "a"}, {"target": "z"}), envelope(0, ["a", "b", "a"]), strict_answers=False)
     assert report.exceptions == {0: Verdict(FAILED), 2: Verdict(FAILED)}
 
 
@@ -240,15 +286,49 @@ def test_a_failed_target_fails_wherever_it_stands_and_a_stranger_nowhere() -> No
         "{" + "x" * (ANSWER_LIMIT + 10),
     ],
 )
-def test_an_answer_of_2xx_that_names_no_target_takes_nothing_back(text: str) -> None:
+def test_unless_strict_an_answer_of_2xx_that_names_no_target_takes_nothing_back(text: str) -> None:
+    assert post(answering(200, text), strict_answers=False) == [ALL_SENT]
+
+
+@pytest.mark.parametrize("text", ["", " \n", "{}", '{"failed": []}', '{"failed": null}', '{"failed": [], "id": 5}'])
+def test_an_answer_as_agreed_without_a_failure_is_sent(text: str) -> None:
     assert post(answering(200, text)) == [ALL_SENT]
 
 
-def test_an_answer_that_is_not_text_takes_nothing_back() -> None:
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("OK", "the answer is not JSON: OK"),
+        ("<html><body>Log in\nto the hotel", "the answer is not JSON: <html><body>Log in to the hotel"),
+        ("{not json", "the answer is not JSON: {not json"),
+        ("[1,2]", "the answer is not a JSON object: [1,2]"),
+        ("null", "the answer is not a JSON object: null"),
+        ('{"ok": true, "id": 5}', "the answer has no field that is known, only ok, id"),
+        ('{"failed": "all"}', '`failed` of the answer is not a list: {"failed": "all"}'),
+        ('{"failed": [{"target": "a"}, {"target": "z"}]}', "the answer names failed targets that were not in the"),
+        ('{"failed": [{"target": "a"}, {"token": "b"}]}', "an entry under `failed` cannot be read (Object missing"),
+        ('{"failed": ' + "[" * 100_000, "the answer is not JSON"),
+        ("{" + " " * ANSWER_LIMIT + "}", "the answer broke off, or is longer than 1,048,576 bytes"),
+    ],
+)
+def test_an_answer_of_2xx_that_is_not_as_agreed_is_a_fault_and_nothing_is_sent(
+    text: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (report,) = post(answering(200, text))
+    assert (report.verdict.code, report.exceptions) == (RETRY, None)
+    assert report.verdict.reason.startswith(f"HTTP 200, but {reason}")
+    assert len(report.verdict.reason) < 300
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert line.startswith("Channel http: an answer of 2xx is not what was agreed")
+    assert "strict_answers" in line
+
+
+def test_an_answer_that_is_not_text_takes_nothing_back_unless_strict() -> None:
     async def answer(_request: web.Request) -> web.Response:
         return web.Response(body=b'{"failed": [\xff\xfe')
 
-    assert post(answer) == [ALL_SENT]
+    assert post(answer, strict_answers=False) == [ALL_SENT]
+    assert verdict(answer).code == RETRY
 
 
 @pytest.mark.parametrize(
@@ -261,7 +341,8 @@ def test_an_answer_that_is_not_text_takes_nothing_back() -> None:
     ],
 )
 def test_a_named_target_has_failed_whatever_else_is_said_of_it(nonsense: dict[str, Any]) -> None:
-    (report,) = post(failing({"target": "b", **nonsense}, {"target": "c", "retry": "true"}, {"target": []}))
+    failures = ({"target": "b", **nonsense}, {"target": "c", "retry": "true"}, {"target": []})
+    (report,) = post(failing(*failures), strict_answers=False)
     assert report.exceptions is not None
     assert {index: one.code for index, one in report.exceptions.items()} == {1: FAILED, 2: RETRY}
     assert len(report.exceptions[1].reason) <= REASON_LIMIT
@@ -273,8 +354,11 @@ def test_numbers_that_are_targets_are_read_as_such() -> None:
 
 
 def test_what_is_wrong_with_answers_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    post(answering(200, "{"), *(envelope(n) for n in range(5)))
+    post(answering(200, "{"), *(envelope(n) for n in range(5)), strict_answers=False)
     assert len([record for record in caplog.records if "cannot be read" in record.getMessage()]) == 1
+    caplog.clear()
+    post(answering(200, "{"), *(envelope(n) for n in range(5)))
+    assert len(caplog.records) == 1
 
 
 _texts = st.text() | st.sampled_from(["a", "b", "true"])
@@ -293,20 +377,21 @@ _failures = st.fixed_dictionaries({}, optional=dict.fromkeys(("target", "reason"
         lambda answer: json.dumps(answer).encode()
     ),
     st.dictionaries(st.sampled_from(["Retry-After", "Date"]), st.text(max_size=40) | st.floats().map(str)),
+    st.booleans(),
 )
-def test_any_answer_becomes_a_report_by_its_status(status: int, body: bytes, headers: dict[str, str]) -> None:
-    channel = HttpChannel({"url": "http://x"})
-    answer: Any = SimpleNamespace(status=status, headers=headers)
-    report = channel._report(THREE, answer, body)
+def test_any_answer_becomes_a_report_by_its_status(
+    status: int, body: bytes, headers: dict[str, str], strict: bool
+) -> None:
+    report = AnswerReader("http", strict).report(THREE.targets, Answer(status, headers, body), 0.0)
     faults: list[str] = []
     assert read_reports([report], [THREE], faults.append) == [report]
     assert faults == []
     wanted = Outcome.SENT if status < 300 else FAILED if status in (400, 404) else RETRY
-    assert report.verdict.code == wanted
+    assert report.verdict.code == wanted or (strict and status < 300 and report.verdict.code == RETRY)
 
 
 # ---------------------------------------------------------------- answers that are none
-async def _raw(reply: bytes, query: str) -> Report:
+async def _raw(reply: bytes, query: str, **settings: Any) -> Report:
     """What becomes of an envelope whose provider writes these bytes and hangs up."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -317,7 +402,7 @@ async def _raw(reply: bytes, query: str) -> Report:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        (report,) = await _deliver(f"http://127.0.0.1:{port}/{query}", [THREE], {})
+        (report,) = await _deliver(f"http://127.0.0.1:{port}/{query}", [THREE], settings)
     return report
 
 
@@ -335,9 +420,11 @@ async def _raw(reply: bytes, query: str) -> Report:
     ],
 )
 def test_the_status_decides_where_the_rest_cannot_be_read_and_no_key_is_told(reply: bytes, code: int) -> None:
-    report = asyncio.run(_raw(reply, "push?key=hush"))
+    report = asyncio.run(_raw(reply, "push?key=hush", strict_answers=False))
     assert report.verdict.code == code
     assert "hush" not in report.verdict.reason
+    strict = asyncio.run(_raw(reply, "push?key=hush"))
+    assert strict.verdict.code == (RETRY if code == Outcome.SENT else code)
 
 
 # ---------------------------------------------------------------- settings
@@ -352,6 +439,17 @@ def test_the_status_decides_where_the_rest_cannot_be_read_and_no_key_is_told(rep
         ({"url": "http://x", "timeout_s": 0}, "above 0"),
         ({"url": "http://x", "timeout_s": "long"}, "timeout_s"),
         ({"url": "http://x", "retries": 3}, "retries"),
+        *(
+            ({"url": "http://x", "signing_secret": secret}, r"signing secret .* is not `whsec_` and the base64 of 24")
+            for secret in (
+                "",
+                "whsec_",
+                "whsec_short",
+                "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+                f"whsec_{'A' * 88}",
+                "whsec_é",
+            )
+        ),
     ],
 )
 def test_wrong_settings_are_refused_by_name(settings: dict[str, Any], complaint: str) -> None:

@@ -89,6 +89,7 @@ def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAIRLANE_PULSAR_TOKEN", "hush-2")
     monkeypatch.setenv("FAIRLANE_REDIS_URL", "redis://me:hush-3@host:1/0")
     monkeypatch.setenv("FAIRLANE_HTTP_HEADERS", '{"Authorization": "hush-4"}')
+    monkeypatch.setenv("FAIRLANE_HTTP_SIGNING_SECRET", "hush-6")
     monkeypatch.setenv("FAIRLANE_CHANNELS_APNS", '{"api_key": "hush-5", "topic": "seen"}')
     settings = load_settings()
     shown = json.dumps([row.value for row in explain_settings(settings)])
@@ -97,6 +98,7 @@ def test_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "seen" in shown
     assert f"redis://me:{MASK}@host:1/0" in shown
     assert settings.channel_settings()["http"]["headers"] == {"Authorization": "hush-4"}
+    assert settings.channel_settings()["http"]["signing_secret"] == "hush-6"
 
 
 def test_credentials_in_addresses_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
