@@ -73,13 +73,15 @@ def test_a_post_has_all_that_a_provider_needs(service: Provider, push_client: Pu
     view, _ = watched(handle, 20)
     assert (view.state, view.targets.sent, view.targets.total) == ("completed", 5, 5)
     posts = sorted(service.posts_of(handle.id), key=lambda post: post.body["sequence"])
-    common = {"task": handle.id, "app": "plain", "tier": "high", "message": MESSAGE, "attempt": 0}
+    writer = posts[0].body["writer"]
+    common = {"task": handle.id, "app": "plain", "tier": "high", "message": MESSAGE, "writer": writer, "attempt": 0}
     assert [post.body for post in posts] == [
         {**common, "sequence": 0, "targets": ["a", "b"]},
         {**common, "sequence": 1, "targets": ["c", "d"], "variables": [{"name": "Ann"}, None]},
         {**common, "sequence": 2, "targets": ["e"]},
     ]
     assert posts[0].headers["Content-Type"] == "application/json"
+    assert [post.headers["Idempotency-Key"] for post in posts] == [f"{handle.id}:{writer}:{n}:0" for n in range(3)]
 
 
 @pytest.mark.parametrize(
