@@ -17,7 +17,7 @@ from redis.retry import Retry
 
 from backends.addresses import Address
 from backends.settings import RedisSettings
-from dispatcher.errors import FairlaneError, InvalidInput, Unreachable
+from dispatcher.errors import FairlaneError, InvalidInput, Refused, Unreachable
 
 Observe = Callable[[str, float], None]
 """Called with a script's name and the seconds its call took."""
@@ -28,6 +28,17 @@ class Client(redis.Redis):
     """A client that knows the address it was given, for errors."""
 
     address: Address
+    closed = False
+
+    def close(self) -> None:
+        """Let go of the connections for good; the vendor's client would connect again."""
+        self.closed = True
+        super().close()
+
+    def check(self) -> None:
+        """Raise Refused once it is closed."""
+        if self.closed:
+            raise Refused("This client is closed.", "Connect again.")
 
 
 def connect(settings: RedisSettings) -> Client:
@@ -61,6 +72,8 @@ def with_read_timeout(client: Client, seconds: float) -> Client:
 def translated(client: redis.Redis) -> Iterator[None]:
     """Turns the vendor's exceptions into Unreachable (or FairlaneError, for an answer that is a defect). Both name the
     client's address."""
+    if isinstance(client, Client):
+        client.check()
     try:
         yield
     except exceptions.RedisError as error:

@@ -32,8 +32,8 @@ class Lane(NamedTuple):
 
 
 class LongestWait(NamedTuple):
-    """seconds: None where the capacity is unlimited. sends: of the tier, until it is the lane's turn; chunk: targets of
-    its largest envelope (of an idle tier: that of one lane of a task of unknown size)."""
+    """seconds: None where the capacity is unlimited or not known. sends: of the tier, until it is the lane's turn;
+    chunk: targets of its largest envelope (of an idle tier: that of one lane of a task of unknown size)."""
 
     seconds: float | None
     sends: int

@@ -28,6 +28,11 @@ _WRITTEN_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
 _LONGEST_CAP = 64
 
 
+def is_count(value: object, most: int) -> bool:
+    """Return whether it is a whole number from 0 to `most`, be it a float."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most and value % 1 == 0
+
+
 class Cap(NamedTuple):
     """The most targets/s of something, and how many may go at once."""
 
@@ -49,7 +54,7 @@ class Cap(NamedTuple):
     @property
     def text(self) -> str:
         """As it is stored."""
-        return f"{self.rate}:{self.burst}" if self.burst else str(self.rate)
+        return f"{int(self.rate)}:{int(self.burst)}" if self.burst else str(int(self.rate))
 
     @property
     def allowance(self) -> float:
@@ -59,8 +64,8 @@ class Cap(NamedTuple):
     def checked(self, name: str = "cap") -> Self:
         """Itself. Raises InvalidInput, naming what is capped, if a part is beyond its limits."""
         for part, unit in ((self.rate, "targets/s"), (self.burst, "targets of burst")):
-            if part != int(part) or not 0 <= part <= MAX_CAP:
-                raise InvalidInput(f"{name}: is {part}; it is a whole number of {unit}, 0 to {MAX_CAP:,}.")
+            if not is_count(part, MAX_CAP):
+                raise InvalidInput(f"{name}: is {part!r}; it is a whole number of {unit}, 0 to {MAX_CAP:,}.")
         if self.burst and not self.rate:
             raise InvalidInput(f"{name}: has a burst and no rate.", "Write RATE:BURST, for example 500:100.")
         return self

@@ -204,7 +204,10 @@ class PushClient:
         return why(view, registry.why(id), held_up, registry.globals(), registry.now_ms(), served)
 
     def channel_trouble(self, channel: str) -> str:
-        """Why nothing is sent on a channel: no worker has it, or none is running. Empty if one has it, or may."""
+        """Why nothing is sent on a channel: it is paused, no worker has it, or none is running. Empty if it is sent,
+        or may be."""
+        if channel in self._connection.registry.globals().paused_channels:
+            return f"channel {channel} is paused (`fairlane channel resume {channel}`)"
         return Served.by(self.workers()).trouble(channel)
 
     def edit_message(self, id: str, message: Mapping[str, JsonValue] | str) -> Edit:  # noqa: A002

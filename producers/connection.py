@@ -48,8 +48,8 @@ class Connection:
 
     def services(self) -> Services:
         """For submissions and changes. Raises as check_form, Unreachable if Pulsar does not answer, NotFound if it is
-        not provisioned, Refused after a fork, NotConfigured."""
-        self._check_process()
+        not provisioned, Refused after a fork or `close`, NotConfigured."""
+        self._check_usable()
         with self._lock:
             if self._services is None:
                 self.check_form()
@@ -82,16 +82,17 @@ class Connection:
         finally:
             self._view.close()
 
-    def _check_process(self) -> None:
-        """Raise Refused if another process has connected to Pulsar. Done without the lock, which a thread may have held
-        during the fork."""
+    def _check_usable(self) -> None:
+        """Raise Refused if it is closed, or another process has connected to Pulsar. Done without the lock, which a
+        thread may have held during the fork."""
+        self._view.client.check()
         if self._pulsar_owner is not None:
             self._pulsar_owner.check()
 
     def _connected(self) -> "PulsarConnection":
         from producers.pulsar_connection import PulsarConnection  # Pulsar's clients take long to import
 
-        self._check_process()
+        self._check_usable()
         with self._lock:
             if self._pulsar is None:
                 self._pulsar_owner = OwnerProcess()

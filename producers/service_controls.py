@@ -11,7 +11,7 @@ from dispatcher.errors import InvalidInput
 from dispatcher.field_errors import NAME_RULE
 from dispatcher.service_settings import EVERY_APP, Cap
 from dispatcher.task import MAX_TARGETS, Name
-from dispatcher.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT
+from dispatcher.tier import in_milli
 from producers.controls import store
 from producers.ports import Services
 
@@ -46,7 +46,7 @@ class ServiceControls:
     def set_tiers(self, high: float, medium: float, low: float) -> None:
         """Weights of the tiers, 0.001 to 1,000 each."""
         weights = {"high": high, "medium": medium, "low": low}
-        self._put({fields.TIER_WEIGHTS: ":".join(str(_milli(name, weight)) for name, weight in weights.items())})
+        self._put({fields.TIER_WEIGHTS: ":".join(str(in_milli(name, weight)) for name, weight in weights.items())})
 
     def set_sharing(self, shared_by: str) -> None:
         """What shares within a tier: `tasks`, or `apps` (and then the tasks of each)."""
@@ -73,7 +73,7 @@ class ServiceControls:
 
     def weigh_app(self, app: str, weight: float) -> None:
         """Share among the apps of a tier, 0.001 to 1,000, where apps share."""
-        self._put({fields.app_weight_field(_named("app", app)): str(_milli("weight", weight))})
+        self._put({fields.app_weight_field(_named("app", app)): str(in_milli("weight", weight))})
 
     def limit_app(self, app: str, tasks: int | None = None, targets: int | None = None) -> None:
         """Most live tasks and most queued targets of an app, at its next submission; 0: any number, None: as it is.
@@ -102,13 +102,7 @@ def _named(kind: str, name: str) -> str:
         raise InvalidInput(f"{kind}: is {name!r}; {NAME_RULE}.") from None
 
 
-def _milli(name: str, weight: float) -> int:
-    if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
-        raise InvalidInput(f"{name}: is {weight}; it can be {MIN_WEIGHT} to {MAX_WEIGHT:,}.")
-    return round(weight * MILLI)
-
-
 def _limit(number: int) -> str:
-    if number != int(number) or not 0 <= number <= MAX_TARGETS:
-        raise InvalidInput(f"limit: is {number}; it is a whole number, 0 (for none) to {MAX_TARGETS:,}.")
+    if not fields.is_count(number, MAX_TARGETS):
+        raise InvalidInput(f"limit: is {number!r}; it is a whole number, 0 (for none) to {MAX_TARGETS:,}.")
     return str(int(number))

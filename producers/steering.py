@@ -7,6 +7,8 @@ from itertools import islice
 from typing import Protocol, TypeVar
 
 from dispatcher.errors import FairlaneError, InvalidInput
+from dispatcher.service_settings import Cap
+from dispatcher.tier import MILLI
 from dispatcher.view import TaskView
 from producers.controls import changes_of, leaves_shared_lane, store
 from producers.ports import Services
@@ -16,6 +18,8 @@ T = TypeVar("T")
 _BATCH = 500
 """Tasks changed in one round trip: some ms of Redis' time."""
 _LANE_MAKERS = 16
+_ENDS = {"cancelled": "cancelled", "stopped": "failed"}
+"""Fields that end a task -> its state then."""
 
 
 class KnownTasks(Protocol):
@@ -37,11 +41,42 @@ class Step:
     """One task and the fields that are to change. Empty: it is as wished already."""
 
     task: TaskView
+    """As it is now."""
     fields: Mapping[str, str]
+    """As they will be stored."""
+
+    @property
+    def changes(self) -> dict[str, tuple[str, str]]:
+        """Field -> its value before and after, as `fairlane task set` takes them; an end changes the `state`."""
+        return {
+            "state" if name in _ENDS else name: (_before(self.task, name), _after(name, text))
+            for name, text in self.fields.items()
+        }
 
     @property
     def leaves_shared_lane(self) -> bool:
         return self.task.shared and leaves_shared_lane(self.fields)
+
+
+def _before(task: TaskView, field: str) -> str:
+    shown = {
+        "weight": f"{task.weight:g}",
+        "tier": task.tier,
+        "cap": Cap(task.cap, task.cap_burst).text if task.cap else "none",
+        "paused": "yes" if task.state == "paused" else "no",
+    }
+    return shown.get(field, task.state)
+
+
+def _after(field: str, text: str) -> str:
+    match field:
+        case "weight":
+            return f"{int(text) / MILLI:g}"
+        case "cap":
+            return "none" if text == "0" else text
+        case "paused":
+            return "yes" if text == "1" else "no"
+    return _ENDS.get(field, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dispatcher.control import stopping
 from dispatcher.errors import InvalidInput
 from dispatcher.service_settings import Cap
-from dispatcher.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, TIERS, Tier
+from dispatcher.tier import MILLI, TIERS, Tier, in_milli
 from dispatcher.view import ENDED_STATES, STATES, TaskView
 
 LIVE_STATES = tuple(state for state in STATES if state not in ENDED_STATES)
@@ -51,7 +51,7 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """New values of a task's controls; None: as it is."""
+    """New values of a task's controls; None: as it is. A value beyond its limits raises InvalidInput."""
 
     weight: float | None = None
     """Share among the tasks of its tier, 0.001 to 1,000."""
@@ -66,41 +66,49 @@ class Changes:
     stopped: str | None = None
     """Ends it as failed, for this reason."""
 
+    def __post_init__(self) -> None:
+        self._stored()
+
     @property
     def end(self) -> str:
         """Return the state in which the changes end a task; empty if it goes on."""
         return "cancelled" if self.cancelled else "" if self.stopped is None else "failed"
 
     def fields(self) -> dict[str, str]:
-        """What is stored, by field. Raises InvalidInput for a value beyond its limits, or if nothing is to change."""
+        """Return what is stored, by field. Raise InvalidInput if nothing is to change."""
+        fields = self._stored()
+        if not fields:
+            raise InvalidInput("There is nothing to change.", f"Name at least one of {', '.join(self.__slots__)}.")
+        return fields
+
+    def _stored(self) -> dict[str, str]:
         given: dict[str, Callable[[], str] | None] = {
             "weight": None if self.weight is None else self._weight,
             "tier": None if self.tier is None else self._tier,
             "cap": None if self.cap is None else self._cap,
-            "paused": None if self.paused is None else lambda: "1" if self.paused else "0",
+            "paused": None if self.paused is None else self._paused,
             "cancelled": (lambda: "1") if self.cancelled else None,
             "stopped": None if self.stopped is None else self._reason,
         }
-        fields = {name: text() for name, text in given.items() if text is not None}
-        if not fields:
-            raise InvalidInput("There is nothing to change.", f"Name at least one of {', '.join(given)}.")
-        return fields
+        return {name: text() for name, text in given.items() if text is not None}
 
     def needed(self, task: TaskView) -> dict[str, str]:
         """The fields in which the task is not yet as wished."""
         return {name: text for name, text in self.fields().items() if not _is_so(task, name, text)}
 
     def _reason(self) -> str:
-        reason = stopping("", self.stopped or "", 0).value
+        reason = stopping("", self.stopped, 0).value if isinstance(self.stopped, str) else ""
         if not reason:
-            raise InvalidInput("reason: is empty.", "Say why the task is stopped.")
+            raise InvalidInput(f"reason: is {self.stopped!r}.", "Say in a text why the task is stopped.")
         return reason
 
     def _weight(self) -> str:
-        weight = self.weight or 0
-        if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
-            raise InvalidInput(f"weight: is {weight}; it can be {MIN_WEIGHT} to {MAX_WEIGHT:,}.")
-        return str(round(weight * MILLI))
+        return str(in_milli("weight", self.weight))
+
+    def _paused(self) -> str:
+        if not isinstance(self.paused, bool):
+            raise InvalidInput(f"paused: is {self.paused!r}; it is True or False.")
+        return "1" if self.paused else "0"
 
     def _tier(self) -> str:
         _one_of("tier", self.tier, TIERS)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dispatcher.service_settings import Cap
-from dispatcher.tier import MILLI, Tier
+from dispatcher.tier import Tier
 from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE, OK, REFUSED, UNREACHABLE
 from fairlane.cli.output import Output, say, table_of
@@ -187,39 +186,7 @@ def _tasks(count: int) -> str:
 
 def _row(step: "Step") -> dict[str, Any]:
     """One task of a preview: each field with its value before and after."""
-    return {
-        "id": step.task.id,
-        "changes": {
-            "state" if name in ("cancelled", "stopped") else name: (_before(step, name), _after(name, text))
-            for name, text in step.fields.items()
-        },
-    }
-
-
-def _before(step: "Step", field: str) -> str:
-    task = step.task
-    shown = {
-        "weight": f"{task.weight:g}",
-        "tier": task.tier,
-        "cap": Cap(task.cap, task.cap_burst).text if task.cap else "none",
-        "paused": "yes" if task.state == "paused" else "no",
-    }
-    return shown.get(field, task.state)
-
-
-def _after(field: str, text: str) -> str:
-    match field:
-        case "weight":
-            return f"{int(text) / MILLI:g}"
-        case "cap":
-            return "none" if text == "0" else text
-        case "paused":
-            return "yes" if text == "1" else "no"
-        case "cancelled":
-            return "cancelled"
-        case "stopped":
-            return "failed"
-    return text
+    return {"id": step.task.id, "changes": step.changes}
 
 
 def _preview(plan: "Plan", count: int) -> Any:

@@ -55,7 +55,10 @@ def list_tasks(
             views += page
             if cursor is None:
                 break
+        paused = client.globals().paused_channels & {view.channel for view in views if not view.ended}
     output.emit([task_fields(view) for view in views], lambda: tasks_table(views, len(views)))
+    for channel in sorted(paused):
+        say(f"channel {channel} is paused, and its tasks wait: fairlane channel resume {channel}")
     if cursor is not None:
         say(f"There may be more: add --cursor {cursor}")
 

@@ -78,7 +78,7 @@ def sharing(ctx: click.Context, trial: Trial, shared_by: str) -> None:
 
 
 def waits_of(sample: Sample) -> dict[str, LongestWait]:
-    """The longest waits with the lanes that have something to send now."""
+    """The longest waits with the lanes that have something to send now; unknown (None) without a worker."""
     settings = sample.settings
     lanes: dict[str, list[TaskView]] = {}
     for task in sample.sending:
@@ -92,7 +92,10 @@ def waits_of(sample: Sample) -> dict[str, LongestWait]:
         )
         for tasks in lanes.values()
     ]
-    return longest_waits(settings.capacity, settings.tier_milli, busy, settings.sharing, settings.app_milli)
+    waits = longest_waits(settings.capacity, settings.tier_milli, busy, settings.sharing, settings.app_milli)
+    if any(beat.is_live for beat in sample.workers):
+        return waits
+    return {tier: wait._replace(seconds=None) for tier, wait in waits.items()}
 
 
 def _wait_fields(wait: LongestWait) -> dict[str, Any]:

@@ -125,6 +125,8 @@ def test_a_paused_channel_sends_nothing_until_it_is_resumed(fairlane: CommandLin
     assert submit(fairlane, "waits", 300).code == 0
     assert fairlane("task", "wait", "waits", "--timeout", "1s").code == 4
     assert fairlane.data("task", "show", "waits")["targets"]["sent"] == 0
+    assert "waits: channel null is paused (`fairlane channel resume null`)" in fairlane("task", "show", "waits").err
+    assert "channel null is paused" in fairlane("task", "list").err
     assert fairlane("task", "pause", "waits").code == 0
     assert fairlane("task", "resume", "waits").code == 0
     found = fairlane.data("task", "why", "waits")

@@ -71,6 +71,13 @@ def test_what_may_not_be_sent_is_no_backlog_and_due_no_share() -> None:
     assert waits_of(sample)["high"].sends == 1
 
 
+def test_nothing_is_said_of_the_longest_wait_without_a_worker() -> None:
+    sample = Sampler(Service([], [task("open")]), VirtualClock()).take()
+    assert {wait.seconds for wait in waits_of(sample).values()} == {None}
+    sample = Sampler(Service([beat("a")], [task("open")]), VirtualClock()).take()
+    assert None not in {wait.seconds for wait in waits_of(sample).values()}
+
+
 def test_rates_stay_right_when_a_worker_joins_and_one_leaves() -> None:
     clock, service = VirtualClock(), Service([beat("a", 1_000, high=100)])
     sampler = Sampler(service, clock)

@@ -11,6 +11,7 @@ from dispatcher.topics import Topics
 from producers.controls import Cancelled, Controls, Edit
 from producers.submit import submit
 from producers.submit_report import Watchers
+from producers.task_changes import Changes
 from tests.unit.producers.world import Died, World
 
 Change = Callable[[Controls], None]
@@ -180,6 +181,12 @@ def controls_of(world: World) -> list[ControlChange]:
         lambda controls: controls.set_tier("t", "urgent"),
         lambda controls: controls.set_cap("t", -1),
         lambda controls: controls.set_cap("t", 0.5),
+        lambda controls: controls.set_cap("t", [1]),
+        lambda controls: controls.set_weight("t", "2"),
+        lambda controls: controls.set_weight("t", True),
+        lambda controls: Changes(weight=-1),
+        lambda controls: Changes(paused="no"),
+        lambda controls: Changes(stopped=5),
     ],
 )
 def test_values_out_of_range_are_refused(change: Change) -> None:

@@ -65,6 +65,14 @@ def test_a_filter_takes_the_live_tasks_for_which_all_of_it_holds(wanted: dict[st
     assert "".join(step.task.id for step in plan.steps) == taken
 
 
+def test_a_plan_says_what_changes_in_the_words_of_task_set() -> None:
+    """Weights are stored in thousandths: `{'weight': '500'}` meant 0.5."""
+    (step,) = steering(World(), task("a", cap=10)).plan(TaskFilter(ids=("a",)), Changes(weight=0.5, cap="none")).steps
+    assert step.changes == {"weight": ("1", "0.5"), "cap": ("10", "none")}
+    (step,) = steering(World(), task("a")).plan(TaskFilter(ids=("a",)), Changes(stopped="wrong text")).steps
+    assert step.changes == {"state": ("running", "failed")}
+
+
 def test_only_what_is_not_as_wished_is_changed() -> None:
     world = World()
     tasks = [task("a", weight=2.0), task("b", cap=10, cap_burst=5), task("c", state="paused"), task("d", tier="low")]
@@ -118,11 +126,11 @@ def test_of_tasks_that_are_named_those_that_take_no_change_are_said() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [Changes(), Changes(weight=0), Changes(tier="urgent"), Changes(cap="5:x"), Changes(cap=-1), Changes(cap="0:5")],
+    [{}, {"weight": 0}, {"tier": "urgent"}, {"cap": "5:x"}, {"cap": -1}, {"cap": "0:5"}],
 )
-def test_changes_beyond_their_limits_are_refused(changes: Changes) -> None:
+def test_changes_beyond_their_limits_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        changes.fields()
+        Changes(**changes).fields()
 
 
 def test_caps_can_be_written_in_several_ways() -> None:
