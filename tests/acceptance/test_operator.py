@@ -135,7 +135,7 @@ def test_a_paused_channel_sends_nothing_until_it_is_resumed(fairlane: CommandLin
         True,
     )
     assert sum(part["seconds"] for part in found["parts"]) == pytest.approx(found["age_s"])
-    assert "its channel was paused" in fairlane("task", "why", "waits").err
+    assert "its channel was paused" in fairlane("task", "why", "waits").out
     assert fairlane("channel", "resume", "null").code == 0
     assert fairlane("task", "wait", "waits", "--timeout", "30s").code == 0
     assert fairlane("task", "why", "nobody").code == 3
