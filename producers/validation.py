@@ -32,7 +32,7 @@ class Refusal(msgspec.Struct, frozen=True):
     line: int
     """Place in the audience, from 1; in a file its line."""
     reason: str
-    """Why."""
+    """Why, without figures of this target: many are grouped by their reasons."""
     target: str
     """Its address, shortened."""
 
@@ -127,7 +127,7 @@ def _complaint(address: object, variables: object) -> str:
     if not address:
         return "the target is empty"
     if len(address) > MAX_TARGET_LENGTH:
-        return f"the target has {len(address):,} characters; at most {MAX_TARGET_LENGTH:,} are possible"
+        return f"the target is longer than {MAX_TARGET_LENGTH:,} characters"
     if " " in address or not address.isprintable():
         return "the target has whitespace, a control character or one that cannot be printed"
     return _variables_complaint(variables)
@@ -139,12 +139,10 @@ def _variables_complaint(variables: object) -> str:
     if not isinstance(variables, Mapping) or set(map(type, variables)) != {str}:
         return "variables are a mapping from text to values"
     try:
-        size = len(_encode_variables(dict(variables)))
+        too_large = len(_encode_variables(dict(variables))) > MAX_VARIABLES_BYTES
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         return f"the variables cannot be encoded: {error}"
-    if size > MAX_VARIABLES_BYTES:
-        return f"the variables are {size:,} bytes encoded; at most {MAX_VARIABLES_BYTES:,} are possible"
-    return ""
+    return f"the variables are larger than {MAX_VARIABLES_BYTES:,} bytes (encoded)" if too_large else ""
 
 
 def _variables_text(variables: Variables) -> bytes:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 WHOLE = "variables"
 """A column of this name that is a struct or a map holds all variables, where the option `variables` names none."""
+_OPTIONS = "Rename one of them, or name another with the options target, variables or split."
 _PLAIN = ("string", "char", "varchar", "boolean", "byte", "short", "integer", "long", "float", "double")
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz", "decimal")
 _SPLITS = ("string", "char", "varchar", "byte", "short", "integer", "long")
@@ -29,10 +30,10 @@ class Columns:
     split: tuple[str, ...]
 
 
-def columns_of(schema: "StructType", options: TaskOptions) -> Columns:
-    """Raises InvalidInput, naming the column that is missing or of a wrong type."""
+def columns_of(schema: "StructType", options: TaskOptions, hint: str = _OPTIONS) -> Columns:
+    """Raises InvalidInput, naming the column that is missing or of a wrong type. hint: how to name another one."""
     types = {column.name: column.dataType for column in schema.fields}
-    _check_there(types, [options.target, *(options.variables or ()), *options.split])
+    _check_there(types, [options.target, *(options.variables or ()), *options.split], hint)
     if types[options.target].typeName() not in _PLAIN[:3]:
         raise _wrong(options.target, types[options.target], "the target has to be text", "string")
     for name in options.split:
@@ -57,13 +58,10 @@ def _variables(types: "dict[str, DataType]", options: TaskOptions) -> tuple[str,
     return tuple(name for name in types if name != options.target and name not in options.split)
 
 
-def _check_there(types: "dict[str, DataType]", wanted: Sequence[str]) -> None:
+def _check_there(types: "dict[str, DataType]", wanted: Sequence[str], hint: str) -> None:
     for name in wanted:
         if name not in types:
-            raise InvalidInput(
-                f"The table has no column {name}; it has {', '.join(types)}.",
-                "Rename one of them, or name another with the options target, variables or split.",
-            )
+            raise InvalidInput(f"The table has no column {name}; it has {', '.join(types)}.", hint.format(name=name))
 
 
 def _check_whole(name: str, kind: "DataType") -> None:
@@ -82,5 +80,5 @@ def _check_whole(name: str, kind: "DataType") -> None:
 def _wrong(name: str, kind: "DataType", need: str, cast: str) -> InvalidInput:
     return InvalidInput(
         f"The column {name} is of type {kind.simpleString()}; {need}.",
-        f'Convert it (`.withColumn("{name}", col("{name}").cast("{cast}"))`) or leave it out.',
+        f'Convert it (in Spark: `.withColumn("{name}", col("{name}").cast("{cast}"))`), or leave it out of `variables`.',
     )

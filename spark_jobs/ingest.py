@@ -36,6 +36,7 @@ ATTEMPT = "fairlane_attempt"
 """Column of the load's result: what an attempt tells the commit, in one row of its own."""
 MAX_REFUSED = 0.05
 _GOOD = "accepted"
+_MAP = "Say which of them it is: `--map COLUMN={name}`, or name another in the task file."
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def _prepared(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame
     """Only what is needed; all rows of a target are in one part, so that its double is met there."""
     task = options.task
     table = renamed(table, options.names)
-    columns = columns_of(table.schema, task)
+    columns = columns_of(table.schema, task, _MAP)
     wanted = dict.fromkeys(
         [columns.target, *columns.split, *columns.variables, *([columns.whole] * bool(columns.whole))]
     )
@@ -268,7 +269,7 @@ def _check_part(counts: Counts, options: IngestOptions, rejects: str) -> None:
         raise Refused(
             f"{counts.refused:,} of {counts.rows:,} rows are not good, more than {options.max_refused:.1%}: nothing is "
             f"sent of task {options.task.task}. The rows and reasons are in {rejects}.",
-            "Mend the table and run the job again, or allow more with --max-refused.",
+            "Correct the table and run the job again, or allow more with --max-refused.",
         )
     if counts.rows and not counts.accepted:
         raise InvalidInput(

@@ -49,7 +49,7 @@ class JournalOptions:
 
 @dataclass
 class Batch:
-    """What one batch, or several together, brought. more: there is more to read at once."""
+    """What one batch, or several together, brought. tasks: accepted ones. more: there is more to read at once."""
 
     number: int = 0
     records: int = 0
@@ -187,7 +187,7 @@ def _told(state: JournalState, gathered: _Gathered) -> Batch:
         records=sum(one.records for one in landed),
         outcomes=sum(one.outcomes for one in landed),
         closes=sum(file.rows for file in files if file.table == "closes"),
-        tasks=sum(file.rows for file in files if file.table == TASKS),
+        tasks=gathered.tasks.accepted,
         malformed=sum(one.malformed for one in landed),
         files=len(files),
         more=any(one.more for one in landed) or gathered.tasks.more,

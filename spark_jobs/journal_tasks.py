@@ -2,7 +2,7 @@
 tier, seal and end."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -28,21 +28,25 @@ class TaskRows(NamedTuple):
     rows: list[dict[str, Any]]
     cursor: str
     more: bool
+    accepted: int = 0
+    """Tasks that were accepted; a task has further rows of what became of it."""
 
 
 def read_tasks(client: Any, settings: PulsarSettings, after: str) -> TaskRows:
     """What was said behind a position ("": from the beginning). Raises Unreachable, NotFound."""
     reader = TopicReader(client, pulsar_client.topics(settings).control, after or None)
     rows: list[dict[str, Any]] = []
-    count, cursor = 0, after
+    count, accepted, cursor = 0, 0, after
     try:
         while count < MAX_RECORDS and not reader.at_end():
             for stored in reader.read(1_000, _POLL_S):
-                rows += rows_of(stored.position, stored.body)
+                found = list(rows_of(stored.position, stored.body))
+                rows += found
+                accepted += sum(accepts(row, stored.position) for row in found)
                 count, cursor = count + 1, stored.position
     finally:
         reader.close()
-    return TaskRows(rows, cursor, count >= MAX_RECORDS)
+    return TaskRows(rows, cursor, count >= MAX_RECORDS, accepted)
 
 
 def rows_of(position: str, body: bytes) -> Iterator[dict[str, Any]]:
@@ -55,6 +59,12 @@ def rows_of(position: str, body: bytes) -> Iterator[dict[str, Any]]:
     said = _said(record)
     if said is not None:
         yield {"task": record.task, "record": position, **said}  # type: ignore[union-attr]  # each of these has one
+
+
+def accepts(row: Mapping[str, Any], position: str) -> bool:
+    """Return whether the row of the record at this position accepts a task. One that is restated was accepted before:
+    its row has the position of its first record."""
+    return "accepted_at" in row and row["record"] == position
 
 
 def _said(record: ControlRecord) -> dict[str, Any] | None:

@@ -62,7 +62,7 @@ def test_different_audiences_have_different_texts(one: list[object], other: list
         ("a\tb", "whitespace"),
         ("\x1b[0m", "control"),
         (b"bytes", "not bytes"),
-        (Target("a", {"v": "x" * MAX_VARIABLES_BYTES}), "bytes encoded"),
+        (Target("a", {"v": "x" * MAX_VARIABLES_BYTES}), "are larger than 2,048 bytes"),
         (Target("a", {"v": object()}), "cannot be encoded"),
         (Target("a", {7: "x"}), "from text"),  # type: ignore[dict-item]
         (Unreadable("the line is not JSON"), "not JSON"),

@@ -71,6 +71,16 @@ def test_a_dry_run_of_an_empty_table_says_so(spark: "SparkSession", tmp_path: Pa
         dry_run(spark, options(tmp_path / "people"))
 
 
+def test_rows_are_left_out_for_a_few_reasons_however_they_differ(spark: "SparkSession", tmp_path: Path) -> None:
+    rows = [(f"device-{number}", "x" * (3_000 + number), number) for number in range(9)]
+    rows += [("x" * (2_000 + number), "short", number) for number in range(9)]
+    spark.createDataFrame(rows, "target string, name string, age int").write.parquet(str(tmp_path / "people"))
+    assert dry_run(spark, options(tmp_path / "people")).reasons == {
+        "the variables are larger than 2,048 bytes (encoded)": 9,
+        "the target is longer than 1,024 characters": 9,
+    }
+
+
 def test_a_dry_run_says_what_would_be_taken(spark: "SparkSession", tmp_path: Path) -> None:
     found = dry_run(spark, options(stored(spark, tmp_path / "people")))
     assert found.counts == Counts(rows=10, accepted=7, duplicates=1, suppressed=0, refused=2)
@@ -81,7 +91,7 @@ def test_a_dry_run_says_what_would_be_taken(spark: "SparkSession", tmp_path: Pat
 @pytest.mark.parametrize(
     ("task", "given", "told"),
     [
-        ({"variables": "first"}, {}, "no column first"),
+        ({"variables": "first"}, {}, "no column first; it has target, name, age. .* `--map COLUMN=first`"),
         ({"target": "age"}, {}, "has to be text"),
         ({}, {"names": {"token": "target"}}, "no column token"),
         ({}, {"names": {"name": "target"}}, "has a column target already"),

@@ -56,7 +56,7 @@ def test_a_struct_column_holds_all_variables() -> None:
         ({"target": "", "name": "x"}, "the target is empty"),
         ({"target": "a b", "name": "x"}, "whitespace"),
         ({"target": "a" * 1_025, "name": "x"}, "1,025 characters"),
-        ({"target": "a", "name": "x" * 2_100}, "bytes encoded"),
+        ({"target": "a", "name": "x" * 2_100}, "are larger than 2,048 bytes"),
     ],
 )
 def test_a_bad_row_is_refused_and_the_others_are_kept(row: dict[str, Any], reason: str) -> None:
