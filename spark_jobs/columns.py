@@ -80,5 +80,5 @@ def _check_whole(name: str, kind: "DataType") -> None:
 def _wrong(name: str, kind: "DataType", need: str, cast: str) -> InvalidInput:
     return InvalidInput(
         f"The column {name} is of type {kind.simpleString()}; {need}.",
-        f'Convert it (in Spark: `.withColumn("{name}", col("{name}").cast("{cast}"))`), or leave it out of `variables`.',
+        f'Convert it (Spark: `.withColumn("{name}", col("{name}").cast("{cast}"))`), or leave it out of `variables`.',
     )

@@ -57,7 +57,7 @@ def test_different_audiences_have_different_texts(one: list[object], other: list
     ("target", "reason"),
     [
         ("", "empty"),
-        ("x" * (MAX_TARGET_LENGTH + 1), "1,025 characters"),
+        ("x" * (MAX_TARGET_LENGTH + 1), "longer than 1,024 characters"),
         ("a b", "whitespace"),
         ("a\tb", "whitespace"),
         ("\x1b[0m", "control"),

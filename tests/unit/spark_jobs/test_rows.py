@@ -55,7 +55,7 @@ def test_a_struct_column_holds_all_variables() -> None:
         ({"target": None, "name": "x"}, "the target is null"),
         ({"target": "", "name": "x"}, "the target is empty"),
         ({"target": "a b", "name": "x"}, "whitespace"),
-        ({"target": "a" * 1_025, "name": "x"}, "1,025 characters"),
+        ({"target": "a" * 1_025, "name": "x"}, "longer than 1,024 characters"),
         ({"target": "a", "name": "x" * 2_100}, "are larger than 2,048 bytes"),
     ],
 )
