@@ -80,6 +80,7 @@ def report_of(facts: Facts, options: ReportOptions, now_ms: int) -> Report:
         skewed=[_skew(row) for row in facts.skewed],
         gaps=gaps_of(facts),
         series=series_of(facts),
+        scheduled=sum(row["pending"] for row in facts.live if row["held"] == SCHEDULED),
     )
 
 
@@ -270,8 +271,9 @@ def drain_s(backlog: int, rate: float) -> float | None:
 
 
 def _last_of(done_s: Mapping[str, float | None], live: Iterable[Fields]) -> float | None:
-    """When the last of those is done of which an end is foreseen; 0 of none at all."""
-    rows = [row for row in live if not row["held"] or row["held"] == SCHEDULED]
+    """When the last of those is done that may be sent now; 0 of none at all. (The end of one that is scheduled says
+    when it starts, and nothing of the rate.)"""
+    rows = [row for row in live if not row["held"]]
     ends = [done_s.get(row["task"]) for row in rows]
     if not rows:
         return 0.0

@@ -24,7 +24,7 @@ from spark_jobs.svg import (
     text,
 )
 
-CAUSE_COLOURS = {SHARE: 2, CAP: 1, NO_WORKERS: 0, RETRIES: 3, PROVIDER: 6, HELD: 7, UNKNOWN: 7}
+CAUSE_COLOURS = {SHARE: 2, CAP: 1, NO_WORKERS: 0, RETRIES: 3, PROVIDER: 6, HELD: 5, UNKNOWN: 7}
 _ROOM = 1.08
 _PANEL, _BAR, _ROW_LEFT = 84, 26, 130
 _WAIT_TICKS_S = (0.01, 0.1, 1, 10, 60, 600, 3_600, 14_400, 86_400, 604_800)
@@ -61,10 +61,11 @@ def rates(report: Report) -> str:
     frame = Frame(series.times_ms, max([*known, report.service.capacity, 1]) * _ROOM, height=170)
     body = [*frame.grid(), *frame.gaps(_gaps(report)), *_capacity(report, frame)]
     body += [_curve(frame, series.arrival, 6, "7 4"), _curve(frame, series.service, 4)]
-    body += [*legend([("arrived (dashed)", 6), ("sent", 4)], "targets a second"), *frame.time_axis()]
+    unit = "targets a second; each further attempt counts again in both"
+    body += [*legend([("arrived (dashed)", 6), ("sent", 4)], unit), *frame.time_axis()]
     words = (
-        f"Targets a second that arrived and that were sent. Of late {report.total.arrival_rate:,.0f} arrived "
-        f"and {report.total.service_rate:,.0f} were sent."
+        "Targets a second that arrived and that were sent; one that is tried again counts again in both. Without "
+        f"that, recently {report.total.arrival_rate:,.0f} arrived and {report.total.service_rate:,.0f} were sent."
     )
     return document("rates", "Arrived and sent", words, TOP + frame.height + BOTTOM, body)
 
@@ -105,7 +106,9 @@ def shares(report: Report) -> str:
     now = {share.tier: share for share in report.shares if share.pool == "total"}
     told = ", ".join(f"{tier} wanted {now[tier].wanted:.0%}, got {now[tier].got:.0%}" for tier in tiers if tier in now)
     height = TOP + len(tiers) * (_PANEL + 18) + BOTTOM - 18
-    return document("shares", "Shares wanted and got", f"By tier. Of late: {told or 'nothing was sent'}.", height, body)
+    return document(
+        "shares", "Shares wanted and got", f"By tier. Recently: {told or 'nothing was sent'}.", height, body
+    )
 
 
 def _panel(frame: Frame, tier: str, got: Line, wanted: Line) -> Iterator[str]:
@@ -234,7 +237,7 @@ def _heat_legend(most: int) -> Iterator[str]:
 
 
 def causes(report: Report) -> str:
-    """A bar for each tier and for the apps with the largest backlog: parts of the time of late."""
+    """A bar for each tier and for the apps with the largest backlog: parts of the recent time."""
     groups = [group for group in (*report.tiers, *report.apps) if group.backlog][:_MOST_BARS]
     if not groups:
         return ""
@@ -245,7 +248,7 @@ def causes(report: Report) -> str:
     names = [(cause, CAUSE_COLOURS[cause]) for cause in named]
     height = TOP + _BAR * len(groups) + 12
     told = "; ".join(f"{group.name}: {_parts(group)}" for group in groups)
-    body += legend(names, "part of the time of late")
+    body += legend(names, "part of the recent time")
     return document("causes", "What holds it back", f"By tier and app. {told}.", height, body)
 
 
@@ -254,10 +257,9 @@ def _cause_bar(group: Group, y: float) -> Iterator[str]:
     x, wide = float(_ROW_LEFT), WIDTH - _ROW_LEFT - RIGHT
     name = escape(escaped(group.name))
     for cause, part in group.held_back.items():
-        opacity = ".45" if cause == UNKNOWN else "1"
         yield (
             f'<rect class="c{CAUSE_COLOURS[cause]}" x="{x:.1f}" y="{y + 3:.1f}" width="{wide * part:.1f}" '
-            f'height="{_BAR - 6}" opacity="{opacity}"><title>{name}: {cause} {part:.0%}</title></rect>'
+            f'height="{_BAR - 6}"><title>{name}: {cause} {part:.0%}</title></rect>'
         )
         x += wide * part
 

@@ -23,7 +23,7 @@ class Group(msgspec.Struct, frozen=True):
     """The backlog of a tier, app or channel, or all of it. tasks: that have one. held: the part of it that may not be
     sent now. arrival_rate: published of late; service_rate: sent, invalid and failed. oldest_s: how long its oldest
     target has waited. drain_s: backlog divided by service rate, None if nothing is sent. done_s: until the last of it
-    that is not held is sent, foreseen for the present rate of all, and done_at_capacity_s for the capacity asked about.
+    that may be sent now is sent, foreseen for the present rate of all; done_at_capacity_s: for the capacity asked.
     held_back: part of the time of late by what held it back (spark_jobs.backlog_causes)."""
 
     dimension: str
@@ -160,7 +160,8 @@ class Service(msgspec.Struct, frozen=True):
 
 class Report(msgspec.Struct, frozen=True):
     """recent_s: of how much of the past what is "of late" is. journal_rows: outcomes that were read; None where there
-    is no journal. growing: whether more arrives than is done, so that it is never drained."""
+    is no journal. growing: whether more arrives than is done, so that it is never drained. scheduled: targets of tasks
+    whose start time has not come; they are in no age band."""
 
     format: int
     made_ms: int
@@ -181,6 +182,7 @@ class Report(msgspec.Struct, frozen=True):
     skewed: list[Skew]
     gaps: list[Gap]
     series: Series
+    scheduled: int = 0
 
     @property
     def growing(self) -> bool:
@@ -204,6 +206,8 @@ def span(seconds: float | None) -> str:
     """A span of time in words: 45 s, 12 min, 3.5 h, 2.1 d."""
     if seconds is None:
         return "never"
+    if 0 < seconds < 0.05:
+        return "< 0.1 s"
     for limit, size, unit in ((60, 1, "s"), (3_600, 60, "min"), (129_600, 3_600, "h")):
         if seconds < limit:
             number = seconds / size

@@ -208,15 +208,15 @@ def cohorts(states_at: "DataFrame") -> "DataFrame":
 
 
 def waiting(cohorts_of: "DataFrame", states_at: "DataFrame") -> "DataFrame":
-    """What waits of each cohort at the time of each state: task, at_ms, targets, age_s (0 of what is scheduled for
-    later)."""
+    """What waits of each cohort at the time of each state: task, at_ms, targets, age_s. What is scheduled for later
+    does not wait yet."""
     from pyspark.sql import functions as f
 
     made = cohorts_of.withColumnRenamed("at_ms", "begun_ms")
     now = states_at.where("pending > 0").select("task", "at_ms", "settled", "published")
-    met = now.join(made, "task").where("high > settled and low < published")
+    met = now.join(made, "task").where("high > settled and low < published and begun_ms <= at_ms")
     targets = f.least("high", "published") - f.greatest("low", "settled")
-    age_s = f.greatest(f.col("at_ms") - f.col("begun_ms"), f.lit(0)) / 1000
+    age_s = (f.col("at_ms") - f.col("begun_ms")) / 1000
     return met.select("task", "at_ms", targets.alias("targets"), age_s.alias("age_s"))
 
 

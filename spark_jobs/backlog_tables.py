@@ -9,6 +9,7 @@ from spark_jobs.backlog_report import Group, Report, TaskBacklog, Waits, span
 Row = Mapping[str, str]
 Section = tuple[str, Sequence[Row]]
 NOTHING = "-"
+_SHORT_MS = 600_000
 
 
 def sentences(report: Report) -> Iterator[str]:
@@ -17,8 +18,8 @@ def sentences(report: Report) -> Iterator[str]:
     yield f"Backlog at {moment(report.until_ms)}: {total.backlog:,} targets of {total.tasks:,} tasks{_held(total)}."
     if report.recent_s:
         yield (
-            f"Of late ({span(report.recent_s)}) {total.arrival_rate:,.0f} targets/s came and {total.service_rate:,.0f} "
-            f"were sent{_capacity(report)}, by {report.service.workers:,} workers."
+            f"In the last {span(report.recent_s)} {total.arrival_rate:,.0f} targets/s came and "
+            f"{total.service_rate:,.0f} were sent{_capacity(report)}, by {report.service.workers:,} workers."
         )
     if total.backlog:
         yield _ahead(report)
@@ -60,6 +61,7 @@ def sections(report: Report) -> list[Section]:
         ("Apps", [_group(one) for one in report.apps]),
         ("Channels", [_group(one) for one in report.channels]),
         ("Tasks with the largest backlog", [_task(one) for one in report.tasks]),
+        ("Waits of these tasks", [_task_waits(one) for one in report.tasks if one.waits is not None]),
         ("By age", _ages(report)),
         ("What holds it back", _causes(report)),
         ("What grew most", _grew(report)),
@@ -76,9 +78,9 @@ def _group(group: Group) -> Row:
         "arrive/s": f"{group.arrival_rate:,.1f}",
         "sent/s": f"{group.service_rate:,.1f}",
         "oldest": _span(group.oldest_s),
-        "drain": span(group.drain_s),
-        "done in": span(group.done_s),
-        "at capacity": span(group.done_at_capacity_s),
+        "drain": ahead(group, group.drain_s),
+        "done in": ahead(group, group.done_s),
+        "at capacity": ahead(group, group.done_at_capacity_s),
         "held back by": _held_back(group.held_back),
         **_waits(group.waits),
     }
@@ -94,13 +96,20 @@ def _task(task: TaskBacklog) -> Row:
         "arrive/s": f"{task.arrival_rate:,.1f}",
         "sent/s": f"{task.service_rate:,.1f}",
         "oldest": _span(task.oldest_s),
-        "drain": span(task.drain_s),
-        "done in": span(task.done_s),
-        "at capacity": span(task.done_at_capacity_s),
+        "done in": NOTHING if task.held_by else span(task.done_s),
+        "at capacity": NOTHING if task.held_by else span(task.done_at_capacity_s),
         "workers": NOTHING if task.consumers is None else f"{task.consumers:,}",
         "held back by": task.held_by.replace("_", " ") or _held_back(task.held_back),
-        **_waits(task.waits),
     }
+
+
+def _task_waits(task: TaskBacklog) -> Row:
+    return {"task": task.task, "app": task.app, "tier": task.tier, **_waits(task.waits)}
+
+
+def ahead(group: Group, seconds: float | None) -> str:
+    """Return the time until a group's backlog is gone. Nothing is foreseen of a backlog that may not be sent now."""
+    return NOTHING if group.backlog and group.backlog == group.held else span(seconds)
 
 
 def _waits(waits: Waits | None) -> Row:
@@ -117,11 +126,13 @@ def _waits(waits: Waits | None) -> Row:
 
 
 def _ages(report: Report) -> list[Row]:
-    return [
+    rows: list[Row] = [
         {"waiting for": band.label, "backlog": f"{band.backlog:,}", "sent in": span(band.drain_s)}
         for band in report.ages
         if band.backlog
     ]
+    later: Row = {"waiting for": "scheduled for later", "backlog": f"{report.scheduled:,}", "sent in": NOTHING}
+    return [*rows, later] if report.scheduled else rows
 
 
 def _causes(report: Report) -> list[Row]:
@@ -195,3 +206,13 @@ def _span(seconds: float | None) -> str:
 def moment(at_ms: int) -> str:
     """UTC, to the minute."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def period(from_ms: int, until_ms: int) -> str:
+    """Return a span of time in UTC: to the second if it is short, with the day once if it is within one."""
+    first, last = (datetime.fromtimestamp(at_ms / 1000, UTC) for at_ms in (from_ms, until_ms))
+    clock = "%H:%M:%S" if until_ms - from_ms < _SHORT_MS else "%H:%M"
+    if from_ms == until_ms:
+        return f"{first:%Y-%m-%d %H:%M:%S} UTC"
+    end = clock if first.date() == last.date() else f"%Y-%m-%d {clock}"
+    return f"{first:%Y-%m-%d} {first:{clock}} to {last:{end}} UTC ({span((until_ms - from_ms) / 1000)})"

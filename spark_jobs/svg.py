@@ -9,6 +9,8 @@ from dispatcher.shown import escaped
 
 WIDTH, LEFT, RIGHT, TOP = 860, 64, 16, 46
 BOTTOM = 40
+_LINES = (16.0, 31.0)
+"""Tops of the lines of a legend."""
 STYLE = """
 .ground{fill:#fff}.ink{fill:#1c2430}.soft{fill:#5b6675}.line{stroke:#d5dbe3}.axis{stroke:#8b95a3}.mark{stroke:#1c2430}
 .gap{fill:#8b95a3;opacity:.16}.heat{fill:#c8385a}
@@ -88,25 +90,30 @@ class Frame:
         y = self.top + self.height
         yield f'<path class="axis" d="M{self.left} {y:.1f}H{WIDTH - RIGHT}"/>'
         for at_ms, label in time_ticks(self.times_ms[0], self.times_ms[-1]):
-            x = self.x(at_ms)
-            yield f'<path class="axis" d="M{x:.1f} {y:.1f}v4"/>'
-            close = x > WIDTH - RIGHT - 4 * len(label)
-            yield text(WIDTH - RIGHT if close else x, y + 18, label, "soft small", "end" if close else "middle")
+            yield from tick(self.x(at_ms), y, label)
 
 
 def legend(names: Sequence[tuple[str, int]], unit: str) -> Iterator[str]:
-    """names: with the number of their colour; as many as there is room for."""
-    x = float(LEFT)
-    end = WIDTH - RIGHT - 7 * len(unit) - 30
+    """names: with the number of their colour; as many as there is room for in two lines above a frame."""
+    x, y, end = float(LEFT), _LINES[0], WIDTH - RIGHT - 7.0 * len(unit) - 30
+    yield text(WIDTH - RIGHT, y + 10.5, unit, "soft small", "end")
     for place, (whole, colour) in enumerate(names):
         name = cut(whole)
+        if x + 17 + 7.4 * len(name) > end and y == _LINES[0]:
+            x, y, end = float(LEFT), _LINES[1], WIDTH - RIGHT - 30.0
         if x + 17 + 7.4 * len(name) > end:
-            yield text(x, 26.5, f"+{len(names) - place}", "soft small")
+            yield text(x, y + 10.5, f"+{len(names) - place}", "soft small")
             break
-        yield f'<rect class="c{colour}" x="{x:.0f}" y="16" width="12" height="12" rx="2"/>'
-        yield text(x + 17, 26.5, name, "ink")
+        yield f'<rect class="c{colour}" x="{x:.0f}" y="{y:g}" width="12" height="12" rx="2"/>'
+        yield text(x + 17, y + 10.5, name, "ink")
         x += 17 + 7.4 * len(name) + 18
-    yield text(WIDTH - RIGHT, 26.5, unit, "soft small", "end")
+
+
+def tick(x: float, y: float, label: str) -> Iterator[str]:
+    """A mark on the time axis and its label, which stays within the picture."""
+    yield f'<path class="axis" d="M{x:.1f} {y:.1f}v4"/>'
+    close = x > WIDTH - RIGHT - 4 * len(label)
+    yield text(WIDTH - RIGHT if close else x, y + 18, label, "soft small", "end" if close else "middle")
 
 
 def text(x: float, y: float, content: str, classes: str, anchor: str = "start") -> str:
@@ -114,8 +121,8 @@ def text(x: float, y: float, content: str, classes: str, anchor: str = "start") 
 
 
 def cut(name: str) -> str:
-    """A name that is not too long for a picture."""
-    return name if len(name) <= 17 else f"{name[:16]}…"
+    """A name that is not too long for a picture. Its end is kept: there the ids of one app's tasks differ."""
+    return name if len(name) <= 17 else f"{name[:8]}…{name[-8:]}"
 
 
 def document(name: str, title: str, words: str, height: float, body: Sequence[str], style: str = STYLE) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from fairlane.simulate.pictures import shares, task_shares, timeline
 from fairlane.simulate.result import Result
-from fairlane.simulate.tables import sections
+from fairlane.simulate.tables import TIERS, note, sections
 from spark_jobs.html_page import html_table, whole_page
 
 FEW_TASKS = 24
@@ -34,12 +34,13 @@ def page(result: Result) -> str:
     if len(result.tasks) <= FEW_TASKS:
         pictures.append(("Tasks on top of each other", task_shares(result)))
     pictures.append(("Tasks over time", timeline(result)))
-    tables = [(title, html_table(rows, _cell)) for title, rows in sections(result) if rows]
+    tables = [(title, html_table(rows, _cell) + _below(title, result)) for title, rows in sections(result) if rows]
     return whole_page(f"{result.scenario}, seed {result.seed}", STYLE, _head(result), [*pictures, *tables])
 
 
 def _head(result: Result) -> str:
-    verdict = "Everything held" if result.good else "Something did not hold"
+    good, bad = "Nothing was violated, and all that was expected was met", "Something did not hold"
+    verdict = good if result.good else bad
     use = "" if result.use is None else f" {result.use:.1%} of the capacity was used while there was demand."
     return (
         f"<h1>{escape(result.scenario)}</h1>\n<p>{escape(result.about)}</p>\n"
@@ -47,6 +48,11 @@ def _head(result: Result) -> str:
         f'<p class="soft">{result.ran_s:,.1f} s of virtual time.{use} '
         f"Run again: <code>{escape(result.replay)}</code></p>"
     )
+
+
+def _below(title: str, result: Result) -> str:
+    text = note(result) if title == TIERS else ""
+    return f'\n<p class="soft">{escape(text)}</p>' if text else ""
 
 
 def _cell(_name: str, value: Any) -> str:

@@ -4,12 +4,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fairlane.simulate.result import Result, TaskFigure
-from spark_jobs.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, cut, document, text, ticks
+from spark_jobs.svg import (
+    BOTTOM,
+    LEFT,
+    RIGHT,
+    TIER_COLOURS,
+    TOP,
+    WIDTH,
+    cut,
+    document,
+    legend,
+    short,
+    text,
+    tick,
+    ticks,
+)
 
 PLOT_HEIGHT = 230
 ROW, MOST_ROWS, ROW_LEFT = 20, 40, 130
 MOST_BANDS = 8
-TIER_CLASS = {"high": "c0", "medium": "c1", "low": "c2"}
 STYLE = """
 .ground{fill:#fff}.ink{fill:#1c2430}.soft{fill:#5b6675}.line{stroke:#d5dbe3}.axis{stroke:#8b95a3}.cap{stroke:#1c2430}
 .c0{fill:#c8385a}.c1{fill:#e0a030}.c2{fill:#1f8a9c}.c3{fill:#6d55c4}.c4{fill:#4a9a4f}.c5{fill:#a8663b}.c6{fill:#3f70c8}
@@ -26,7 +39,7 @@ class Band:
     """One layer of a stacked picture: targets in each window."""
 
     name: str
-    colour: str
+    colour: int
     amounts: Sequence[int]
 
 
@@ -39,7 +52,7 @@ def draw(kind: str, result: Result) -> str:
 # ------------------------------------------------------------- shares over time
 def shares(result: Result) -> str:
     """Targets sent a second over time, the tiers on top of each other."""
-    bands = [Band(tier, TIER_CLASS[tier], sent) for tier, sent in result.windows.sent.items() if any(sent)]
+    bands = [Band(tier, TIER_COLOURS[tier], sent) for tier, sent in result.windows.sent.items() if any(sent)]
     parts = ", ".join(f"{name} {tier.share:.1f} %" for name, tier in result.tiers.items())
     return _stacked(result, bands, "shares", f"Targets sent a second by tier. Of the whole: {parts}.")
 
@@ -53,12 +66,10 @@ def task_shares(result: Result) -> str:
         rates.setdefault(task.entry if many else task.task, []).append(task.sent_by_window)
     sums = {name: [sum(column) for column in zip(*parts, strict=True)] for name, parts in rates.items()}
     names = [f"{name} (all {len(rates[name])})" if len(rates[name]) > 1 else name for name in sums]
-    bands = [
-        Band(name, f"c{place}", amounts) for place, (name, amounts) in enumerate(zip(names, sums.values(), strict=True))
-    ]
+    bands = [Band(name, place, amounts) for place, (name, amounts) in enumerate(zip(names, sums.values(), strict=True))]
     if len(bands) > MOST_BANDS:
         rest = [band.amounts for band in bands[MOST_BANDS - 1 :]]
-        others = Band(f"{len(rest)} others", f"c{MOST_BANDS - 1}", [sum(column) for column in zip(*rest, strict=True)])
+        others = Band(f"{len(rest)} others", MOST_BANDS - 1, [sum(column) for column in zip(*rest, strict=True)])
         bands = [*bands[: MOST_BANDS - 1], others]
     told = ", ".join(f"{band.name} {sum(band.amounts):,}" for band in bands)
     return _stacked(result, bands, "task-shares", f"Targets sent a second by task. In all: {told}.")
@@ -70,14 +81,15 @@ def _stacked(result: Result, bands: Sequence[Band], name: str, words: str) -> st
     body = []
     for band in bands:
         tops = [low + frame.rate(place, band.amounts[place]) for place, low in enumerate(base)]
-        body.append(f'<path class="{band.colour}" d="{frame.area(base, tops)}"/>')
+        body.append(f'<path class="c{band.colour}" d="{frame.area(base, tops)}"/>')
         base = tops
     if result.capacity:
         y = frame.y(result.capacity)
         body.append(f'<path class="cap" stroke-dasharray="5 4" fill="none" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
         body.append(text(WIDTH - RIGHT - 4, y - 6, f"capacity {result.capacity:,}/s", "ink small", "end"))
     height = TOP + PLOT_HEIGHT + BOTTOM
-    return _document(name, result, words, height, [*frame.grid(), *body, *_legend(bands), frame.time_axis()])
+    names = legend([(band.name, band.colour) for band in bands], "targets sent a second")
+    return _document(name, result, words, height, [*frame.grid(), *body, *names, frame.time_axis()])
 
 
 class _Frame:
@@ -115,27 +127,17 @@ class _Frame:
         for rate in ticks(self._most, 4):
             y = self.y(rate)
             lines.append(f'<path class="line" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-            lines.append(text(LEFT - 8, y + 4, f"{rate:,.0f}", "soft small", "end"))
+            lines.append(text(LEFT - 8, y + 4, short(rate), "soft small", "end"))
         return lines
 
     def time_axis(self) -> str:
         return _time_axis(self._end_s, LEFT, TOP + PLOT_HEIGHT)
 
 
-def _legend(bands: Sequence[Band]) -> list[str]:
-    parts, x = [], float(LEFT)
-    for band in bands:
-        parts.append(f'<rect class="{band.colour}" x="{x:.0f}" y="16" width="12" height="12" rx="2"/>')
-        parts.append(text(x + 17, 26.5, band.name, "ink"))
-        x += 17 + 7.4 * len(band.name) + 18
-    parts.append(text(WIDTH - RIGHT, 26.5, "targets sent a second", "soft small", "end"))
-    return parts
-
-
 # ------------------------------------------------------------- tasks as a time line
 def timeline(result: Result) -> str:
     """A row for each task: when it arrived, how quickly it was sent when, when it ended."""
-    tasks = sorted(result.tasks, key=lambda task: (list(TIER_CLASS).index(task.tier), task.arrived_s or 0))
+    tasks = sorted(result.tasks, key=lambda task: (list(TIER_COLOURS).index(task.tier), task.arrived_s or 0))
     shown = tasks[:MOST_ROWS]
     most = max((sent for task in tasks for sent in task.sent_by_window), default=1) or 1
     body = [line for place, task in enumerate(shown) for line in _row(result, task, place, most)]
@@ -144,12 +146,9 @@ def timeline(result: Result) -> str:
         bottom += ROW
         body.append(text(ROW_LEFT, bottom - 6, f"and {len(tasks) - len(shown):,} more", "soft small"))
     height = bottom + BOTTOM
-    bands = [Band(tier, colour, ()) for tier, colour in TIER_CLASS.items() if any(task.tier == tier for task in tasks)]
-    legend = [
-        *_legend(bands)[:-1],
-        text(WIDTH - RIGHT, 26.5, "the stronger, the more a second; ● ended", "soft small", "end"),
-    ]
-    body += [*legend, _time_axis(result.ran_s, ROW_LEFT, bottom)]
+    tiers = [named for named in TIER_COLOURS.items() if any(task.tier == named[0] for task in tasks)]
+    body += legend(tiers, "the stronger, the more a second; ● ended")
+    body.append(_time_axis(result.ran_s, ROW_LEFT, bottom))
     words = "; ".join(_told(task) for task in shown[:10])
     return _document("tasks", result, f"Tasks over time. {words}.", height, body)
 
@@ -169,7 +168,7 @@ def _row(result: Result, task: TaskFigure, place: int, most: int) -> list[str]:
             left = x(max(arrived_s, window * window_s))
             wide = max(0.0, x(min(ended_s, (window + 1) * window_s)) - left)
             parts.append(
-                f'<rect class="{TIER_CLASS[task.tier]}" x="{left:.1f}" y="{middle - 7:.1f}" width="{wide:.1f}" '
+                f'<rect class="c{TIER_COLOURS[task.tier]}" x="{left:.1f}" y="{middle - 7:.1f}" width="{wide:.1f}" '
                 f'height="14" shape-rendering="crispEdges" opacity="{0.2 + 0.8 * (sent / most) ** 0.5:.2f}"/>'
             )
     if task.ended_s is not None:
@@ -185,10 +184,8 @@ def _told(task: TaskFigure) -> str:
 # ------------------------------------------------------------- what all have
 def _time_axis(end_s: float, left: float, y: float) -> str:
     parts = [f'<path class="axis" d="M{left} {y:.1f}H{WIDTH - RIGHT}"/>']
-    for tick in [0.0, *ticks(end_s, 8)]:
-        x = left + (WIDTH - left - RIGHT) * tick / end_s
-        parts.append(f'<path class="axis" d="M{x:.1f} {y:.1f}v4"/>')
-        parts.append(text(x, y + 18, f"{tick:g} s", "soft small", "middle"))
+    for at_s in [0.0, *ticks(end_s, 8)]:
+        parts += tick(left + (WIDTH - left - RIGHT) * at_s / end_s, y, f"{at_s:g} s")
     return "".join(parts)
 
 

@@ -7,6 +7,8 @@ from fairlane.simulate.result import Result
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+TIERS = "Tiers"
+"""Title of the table that has the gaps."""
 MOST_WINDOWS = 20
 MOST_TASKS = 15
 
@@ -22,7 +24,21 @@ def tables(result: Result) -> "RenderableType":
     for title, rows in sections(result):
         if rows:
             parts += [Text(f"\n{title}", style="bold"), table_of(rows, list(rows[0]))]
+            if title == TIERS and note(result):
+                parts.append(Text(note(result), style="dim"))
     return Group(*parts)
+
+
+def note(result: Result) -> str:
+    """Return what to know of gaps, if the table of tiers has any beyond its bound."""
+    gaps = [tier.longest_gap for tier in result.tiers.values()]
+    if not any(gap is not None and gap.targets > gap.bound for gap in gaps):
+        return ""
+    return (
+        "A longest gap may be above its bound: the bound is law 3 for the sends of a single worker, and those of "
+        "several workers fall between each other. What must hold for all of them together is judged where sending is "
+        "granted; a tier that is kept waiting there is listed under Violated, rule gap."
+    )
 
 
 def sections(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
@@ -30,7 +46,7 @@ def sections(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
     return [
         ("Expected", _expected(result)),
         ("Violated", [{"rule": one.rule, "at": f"{one.at_s:.3f} s", "what": one.what} for one in result.violations]),
-        ("Tiers", _tiers(result)),
+        (TIERS, _tiers(result)),
         ("Caps: the second nearest to its limit", _caps(result)),
         ("Shares by window", _windows(result)),
         ("Tasks", _tasks(result)),
@@ -60,7 +76,7 @@ def _tiers(result: Result) -> list[dict[str, Any]]:
                 "share %": f"{tier.share:.2f}",
                 "lowest Jain": "-" if tier.jain is None else f"{tier.jain:.4f}",
                 "longest gap": "-" if gap is None else f"{gap.targets:,}",
-                "law 3's bound": "-" if gap is None else f"{gap.bound:,.0f}",
+                "bound for 1 worker": "-" if gap is None else f"{gap.bound:,.0f}",
             }
         )
     return rows

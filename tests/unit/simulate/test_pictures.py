@@ -2,15 +2,18 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 
+import msgspec
 import pytest
 
 from fairlane.simulate.figures import result_of
 from fairlane.simulate.library import check
 from fairlane.simulate.page import page
 from fairlane.simulate.pictures import draw
-from fairlane.simulate.result import Result
+from fairlane.simulate.result import GapFigure, Result
 from fairlane.simulate.run import Run
+from spark_jobs.svg import RIGHT, WIDTH, legend, tick
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -54,6 +57,38 @@ def test_more_tasks_than_rows_are_counted(result: Result) -> None:
     texts = [text.text for text in root.iter(f"{SVG}text")]
     assert "and 11 more" in texts
     assert "big" in texts
+
+
+def test_names_stay_within_a_picture_and_do_not_lie_on_each_other() -> None:
+    names = [(f"news-a-very-long-campaign-{place}", place) for place in range(8)]
+    root = ElementTree.fromstring(f"<svg>{''.join(legend(names, 'targets sent a second'))}</svg>")
+    unit, *shown = list(root.iter("text"))
+    assert len({text.text for text in shown}) == 8, "the ends of the names tell them apart"
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for text in shown:
+        left = float(text.attrib["x"])
+        lines.setdefault(text.attrib["y"], []).append((left, left + 7.4 * len(text.text or "")))
+    lines[unit.attrib["y"]].append((WIDTH - RIGHT - 7 * len(unit.text or ""), WIDTH - RIGHT))
+    for spans in lines.values():
+        assert all(right < left for (_, right), (left, _) in pairwise(spans))
+        assert spans[-1][1] < WIDTH
+
+
+def test_the_last_time_of_an_axis_is_not_cut_off(result: Result) -> None:
+    (mark, label) = tick(WIDTH - RIGHT, 100, "1000000 s")
+    assert 'text-anchor="end"' in label
+    assert f"M{WIDTH - RIGHT}" in mark
+
+
+def test_a_gap_above_the_bound_of_one_worker_is_explained(result: Result) -> None:
+    """Under a headline that says that everything held."""
+    gap = GapFigure(150, 120.0, 1.0)
+    tiers = {name: msgspec.structs.replace(tier, longest_gap=gap) for name, tier in result.tiers.items()}
+    found = page(msgspec.structs.replace(result, tiers=tiers))
+    assert "bound for 1 worker" in found
+    assert "A longest gap may be above its bound" in found
+    below = {name: msgspec.structs.replace(tier, longest_gap=None) for name, tier in result.tiers.items()}
+    assert "A longest gap may be above" not in page(msgspec.structs.replace(result, tiers=below))
 
 
 def test_the_page_needs_nothing_from_outside(result: Result) -> None:

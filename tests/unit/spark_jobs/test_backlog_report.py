@@ -1,5 +1,6 @@
 """The report on the backlog, made of collected facts."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from spark_jobs import backlog_pictures
 from spark_jobs.backlog import report_of
 from spark_jobs.backlog_causes import ADVICE, MEANINGS, grouped, mixed
 from spark_jobs.backlog_facts import Facts, JournalFacts, ReportOptions
@@ -16,8 +18,8 @@ from spark_jobs.backlog_page import page
 from spark_jobs.backlog_pictures import CAUSE_COLOURS
 from spark_jobs.backlog_report import Report, age_bands, span
 from spark_jobs.backlog_series import Times
-from spark_jobs.backlog_tables import sections, sentences
-from spark_jobs.svg import short, time_ticks
+from spark_jobs.backlog_tables import period, sections, sentences
+from spark_jobs.svg import legend, short, time_ticks
 from tests.unit.spark_jobs.backlog_rows import START_MS, ms, tiers
 
 OPTIONS = ReportOptions(Path("tables"), START_MS, recent_s=20)
@@ -120,6 +122,35 @@ def test_the_end_is_foreseen_at_the_present_rate_and_at_a_capacity(made: Report)
     asked = report_of(FACTS, replace(OPTIONS, capacity=900), ms(25))
     assert asked.total.done_at_capacity_s == pytest.approx(2.0)
     assert asked.service.asked_capacity == 900
+
+
+SCHEDULED = live("s", "low", 8, state="scheduled", held="scheduled", start_ms=ms(20 + 32 * 60), oldest_s=None)
+LATER = FACTS._replace(
+    live=[*FACTS.live, SCHEDULED], groups=[*FACTS.groups, group("low", "shop", "push", tasks=1, backlog=8)]
+)
+
+
+def test_the_headline_is_never_that_of_a_scheduled_task() -> None:
+    """Of 2,108 targets 8 start in 32 min: that says nothing of the rate."""
+    made = report_of(LATER, OPTIONS, ms(25))
+    assert (made.total.done_s, made.total.done_at_capacity_s) == (pytest.approx(22.5), pytest.approx(18.0))
+    assert "32 min" not in page(made)
+
+
+def test_what_is_scheduled_is_not_waiting_and_is_not_sent_in_no_time() -> None:
+    made = report_of(LATER, OPTIONS, ms(25))
+    rows = dict(sections(made))["By age"]
+    assert list(rows[-1].values()) == ["scheduled for later", "8", "-"]
+    assert [band.backlog for band in made.ages if band.backlog] == [1_500, 600]
+    assert span(8 / 200) == "< 0.1 s"
+
+
+def test_nothing_is_foreseen_where_all_is_held() -> None:
+    held = FACTS._replace(live=[SCHEDULED], groups=[group("low", "shop", "push", tasks=1, backlog=8, done=400)])
+    made = report_of(held, OPTIONS, ms(25))
+    assert "None of it may be sent now." in list(sentences(made))
+    assert "<dt>done at this rate in</dt><dd>-</dd>" in page(made)
+    assert {row["done in"] for title in ("Tiers", "Apps") for row in dict(sections(made))[title]} == {"-"}
 
 
 def test_without_a_rate_nothing_is_promised() -> None:
@@ -235,7 +266,50 @@ def test_spans_in_words(seconds: float | None, said: str) -> None:
     assert span(seconds) == said
 
 
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "2026-03-04 12:00:00 UTC"),
+        (42, "2026-03-04 12:00:00 to 12:00:42 UTC (42 s)"),
+        (3 * 3_600, "2026-03-04 12:00 to 15:00 UTC (3 h)"),
+        (86_400, "2026-03-04 12:00 to 2026-03-05 12:00 UTC (24 h)"),
+    ],
+)
+def test_a_period_is_never_from_a_minute_to_the_same_minute(seconds: float, said: str) -> None:
+    assert period(ms(0), ms(seconds)) == said
+
+
 # ----------------------------------------------------------------- the page
+
+
+def test_what_is_held_and_what_is_unknown_have_colours_and_names_of_their_own(made: Report) -> None:
+    assert len(set(CAUSE_COLOURS.values())) == len(CAUSE_COLOURS)
+    picture = backlog_pictures.causes(made)
+    names = re.findall(r'<rect class="(c\d)"[^>]*rx="2"/>\n<text[^>]*>([^<]+)<', picture)
+    assert dict(map(reversed, names)) == {  # type: ignore[arg-type]
+        cause: f"c{CAUSE_COLOURS[cause]}" for cause in ("share", "cap", "unknown", "held")
+    }
+
+
+def test_the_legend_has_room_for_every_cause() -> None:
+    names = [(cause, colour) for cause, colour in CAUSE_COLOURS.items()]
+    shown = "".join(legend(names, "part of the recent time"))
+    assert not [cause for cause in CAUSE_COLOURS if f">{cause}<" not in shown]
+
+
+def test_the_curves_say_that_a_retry_counts_again(made: Report) -> None:
+    assert "each further attempt counts again in both" in backlog_pictures.rates(made)
+
+
+def test_tables_fit_a_screen_and_no_name_is_broken(made: Report) -> None:
+    """By characters: 7.3 px each at the size of tables, and 12 px between columns, in 1,280 px."""
+    for title, rows in sections(made):
+        columns = [max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]] if rows else []
+        assert sum(min(wide, 60) * 7.3 + 12 for wide in columns) < 1_240, title
+    shown = page(made)
+    assert "<td>shop</td>" in shown
+    assert "overflow-wrap" not in shown.replace("td.long{white-space:normal;overflow-wrap:anywhere;min-width:26ch}", "")
+    assert "white-space:nowrap" in shown
 
 
 def test_the_page_needs_nothing_else_and_tells_what_its_pictures_show(made: Report) -> None:
@@ -251,8 +325,6 @@ def test_the_page_needs_nothing_else_and_tells_what_its_pictures_show(made: Repo
 
 def test_pictures_are_well_formed_and_no_text_breaks_out() -> None:
     from xml.etree import ElementTree
-
-    from spark_jobs import backlog_pictures
 
     evil = "</svg><script>&"
     facts = FACTS._replace(
