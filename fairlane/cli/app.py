@@ -4,6 +4,7 @@ import click
 
 from dispatcher.service_settings import Cap
 from fairlane.cli.arguments import CapText, cap_words
+from fairlane.cli.completion import app_names, channel_names
 from fairlane.cli.connect import client_of
 from fairlane.cli.groups import CommandGroup
 from fairlane.cli.output import Output, output_option, say
@@ -11,7 +12,7 @@ from fairlane.cli.service import Trial, change_service, dry_run_option
 from fairlane.cli.usage import list_usage, show_usage
 from fairlane.usage import apps
 
-_name = click.argument("name", metavar="NAME")
+_name = click.argument("name", metavar="NAME", shell_complete=app_names)
 
 
 @click.group(cls=CommandGroup)
@@ -55,7 +56,9 @@ def show(ctx: click.Context, output: Output, name: str) -> None:
 @app.command()
 @_name
 @click.argument("cap", metavar="RATE[:BURST]", type=CapText())
-@click.option("--channel", metavar="NAME", help="Only of what the app sends on this channel.")
+@click.option(
+    "--channel", metavar="NAME", help="Only of what the app sends on this channel.", shell_complete=channel_names
+)
 @dry_run_option
 @click.pass_context
 def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap, channel: str | None) -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from dispatcher.service_settings import Cap
 
@@ -115,6 +116,9 @@ class Assignment(Parameter):
         if not sign or field not in self.fields:
             self.fail(f"{value!r}: write {' or '.join(f'{name}=VALUE' for name in self.fields)}", param, ctx)
         return field, text
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        return [CompletionItem(f"{field}=") for field in self.fields if field.startswith(incomplete)]
 
 
 class Part(Parameter):

@@ -4,13 +4,14 @@ import click
 
 from dispatcher.service_settings import Cap
 from fairlane.cli.arguments import CapText, cap_words
+from fairlane.cli.completion import channel_names
 from fairlane.cli.groups import CommandGroup
 from fairlane.cli.output import Output, output_option
 from fairlane.cli.service import Trial, change_service, dry_run_option
 from fairlane.cli.usage import list_usage, show_usage
 from fairlane.usage import channels
 
-_name = click.argument("name", metavar="NAME")
+_name = click.argument("name", metavar="NAME", shell_complete=channel_names)
 
 
 @click.group(cls=CommandGroup)

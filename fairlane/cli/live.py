@@ -33,7 +33,10 @@ class LiveTasks:
 
 def settled_sample(client: "PushClient") -> Sample:
     """A sample whose rates are of the last two seconds."""
+    from fairlane.cli.progress import measuring
+
     sampler = Sampler(LiveTasks(client), SystemClock())
-    sampler.take()
-    time.sleep(MEASURE_S)
-    return sampler.take()
+    with measuring(MEASURE_S):
+        sampler.take()
+        time.sleep(MEASURE_S)
+        return sampler.take()

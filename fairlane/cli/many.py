@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dispatcher.tier import Tier
+from fairlane.cli.completion import app_names, channel_names
 from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE, OK, REFUSED, UNREACHABLE
 from fairlane.cli.output import Output, say, table_of
@@ -58,9 +59,9 @@ def asked_options(command: F) -> F:
         return command(*args, asked=Asked(wanted, yes, dry_run, limit), **rest)
 
     options = (
-        click.option("--app", help="All live tasks of this app."),
+        click.option("--app", help="All live tasks of this app.", shell_complete=app_names),
         click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="All of this tier."),
-        click.option("--channel", help="All on this channel."),
+        click.option("--channel", help="All on this channel.", shell_complete=channel_names),
         click.option("--state", type=click.Choice(LIVE_STATES), help="All in this state."),
         click.option("--id-prefix", help="All whose ids begin so."),
         click.option("--yes", is_flag=True, help="Do not ask before tasks found by a filter are changed."),

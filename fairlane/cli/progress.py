@@ -83,6 +83,14 @@ def waiting(task: str) -> Iterator[Callable[[TaskView], None]]:
         yield show
 
 
+@contextmanager
+def measuring(seconds: float) -> Iterator[None]:
+    """Say on a terminal that a command takes so long because it measures."""
+    with _bar() as bar:
+        bar.add_task(f"measuring for {seconds:.0f} s")
+        yield
+
+
 def _bar(*columns: ProgressColumn) -> Progress:
     console, begin = Console(stderr=True), (SpinnerColumn(), TextColumn("{task.description}"))
     return Progress(*begin, *columns, console=console, transient=True, disable=not console.is_terminal)

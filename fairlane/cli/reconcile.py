@@ -10,6 +10,7 @@ import click
 from dispatcher.errors import NotFound, NotReady, Unreachable
 from dispatcher.outcome import OUTCOME_NAMES
 from fairlane.cli.backlog import tables_option
+from fairlane.cli.completion import task_ids
 from fairlane.cli.connect import settings_of
 from fairlane.cli.exit_codes import FAILURE
 from fairlane.cli.output import Output, output_option, say
@@ -26,7 +27,7 @@ _UNKNOWN = "unknown"
 
 
 @click.command()
-@click.argument("task", required=False)
+@click.argument("task", required=False, shell_complete=task_ids)
 @click.option("--day", metavar="YYYY-MM-DD", help="All tasks that were accepted or sent on this day (UTC).")
 @click.option("--audience", metavar="PATH", help="The table that TASK was ingested from, to compare target by target.")
 @source_options

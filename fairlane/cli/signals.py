@@ -33,7 +33,9 @@ def signals(ctx: click.Context, output: Output) -> None:
     After a restart of Redis without workers nobody can restore the counts: then one worker is needed, and the tiers
     are not known until it runs.
     """
-    with client_of(ctx) as client:
+    from fairlane.cli.progress import measuring
+
+    with client_of(ctx) as client, measuring(APART_S):
         found = _measured(client)
     rows = _rows(found)
     service = {

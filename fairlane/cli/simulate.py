@@ -9,6 +9,7 @@ import click
 
 from dispatcher.errors import InvalidInput
 from fairlane.cli import exit_codes
+from fairlane.cli.completion import scenarios
 from fairlane.cli.output import Output, report_option, say, table_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ PICTURES = ("shares", "tasks", "task-shares")
 
 
 @click.command()
-@click.argument("scenario", metavar="[FILE|NAME]", required=False)
+@click.argument("scenario", metavar="[FILE|NAME]", required=False, shell_complete=scenarios)
 @click.option("--list", "listed", is_flag=True, help="Name the scenarios that come with the program.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance in the run.")
 @click.option("--seeds", type=click.IntRange(1), help="Run so many seeds, from --seed on, on all cores.")

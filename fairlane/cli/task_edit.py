@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from dispatcher.errors import InvalidInput
+from fairlane.cli.completion import task_argument
 from fairlane.cli.connect import client_of
 from fairlane.cli.output import Output, output_option, say
 
 
 @click.command()
-@click.argument("task_id", metavar="ID")
+@task_argument
 @click.option("--message", required=True, metavar="FILE|JSON|TEXT", help="A JSON file, a JSON object, or a text.")
 @output_option
 @click.pass_context

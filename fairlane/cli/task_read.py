@@ -12,6 +12,7 @@ import msgspec
 from dispatcher.tier import Tier
 from dispatcher.view import STATES, TaskView
 from fairlane.cli.arguments import Duration
+from fairlane.cli.completion import app_names, channel_names, task_argument
 from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE
 from fairlane.cli.output import Output, output_option, say
@@ -32,9 +33,9 @@ def task_fields(view: TaskView) -> dict[str, Any]:
 
 @click.command("list")
 @click.option("--state", type=click.Choice(STATES), help="Only tasks in this state.")
-@click.option("--app", help="Only tasks of this app.")
+@click.option("--app", help="Only tasks of this app.", shell_complete=app_names)
 @click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="Only tasks of this tier.")
-@click.option("--channel", help="Only tasks on this channel.")
+@click.option("--channel", help="Only tasks on this channel.", shell_complete=channel_names)
 @click.option("--id-prefix", help="Only tasks whose ids begin so.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Most tasks shown, newest first.")
 @click.option("--cursor", help="Go on where an earlier list ended (it said so on stderr).")
@@ -64,7 +65,7 @@ def list_tasks(
 
 
 @click.command()
-@click.argument("task_id", metavar="ID")
+@task_argument
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output, task_id: str) -> None:
@@ -82,7 +83,7 @@ def show(ctx: click.Context, output: Output, task_id: str) -> None:
 
 
 @click.command()
-@click.argument("task_id", metavar="ID")
+@task_argument
 @click.option("--timeout", type=Duration(), help="Give up after this long (exit code 4); the task goes on.")
 @click.option("--fail-on-failures", is_flag=True, help="Exit code 1 also if targets of a completed task failed.")
 @output_option
@@ -105,7 +106,7 @@ def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None
 
 
 @click.command()
-@click.argument("task_id", metavar="ID")
+@task_argument
 @click.option("--by-reason", is_flag=True, help="How many targets failed for which reason, with an example of each.")
 @click.option("--limit", type=click.IntRange(1), help=f"Most rows shown.  [default: {_SHOWN:,}; as JSON all]")
 @output_option

@@ -8,6 +8,7 @@ import click
 
 from dispatcher.errors import InvalidInput
 from fairlane.cli.arguments import Assignment
+from fairlane.cli.completion import task_ids
 from fairlane.cli.many import Asked, asked_options, change_many
 from fairlane.cli.output import Output, output_option, say
 from producers.task_changes import Changes
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 FIELDS = ("weight", "tier", "cap", "paused")
-_ids = click.argument("ids", metavar="[ID]...", nargs=-1)
+_ids = click.argument("ids", metavar="[ID]...", nargs=-1, shell_complete=task_ids)
 IN_FLIGHT_S = 5.0
 """How long `task cancel` waits for what was in flight."""
 
@@ -87,8 +88,13 @@ def _follow_in_flight(client: "PushClient", tasks: list[str], wait_s: float) -> 
     return asdict(told)
 
 
+def _ids_and_fields(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    fields = Assignment(*FIELDS).shell_complete(ctx, param, incomplete)
+    return [str(field.value) for field in fields] + task_ids(ctx, param, incomplete)
+
+
 @click.command("set")
-@click.argument("words", metavar="[ID]... FIELD=VALUE...", nargs=-1, required=True)
+@click.argument("words", metavar="[ID]... FIELD=VALUE...", nargs=-1, required=True, shell_complete=_ids_and_fields)
 @asked_options
 @output_option
 @click.pass_context

@@ -11,6 +11,7 @@ from dispatcher.errors import FairlaneError
 from dispatcher.service_settings import Cap
 from dispatcher.tier import Tier
 from fairlane.cli.arguments import Duration, Time
+from fairlane.cli.completion import app_names, channel_names
 from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE
 from fairlane.cli.output import Output, output_option, say
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False))
 @click.option("--id", "task_id", help="Id of the task; submitting it again with the same targets is safe.")
-@click.option("--app", help="The app that owns the task.")
+@click.option("--app", help="The app that owns the task.", shell_complete=app_names)
 @click.option(
     "--tier",
     type=click.Choice([str(tier) for tier in Tier]),
@@ -33,7 +34,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="How urgent it is.",
 )
-@click.option("--channel", default="null", show_default=True, help="What delivers it: null, log, http or your own.")
+@click.option(
+    "--channel",
+    default="null",
+    show_default=True,
+    shell_complete=channel_names,
+    help="What delivers it: null, log, http or your own.",
+)
 @click.option("--title", help="Title of the message.")
 @click.option("--body", help="Body of the message.")
 @click.option(

@@ -19,6 +19,7 @@ from dispatcher.why import (
     Part,
     Why,
 )
+from fairlane.cli.completion import task_argument
 from fairlane.cli.connect import client_of
 from fairlane.cli.output import Output, output_option, say
 from fairlane.screen.render import short_seconds
@@ -54,7 +55,7 @@ _NOW = {
 
 
 @click.command()
-@click.argument("task_id", metavar="ID")
+@task_argument
 @output_option
 @click.pass_context
 def why(ctx: click.Context, output: Output, task_id: str) -> None:

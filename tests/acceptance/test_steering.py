@@ -60,6 +60,41 @@ def test_tables_for_people(tasks: CommandLine) -> None:
     assert all(name in listed.out for name in ("big", "small", "other"))
 
 
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("fairlane task show bi", {"big"}),
+        ("fairlane task pause o", {"other"}),
+        ("fairlane task set big we", {"weight="}),
+        ("fairlane task list --app ne", {"news"}),
+        ("fairlane channel pause nu", {"null"}),
+        ("fairlane app cap sh", {"shop"}),
+        ("fairlane tier set h", {"high="}),
+        ("fairlane simulate big", {"big-task-first"}),
+        ("fairlane task sho", {"show"}),
+        ("fairlane task show nob", set()),
+    ],
+)
+def test_the_shell_completes(tasks: CommandLine, line: str, completed: set[str]) -> None:
+    """As the line in the README sets it up."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    told = tasks(env={"_FAIRLANE_COMPLETE": "bash_complete", **words})
+    assert {found.partition(",")[2] for found in told.out.split()} == completed
+
+
+def test_a_shell_without_servers_completes_nothing_and_says_nothing(tasks: CommandLine) -> None:
+    words = {"COMP_WORDS": "fairlane task show bi", "COMP_CWORD": "3", "FAIRLANE_REDIS_URL": "redis://127.0.0.1:1/0"}
+    told = tasks(env={"_FAIRLANE_COMPLETE": "bash_complete", **words})
+    assert (told.code, told.out.strip(), told.err) == (0, "", "")
+
+
+@pytest.mark.parametrize("command", [("signals",), ("tier", "show"), ("capacity", "show")])
+def test_what_measures_says_so_while_it_does(tasks: CommandLine, command: tuple[str, ...]) -> None:
+    assert "measuring for 2 s" in tasks(*command, env={"FORCE_COLOR": "1"}).err  # as on a terminal
+    assert "measuring" not in tasks(*command).err
+    assert "two seconds to measure" in " ".join(tasks(*command, "--help").out.split())
+
+
 def test_lists_are_filtered(tasks: CommandLine) -> None:
     assert ids(tasks)[0] == "other"
     assert set(ids(tasks)) == {"big", "small", "other"}
