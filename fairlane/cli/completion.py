@@ -1,4 +1,4 @@
-"""What the shell completes after TAB: task ids, channels, apps, scenarios and fields."""
+"""What the shell completes after TAB of what the servers know: task ids, channels and apps."""
 
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -64,13 +64,6 @@ def app_names(client: "PushClient", incomplete: str) -> Iterable[str]:  # noqa: 
     from fairlane.usage import apps
 
     return [usage.app for usage in apps(client.globals(), client.live_tasks())]
-
-
-def scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
-    """Those that come with the program."""
-    from fairlane.simulate.library import names
-
-    return [name for name in names() if name.startswith(incomplete)]
 
 
 task_argument = click.argument("task_id", metavar="ID", shell_complete=task_ids)

@@ -9,7 +9,6 @@ import click
 
 from dispatcher.errors import InvalidInput
 from fairlane.cli import exit_codes
-from fairlane.cli.completion import scenarios
 from fairlane.cli.output import Output, report_option, say, table_of
 
 if TYPE_CHECKING:
@@ -18,8 +17,14 @@ if TYPE_CHECKING:
 PICTURES = ("shares", "tasks", "task-shares")
 
 
+def _scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
+    from fairlane.simulate.library import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("scenario", metavar="[FILE|NAME]", required=False, shell_complete=scenarios)
+@click.argument("scenario", metavar="[FILE|NAME]", required=False, shell_complete=_scenarios)
 @click.option("--list", "listed", is_flag=True, help="Name the scenarios that come with the program.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance in the run.")
 @click.option("--seeds", type=click.IntRange(1), help="Run so many seeds, from --seed on, on all cores.")
