@@ -1,6 +1,7 @@
 """The engine's view of the outside: small Protocols. In-memory implementations are in dispatcher/memory, the real ones
 in backends, quotas and consumers."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -200,6 +201,7 @@ class BatchChannel(Protocol):
     async def open(self) -> None:
         """Connect, when the worker starts."""
 
+    @abstractmethod
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         """Send the envelopes. Return a report for each, in order.
 

@@ -1,6 +1,7 @@
 """The base class of channels whose client blocks: it runs their calls in threads."""
 
 import asyncio
+import inspect
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -23,6 +24,15 @@ class BlockingChannel(BatchChannel):
 
     _threads: "_Threads | None" = None
     """Made with the first call, so that a class of one's own need not call `__init__` of this one."""
+
+    def __init_subclass__(cls) -> None:
+        """Refuse a `deliver_blocking` that is async: a thread would run nothing of it."""
+        super().__init_subclass__()
+        if inspect.iscoroutinefunction(cls.deliver_blocking):
+            raise TypeError(
+                f"deliver_blocking() of {cls.__name__} is async. Write `def deliver_blocking(self, envelopes, tier)`, "
+                "or derive the class from BatchChannel and write `async def deliver(self, envelopes, tier)`"
+            )
 
     @abstractmethod
     def deliver_blocking(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:

@@ -180,6 +180,14 @@ asyncio.run(main())
     assert (done.stdout, done.stderr, done.returncode) == ("CancelledError\n", "", 0)
 
 
+def test_a_method_for_threads_that_is_async_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"deliver_blocking\(\) of Confused is async. Write `def deliver_blocking"):
+
+        class Confused(Blocking):
+            async def deliver_blocking(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:  # type: ignore[override]
+                return [ALL_SENT]
+
+
 def test_the_method_must_be_written() -> None:
     class Forgetful(BlockingChannel):
         name, timeout_s, concurrency, batch_limit = "x", 1.0, 1, 1

@@ -20,6 +20,7 @@ from consumers.channels.null import NullChannel
 from dispatcher.envelope import Envelope
 from dispatcher.errors import InvalidInput, Refused
 from dispatcher.outcome import ALL_SENT, Outcome, Report
+from dispatcher.ports import BatchChannel
 from tests.unit.consumers.envelopes import MESSAGE, envelope
 
 HERE = __name__
@@ -195,6 +196,15 @@ class Compiled(NullChannel):
         self.deliver = AsyncMock()
 
 
+class Forgetful(BatchChannel):
+    """Has no deliver."""
+
+    timeout_s, concurrency, batch_limit = 1.0, 1, 1
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.name = settings["name"]
+
+
 NOT_A_CLASS = 5
 
 
@@ -222,6 +232,7 @@ def test_channels_are_found_by_name_or_class_and_given_their_settings() -> None:
         (f"{HERE}:Halfway", r"lacks deliver, close, timeout_s .*, concurrency .*, batch_limit"),
         (f"{HERE}:Sync", r"deliver\(\) of the channel mine \(.*:Sync\) is not async. Write `async def deliver\(self, "),
         (f"{HERE}:Sync", r"fairlane.channels.BlockingChannel and write `def deliver_blocking"),
+        (f"{HERE}:Forgetful", r"cannot be made: .*abstract class Forgetful .*deliver"),
         (f"{HERE}:SyncOpen", r"open\(\) of the channel mine .* is not async. Write `async def open"),
         ("http", r"The http channel has no url"),
         ("log", r"no-such-setting"),
