@@ -19,9 +19,11 @@ STYLE = """
 body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
 main{max-width:1000px;margin:0 auto;padding:24px 16px 48px}
 h1{font-size:1.7rem;margin:0}h2{font-size:1.15rem;margin:28px 0 8px}p{margin:6px 0}.soft{color:var(--soft)}
-section{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px;overflow-x:auto;
+section{border:1px solid var(--line);border-radius:8px;padding:12px;overflow-x:auto;
 box-sizing:border-box;width:max-content;min-width:100%;max-width:calc(100vw - 32px);margin-left:50%;
-transform:translateX(-50%)}
+transform:translateX(-50%);
+background:linear-gradient(to left,var(--card) 40%,transparent) right/40px 100% no-repeat local,
+linear-gradient(to left,var(--line),transparent) right/18px 100% no-repeat,var(--card)}
 svg{max-width:100%;height:auto;display:block}
 dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:18px 0}
 dl div{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 14px}
