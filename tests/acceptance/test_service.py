@@ -52,6 +52,18 @@ def test_the_view_is_complete_and_all_checks_pass(fairlane: CommandLine) -> None
         assert subject in said
 
 
+def test_doctor_and_workers_name_the_servers_and_where_their_addresses_come_from(
+    fairlane: CommandLine, module_settings: Settings, workers: Crew
+) -> None:
+    """Somebody else's servers on the usual ports looked like one's own."""
+    said = " ".join(check["what"] for check in fairlane.data("doctor"))
+    first = next(line for line in workers.log_of("w").splitlines() if "Pulsar" in line)
+    pulsar, redis = module_settings.pulsar, module_settings.redis
+    for address in (pulsar.url, pulsar.admin_url, redis.url):
+        assert f"{address} (from the environment)" in said
+        assert f"{address} (from " in first
+
+
 def test_the_documented_metrics_are_served_and_no_task_is_named(fairlane: CommandLine) -> None:
     submit(fairlane, "measured", 100, "--tier", "medium")
     assert fairlane("task", "wait", "measured", "--timeout", "30s").code == 0

@@ -1,0 +1,67 @@
+"""`fairlane task failures` of a task with very many, with a client in memory."""
+
+import json
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import pytest
+
+from fairlane.cli import task_read
+from fairlane.cli.main import run
+from producers.failures import Failure, FailureGroup
+
+MANY = 1_500
+
+
+class Task:
+    taken = 0
+
+    def failures(self) -> Iterator[Failure]:
+        for number in range(MANY):
+            self.taken += 1
+            yield Failure("sale", f"target-{number}", "failed", "no route", 1, "http", 0)
+
+    def failures_by_reason(self) -> list[FailureGroup]:
+        return [
+            FailureGroup("failed", "no route", MANY - 1, "target-0", 0, 1),
+            FailureGroup("invalid", "gone", 1, "target-9", 0, 0),
+        ]
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch) -> Task:
+    class Client:
+        def task(self, _: str) -> Task:
+            return found
+
+    found = Task()
+    monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(Client()))
+    return found
+
+
+def test_a_table_shows_the_first_thousand_and_says_what_to_do(task: Task, capsys: pytest.CaptureFixture[str]) -> None:
+    """300,000 took 97 s."""
+    assert run(["task", "failures", "sale"]) == 0
+    told = capsys.readouterr()
+    assert (told.out.count("target-"), task.taken) == (1_000, 1_001)
+    assert "more than 1,000" in told.err
+    assert "--by-reason" in told.err
+
+
+@pytest.mark.usefixtures("task")
+def test_a_limit_counts_in_every_form_and_json_has_all_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["task", "failures", "sale", "--limit", "3"]) == 0
+    assert capsys.readouterr().out.count("target-") == 3
+    assert run(["task", "failures", "sale", "--limit", "3", "-o", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 3
+    assert run(["task", "failures", "sale", "-o", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == MANY
+
+
+@pytest.mark.usefixtures("task")
+def test_failures_are_counted_by_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["task", "failures", "sale", "--by-reason", "-o", "json"]) == 0
+    assert [(row["count"], row["reason"]) for row in json.loads(capsys.readouterr().out)] == [
+        (MANY - 1, "no route"),
+        (1, "gone"),
+    ]
