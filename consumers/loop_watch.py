@@ -48,9 +48,12 @@ class LoopWatch:
         self._unsaid: dict[str, int] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Look until stopped, or until the loop has ended."""
-        while not stop.wait(LOOK_EVERY_S) and self.thread is not None:
-            self.look()
+        """Look until stopped, or until the loop has ended. Never raise: that would end the worker for a warning."""
+        try:
+            while not stop.wait(LOOK_EVERY_S) and self.thread is not None:
+                self.look()
+        except Exception:
+            _log.exception("The event loop of the channels is not watched any more; the worker goes on")
 
     def look(self) -> None:
         """Compare the step that the loop runs with that of the last look."""

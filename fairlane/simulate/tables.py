@@ -30,14 +30,19 @@ def tables(result: Result) -> "RenderableType":
 
 
 def note(result: Result) -> str:
-    """Return what to know of gaps, if the table of tiers has any beyond its bound."""
+    """Return what to know of gaps, if the table of tiers has any beyond its bound. A single worker has no excuse."""
     gaps = [tier.longest_gap for tier in result.tiers.values()]
-    if not any(gap is not None and gap.targets > gap.bound for gap in gaps):
+    if result.workers["joined"] < 2 or not any(gap is not None and gap.targets > gap.bound for gap in gaps):
         return ""
+    judged = (
+        "What must hold for all of them together is judged where sending is granted; a tier that is kept waiting there "
+        "is listed under Violated, rule gap."
+        if result.capacity
+        else "Without a capacity no gap is judged."
+    )
     return (
         "A longest gap may be above its bound: the bound is law 3 for the sends of a single worker, and those of "
-        "several workers fall between each other. What must hold for all of them together is judged where sending is "
-        "granted; a tier that is kept waiting there is listed under Violated, rule gap."
+        f"several workers fall between each other. {judged}"
     )
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from unittest.mock import Mock
 
 import pytest
 
@@ -171,6 +172,16 @@ def test_a_socket_whose_callback_runs_again_and_again_does_not_block(
 def _at_work(watched: Watched) -> bool:
     watched.watch.look()
     return watched.watch._channel is not None
+
+
+def test_a_channel_without_a_name_that_can_be_read_does_not_end_the_worker(
+    watched: Watched, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched.watch, "look", Mock(side_effect=RuntimeError("no name")))
+    threads = Threads(threading.Event())
+    threads.start("channel watch", watched.watch.run)
+    eventually(lambda: "not watched any more; the worker goes on" in caplog.text)
+    assert threads.failure is None
 
 
 @contextmanager
