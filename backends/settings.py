@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, WrapValidator, model_validator
 
 from backends.addresses import Address, as_address, not_configured, usable
+from dispatcher.topics import NAME_PATTERN
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ PulsarUrl = Annotated[str, StringConstraints(pattern=r"^pulsar(\+ssl)?://[^/\s]+
 HttpUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$")]
 AdminUrl = Annotated[HttpUrl, WrapValidator(as_address)]
 RedisUrl = Annotated[str, StringConstraints(pattern=r"^(rediss?|unix)://[^\s]+$"), WrapValidator(as_address)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+Name = Annotated[str, StringConstraints(pattern=f"^{NAME_PATTERN}$")]
 """Letters, digits, `_ . -`; at most 64 characters."""
 Compression = Literal["lz4", "zstd", "none"]
 """Of a producer's batches."""

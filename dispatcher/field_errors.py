@@ -18,7 +18,7 @@ _WORDS: Final[dict[str, str | Callable[[_Context], str]]] = {
     "extra_forbidden": "there is no such field",
     "missing": "is missing",
     "string_type": _TEXT,
-    "string_pattern_mismatch": lambda given: _RULES.get(given["pattern"], f"it is of the form {given['pattern']}"),
+    "string_pattern_mismatch": lambda given: _RULES.get(given["pattern"], "it has the wrong form"),
     "enum": lambda given: f"it is {given['expected']}",
     "int_type": _WHOLE,
     "int_parsing": _WHOLE,
@@ -31,6 +31,9 @@ _WORDS: Final[dict[str, str | Callable[[_Context], str]]] = {
     "bool_parsing": _TRUTH,
     "greater_than_equal": lambda given: f"it is {given['ge']:,} or more",
     "less_than_equal": lambda given: f"it is at most {given['le']:,}",
+    "greater_than": lambda given: f"it is more than {given['gt']:,}",
+    "less_than": lambda given: f"it is less than {given['lt']:,}",
+    "literal_error": lambda given: f"it is {given['expected']}",
     "timezone_aware": "it has no time zone; write one, as in 2030-01-31T18:00+01:00",
     "datetime_type": _TIME,
     "datetime_parsing": _TIME,
@@ -48,10 +51,14 @@ def invalid_input(error: ValidationError, subject: str = "task") -> InvalidInput
     return InvalidInput("\n".join(f"{subject}: {_line(dict(detail))}" for detail in error.errors()))
 
 
-def _line(detail: dict[str, Any]) -> str:
-    field = ".".join(str(part) for part in detail["loc"] if part not in ("float", "int", "str")) or "(all)"
+def in_words(detail: Mapping[str, Any]) -> str:
+    """What one of pydantic's complaints says of its field: "it is a whole number"."""
     words = _WORDS.get(detail["type"], str(detail["msg"]).removeprefix("Value error, "))
-    complaint = words if isinstance(words, str) else words(detail["ctx"])
+    return words if isinstance(words, str) else words(detail["ctx"])
+
+
+def _line(detail: Mapping[str, Any]) -> str:
+    field = ".".join(str(part) for part in detail["loc"] if part not in ("float", "int", "str")) or "(all)"
     given = repr(detail.get("input"))
     shown = f" (given: {given if len(given) <= 60 else given[:57] + '...'})" if detail["type"] != "missing" else ""
-    return f"{field}: {complaint}{shown}"
+    return f"{field}: {in_words(detail)}{shown}"

@@ -80,7 +80,8 @@ class HttpChannelSettings(Group):
     """The `http` channel: each envelope is a POST to one address."""
 
     url: HttpUrl | None = Field(
-        default=None, description="where the http channel posts to; not set, there is no such channel"
+        default=None,
+        description="where the http channel posts to, http:// or https://; not set, there is no such channel",
     )
     timeout_s: float = Field(default=10.0, gt=0, le=120, description="seconds one POST may take")
     concurrency: int = Field(default=64, ge=1, le=10_000, description="POSTs under way at once in each process")

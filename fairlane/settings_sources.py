@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError
 
 from dispatcher.errors import InvalidInput
+from dispatcher.field_errors import in_words
 from dispatcher.shown import MASK, without_credentials
 from fairlane.settings import (
     ENV_PREFIX,
@@ -110,9 +111,9 @@ def _explain(fault: ErrorDetails, sources: Sources) -> str:
             return f"Setting {name} ({origin}) {REMOVED[name]}."
         return f"There is no setting {name} ({origin})."
     field = _field(path)
-    what = f" It is: {field.description}." if field is not None and field.description else ""
+    what = f" Its meaning: {field.description}." if field is not None and field.description else ""
     shown = "" if SECRET_NAME.search(name) else f" is {str(masked(path[-1], fault['input']))!r}, which"
-    return f"Setting {name} ({origin}){shown} is not allowed: {fault['msg']}.{what}"
+    return f"Setting {name} ({origin}){shown} is not allowed: {in_words(dict(fault))}.{what}"
 
 
 def _field(path: tuple[str, ...]) -> FieldInfo | None:

@@ -129,13 +129,13 @@ def _no_such_field(name: str) -> str:
 
 def _load(path: Path) -> object:
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            loader = yaml.SafeLoader(file)
-            root = loader.get_single_node()
-            for task in _task_nodes(root):
-                loader.flatten_mapping(task)
-                _keep_as_written(task)
-            return None if root is None else loader.construct_document(root)
+        text = path.read_text(encoding="utf-8-sig")
+        loader = yaml.SafeLoader(text.replace("\t", " ") if path.suffix == ".json" else text)  # YAML indents by spaces
+        root = loader.get_single_node()
+        for task in _task_nodes(root):
+            loader.flatten_mapping(task)
+            _keep_as_written(task)
+        return None if root is None else loader.construct_document(root)
     except (OSError, UnicodeError) as error:
         raise InvalidInput(f"{path} cannot be read: {error}.") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:

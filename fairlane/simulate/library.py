@@ -8,6 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from dispatcher.errors import InvalidInput, NotFound
+from dispatcher.field_errors import in_words
 from fairlane.simulate.scenario import Scenario
 
 SUFFIX = ".yaml"
@@ -57,6 +58,6 @@ def check(data: dict[str, Any]) -> Scenario:
         found = error.errors()[0]
         place = ".".join(str(part) for part in found["loc"]) or "scenario"
         raise InvalidInput(
-            f"Scenario {data.get('name', '')}: {place}: {found['msg'].removeprefix('Value error, ')}.",
+            f"Scenario {data.get('name', '')}: {place}: {in_words(dict(found))}.",
             "docs/fairness.md says what a scenario may hold.",
         ) from error

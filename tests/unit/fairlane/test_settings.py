@@ -124,7 +124,7 @@ def test_a_channel_may_not_be_named_like_a_partition(monkeypatch: pytest.MonkeyP
     [
         ("FAIRLANE_PULSAR_URL", "localhost", ["pulsar.url", "env FAIRLANE_PULSAR_URL", "'localhost'", "pulsar://"]),
         ("FAIRLANE_LOG_LEVEL", "loud", ["log.level", "env FAIRLANE_LOG_LEVEL", "'debug', 'info'"]),
-        ("FAIRLANE_WORKER_PROCESSES", "0", ["worker.processes", "env FAIRLANE_WORKER_PROCESSES", "greater than"]),
+        ("FAIRLANE_WORKER_PROCESSES", "0", ["worker.processes", "env FAIRLANE_WORKER_PROCESSES", "1 or more"]),
         ("FAIRLANE_PULSAR_URLL", "x", ["no setting pulsar.urll", "FAIRLANE_PULSAR_URLL"]),
         ("FAIRLANE_PULSAR_TLS_CERT", "c.pem", ["tls_cert and tls_key must be given together"]),
         ("FAIRLANE_HTTP_HEADERS", "X-Key: 1", ["FAIRLANE_HTTP_HEADERS", "not JSON"]),
@@ -140,6 +140,27 @@ def test_a_wrong_value_is_named_with_its_source_and_what_is_allowed(
     for part in parts:
         assert part in caught.value.cause + caught.value.next_step
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "told"),
+    [
+        ("FAIRLANE_PULSAR_TENANT", "a b", "it is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit"),
+        ("FAIRLANE_WORKER_PROCESSES", "two", "it is a whole number"),
+        ("FAIRLANE_WORKER_PROCESSES", "0", "it is 1 or more"),
+        ("FAIRLANE_HTTP_TIMEOUT_S", "0", "it is more than 0"),
+        ("FAIRLANE_LOG_LEVEL", "loud", "it is 'debug', 'info', 'warning' or 'error'"),
+        ("FAIRLANE_HTTP_URL", "there", "it has the wrong form. Its meaning: where the http channel posts to, http://"),
+    ],
+)
+def test_what_is_allowed_is_said_in_our_words(
+    variable: str, text: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not "String should match pattern '^[A-Za-z0-9]…'"."""
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(InvalidInput) as caught:
+        Settings()
+    assert f"(env {variable}) is {text!r}, which is not allowed: {told}" in str(caught.value)
 
 
 def test_a_wrong_secret_is_not_repeated() -> None:

@@ -91,6 +91,13 @@ def test_a_missing_file_is_invalid(tmp_path: Path) -> None:
         read_task_file(tmp_path / "none.yaml")
 
 
+def test_json_may_be_indented_with_tabs(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.json"
+    path.write_text('{\n\t"app": "shop",\t"tier": "high",\n\t"message": "a\\tb",\n\t"cap": null, "targets": ["one"]\n}')
+    (job,) = read_task_file(path)
+    assert (job.task.message, job.task.cap, job.targets) == ({"body": "a\tb"}, None, ["one"])
+
+
 def test_one_task_needs_no_list(tmp_path: Path) -> None:
     path = written(tmp_path, "id: a\napp: shop\ntier: high\nmessage: Hi\ntargets: [one]\n")
     assert [(job.task.id, list(job.targets)) for job in read_task_file(path)] == [("a", ["one"])]
