@@ -43,7 +43,7 @@ class Workers:
 
     def workers(self) -> list[WorkerBeat]:
         """All that are or lately were there, by id; seen_ms is Redis' time. A worker that has not been seen for 3 s is
-        `suspect`, for 10 s `lost`, unless it said it had stopped."""
+        `suspect`, for 10 s `lost`, unless it said it had stopped. One that is gone has no rate."""
         now_ms, *found = self._view.call("read_workers")
         pairs = zip(found[::2], found[1::2], strict=True)
         beats = [_judged(_decoded(beat), seen_ms, now_ms) for seen_ms, beat in pairs]
@@ -62,4 +62,5 @@ def _judged(beat: WorkerBeat, seen_ms: int, now_ms: int) -> WorkerBeat:
     state = beat.state
     if state != "stopped" and now_ms - seen_ms > SUSPECT_MS:
         state = "lost" if now_ms - seen_ms > LOST_MS else "suspect"
-    return msgspec.structs.replace(beat, state=state, seen_ms=seen_ms)
+    rate = 0.0 if state in ("lost", "stopped") else beat.rate
+    return msgspec.structs.replace(beat, state=state, rate=rate, seen_ms=seen_ms)

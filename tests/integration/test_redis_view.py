@@ -349,6 +349,7 @@ def test_heartbeats_are_judged_by_their_age(view: RedisView) -> None:
         "gone": "lost",
         "done": "stopped",
     }
+    assert {beat.id: beat.rate for beat in workers.workers()} == {"fresh": 6.5, "quiet": 6.5, "gone": 0.0, "done": 0.0}
     fresh = workers.workers()[1]
     assert fresh == msgspec.structs.replace(beat_of("fresh", "draining"), seen_ms=now_ms + 5_000)
 
