@@ -50,6 +50,11 @@ class TaskOptions:
     refuse: bool = False
     refused: int = 0
 
+    @property
+    def channel(self) -> str | None:
+        """Return the channel of the task; None where a split column gives it."""
+        return None if "channel" in self.split else self.fields.get("channel", PushTask.model_fields["channel"].default)
+
     def push_task(self, base: str, values: Sequence[str] = ()) -> PushTask:
         """The task of rows with these values in the split columns. base: the id without them. Raises InvalidInput."""
         split = dict(zip(self.split, values, strict=True))

@@ -40,13 +40,21 @@ _SHOWN_REASONS = 10
 @click.option(
     "--max-refused", type=Part(), default="5%", show_default=True, help="With more bad rows than this nothing is sent."
 )
+@click.option("--strict", is_flag=True, help="Refuse a task whose channel no live worker has, instead of a warning.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be taken and left out. Needs no servers.")
 @tables_option
 @spark_options
 @output_option
 @pass_settings
 def ingest(
-    settings: "Settings", /, output: Output, spark: SparkOptions, taskfile: Path, dry_run: bool, **given: Any
+    settings: "Settings",
+    /,
+    output: Output,
+    spark: SparkOptions,
+    taskfile: Path,
+    dry_run: bool,
+    strict: bool,
+    **given: Any,
 ) -> None:
     """Make the task that TASKFILE describes of a table of any size.
 
@@ -71,6 +79,8 @@ def ingest(
     if not dry_run:
         require_addresses(settings.pulsar, settings.redis)  # Spark takes seconds to start
     options = _options(settings, taskfile, given)
+    if not dry_run and options.task.channel is not None:
+        _check_channel(settings, options.task.channel, strict)
     with spark.session("fairlane ingest") as session:
         if dry_run:
             found = job.dry_run(session, options)
@@ -79,6 +89,15 @@ def ingest(
                 found = job.ingest(session, options, on_progress)
     _tell(found)
     output.emit_record({"tasks": ", ".join(found.tasks), **asdict(found.counts), "rejects": found.rejects})
+
+
+def _check_channel(settings: "Settings", channel: str, strict: bool) -> None:
+    """Warn if no live worker has the channel. strict: raise Refused instead."""
+    from producers.channel_check import ChannelCheck
+    from producers.client import PushClient
+
+    with PushClient.connect(settings) as client:
+        ChannelCheck(client.workers).check(channel, strict=strict, on_warning=lambda text: say(f"Warning: {text}"))
 
 
 def _options(settings: "Settings", taskfile: Path, given: Mapping[str, Any]) -> "IngestOptions":

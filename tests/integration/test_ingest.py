@@ -143,6 +143,8 @@ def test_a_driver_killed_in_mid_run_has_sent_nothing_and_the_next_run_completes_
         "--conf", "spark.sql.shuffle.partitions=20", "--conf", "spark.sql.adaptive.enabled=false",
     ]  # fmt: skip
     env = {**environment(fresh_settings), "PYTHONPATH": os.getcwd()}  # noqa: PTH109
+    refused = subprocess.run([*command, "--strict"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (refused.returncode, "Nothing was submitted: no worker is running" in refused.stderr) == (5, True)
     with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, start_new_session=True) as killed:
         eventually(lambda: in_lane(client, names) > 2 or killed.poll() is not None, 90, "envelopes in the lane")
         os.killpg(killed.pid, signal.SIGKILL)
@@ -150,6 +152,7 @@ def test_a_driver_killed_in_mid_run_has_sent_nothing_and_the_next_run_completes_
     stand = in_lane(client, names)
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stderr
+    assert "Warning: no worker is running" in done.stderr
     assert json.loads(done.stdout)["accepted"] == rows
     assert in_lane(client, names) >= stand + rows // 10
     with crew(fresh_settings, tmp_path / "crew", "one") as members:
