@@ -12,6 +12,13 @@ from fairlane.cli.service import Trial, change_service, dry_run_option
 from fairlane.cli.usage import list_usage, show_usage
 from fairlane.usage import apps
 
+COLUMNS = (
+    *("app", "weight", "cap", "cap_burst", "channel_caps"),
+    *("tasks", "task_limit", "queued", "target_limit", "rate"),
+)
+LEAVING = ("cap_burst", "task_limit", "target_limit", "channel_caps", "weight")
+"""Columns that are left out first where there is no room."""
+
 _name = click.argument("name", metavar="NAME", shell_complete=app_names)
 
 
@@ -26,22 +33,10 @@ def app() -> None:
 def list_apps(ctx: click.Context, output: Output) -> None:
     """The apps that a live task or a setting names; * stands for every app without limits of its own.
 
-    QUEUED is what the limit goes by: targets of live tasks that have no outcome, of paused and scheduled ones too, and
-    those that are expected but not published yet.
+    `queued` is what the limit goes by: targets of live tasks that have no outcome, of paused and scheduled ones too,
+    and those that are expected but not published yet.
     """
-    columns = [
-        "app",
-        "weight",
-        "cap",
-        "cap_burst",
-        "channel_caps",
-        "tasks",
-        "task_limit",
-        "queued",
-        "target_limit",
-        "rate",
-    ]
-    list_usage(ctx, output, apps, columns)
+    list_usage(ctx, output, apps, COLUMNS, LEAVING)
 
 
 @app.command()

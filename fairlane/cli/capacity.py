@@ -32,7 +32,7 @@ def show(ctx: click.Context, output: Output) -> None:
         "rate": round(sample.rate, 1),
         "used": round(sample.rate / sample.capacity, 4) if sample.capacity else None,
     }
-    output.emit_record(fields, fields if sample.capacity else {**fields, "capacity": "unlimited"})
+    output.emit_record(fields)
 
 
 @capacity.command("set")

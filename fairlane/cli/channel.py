@@ -11,6 +11,8 @@ from fairlane.cli.service import Trial, change_service, dry_run_option
 from fairlane.cli.usage import list_usage, show_usage
 from fairlane.usage import channels
 
+COLUMNS = ("channel", "paused", "cap", "cap_burst", "tasks", "queued", "rate")
+
 _name = click.argument("name", metavar="NAME", shell_complete=channel_names)
 
 
@@ -25,10 +27,9 @@ def channel() -> None:
 def list_channels(ctx: click.Context, output: Output) -> None:
     """The channels that a live task or a setting names.
 
-    QUEUED is all targets of live tasks that have no outcome, of paused and scheduled tasks too.
+    `queued` is all targets of live tasks that have no outcome, of paused and scheduled tasks too.
     """
-    columns = ["channel", "paused", "cap", "cap_burst", "tasks", "queued", "rate"]
-    list_usage(ctx, output, channels, columns)
+    list_usage(ctx, output, channels, COLUMNS, leaving=["cap_burst"])
 
 
 @channel.command()

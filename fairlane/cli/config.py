@@ -1,6 +1,7 @@
 """`fairlane config`: the settings in force."""
 
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -26,4 +27,11 @@ def show(invocation: Invocation, output: Output) -> None:
     from fairlane.settings_sources import explain_settings
 
     rows = explain_settings(invocation.settings(), invocation.options)
-    output.emit_rows([asdict(row) for row in rows], ["name", "value", "source", "description"])
+    fields = [asdict(row) for row in rows]
+    shown = [{**row, "value": as_written(row["value"])} for row in fields]
+    output.emit_rows(fields, ["name", "value", "source", "description"], shown=shown)
+
+
+def as_written(value: Any) -> Any:
+    """Return a setting's value as one writes it: numbers without separators."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value

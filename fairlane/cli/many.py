@@ -12,7 +12,7 @@ from dispatcher.tier import Tier
 from fairlane.cli.completion import app_names, channel_names
 from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE, OK, REFUSED, UNREACHABLE
-from fairlane.cli.output import Output, say, table_of
+from fairlane.cli.output import Output, say
 from fairlane.cli.service import effect_fields, limit_option, show_effects, situation
 from producers.task_changes import LIVE_STATES, Changes, TaskFilter
 
@@ -191,6 +191,8 @@ def _row(step: "Step") -> dict[str, Any]:
 
 
 def _preview(plan: "Plan", count: int) -> Any:
+    from fairlane.screen.table import table_of
+
     rows = [
         {"id": row["id"], **{name: f"{before} -> {after}" for name, (before, after) in row["changes"].items()}}
         for row in (_row(step) for step in plan.steps[:count])

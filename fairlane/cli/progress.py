@@ -16,7 +16,7 @@ from rich.progress import (
 
 from dispatcher.task import PushTask
 from dispatcher.view import TaskView
-from fairlane.screen.render import seconds
+from fairlane.screen.values import duration
 from producers.client import Audience
 from producers.submit_report import SubmitProgress
 
@@ -77,7 +77,9 @@ def waiting(task: str) -> Iterator[Callable[[TaskView], None]]:
 
         def show(view: TaskView) -> None:
             done = view.targets.total - view.targets.pending
-            figures = f"{view.state}  {done:,} of {view.targets.total:,}  {view.rate:,.0f}/s  ETA {seconds(view.eta_s)}"
+            figures = (
+                f"{view.state}  {done:,} of {view.targets.total:,}  {view.rate:,.0f}/s  ETA {duration(view.eta_s)}"
+            )
             bar.update(line, total=view.targets.total or None, completed=done, figures=figures)
 
         yield show

@@ -106,20 +106,19 @@ def _row(effect: "Effect") -> dict[str, Any]:
 
 
 def _table(effects: "Sequence[Effect]", count: int) -> Any:
-    from fairlane.cli.output import table_of
-    from fairlane.screen.render import seconds
+    from fairlane.screen.table import table_of
+    from fairlane.screen.values import duration
 
     rows = [
         {
             "id": effect.task,
             "app": effect.app,
             "tier": effect.tier,
-            "pending": f"{effect.pending:,}",
-            "done in": seconds(effect.eta_s),
-            "would be": seconds(effect.eta_after_s),
+            "pending": effect.pending,
+            "done in": duration(effect.eta_s),
+            "would be": duration(effect.eta_after_s),
         }
         for effect in effects
     ]
-    if count > len(rows):
-        rows.append({"id": f"and {count - len(rows):,} more"})
-    return table_of(rows, ["id", "app", "tier", "pending", "done in", "would be"])
+    more = f"and {count - len(rows):,} more" if count > len(rows) else ""
+    return table_of(rows, ["id", "app", "tier", "pending", "done in", "would be"], ("app", "tier", "pending"), more)

@@ -9,7 +9,7 @@ import click
 
 from dispatcher.errors import InvalidInput
 from fairlane.cli import exit_codes
-from fairlane.cli.output import Output, report_option, say, table_of
+from fairlane.cli.output import Output, report_option, say
 
 if TYPE_CHECKING:
     from fairlane.simulate.result import Result
@@ -71,7 +71,7 @@ def _list(output: str) -> None:
         {"name": name, "about": f"Made up from the seed, of at most {most:,} envelopes."}
         for name, most in ENVELOPES.items()
     ]
-    Output(output == "json").emit(rows, lambda: table_of(rows, ["name", "about"]))
+    Output(output == "json").emit_rows(rows, ["name", "about"])
 
 
 def _one(name: str, seed: int, output: str, pictures: tuple[tuple[str, Path], ...]) -> int:

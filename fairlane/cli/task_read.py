@@ -19,6 +19,8 @@ from fairlane.cli.output import Output, output_option, say
 from fairlane.cli.task_why import error_text, time_of_day
 
 _PAGE = 500
+_FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "reason")
+"""Fields that a table of a task shows first."""
 _SHOWN = 1_000
 """Failures shown in a table unless another limit is given: 300,000 lines took 90 s to draw."""
 _FAILURE_COLUMNS = ("target", "outcome", "reason", "attempt")
@@ -29,6 +31,15 @@ def task_fields(view: TaskView) -> dict[str, Any]:
     """A task as `-o json` prints it: the fields of dispatcher.view.TaskView under their names."""
     fields: dict[str, Any] = msgspec.to_builtins(view)
     return fields
+
+
+def _emit(output: Output, view: TaskView) -> None:
+    from fairlane.screen.values import count, percent
+
+    fields, total = task_fields(view), view.targets.total
+    done = total - view.targets.pending
+    said = f"{count(done)} of {count(total)}" + (f", {percent(done / total)}" if total else "")
+    output.emit_record(fields, {**fields, "done": said}, _FIRST)
 
 
 @click.command("list")
@@ -73,7 +84,7 @@ def show(ctx: click.Context, output: Output, task_id: str) -> None:
     with client_of(ctx) as client:
         view = client.task(task_id).progress()
         trouble = client.channel_trouble(view.channel) if view.targets.pending and not view.ended else ""
-    output.emit_record(task_fields(view))
+    _emit(output, view)
     if trouble:
         say(f"{view.id} waits: {trouble}")
     if view.last_error is not None:
@@ -98,7 +109,7 @@ def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None
 
     with client_of(ctx) as client, progress.waiting(task_id) as shown:
         view = client.task(task_id).wait(timeout, on_progress=shown)
-    output.emit_record(task_fields(view))
+    _emit(output, view)
     if view.targets.failed:
         say(f"{view.targets.failed:,} targets failed: fairlane task failures {task_id} --by-reason")
     if view.state != "completed" or (fail_on_failures and view.targets.failed):

@@ -22,7 +22,7 @@ from dispatcher.why import (
 from fairlane.cli.completion import task_argument
 from fairlane.cli.connect import client_of
 from fairlane.cli.output import Output, output_option, say
-from fairlane.screen.render import short_seconds
+from fairlane.screen.values import duration, percent
 
 ADVICE = {
     "paused": "fairlane task resume {id}",
@@ -75,7 +75,7 @@ def why(ctx: click.Context, output: Output, task_id: str) -> None:
     output.emit_document(fields, [_shown(row) for row in parts])
     if output.as_json:
         return
-    say(f"{found.task} is {found.state}, {short_seconds(found.age_ms / 1000)} old.")
+    say(f"{found.task} is {found.state}, {duration(found.age_ms / 1000)} old.")
     if found.now:
         say(f"{found.task} waits now: {_now(found)}")
     if found.last_error is not None:
@@ -122,8 +122,8 @@ def _advice(cause: str, found: Why) -> str:
 
 def _shown(row: dict[str, Any]) -> dict[str, str]:
     return {
-        "part": f"{row['part']:.1%}",
-        "time": short_seconds(row["seconds"]),
+        "part": percent(row["part"]),
+        "time": duration(row["seconds"]),
         "where it went": row["meaning"],
-        "what helps": row["advice"] or "-",
+        "what helps": row["advice"],
     }

@@ -45,7 +45,8 @@ def show(ctx: click.Context, output: Output) -> None:
         "tiers": tiers,
         "missing_channels": [waiting._asdict() for waiting in missing],
     }
-    output.emit(document, lambda: tiers_table(sample.tiers, {tier: wait.seconds for tier, wait in waits.items()}))
+    longest = {tier: wait.seconds for tier, wait in waits.items()}
+    output.emit(document, lambda: tiers_table(sample.tiers, longest))
     if not output.as_json and sample.settings.sharing != SHARED_BY[0]:
         say("within a tier apps share, and then their tasks")
     for waiting in missing:

@@ -16,9 +16,9 @@ Read = Callable[[Globals, Sequence[TaskView]], Sequence[AppUsage | ChannelUsage]
 """From the settings and the live tasks."""
 
 
-def list_usage(ctx: click.Context, output: Output, read: Read, columns: Sequence[str]) -> None:
-    """All of a kind, in these columns."""
-    output.emit_rows(_rows(ctx, read), columns)
+def list_usage(ctx: click.Context, output: Output, read: Read, columns: Sequence[str], leaving: Sequence[str]) -> None:
+    """All of a kind, in these columns. leaving: those left out first where there is no room."""
+    output.emit_rows(_rows(ctx, read), columns, leaving)
 
 
 def show_usage(ctx: click.Context, output: Output, read: Read, kind: str, name: str) -> None:

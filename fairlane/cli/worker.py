@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from dispatcher.view import WorkerBeat
     from fairlane.settings import Settings
 
-_COLUMNS = ("id", "state", "host", "pid", "lanes", "in_flight", "buffered", "rate", "sent", "uptime_s", "seen_s_ago")
-
 
 @click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--processes", type=click.IntRange(1, 256), help="Worker processes to start (default 1).")
@@ -70,13 +68,16 @@ def list_workers(settings: "Settings", everybody: bool, output: Output) -> None:
     """Show the workers: state, lanes, targets in flight and buffered, targets sent a second."""
     from backends.redis_view import open_view
     from backends.workers import Workers
+    from fairlane.screen.render import workers_table
 
     view = open_view(settings.redis)
     try:
         beats, now_ms = Workers(view).workers(), view.now_ms()
     finally:
         view.close()
-    output.emit_rows([fields_of(beat, now_ms) for beat in beats if everybody or beat.state != "stopped"], _COLUMNS)
+    shown = [beat for beat in beats if everybody or beat.state != "stopped"]
+    fields = [fields_of(beat, now_ms) for beat in shown]
+    output.emit(fields, lambda: workers_table(shown, fields))
 
 
 def fields_of(beat: "WorkerBeat", now_ms: int) -> dict[str, Any]:

@@ -3,14 +3,16 @@
 from dataclasses import dataclass, field
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from dispatcher.outcome import OUTCOME_NAMES
 from dispatcher.tier import TIERS
 from dispatcher.view import TaskView, WorkerBeat
-from fairlane.screen.render import percent, seconds
+from fairlane.screen.console import GREEN, RED
+from fairlane.screen.render import STATE, TIER
 from fairlane.screen.sample import Sample
+from fairlane.screen.table import table_of
+from fairlane.screen.values import duration, percent
 from fairlane.screen.waits import merged, quantile_ms
 
 
@@ -63,40 +65,37 @@ class Closing:
         return lines
 
 
-def tiers_report(closing: Closing) -> Table:
-    table = Table(title=f"Tiers (all had a backlog for {closing.meter.seconds:.0f} s)", title_justify="left", box=None)
-    table.add_column("tier")
-    for name in ("targets", "share", "wait p50", "wait p99"):
-        table.add_column(name, justify="right")
+def tiers_report(closing: Closing) -> RenderableType:
+    """Targets, share and waits of each tier."""
+    rows = []
     for tier in map(str, TIERS):
         counts = merged(closing.workers, tier)
-        waits = [quantile_ms(counts, part) for part in (0.5, 0.99)]
+        waits = {name: quantile_ms(counts, part) for name, part in (("wait_p50_ms", 0.5), ("wait_p99_ms", 0.99))}
         targets = sum(task.targets.total for task in closing.tasks if task.tier == tier)
-        shown = ["-" if wait is None else seconds(wait / 1000) for wait in waits]
-        table.add_row(tier, f"{targets:,}", percent(closing.meter.share(tier)), *shown)
-    return table
+        rows.append({"tier": tier, "targets": targets, "share": percent(closing.meter.share(tier)), **waits})
+    return table_of(rows, (TIER, *list(rows[0])[1:]))
 
 
-def tasks_report(closing: Closing) -> Table:
-    table = Table(title="Tasks", title_justify="left", box=None)
-    for name in ("task", "tier", "state"):
-        table.add_column(name, no_wrap=True)
-    for name in ("targets", *OUTCOME_NAMES, "pending"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for task in closing.tasks:
-        outcomes = [getattr(task.targets, name) for name in OUTCOME_NAMES]
-        figures = [f"{n:,}" for n in (task.targets.total, *outcomes, task.targets.pending)]
-        table.add_row(task.id, task.tier, task.state, *figures)
-    return table
+def tasks_report(closing: Closing) -> RenderableType:
+    """Targets of each task by outcome."""
+    outcomes = (*OUTCOME_NAMES, "pending")
+    rows = [
+        {"task": task.id, "tier": task.tier, "state": task.state, "targets": task.targets.total}
+        | {name: getattr(task.targets, name) for name in outcomes}
+        for task in closing.tasks
+    ]
+    return table_of(rows, ("task", TIER, STATE, "targets", *outcomes), ("cancelled", "expired", "tier"))
 
 
 def closing_report(closing: Closing) -> RenderableType:
     """Per tier and per task, and the last word."""
     failures = closing.failures()
     total = sum(closing.accepted.values())
-    parts: list[RenderableType] = [Text(), tiers_report(closing), Text(), tasks_report(closing), Text()]
+    tiers = f"Tiers (all had a backlog for {closing.meter.seconds:.0f} s)"
+    parts: list[RenderableType] = [Text(), Text(tiers, style="italic"), tiers_report(closing)]
+    parts += [Text(), Text("Tasks", style="italic"), tasks_report(closing), Text()]
     if failures:
-        parts += [Text(f"✗ {line}", style="red") for line in failures]
+        parts += [Text(f"✗ {line}", style=RED) for line in failures]
     else:
-        parts.append(Text(f"✓ {total:,} targets, each with one outcome, in {closing.seconds:.0f} s", style="green"))
+        parts.append(Text(f"✓ {total:,} targets, each with one outcome, in {duration(closing.seconds)}", style=GREEN))
     return Group(*parts)

@@ -11,7 +11,7 @@ from fairlane.cli.steps import steps
 from fairlane.crew import Crew
 from fairlane.demo.run import Demo, Plan
 from fairlane.isolation import environment, isolated, provisioned
-from fairlane.screen.watch import console_of
+from fairlane.screen.console import console_of
 from fairlane.settings import Settings
 from fairlane.settings_sources import Sources
 from fairlane.stack.stack import LocalStack

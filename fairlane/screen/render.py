@@ -1,108 +1,98 @@
 """Draws a sample with rich."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from dispatcher.view import Globals, TaskView, WorkerBeat
+from fairlane.screen.console import BLUE, PURPLE, QUIET, STATE_STYLES, TIER_STYLES
+from fairlane.screen.fields import Kind
 from fairlane.screen.sample import Sample, TierFigures
+from fairlane.screen.table import Column, table_of
+from fairlane.screen.values import count, limit, percent
 
-COLORS = {"high": "red", "medium": "yellow", "low": "blue"}
-STATE_COLORS = {
-    "running": "green", "paused": "magenta", "failed": "red", "completed": "bright_black", "cancelled": "bright_black",
-}  # fmt: skip
-
-
-def percent(part: float | None) -> str:
-    return "-" if part is None else f"{part:.1%}"
-
-
-def seconds(value: float | None) -> str:
-    """A duration as a person would say it."""
-    if value is None:
-        return "-"
-    whole_s, whole_m = round(value), round(value / 60)
-    if whole_s < 60:
-        return f"{whole_s} s"
-    if whole_s < 3600:
-        return f"{whole_s // 60} m {whole_s % 60:02} s"
-    return f"{whole_m // 60} h {whole_m % 60:02} m"
+TIER = Column("tier", style=lambda tier: TIER_STYLES.get(tier, ""))
+STATE = Column("state", kind=Kind.ID, style=lambda state: STATE_STYLES.get(state, ""))
+_TASK_COLUMNS = (
+    "task", TIER, STATE, Column("progress", kind=Kind.BAR), Column("done", kind=Kind.FIGURE),
+    Column("total", kind=Kind.FIGURE), "rate", "eta_s", "weight",
+)  # fmt: skip
+_WORKER_COLUMNS = ("worker", STATE, "lanes", "in_flight", "buffered", "rate")
+_MORE_WORKER_COLUMNS = ("sent", "uptime_s", "seen_s_ago", "host", "pid")
+GONE = ("stopped", "lost")
+"""States of workers that send nothing any more."""
 
 
-def short_seconds(value: float | None) -> str:
-    """The same, where parts of a second matter."""
-    return seconds(value) if value is None or value >= 10 else f"{value:.2f} s"
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        left = name in ("tier", "task", "worker", "state", "")
-        table.add_column(name, justify="left" if left else "right", no_wrap=True)
-    return table
-
-
-def tiers_table(tiers: list[TierFigures], longest_waits_s: Mapping[str, float | None] | None = None) -> Table:
+def tiers_table(tiers: list[TierFigures], longest_waits_s: Mapping[str, float | None] | None = None) -> RenderableType:
     """longest_waits_s: by tier, for a column of its own."""
-    names = ("tier", "weight", "wanted", "actual", "targets/s", "backlog", "drained in")
-    table = _table(*names) if longest_waits_s is None else _table(*names, "longest wait")
-    for tier in tiers:
-        waits = [] if longest_waits_s is None else [short_seconds(longest_waits_s[tier.tier])]
-        table.add_row(
-            Text(tier.tier, style=COLORS[tier.tier]),
-            f"{tier.weight / 1000:g}",
-            percent(tier.wanted),
-            percent(tier.actual),
-            f"{tier.rate:,.0f}",
-            f"{tier.backlog:,}",
-            seconds(tier.drain_s),
-            *waits,
-        )
-    return table
+    columns: list[Column | str] = [TIER, "weight", "wanted", "actual", "rate", "backlog", "drain_s"]
+    rows = [
+        {
+            "tier": tier.tier,
+            "weight": tier.weight / 1000,
+            "wanted": tier.wanted,
+            "actual": tier.actual,
+            "rate": tier.rate,
+            "backlog": tier.backlog,
+            "drain_s": tier.drain_s,
+            "longest_wait_s": (longest_waits_s or {}).get(tier.tier),
+        }
+        for tier in tiers
+    ]
+    return table_of(rows, columns if longest_waits_s is None else [*columns, "longest_wait_s"])
 
 
-def tasks_table(tasks: list[TaskView], limit: int) -> Table:
-    table = _table("task", "tier", "state", "", "done", "total", "targets/s", "ETA", "weight")
-    for task in tasks[:limit]:
-        done = task.targets.total - task.targets.pending
-        table.add_row(
-            task.id,
-            Text(task.tier, style=COLORS[task.tier]),
-            Text(task.state, style=STATE_COLORS.get(task.state, "")),
-            ProgressBar(total=max(task.targets.total, 1), completed=done, width=24),
-            f"{done:,}",
-            f"{task.targets.total:,}" + ("" if task.sealed or task.ended else "+"),
-            f"{task.rate:,.0f}",
-            seconds(task.eta_s),
-            f"{task.weight:g}",
-        )
-    if len(tasks) > limit:
-        table.add_row(Text(f"… and {len(tasks) - limit:,} more", style="dim"))
-    return table
+def tasks_table(tasks: Sequence[TaskView], most: int) -> RenderableType:
+    """The first tasks, and how many more there are."""
+    more = f"… and {len(tasks) - most:,} more" if len(tasks) > most else ""
+    leaving = ("progress", "weight", "done", "rate", "tier")
+    return table_of(map(_task_row, tasks[:most]), _TASK_COLUMNS, leaving, more)
 
 
-def workers_table(workers: list[WorkerBeat]) -> Table:
-    table = _table("worker", "state", "lanes", "buffered", "in flight", "targets/s")
-    for worker in workers:
-        table.add_row(
-            worker.id,
-            worker.state,
-            f"{worker.lanes:,}",
-            f"{worker.buffered:,}",
-            f"{worker.in_flight:,}",
-            f"{worker.rate:,.0f}",
-        )
-    return table
+def _task_row(task: TaskView) -> dict[str, object]:
+    done, total = task.targets.total - task.targets.pending, task.targets.total
+    return {
+        "task": task.id,
+        "tier": task.tier,
+        "state": task.state,
+        "progress": ProgressBar(total=max(total, 1), completed=done),
+        "done": done,
+        "total": count(total) + ("" if task.sealed or task.ended else "+"),
+        "rate": task.rate,
+        "eta_s": task.eta_s,
+        "weight": task.weight,
+    }
+
+
+def workers_table(workers: Sequence[WorkerBeat], more: Sequence[Mapping[str, object]] = ()) -> RenderableType:
+    """The workers; more: further fields of each, for the columns of `fairlane worker list`."""
+    rows = list(map(_worker_row, workers))
+    if not more:
+        return table_of(rows, _WORKER_COLUMNS, ("buffered", "in_flight"))
+    leaving = ("host", "pid", "uptime_s", "buffered", "in_flight", "lanes")
+    rows = [{**fields, **row} for fields, row in zip(more, rows, strict=True)]
+    return table_of(rows, (*_WORKER_COLUMNS, *_MORE_WORKER_COLUMNS), leaving)
+
+
+def _worker_row(worker: WorkerBeat) -> dict[str, object]:
+    return {
+        "worker": worker.id,
+        "state": worker.state,
+        "lanes": worker.lanes,
+        "in_flight": worker.in_flight,
+        "buffered": worker.buffered,
+        "rate": None if worker.state in GONE else worker.rate,
+    }
 
 
 def screen(sample: Sample, title: str, notes: list[str], task_limit: int = 30) -> RenderableType:
     """The whole live view."""
-    capacity = f"{sample.capacity:,} targets/s" if sample.capacity else "unlimited"
-    head = Text.assemble((title, "bold"), f"   capacity {capacity}   now {sample.rate:,.0f} targets/s")
-    alive = [worker for worker in sample.workers if worker.state not in ("stopped", "lost")]
+    head = Text.assemble(
+        (title, "bold"), f"   capacity {limit(sample.capacity)} targets/s   now {count(sample.rate)} targets/s"
+    )
+    alive = [worker for worker in sample.workers if worker.state not in GONE]
     parts: list[RenderableType] = [
         head,
         *restraints(sample.settings),
@@ -114,17 +104,17 @@ def screen(sample: Sample, title: str, notes: list[str], task_limit: int = 30) -
         workers_table(alive),
     ]
     parts += [Text()] if notes else []
-    parts += [Text(f"· {note}", style="cyan") for note in notes]
+    parts += [Text(f"· {note}", style=BLUE) for note in notes]
     return Group(*parts)
 
 
 def restraints(settings: Globals) -> list[Text]:
     """Caps and paused channels, a line each if there are any."""
-    caps = ", ".join(f"{pool} {cap.rate:,}" for pool, cap in sorted(settings.caps.items())[:8])
+    caps = ", ".join(f"{pool} {limit(cap.rate)}" for pool, cap in sorted(settings.caps.items())[:8])
     more = f" and {len(settings.caps) - 8} more" if len(settings.caps) > 8 else ""
-    lines = [Text(f"caps: {caps}{more}", style="dim")] if caps else []
+    lines = [Text(f"caps: {caps}{more}", style=QUIET)] if caps else []
     if settings.paused_channels:
-        lines.append(Text(f"paused channels: {', '.join(sorted(settings.paused_channels))}", style="magenta"))
+        lines.append(Text(f"paused channels: {', '.join(sorted(settings.paused_channels))}", style=PURPLE))
     return lines
 
 

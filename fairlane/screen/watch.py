@@ -9,12 +9,6 @@ from fairlane.screen.sample import Sample
 LINE_EVERY_S = 2.0
 
 
-def console_of(width: int = 140) -> Console:
-    """The terminal; a pipe or file has no width of its own and gets this one, so that tables stay whole."""
-    console = Console()
-    return console if console.is_terminal else Console(width=width)
-
-
 class Watch:
     """A context manager; `show` draws one sample and, once each, the notes that are new."""
 

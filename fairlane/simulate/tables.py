@@ -18,7 +18,7 @@ def tables(result: Result) -> "RenderableType":
     from rich.console import Group
     from rich.text import Text
 
-    from fairlane.cli.output import table_of
+    from fairlane.screen.table import table_of
 
     parts: list[RenderableType] = [Text(_headline(result))]
     for title, rows in sections(result):

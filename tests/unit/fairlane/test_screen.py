@@ -12,8 +12,9 @@ from dispatcher.clock import VirtualClock
 from dispatcher.view import WAIT_BUCKETS_MS, Globals, TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.tier import waits_of
 from fairlane.demo.report import Closing, ShareMeter, closing_report
-from fairlane.screen.render import line, screen, seconds
+from fairlane.screen.render import line, screen
 from fairlane.screen.sample import Sample, Sampler, wanted_shares
+from fairlane.screen.values import duration
 from fairlane.screen.waits import merged, quantile_ms
 from tests.unit.tasks import task_view
 
@@ -170,8 +171,10 @@ def test_the_screen_and_the_line_show_every_tier_and_task() -> None:
 
 
 def test_durations_are_said_as_people_say_them() -> None:
-    assert [seconds(value) for value in (None, 4, 75, 7_260)] == ["-", "4 s", "1 m 15 s", "2 h 01 m"]
-    assert [seconds(value) for value in (59.6, 119.7, 3_599.6, 7_199)] == [
+    assert [duration(value) for value in (None, 0, 0.0025, 4, 75, 7_260, 200_000)] == [
+        *("-", "0 s", "0.0025 s", "4 s", "1 m 15 s", "2 h 01 m", "2 d 08 h")
+    ]
+    assert [duration(value) for value in (59.6, 119.7, 3_599.6, 7_199)] == [
         "1 m 00 s",
         "2 m 00 s",
         "1 h 00 m",

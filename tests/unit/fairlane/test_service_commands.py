@@ -55,9 +55,12 @@ def test_what_nothing_names_is_not_found(kind: str, capsys: pytest.CaptureFixtur
     assert f"names {kind} nobody" in capsys.readouterr().err
 
 
-def test_a_capacity_that_is_not_set_is_unlimited_in_the_table_and_0_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_capacity_that_is_not_set_is_a_dash_in_the_table_and_0_as_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(["capacity", "show"]) == 0
-    assert "unlimited" in capsys.readouterr().out
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert shown == [["capacity", "-"], ["capacity", "burst", "-"], ["targets/s", "7"], ["used", "-"]]
     assert run(["capacity", "show", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"capacity": 0, "capacity_burst": 0, "rate": 7.0, "used": None}
 
@@ -99,8 +102,8 @@ def test_after_a_restart_without_workers_one_is_needed(
     assert run(["signals"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines == [
-        ["CAPACITY", "RATE", "WORKERS", "WORKERS_NEEDED", "LIMITED_BY", "CAPS"],
-        ["0", "0", "0", "1", "workers", "-"],
+        ["capacity", "targets/s", "workers", "workers", "needed", "limited", "by", "caps"],
+        ["-", "0", "0", "1", "workers", "-"],
     ]
 
 

@@ -33,7 +33,7 @@ def test_the_settings_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_settings_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(EXAMPLE) == exit_codes.OK
     head, *lines = capsys.readouterr().out.splitlines()
-    assert head.split() == ["SETTING", "VALUE", "REASON"]
+    assert head.split() == ["setting", "value", "reason"]
     assert len(lines) == 9
 
 

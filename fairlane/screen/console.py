@@ -1,0 +1,40 @@
+"""The terminal, and colours that are legible on a light and on a dark one."""
+
+from rich.console import Console
+from rich.theme import Theme
+
+RED, GREEN, BLUE, ORANGE, PURPLE = "#d03030", "#2e8b2e", "#2f80d0", "#c06a10", "#a050c0"
+QUIET = "dim"
+TIER_STYLES = {"high": RED, "medium": ORANGE, "low": BLUE}
+STATE_STYLES = {
+    "running": GREEN,
+    "serving": GREEN,
+    "completed": QUIET,
+    "cancelled": QUIET,
+    "expired": QUIET,
+    "stopped": QUIET,
+    "paused": PURPLE,
+    "suspect": ORANGE,
+    "failed": RED,
+    "lost": RED,
+    "fail": RED,
+    "warn": ORANGE,
+}
+_PROGRESS = {
+    "bar.back": QUIET,
+    "bar.complete": BLUE,
+    "bar.finished": GREEN,
+    "bar.pulse": BLUE,
+    "progress.elapsed": QUIET,
+    "progress.spinner": BLUE,
+    "progress.description": "none",
+}
+"""In place of rich's own: its yellow is not seen on white, and its grey bar looks full there."""
+UNBOUNDED = 10_000
+
+
+def console_of(*, stderr: bool = False) -> Console:
+    """Return the terminal. A pipe or a file has no width: lines stay whole."""
+    theme = Theme(_PROGRESS)
+    console = Console(stderr=stderr, highlight=False, theme=theme)
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, theme=theme, width=UNBOUNDED)

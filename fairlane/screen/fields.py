@@ -1,0 +1,123 @@
+"""How fields are shown in tables, by their names: header, form, and whether a column holds ids, figures or texts."""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from fairlane.screen.values import NOTHING, count, duration, limit, moment, percent, text_of
+
+Form = Callable[[Any], str]
+
+
+class Kind(Enum):
+    """What a column holds."""
+
+    ID = "id"
+    """Names: on the left, never broken, left out last."""
+    FIGURE = "figure"
+    """Numbers, times and durations: on the right, never broken."""
+    TEXT = "text"
+    """Sentences: wrapped between words."""
+    BAR = "bar"
+    """Progress bars: shrunk first."""
+
+
+IDS = frozenset(
+    ("id", "task", "app", "target", "worker", "name", "setting", "figure", "field", "pool", "lane", "tier", "channel")
+)
+"""Columns of names that tell one row from another, and what a user types to name it."""
+MOMENTS = frozenset(
+    ("created_ms", "start_ms", "expires_ms", "first_outcome_ms", "finished_ms", "started_ms", "retry_ms", "at_ms")
+)
+"""Wall times in ms, 0 for none. Other fields that end in _ms are durations."""
+LIMITS = frozenset(("cap", "cap_burst", "capacity", "capacity_burst", "task_limit", "target_limit", "partitions"))
+"""Numbers of which 0 means that there is none."""
+PLAIN = frozenset(("pid", "port", "metrics_port", "epoch", "form", "seed", "edit", "latest"))
+"""Numbers that name something and take no separators."""
+PARTS = frozenset(("wanted", "actual", "used"))
+"""Parts of 1."""
+HEADERS = {
+    "rate": "targets/s",
+    "arrival_rate": "arriving/s",
+    "eta_s": "ETA",
+    "drain_s": "drained in",
+    "seen_s_ago": "seen ago",
+    "created_ms": "accepted",
+    "start_ms": "starts",
+    "expires_ms": "expires",
+    "first_outcome_ms": "first outcome",
+    "finished_ms": "ended",
+    "started_ms": "started",
+    "expected_targets": "expected",
+    "seconds": "took",
+}
+_FIGURE = re.compile(
+    r"-|[-+]?\d[\d,.:]*(?:e[-+]?\d+)?\s?[%\w/]*(?:\s\d+\s?[smhd])?|\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?"
+)
+
+
+def header_of(name: str) -> str:
+    """Return the words above a column, or before a value."""
+    outer, dot, inner = name.rpartition(".")
+    known = HEADERS.get(inner)
+    if known is None:
+        is_time = isinstance(form_of(inner), _Timed)
+        known = (inner.rpartition("_")[0] if is_time else inner).replace("_", " ")
+    return f"{outer.replace('_', ' ')}{dot}{known}"
+
+
+class _Timed:
+    """A form whose field's name ends in its unit."""
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+
+    def __call__(self, value: Any) -> str:
+        return self._form(value)
+
+
+def form_of(name: str) -> Form:
+    """Return the form of a field's values."""
+    if name in MOMENTS:
+        return _Timed(_numeric(lambda value: moment(value, local_now())))
+    if name.endswith("_ms"):
+        return _Timed(_numeric(lambda value: duration(value / 1000)))
+    if name.endswith("_s"):
+        return _Timed(_numeric(duration))
+    return _FORMS.get(name, text_of)
+
+
+def _numeric(form: Form) -> Form:
+    """Leave what is no number to text_of: None, and texts that are written already."""
+    return lambda value: form(value) if isinstance(value, int | float) else text_of(value)
+
+
+_FORMS: Mapping[str, Form] = {
+    **dict.fromkeys(LIMITS, _numeric(limit)),
+    **dict.fromkeys(PLAIN, _numeric(str)),
+    **dict.fromkeys(PARTS, _numeric(percent)),
+    **dict.fromkeys(("rate", "arrival_rate", "spare"), _numeric(count)),
+    **dict.fromkeys(("seconds", "seen_s_ago"), _numeric(duration)),
+    "expected_targets": _numeric(lambda value: NOTHING if value < 0 else count(value)),
+}
+
+
+def kind_of(name: str, texts: list[str]) -> Kind:
+    """Return what a column holds, by its name or else by its values."""
+    if name in IDS:
+        return Kind.ID
+    if texts and all(map(_FIGURE.fullmatch, texts)):
+        return Kind.FIGURE
+    return Kind.TEXT
+
+
+def local_now() -> datetime:
+    """Return the present moment in the zone of this machine."""
+    return datetime.now(UTC).astimezone()
+
+
+def zone_note() -> str:
+    """Name the zone of all times shown."""
+    return f"times in {local_now().tzname()}"

@@ -1,0 +1,185 @@
+"""The one form of all tables: nothing in it is cut, and it says which columns had no room."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from fairlane.screen.fields import MOMENTS, Kind, form_of, header_of, kind_of, zone_note
+from fairlane.screen.fit import Layout, Need, fit
+
+LONG_WORD = 32
+"""A longer word of a text, such as an address, is broken where there is no room for it."""
+COMFORT = 16
+"""Texts are not wrapped more narrowly than this."""
+BAR_LEAST, BAR_WHOLE = 8, 24
+
+Style = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. name: of the field in the rows; kind: None to go by name and values."""
+
+    name: str
+    header: str | None = None
+    kind: Kind | None = None
+    style: Style | None = None
+
+
+@dataclass(frozen=True)
+class FittedTable:
+    """Draws cells in columns that fit the terminal. leaving: names of the columns that are left out first."""
+
+    columns: Sequence[tuple[str, Kind]]
+    rows: Sequence[Sequence[RenderableType]]
+    leaving: Sequence[str] = ()
+    has_header: bool = True
+    notes: Sequence[str] = field(default=())
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        needs = [self._need(index, console, options) for index in range(len(self.columns))]
+        layout = fit(needs, self._leaving(), options.max_width)
+        yield self._table(layout)
+        left_out = [header for index, (header, _) in enumerate(self.columns) if index not in layout.widths]
+        notes = [f"left out at this width: {', '.join(left_out)}"] if left_out and self.has_header else []
+        for note in (*notes, *self.notes):
+            yield Text(note, style="dim")
+
+    def _need(self, index: int, console: Console, options: ConsoleOptions) -> Need:
+        header, kind = self.columns[index]
+        if kind is Kind.BAR:
+            return Need(max(BAR_LEAST, _longest_word(header)), BAR_WHOLE, is_bar=True)
+        sizes = [_size(row[index], console, options) for row in self.rows]
+        whole = max((size.maximum for size in sizes), default=0)
+        least = whole
+        if kind is Kind.TEXT:
+            words = max((size.minimum for size in sizes), default=0)
+            least = max(min(words, LONG_WORD), min(whole, COMFORT))
+        elif whole > options.max_width:  # nobody can show it on one line
+            least = LONG_WORD
+        if self.has_header:
+            least, whole = max(least, _longest_word(header)), max(whole, cell_len(header))
+        return Need(least, whole)
+
+    def _leaving(self) -> list[int]:
+        """Return the named columns first, then from the right; ids last, the first column at the very end."""
+        named = {name: position for position, name in enumerate(self.leaving)}
+
+        def order(index: int) -> tuple[bool, bool, int, int]:
+            header, kind = self.columns[index]
+            return index == 0, kind is Kind.ID, named.get(header, len(named)), -index
+
+        return sorted(range(len(self.columns)), key=order)
+
+    def _table(self, layout: Layout) -> Table:
+        table = Table(
+            box=None,
+            pad_edge=False,
+            padding=(0, layout.gap, 0, 0),
+            header_style="bold",
+            show_header=self.has_header,
+        )
+        for index, width in layout.widths.items():
+            header, kind = self.columns[index]
+            side = "right" if kind is Kind.FIGURE else "left"
+            table.add_column(header, width=width, justify=side, overflow="fold")  # type: ignore[arg-type]
+        for row in self.rows:
+            table.add_row(*(row[index] for index in layout.widths))
+        return table
+
+
+def table_of(
+    rows: Iterable[Mapping[str, Any]],
+    columns: Sequence[Column | str],
+    leaving: Sequence[str] = (),
+    more: str = "",
+) -> RenderableType:
+    """Return a table of the rows' fields, each in the form of its name. more: a line below it."""
+    rows, made = list(rows), [one if isinstance(one, Column) else Column(one) for one in columns]
+    cells = [[_cell(row.get(column.name), column) for column in made] for row in rows]
+    heads = []
+    for index, column in enumerate(made):
+        texts = [cell.plain for row in cells if isinstance(cell := row[index], Text)]
+        header = header_of(column.name) if column.header is None else column.header
+        heads.append((header, column.kind or kind_of(column.name, texts)))
+    has_times = any(row.get(column.name) for column in made if column.name in MOMENTS for row in rows)
+    notes = ([more] if more else []) + ([zone_note()] if has_times else [])
+    return FittedTable(heads, cells, [header_of(name) for name in leaving], notes=notes)
+
+
+def record_of(record: Mapping[str, Any], first: Sequence[str] = ()) -> RenderableType:
+    """Return a line for each field, nested ones named `outer.inner`; those of `first` above an empty line."""
+    fields = dict(_flat(record, ""))
+    ahead = {name: fields.pop(name) for name in first if name in fields}
+    groups = [[_said(name, value) for name, value in group.items()] for group in (ahead, fields) if group]
+    has_times = any(name in MOMENTS and value for name, value in (ahead | fields).items())
+    return Record(groups, zone_note() if has_times else "")
+
+
+@dataclass(frozen=True)
+class Record:
+    """Draws names with their values; a value that has no room beside its name stands on the line below."""
+
+    groups: Sequence[Sequence[tuple[str, str]]]
+    note: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names = max((cell_len(name) for group in self.groups for name, _ in group), default=0)
+        room = options.max_width - names - 2
+        for position, group in enumerate(self.groups):
+            if position:
+                yield Text()
+            for name, value in group:
+                yield from _beside(name, value, names, room)
+        if self.note:
+            yield Text(self.note, style="dim")
+
+
+def _beside(name: str, value: str, names: int, room: int) -> Iterator[RenderableType]:
+    if _longest_word(value) > room:
+        yield Text(name, style="bold")
+        yield Padding(Text(value, overflow="fold"), (0, 0, 0, 2))
+        return
+    line = Table.grid(padding=(0, 2, 0, 0))
+    line.add_column(width=names)
+    line.add_column(max_width=room)
+    line.add_row(Text(name, style="bold"), Text(value))
+    yield line
+
+
+def _said(name: str, value: Any) -> tuple[str, str]:
+    return header_of(name), form_of(name.rpartition(".")[2])(value)
+
+
+def _flat(record: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in record.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _cell(value: Any, column: Column) -> RenderableType:
+    """Return what is drawn already (a bar) as it is, anything else in its form."""
+    if column.kind is Kind.BAR:
+        return value if value is not None else Text()
+    text = form_of(column.name)(value)
+    return Text(text, style=column.style(text) if column.style else "")
+
+
+def _longest_word(text: str) -> int:
+    return max(map(cell_len, text.split()), default=0)
+
+
+def _size(cell: RenderableType, console: Console, options: ConsoleOptions) -> Measurement:
+    """Return the longest word and the longest line of a cell."""
+    if isinstance(cell, Text):
+        return Measurement(_longest_word(cell.plain), cell_len(cell.plain))
+    return Measurement.get(console, options, cell)

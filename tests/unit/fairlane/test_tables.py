@@ -1,0 +1,255 @@
+"""Tables in narrow terminals: no number and no id is cut or broken, and what has no room is named."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from io import StringIO
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console, RenderableType
+
+from dispatcher.clock import VirtualClock
+from dispatcher.view import TargetCounts, TaskView, TierStats, WorkerBeat
+from fairlane.cli import app, channel, service, task_read
+from fairlane.cli.worker import fields_of
+from fairlane.demo.report import Closing, ShareMeter, tasks_report, tiers_report
+from fairlane.screen.fields import Kind
+from fairlane.screen.render import screen, tasks_table, tiers_table, workers_table
+from fairlane.screen.sample import Sampler, TierFigures
+from fairlane.screen.table import LONG_WORD, FittedTable, record_of, table_of
+from fairlane.usage import AppUsage
+from fairlane.what_if import Effect
+from tests.unit.fairlane.test_screen import Service
+from tests.unit.tasks import task_view
+
+LEFT_OUT = "left out at this width: "
+WIDTHS = [80, 100, 120]
+
+
+def drawn(shown: RenderableType, width: int) -> list[str]:
+    console = Console(file=StringIO(), width=width, highlight=False)
+    console.print(shown)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined,no-any-return]
+
+
+def left_out(lines: list[str], notes: Sequence[str]) -> set[str]:
+    """Return the headers of the columns that the table says it leaves out."""
+    note = " ".join(line.strip() for line in lines if line.strip() not in notes).partition(LEFT_OUT)[2]
+    return set(note.split(", ")) if note else set()
+
+
+def check(table: RenderableType, width: int) -> None:
+    """No number and no id is cut or broken; ids are left out last."""
+    assert isinstance(table, FittedTable)
+    lines = drawn(table, width)
+    assert all(len(line) <= width for line in lines)
+    gone = left_out(lines, table.notes)
+    assert gone <= {header for header, _ in table.columns}
+    for index, (header, kind) in enumerate(table.columns):
+        cells = [row[index].plain for row in table.rows] if kind is not Kind.BAR else []  # type: ignore[union-attr]
+        if header in gone:
+            assert index > 0
+            assert kind is not Kind.ID or {one for one, other in table.columns if other is not Kind.ID} <= gone
+            continue
+        for cell in cells:
+            pieces = [word for word in cell.split() if len(word) <= LONG_WORD] if kind is Kind.TEXT else [cell]
+            for piece in pieces:
+                assert any(piece in line for line in lines), (header, piece)
+
+
+names = st.text("abXY019._-", min_size=1, max_size=64)
+counts, rates = st.integers(0, 10**10), st.floats(0, 10**7)
+seconds = st.none() | st.floats(0, 10**9)
+tiers = st.sampled_from(["high", "medium", "low"])
+tasks = st.builds(
+    task_view,
+    names,
+    tier=tiers,
+    state=st.sampled_from(["scheduled", "running", "paused", "completed", "cancelled"]),
+    targets=st.builds(TargetCounts, total=counts, sent=counts, failed=counts, pending=counts),
+    sealed=st.booleans(),
+    rate=rates,
+    eta_s=seconds,
+    weight=st.floats(0.001, 10**4),
+)
+beats = st.builds(
+    WorkerBeat,
+    id=names,
+    host=names,
+    pid=st.integers(1, 4_000_000),
+    state=st.sampled_from(["serving", "draining", "suspect", "lost", "stopped"]),
+    started_ms=st.integers(0, 10**12),
+    seen_ms=st.integers(10**12, 2 * 10**12),
+    version=st.just("0.3.0"),
+    lanes=counts,
+    in_flight=counts,
+    buffered=counts,
+    rate=rates,
+    tiers=st.dictionaries(tiers, st.builds(TierStats, sent=counts)),
+)
+parts = st.none() | st.floats(0, 1)
+figures = st.builds(TierFigures, tiers, st.integers(1, 10**7), parts, parts, rates, counts, seconds)
+widths = st.integers(80, 220)
+
+
+@given(widths, st.lists(tasks, max_size=4))
+def test_no_number_and_no_id_of_a_task_is_cut(width: int, found: list[TaskView]) -> None:
+    check(tasks_table(found, 3), width)
+    check(tasks_report(Closing(found, {}, [], ShareMeter(), 12.0)), width)
+
+
+@given(widths, st.lists(beats, min_size=1, max_size=3))
+def test_no_number_and_no_id_of_a_worker_is_cut(width: int, found: list[WorkerBeat]) -> None:
+    check(workers_table(found), width)
+    check(workers_table(found, [fields_of(beat, 10**12) for beat in found]), width)
+    check(tiers_report(Closing([], {}, found, ShareMeter(), 12.0)), width)
+
+
+@given(widths, st.lists(figures, max_size=3), seconds)
+def test_no_number_of_a_tier_is_cut(width: int, found: list[TierFigures], wait_s: float | None) -> None:
+    check(tiers_table(found), width)
+    check(tiers_table(found, {tier.tier: wait_s for tier in found}), width)
+
+
+effects = st.builds(Effect, names, names, tiers, counts, seconds, seconds)
+
+
+@given(widths, st.lists(effects, min_size=1, max_size=3))
+def test_no_number_of_a_dry_run_is_cut(width: int, found: list[Effect]) -> None:
+    check(service._table(found, 10_000), width)
+
+
+words = st.text("abc, ", max_size=60)
+values = st.one_of(
+    st.none(),
+    st.booleans(),
+    counts,
+    rates,
+    words,
+    names,
+    st.lists(names, max_size=2),
+    st.dictionaries(names, counts, max_size=2),
+)
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "app list": app.COLUMNS,
+    "channel list": channel.COLUMNS,
+    "task failures": task_read._FAILURE_COLUMNS,
+    "task failures --by-reason": task_read._REASON_COLUMNS,
+    "task submit": ("id", "accepted", "refused", "seconds"),
+    "signals": ("tier", "weight", "backlog", "arrival_rate", "rate", "drain_s", "wanted", "actual", "spare"),
+    "signals' first line": ("capacity", "rate", "workers", "workers_needed", "limited_by", "caps"),
+    "doctor": ("level", "what", "fix"),
+    "config show": ("name", "value", "source", "description"),
+    "bench": ("figure", "median", "least", "most"),
+    "reconcile": ("task", "app", "state", "audience", "sent", "invalid", "failed", "expired", "adds_up", "live"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@given(width=widths, data=st.data())
+def test_no_table_of_a_command_cuts_a_number_or_an_id(command: str, width: int, data: st.DataObject) -> None:
+    columns = COMMANDS[command]
+    row = st.fixed_dictionaries(dict.fromkeys(columns, values))
+    check(table_of(data.draw(st.lists(row, max_size=3)), columns), width)
+
+
+@given(widths, st.dictionaries(names, values, min_size=1, max_size=6))
+def test_no_number_and_no_id_of_a_record_is_broken(width: int, record: dict[str, Any]) -> None:
+    shown = record_of(record)
+    lines = drawn(shown, width)
+    assert all(len(line) <= width for line in lines)
+    for group in shown.groups:  # type: ignore[attr-defined]
+        for name, value in group:
+            assert all(any(word in line for line in lines) for word in (name, *value.split()))
+
+
+SALE = task_view(
+    "shop-flash-sale-ab12", tier="high", state="running", sealed=True, rate=1_800.4, eta_s=7_260.0, weight=3.0,
+    targets=TargetCounts(total=5_000_000, sent=60_000, pending=4_940_000),
+)  # fmt: skip
+NEWS = task_view(
+    "news-daily-ab12", state="paused", sealed=False, targets=TargetCounts(total=60_000, sent=30_000, pending=30_000)
+)
+BEATS = [
+    WorkerBeat(
+        id=f"vm-8025-39fbce-{number}", host="vm-8025", pid=12_345, state=state, started_ms=0, seen_ms=500_000,
+        version="0.3.0", lanes=1_200, in_flight=300, buffered=10_500, rate=2_100.5,
+        tiers={"high": TierStats(sent=5_260_882)},
+    )
+    for number, state in ((1, "serving"), (2, "lost"))
+]  # fmt: skip
+
+TASKS_AT = {
+    80: """
+task                 tier state     done     total targets/s      ETA weight
+shop-flash-sale-ab12 high running 60,000 5,000,000     1,800 2 h 01 m      3
+news-daily-ab12      high paused  30,000   60,000+         0        -      1
+left out at this width: progress
+""",
+    100: """
+task                  tier  state    progress           done      total  targets/s       ETA  weight
+shop-flash-sale-ab12  high  running                   60,000  5,000,000      1,800  2 h 01 m       3
+news-daily-ab12       high  paused   ━━━━━━━╸         30,000    60,000+          0         -       1
+""",
+    120: """
+task                  tier  state    progress                    done      total  targets/s       ETA  weight
+shop-flash-sale-ab12  high  running                            60,000  5,000,000      1,800  2 h 01 m       3
+news-daily-ab12       high  paused   ━━━━━━━━━━━━              30,000    60,000+          0         -       1
+""",
+}
+WORKERS_AT_80 = """
+                                      in                                    seen
+worker            state    lanes  flight  buffered  targets/s       sent     ago
+vm-8025-39fbce-1  serving  1,200     300    10,500      2,100  5,260,882   0.5 s
+vm-8025-39fbce-2  lost     1,200     300    10,500          -  5,260,882   0.5 s
+left out at this width: uptime, host, pid
+"""
+
+
+def text(lines: list[str]) -> str:
+    return "\n".join(line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_list_of_tasks_shrinks_its_bar_and_keeps_its_numbers(width: int) -> None:
+    assert text(drawn(tasks_table([SALE, NEWS], 2), width)) == TASKS_AT[width].strip("\n")
+
+
+def worker_list() -> RenderableType:
+    return workers_table(BEATS, [fields_of(beat, 500_500) for beat in BEATS])
+
+
+def test_the_list_of_workers_at_80_columns() -> None:
+    assert text(drawn(worker_list(), 80)) == WORKERS_AT_80.strip("\n")
+
+
+def test_the_list_of_workers_is_whole_at_120_columns() -> None:
+    head, serving, lost = drawn(worker_list(), 120)
+    assert head.split()[-2:] == ["host", "pid"]
+    assert serving.split()[-1] == "12345"
+    assert "2,100" in serving
+    assert "2,100" not in lost
+
+
+def top() -> RenderableType:
+    return screen(Sampler(Service(BEATS, [SALE, NEWS]), VirtualClock()).take(), "Fairlane", [])
+
+
+def closing_tasks() -> RenderableType:
+    return tasks_report(Closing([SALE, NEWS], {}, BEATS, ShareMeter(), 12.0))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_top_and_the_demo_show_every_number_whole(width: int) -> None:
+    shown = text(drawn(top(), width)) + text(drawn(closing_tasks(), width))
+    for figure in ("5,000,000", "60,000", "60,000+", "4,940,000", "2 h 01 m", "shop-flash-sale-ab12", "10,500"):
+        assert figure in shown
+    assert "…" not in shown
+
+
+def test_an_app_without_limits_shows_one_sign_for_none(capsys: pytest.CaptureFixture[str]) -> None:
+    usage = asdict(AppUsage("shop", 1.0, 0, 0, {}, 0, 0, 2, 60_000, 0.0))
+    _, row = drawn(table_of([usage], app.COLUMNS), 120)
+    assert row.split() == ["shop", "1", "-", "-", "-", "2", "-", "60,000", "-", "0"]
