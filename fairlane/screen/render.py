@@ -7,6 +7,7 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from dispatcher.view import Globals, TaskView, WorkerBeat
+from dispatcher.view_form import GONE
 from fairlane.screen.console import BLUE, PURPLE, QUIET, STATE_STYLES, TIER_STYLES
 from fairlane.screen.fields import Kind
 from fairlane.screen.sample import Sample, TierFigures
@@ -21,8 +22,6 @@ _TASK_COLUMNS = (
 )  # fmt: skip
 _WORKER_COLUMNS = ("worker", STATE, "lanes", "in_flight", "buffered", "rate")
 _MORE_WORKER_COLUMNS = ("sent", "uptime_s", "seen_s_ago", "host", "pid")
-GONE = ("stopped", "lost")
-"""States of workers that send nothing any more."""
 
 
 def tiers_table(tiers: list[TierFigures], longest_waits_s: Mapping[str, float | None] | None = None) -> RenderableType:
