@@ -169,7 +169,7 @@ def _check_names(options: Mapping[str, str]) -> None:
 def _check_split(fields: Mapping[str, Any], split: Sequence[str]) -> None:
     both = [name for name in split if name in fields]
     if both:
-        raise InvalidInput(f"{both[0]} is an option and a split column.", "Leave one of them out.")
+        raise InvalidInput(f"{both[0]}: is given, and a split column too.", "Leave one of them out.")
     if len(set(split)) < len(split):
         raise InvalidInput("split: names a column twice.")
 

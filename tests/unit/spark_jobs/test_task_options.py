@@ -74,7 +74,7 @@ def test_split_values_give_fields_and_the_message_of_a_language() -> None:
         ({"hold_until_sealed": "no"}, "always held"),
         ({"messages": "Hallo"}, "messages: is a mapping"),
         ({"refused": "-1"}, "refused: is a number of rows"),
-        ({"split": "app"}, "app is an option and a split column"),
+        ({"split": "app"}, "app: is given, and a split column too"),
         ({"pulsar.url": "nowhere"}, "option pulsar: url"),
         ({"app": ""}, "The option app is missing"),
         ({"message": ""}, "The option message is missing"),
