@@ -93,5 +93,5 @@ class HttpChannelSettings(Group):
     strict_answers: bool = Field(
         default=True,
         description="whether an answer of 2xx that is neither empty nor a JSON object with `failed` is a fault "
-        "(its targets are tried again) rather than sent",
+        "(its targets fail) rather than sent",
     )

@@ -34,7 +34,7 @@ class Answer(NamedTuple):
     headers: Mapping[str, str]
     body: bytes
     whole: bool = True
-    """False: the answer broke off, or is longer than ANSWER_LIMIT."""
+    """False: the answer broke off."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -54,8 +54,9 @@ class _NotAgreed(Exception):
 class AnswerReader:
     """Makes reports of answers. By the status, and for 2xx by `{"failed": [...]}`, the Failures.
 
-    strict: an answer of 2xx that is not what was agreed is a fault, and its targets are tried again. Otherwise what is
-    wrong in it is ignored, and the status decides.
+    strict: an answer of 2xx that is not what was agreed is a fault, and its targets fail. They are not tried again: the
+    provider would answer in the same way, and may have sent each time. Only of an answer that broke off another
+    attempt may know more. Not strict: what is wrong in an answer is ignored, and the status decides.
     """
 
     def __init__(self, channel: str, strict: bool) -> None:
@@ -84,8 +85,9 @@ class AnswerReader:
         except _NotAgreed as fault:
             kind, more = fault.args
             if self._strict:
-                self._warn(f"an answer of 2xx is not what was agreed: {kind}. Its targets are tried again. {_AGREED}")
-                return again(f"HTTP {answer.status}, but {kind}{more}")
+                self._warn(f"an answer of 2xx is not what was agreed: {kind}. {_AGREED}")
+                reason = f"HTTP {answer.status}, but {kind}{more}"
+                return Report(Verdict(int(Outcome.FAILED), reason)) if answer.whole else again(reason)
             if answer.body.lstrip().startswith(b"{"):
                 self._warn(f"an answer cannot be read, all its targets count as sent: {kind}.")
             return ALL_SENT
@@ -93,7 +95,9 @@ class AnswerReader:
     def _failed(self, answer: Answer) -> list[msgspec.Raw]:
         """Return the entries under `failed`, each to be read on its own. Raises _NotAgreed."""
         if not answer.whole:
-            raise _NotAgreed(f"the answer broke off, or is longer than {ANSWER_LIMIT:,} bytes", "")
+            raise _NotAgreed("the answer broke off", "")
+        if len(answer.body) >= ANSWER_LIMIT:
+            raise _NotAgreed(f"the answer has {ANSWER_LIMIT:,} bytes or more", "")
         if not answer.body.strip():
             return []
         try:
@@ -172,7 +176,7 @@ async def read_answer(answer: aiohttp.ClientResponse) -> Answer:
     except (aiohttp.ClientError, ConnectionError) as error:
         whole = False
         _log.debug("An answer broke off: %s", error_text(error))
-    return Answer(answer.status, answer.headers, b"".join(chunks), whole and left > 0)
+    return Answer(answer.status, answer.headers, b"".join(chunks), whole)
 
 
 def retry_after_s(headers: Mapping[str, str], wall_s: float) -> float | None:

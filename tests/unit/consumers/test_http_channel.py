@@ -308,14 +308,14 @@ def test_an_answer_as_agreed_without_a_failure_is_sent(text: str) -> None:
         ('{"failed": [{"target": "a"}, {"target": "z"}]}', "the answer names failed targets that were not in the"),
         ('{"failed": [{"target": "a"}, {"token": "b"}]}', "an entry under `failed` cannot be read (Object missing"),
         ('{"failed": ' + "[" * 100_000, "the answer is not JSON"),
-        ("{" + " " * ANSWER_LIMIT + "}", "the answer broke off, or is longer than 1,048,576 bytes"),
+        ("{" + " " * ANSWER_LIMIT + "}", "the answer has 1,048,576 bytes or more"),
     ],
 )
 def test_an_answer_of_2xx_that_is_not_as_agreed_is_a_fault_and_nothing_is_sent(
     text: str, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (report,) = post(answering(200, text))
-    assert (report.verdict.code, report.exceptions) == (RETRY, None)
+    assert (report.verdict.code, report.exceptions) == (FAILED, None), "another attempt would send again"
     assert report.verdict.reason.startswith(f"HTTP 200, but {reason}")
     assert len(report.verdict.reason) < 300
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
@@ -328,7 +328,7 @@ def test_an_answer_that_is_not_text_takes_nothing_back_unless_strict() -> None:
         return web.Response(body=b'{"failed": [\xff\xfe')
 
     assert post(answer, strict_answers=False) == [ALL_SENT]
-    assert verdict(answer).code == RETRY
+    assert verdict(answer).code == FAILED
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_any_answer_becomes_a_report_by_its_status(
     assert read_reports([report], [THREE], faults.append) == [report]
     assert faults == []
     wanted = Outcome.SENT if status < 300 else FAILED if status in (400, 404) else RETRY
-    assert report.verdict.code == wanted or (strict and status < 300 and report.verdict.code == RETRY)
+    assert report.verdict.code == wanted or (strict and status < 300 and report.verdict.code == FAILED)
 
 
 # ---------------------------------------------------------------- answers that are none
