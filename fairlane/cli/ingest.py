@@ -142,28 +142,25 @@ def _tell(found: "Ingested") -> None:
 @contextmanager
 def _bar(task: str) -> "Iterator[Callable[[Progress], None]]":
     """Parts done of the present stage, rows/s, and when it will be through; where there is no terminal nothing."""
-    from rich.console import Console
-    from rich.progress import BarColumn, SpinnerColumn, TextColumn
-    from rich.progress import Progress as Bar
+    from fairlane.screen.progress import progress_lines
 
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        line = bar.add_task(f"{task}: starting", told="", total=None)
+    with progress_lines() as bar:
+        line = bar.add_task(f"{task}: starting", figures="", total=None)
 
         def show(now: "Progress") -> None:
             what = "reading" if now.stage <= 1 else "writing"
-            bar.update(
-                line, description=f"{task}: {what}", completed=now.parts_done, total=now.parts or None, told=told(now)
-            )
+            total = now.parts or None
+            bar.update(line, description=f"{task}: {what}", completed=now.parts_done, total=total, figures=told(now))
 
         yield show
 
 
 def told(now: "Progress") -> str:
     """Rows, rate and time left, as far as they are known."""
+    from fairlane.screen.values import duration
+
     rate = f"{now.rows:,} rows, {now.rows / now.stage_seconds:,.0f}/s" if now.rows and now.stage_seconds else ""
     if not 0 < now.parts_done < now.parts:
         return rate
     left_s = now.stage_seconds * (now.parts - now.parts_done) / now.parts_done
-    return ", ".join(filter(None, [rate, f"{left_s:,.0f} s left"]))
+    return ", ".join(filter(None, [rate, f"{duration(left_s)} left"]))

@@ -3,19 +3,9 @@
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
-
 from dispatcher.task import PushTask
 from dispatcher.view import TaskView
+from fairlane.screen.progress import progress_lines
 from fairlane.screen.values import duration
 from producers.client import Audience
 from producers.submit_report import SubmitProgress
@@ -24,23 +14,23 @@ from producers.submit_report import SubmitProgress
 @contextmanager
 def submission(task: PushTask, audience: Audience) -> Iterator[Callable[[SubmitProgress], None]]:
     """Gives the function to pass as `on_progress`; where there is no terminal nothing is shown."""
-    with _bar(BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn()) as bar:
-        line = bar.add_task(f"submitting {task.id or 'task'}", total=None, text="")
+    with progress_lines() as bar:
+        line = bar.add_task(f"submitting {task.id or 'task'}", total=None, figures="")
 
         def show(progress: SubmitProgress) -> None:
             part = _part_done(task, audience, progress.accepted)
             total = None if part is None else 1.0
-            bar.update(line, completed=part or 0.0, total=total, text=submitted(progress, part))
+            bar.update(line, completed=part or 0.0, total=total, figures=submitted(progress, part))
 
         yield show
 
 
 def submitted(progress: SubmitProgress, part: float | None) -> str:
-    """Say how far it is: `162,400 targets, 45 %, 210,000/s`. part: of the audience; None: not known."""
+    """Say how far it is: `162,400 targets, 45%, 210,000/s`. part: of the audience; None: not known."""
     rate = progress.accepted / progress.seconds if progress.seconds > 0 else 0
     parts = [f"{progress.accepted:,} targets", f"{rate:,.0f}/s"]
     if part is not None:
-        parts.insert(1, f"{part * 100:.0f} %")
+        parts.insert(1, f"{part:.0%}")
     return ", ".join(parts)
 
 
@@ -56,23 +46,23 @@ def _part_done(task: PushTask, audience: Audience, accepted: int) -> float | Non
 @contextmanager
 def counted(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
     """Gives the function to tell how many of how many are done; where there is no terminal nothing is shown."""
-    with _bar(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as bar:
-        line = bar.add_task(f"changing {what}", total=total)
-        yield lambda done, of: bar.update(line, completed=done, total=of)
+    with progress_lines() as bar:
+        line = bar.add_task(f"changing {what}", total=total, figures="")
+        yield lambda done, of: bar.update(line, completed=done, total=of, figures=f"{done:,} of {of:,}")
 
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
     """Gives the function to tell how many are left."""
-    with _bar() as bar:
-        line = bar.add_task(what)
+    with progress_lines(has_bar=False) as bar:
+        line = bar.add_task(what, figures="")
         yield lambda left: bar.update(line, description=f"{left:,} {what}")
 
 
 @contextmanager
 def waiting(task: str) -> Iterator[Callable[[TaskView], None]]:
     """Gives the function to pass as `on_progress` to the handle's `wait`."""
-    with _bar(BarColumn(), TextColumn("{task.fields[figures]}"), TimeElapsedColumn()) as bar:
+    with progress_lines() as bar:
         line = bar.add_task(f"waiting for {task}", total=None, figures="")
 
         def show(view: TaskView) -> None:
@@ -88,11 +78,6 @@ def waiting(task: str) -> Iterator[Callable[[TaskView], None]]:
 @contextmanager
 def measuring(seconds: float) -> Iterator[None]:
     """Say on a terminal that a command takes so long because it measures."""
-    with _bar() as bar:
-        bar.add_task(f"measuring for {seconds:.0f} s")
+    with progress_lines(has_bar=False) as bar:
+        bar.add_task(f"measuring for {seconds:.0f} s", figures="")
         yield
-
-
-def _bar(*columns: ProgressColumn) -> Progress:
-    console, begin = Console(stderr=True), (SpinnerColumn(), TextColumn("{task.description}"))
-    return Progress(*begin, *columns, console=console, transient=True, disable=not console.is_terminal)

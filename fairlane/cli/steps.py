@@ -4,21 +4,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from fairlane.screen.progress import progress_lines
 
 
 @contextmanager
 def steps() -> Iterator[Callable[[str], None]]:
     """Gives a function to call at the start of each step; a terminal also sees the seconds run."""
-    console = Console(stderr=True, highlight=False)
-    began = time.monotonic()
-    live = Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=True
-    )
+    live, began = progress_lines(has_bar=False), time.monotonic()
+    console = live.console
 
     def step(message: str) -> None:
-        console.print(f"[{time.monotonic() - began:5.1f} s] {message}", markup=False, soft_wrap=True)
+        console.print(f"[{time.monotonic() - began:5.1f} s] {message}", markup=False)
         if console.is_terminal:
             live.update(running, description=message)
 
@@ -26,5 +22,5 @@ def steps() -> Iterator[Callable[[str], None]]:
         yield step
         return
     with live:
-        running = live.add_task("")
+        running = live.add_task("", figures="")
         yield step

@@ -16,7 +16,8 @@ from fairlane.cli.completion import app_names, channel_names, task_argument
 from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE
 from fairlane.cli.output import Output, output_option, say
-from fairlane.cli.task_why import error_text, time_of_day
+from fairlane.cli.task_why import error_text
+from fairlane.screen.values import count, local_moment, percent
 
 _PAGE = 500
 _FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "reason")
@@ -34,8 +35,6 @@ def task_fields(view: TaskView) -> dict[str, Any]:
 
 
 def _emit(output: Output, view: TaskView) -> None:
-    from fairlane.screen.values import count, percent
-
     fields, total = task_fields(view), view.targets.total
     done = total - view.targets.pending
     said = f"{count(done)} of {count(total)}" + (f", {percent(done / total)}" if total else "")
@@ -90,7 +89,7 @@ def show(ctx: click.Context, output: Output, task_id: str) -> None:
     if view.last_error is not None:
         say(error_text(view.id, view.last_error))
         if view.last_error.retry_ms > time.time() * 1000:
-            say(f"{view.id}: retry {view.last_error.attempt} is due at {time_of_day(view.last_error.retry_ms)}")
+            say(f"{view.id}: retry {view.last_error.attempt} is due at {local_moment(view.last_error.retry_ms)}")
 
 
 @click.command()

@@ -1,6 +1,5 @@
 """`fairlane task why`."""
 
-import time
 from typing import Any
 
 import click
@@ -22,7 +21,7 @@ from dispatcher.why import (
 from fairlane.cli.completion import task_argument
 from fairlane.cli.connect import client_of
 from fairlane.cli.output import Output, output_option, say
-from fairlane.screen.values import duration, percent
+from fairlane.screen.values import duration, local_moment, percent
 
 ADVICE = {
     "paused": "fairlane task resume {id}",
@@ -95,19 +94,16 @@ def _row(part: Part, found: Why) -> dict[str, Any]:
 def _now(found: Why) -> str:
     error = found.last_error
     if found.now == RETRY_WAIT and error is not None:
-        return f"retry {error.attempt} is due at {time_of_day(error.retry_ms)}"
+        return f"retry {error.attempt} is due at {local_moment(error.retry_ms)}"
     return _NOW[found.now].format(channel=found.channel)
 
 
 def error_text(task: str, error: SendError) -> str:
     """Return a line on the last error of a task's sends."""
     times = "1 send" if error.count == 1 else f"{error.count:,} sends"
-    return f"{task}: {times} failed so far, the last at {time_of_day(error.at_ms)}: {error.reason or 'no reason given'}"
-
-
-def time_of_day(wall_ms: int) -> str:
-    """Return the local time, as 14:05:10."""
-    return time.strftime("%H:%M:%S", time.localtime(wall_ms / 1000))
+    return (
+        f"{task}: {times} failed so far, the last at {local_moment(error.at_ms)}: {error.reason or 'no reason given'}"
+    )
 
 
 def _advice(cause: str, found: Why) -> str:

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from fairlane.screen.values import NOTHING, count, duration, limit, moment, percent, text_of
+from fairlane.screen.values import NOTHING, count, duration, limit, local_moment, local_now, percent, text_of
 
 Form = Callable[[Any], str]
 
@@ -81,7 +80,7 @@ class _Timed:
 def form_of(name: str) -> Form:
     """Return the form of a field's values."""
     if name in MOMENTS:
-        return _Timed(_numeric(lambda value: moment(value, local_now())))
+        return _Timed(_numeric(local_moment))
     if name.endswith("_ms"):
         return _Timed(_numeric(lambda value: duration(value / 1000)))
     if name.endswith("_s"):
@@ -111,11 +110,6 @@ def kind_of(name: str, texts: list[str]) -> Kind:
     if texts and all(map(_FIGURE.fullmatch, texts)):
         return Kind.FIGURE
     return Kind.TEXT
-
-
-def local_now() -> datetime:
-    """Return the present moment in the zone of this machine."""
-    return datetime.now(UTC).astimezone()
 
 
 def zone_note() -> str:

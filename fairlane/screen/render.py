@@ -21,6 +21,9 @@ _TASK_COLUMNS = (
     Column("total", kind=Kind.FIGURE), "rate", "eta_s", "weight",
 )  # fmt: skip
 _WORKER_COLUMNS = ("worker", STATE, "lanes", "in_flight", "buffered", "rate")
+LEAST_TASKS = 3
+_OTHER_LINES = 14
+"""Of the live view: title, tiers, headers, lines between, and what is said of columns and tasks that have no room."""
 _MORE_WORKER_COLUMNS = ("sent", "uptime_s", "seen_s_ago", "host", "pid")
 
 
@@ -86,19 +89,22 @@ def _worker_row(worker: WorkerBeat) -> dict[str, object]:
     }
 
 
-def screen(sample: Sample, title: str, notes: list[str], task_limit: int = 30) -> RenderableType:
-    """The whole live view."""
+def screen(sample: Sample, title: str, notes: list[str], height: int = 60) -> RenderableType:
+    """The whole live view. Where not all tasks have room in the height, those that have ended go first."""
     head = Text.assemble(
         (title, "bold"), f"   capacity {limit(sample.capacity)} targets/s   now {count(sample.rate)} targets/s"
     )
     alive = [worker for worker in sample.workers if worker.state not in GONE]
+    caps = restraints(sample.settings)
+    room = max(LEAST_TASKS, height - _OTHER_LINES - len(caps) - len(alive) - len(notes))
+    tasks = sample.tasks if len(sample.tasks) <= room else sorted(sample.tasks, key=lambda task: task.ended)
     parts: list[RenderableType] = [
         head,
-        *restraints(sample.settings),
+        *caps,
         Text(),
         tiers_table(sample.tiers),
         Text(),
-        tasks_table(sample.tasks, task_limit),
+        tasks_table(tasks, room),
         Text(),
         workers_table(alive),
     ]

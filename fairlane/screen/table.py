@@ -44,13 +44,26 @@ class FittedTable:
     notes: Sequence[str] = field(default=())
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        needs = [self._need(index, console, options) for index in range(len(self.columns))]
-        layout = fit(needs, self._leaving(), options.max_width)
+        layout = self._layout(console, options)
         yield self._table(layout)
         left_out = [header for index, (header, _) in enumerate(self.columns) if index not in layout.widths]
         notes = [f"left out at this width: {', '.join(left_out)}"] if left_out and self.has_header else []
         for note in (*notes, *self.notes):
             yield Text(note, style="dim")
+
+    def has_room(self, console: Console, options: ConsoleOptions) -> bool:
+        """Return whether all columns are shown, and every text on one line."""
+        widths = self._layout(console, options).widths
+        return len(widths) == len(self.columns) and all(
+            _size(row[index], console, options).maximum <= width
+            for row in self.rows
+            for index, width in widths.items()
+            if self.columns[index][1] is not Kind.BAR
+        )
+
+    def _layout(self, console: Console, options: ConsoleOptions) -> Layout:
+        needs = [self._need(index, console, options) for index in range(len(self.columns))]
+        return fit(needs, self._leaving(), options.max_width)
 
     def _need(self, index: int, console: Console, options: ConsoleOptions) -> Need:
         header, kind = self.columns[index]
@@ -69,12 +82,12 @@ class FittedTable:
         return Need(least, whole)
 
     def _leaving(self) -> list[int]:
-        """Return the named columns first, then from the right; ids last, the first column at the very end."""
+        """Return the named columns first, then the others from the right; ids last, and the first column at the end."""
         named = {name: position for position, name in enumerate(self.leaving)}
 
         def order(index: int) -> tuple[bool, bool, int, int]:
             header, kind = self.columns[index]
-            return index == 0, kind is Kind.ID, named.get(header, len(named)), -index
+            return index == 0 and header not in named, kind is Kind.ID, named.get(header, len(named)), -index
 
         return sorted(range(len(self.columns)), key=order)
 

@@ -31,7 +31,7 @@ class Watch:
 
     def show(self, sample: Sample, notes: list[str]) -> None:
         if self._live:
-            self._live.update(screen(sample, self._title, notes))
+            self._live.update(screen(sample, self._title, notes, self._console.height))
             return
         for note in notes[self._notes_said :]:
             self._console.print(f"· {note}", highlight=False)

@@ -115,7 +115,7 @@ def test_a_start_time_without_a_zone_is_said_with_the_one_it_was_taken_for(
 
 
 def test_progress_says_targets_part_and_rate(tmp_path: Path) -> None:
-    assert submitted(SubmitProgress("t", 162_400, 0, 0.773), 0.451) == "162,400 targets, 45 %, 210,091/s"
+    assert submitted(SubmitProgress("t", 162_400, 0, 0.773), 0.451) == "162,400 targets, 45%, 210,091/s"
     assert submitted(SubmitProgress("t", 0, 0, 0.0), None) == "0 targets, 0/s"
 
 

@@ -1,0 +1,47 @@
+"""Lines of progress on the terminal: spinner, what is done, bar, figures, clock."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from fairlane.screen.console import console_of
+from fairlane.screen.fields import Kind
+from fairlane.screen.table import FittedTable
+
+_HEAD = (("", Kind.FIGURE), ("what", Kind.TEXT))
+_TAIL = (("bar", Kind.BAR), ("figures", Kind.FIGURE), ("clock", Kind.FIGURE))
+
+
+def progress_lines(*, has_bar: bool = True) -> Progress:
+    """Return lines that show `description`, and the field `figures` of each task, on stderr; nothing where there is no
+    terminal."""
+    console = console_of(stderr=True)
+    bars = (BarColumn(),) if has_bar else ()
+    texts = [TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[figures]")]
+    columns = (SpinnerColumn(), texts[0], *bars, texts[1], TimeElapsedColumn())
+    return FittedProgress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+class FittedProgress(Progress):
+    """Draws lines in which nothing is cut: the bar shrinks, then the figures get a line of their own."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        for task in self.tasks:
+            if task.visible:
+                yield _Line([column(task) if callable(column) else column for column in self.columns])
+
+
+@dataclass(frozen=True)
+class _Line:
+    cells: Sequence[RenderableType]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        tail = _TAIL[-(len(self.cells) - len(_HEAD)) :]
+        whole = FittedTable((*_HEAD, *tail), [self.cells], has_header=False)
+        if whole.has_room(console, options):
+            yield whole
+            return
+        yield FittedTable(_HEAD, [self.cells[:2]], has_header=False)
+        yield FittedTable(tail, [self.cells[2:]], ("bar", "clock"), has_header=False)
