@@ -54,9 +54,12 @@ class Audience:
         """Submits one task under an id of this run."""
         task = job.task.model_copy(update={"id": name})
         try:
-            self.handles[name] = self.client.submit(task, targets=job.targets)
+            self.handles[name] = self.client.submit(task, targets=job.targets, on_warning=self._ignore)
         except FairlaneError as error:
             self.errors.append(error)
+
+    def _ignore(self, warning: str) -> None:
+        """Its workers start while it submits: that none has the channel yet is no news."""
 
     def accepted(self) -> dict[str, int]:
         return {name: handle.result.accepted for name, handle in self.handles.items() if handle.result}

@@ -31,10 +31,15 @@ _PROGRESS = {
 }
 """In place of rich's own: its yellow is not seen on white, and its grey bar looks full there."""
 UNBOUNDED = 10_000
+"""The width of what has none."""
 
 
 def console_of(*, stderr: bool = False) -> Console:
     """Return the terminal. A pipe or a file has no width: lines stay whole."""
-    theme = Theme(_PROGRESS)
-    console = Console(stderr=stderr, highlight=False, theme=theme)
-    return console if console.is_terminal else Console(stderr=stderr, highlight=False, theme=theme, width=UNBOUNDED)
+    console = Console(stderr=stderr, highlight=False, theme=theme())
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=UNBOUNDED)
+
+
+def theme() -> Theme:
+    """Return the styles of progress bars and clocks."""
+    return Theme(_PROGRESS)
