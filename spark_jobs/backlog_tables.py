@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
+from dispatcher.values import NOTHING, duration
 from spark_jobs.backlog_causes import ADVICE, MEANINGS, UNKNOWN
 from spark_jobs.backlog_report import Group, Report, TaskBacklog, Waits, span
 
 Row = Mapping[str, str]
 Section = tuple[str, Sequence[Row]]
-NOTHING = "-"
 _SHORT_MS = 600_000
 
 
@@ -77,7 +77,7 @@ def _group(group: Group) -> Row:
         "tasks": f"{group.tasks:,}",
         "arrive/s": f"{group.arrival_rate:,.1f}",
         "sent/s": f"{group.service_rate:,.1f}",
-        "oldest": _span(group.oldest_s),
+        "oldest": duration(group.oldest_s),
         "drain": ahead(group, group.drain_s),
         "done in": ahead(group, group.done_s),
         "at capacity": ahead(group, group.done_at_capacity_s),
@@ -95,9 +95,9 @@ def _task(task: TaskBacklog) -> Row:
         "backlog": f"{task.backlog:,}",
         "arrive/s": f"{task.arrival_rate:,.1f}",
         "sent/s": f"{task.service_rate:,.1f}",
-        "oldest": _span(task.oldest_s),
-        "done in": NOTHING if task.held_by else span(task.done_s),
-        "at capacity": NOTHING if task.held_by else span(task.done_at_capacity_s),
+        "oldest": duration(task.oldest_s),
+        "done in": NOTHING if task.held_by else _until(task.done_s),
+        "at capacity": NOTHING if task.held_by else _until(task.done_at_capacity_s),
         "workers": NOTHING if task.consumers is None else f"{task.consumers:,}",
         "held back by": task.held_by.replace("_", " ") or _held_back(task.held_back),
     }
@@ -109,7 +109,7 @@ def _task_waits(task: TaskBacklog) -> Row:
 
 def ahead(group: Group, seconds: float | None) -> str:
     """Return the time until a group's backlog is gone. Nothing is foreseen of a backlog that may not be sent now."""
-    return NOTHING if group.backlog and group.backlog == group.held else span(seconds)
+    return NOTHING if group.backlog and group.backlog == group.held else _until(seconds)
 
 
 def _waits(waits: Waits | None) -> Row:
@@ -118,8 +118,8 @@ def _waits(waits: Waits | None) -> Row:
     if not waits.done:
         return {"wait p50": NOTHING, "p95": NOTHING, "retried": NOTHING, "lost": NOTHING}
     return {
-        "wait p50": _span(waits.p50_s),
-        "p95": _span(waits.p95_s),
+        "wait p50": duration(waits.p50_s),
+        "p95": duration(waits.p95_s),
         "retried": f"{waits.retried:.1%}",
         "lost": f"{waits.lost:.1%}",
     }
@@ -127,7 +127,7 @@ def _waits(waits: Waits | None) -> Row:
 
 def _ages(report: Report) -> list[Row]:
     rows: list[Row] = [
-        {"waiting for": band.label, "backlog": f"{band.backlog:,}", "sent in": span(band.drain_s)}
+        {"waiting for": band.label, "backlog": f"{band.backlog:,}", "sent in": _until(band.drain_s)}
         for band in report.ages
         if band.backlog
     ]
@@ -163,7 +163,7 @@ def _shares(report: Report) -> list[Row]:
         {
             "pool": one.pool,
             "tier": one.tier,
-            "cap/s": f"{one.cap:,}" if one.cap else "none",
+            "cap/s": f"{one.cap:,}" if one.cap else NOTHING,
             "backlog": f"{one.backlog:,}",
             "wanted": f"{one.wanted:.1%}",
             "got": f"{one.got:.1%}",
@@ -199,8 +199,9 @@ def _main(parts: Mapping[str, float]) -> str:
     return next((cause for cause in parts if cause != UNKNOWN), "")
 
 
-def _span(seconds: float | None) -> str:
-    return NOTHING if seconds is None else span(seconds)
+def _until(seconds: float | None) -> str:
+    """Return how long something takes that never ends where that is None."""
+    return "never" if seconds is None else duration(seconds)
 
 
 def moment(at_ms: int) -> str:

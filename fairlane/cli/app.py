@@ -85,5 +85,5 @@ def limit(ctx: click.Context, name: str, tasks: int | None, targets: int | None)
     with client_of(ctx) as client:
         client.limit_app(name, tasks=tasks, targets=targets)
     said = {"tasks": tasks, "targets": targets}
-    words = [f"{kind}={number or 'none'}" for kind, number in said.items() if number is not None]
+    words = [f"{kind}={number:,}" if number else f"{kind}=none" for kind, number in said.items() if number is not None]
     say(f"app {name} limits: {' '.join(words)}")

@@ -14,14 +14,21 @@ from fairlane.cli.groups import CommandGroup
 from fairlane.cli.output import Output, output_option, report_option, say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
     from fairlane.backlog_snapshot.run import Snapshotter
     from fairlane.settings import Settings
     from spark_jobs.backlog_facts import ReportOptions
     from spark_jobs.backlog_report import Report
+    from spark_jobs.backlog_tables import Section
     from spark_jobs.snapshot_files import FileSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 LEAST_EVERY_S = 1.0
+_LEAVING = ("lost", "retried", "p95", "wait p50", "workers", "held back by", "at capacity", "arrive/s", "drain")
+"""Columns of the report that are left out first where there is no room."""
 
 
 def tables_option(command: F) -> F:
@@ -104,18 +111,17 @@ def _once(settings: "Settings", files: "FileSettings", every_s: float, output: O
         written.take_up()
         written.add(row)
         file = written.land()
-    output.emit_record(
-        {
-            "at": row["at"].isoformat(timespec="milliseconds"),
-            "took_ms": row["took_ms"],
-            "tasks": len(row["tasks"]),
-            "queued": sum(task["queued"] for task in row["tasks"]),
-            "lanes": len(row["lanes"]),
-            "workers": len(row["workers"]),
-            "brokers": sum(broker["answered"] for broker in row["brokers"]),
-            "file": str(file),
-        }
-    )
+    fields = {
+        "took_ms": row["took_ms"],
+        "tasks": len(row["tasks"]),
+        "queued": sum(task["queued"] for task in row["tasks"]),
+        "lanes": len(row["lanes"]),
+        "workers": len(row["workers"]),
+        "brokers": sum(broker["answered"] for broker in row["brokers"]),
+        "file": str(file),
+    }
+    at_ms = row["at"].timestamp() * 1000
+    output.emit_record({"at": row["at"].isoformat(timespec="milliseconds"), **fields}, {"at_ms": at_ms, **fields})
 
 
 def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None:
@@ -206,9 +212,13 @@ def _show(report: "Report", output: str) -> None:
     elif output == "html":
         click.echo(page(report))
     else:
-        for line in sentences(report):
-            click.echo(line)
-        for title, rows in sections(report):
-            if rows:
-                click.echo(f"\n{title}")
-                Output().emit_rows(rows, list(rows[0]))
+        Output().emit(report, lambda: _drawn(list(sentences(report)), sections(report)))
+
+
+def _drawn(lines: "Sequence[str]", sections: "Sequence[Section]") -> "RenderableType":
+    from rich.console import Group
+    from rich.text import Text
+
+    from fairlane.screen.table import section_of
+
+    return Group(*map(Text, lines), *(section_of(title, rows, _LEAVING) for title, rows in sections if rows))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from dispatcher import values
 from fairlane.cli.connect import settings_of
 from fairlane.cli.groups import CommandGroup
 from fairlane.cli.output import Output, output_option, say
@@ -54,7 +55,9 @@ def _repeat(name: str, run: Callable[[int], dict[str, float]], runs: int, seed: 
     for number in range(runs):
         found = run(seed + 1_000 * number)
         figures.add(found)
-        say(f"{name} {number + 1}/{runs}: " + ", ".join(f"{key} {value:,.4g}" for key, value in found.items()))
+        say(
+            f"{name} {number + 1}/{runs}: " + ", ".join(f"{key} {values.number(value)}" for key, value in found.items())
+        )
     summary = figures.summary()
     document = {"benchmark": name, "runs": runs, "seed": seed, "machine": machine(), "figures": summary}
     output.emit_document(document, [{"figure": key, **value} for key, value in summary.items()])

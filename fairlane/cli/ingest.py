@@ -157,7 +157,7 @@ def _bar(task: str) -> "Iterator[Callable[[Progress], None]]":
 
 def told(now: "Progress") -> str:
     """Rows, rate and time left, as far as they are known."""
-    from fairlane.screen.values import duration
+    from dispatcher.values import duration
 
     rate = f"{now.rows:,} rows, {now.rows / now.stage_seconds:,.0f}/s" if now.rows and now.stage_seconds else ""
     if not 0 < now.parts_done < now.parts:

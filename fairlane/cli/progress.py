@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
 
 from dispatcher.task import PushTask
+from dispatcher.values import duration
 from dispatcher.view import TaskView
 from fairlane.screen.progress import progress_lines
-from fairlane.screen.values import duration
 from producers.client import Audience
 from producers.submit_report import SubmitProgress
 

@@ -106,8 +106,8 @@ def _row(effect: "Effect") -> dict[str, Any]:
 
 
 def _table(effects: "Sequence[Effect]", count: int) -> Any:
+    from dispatcher.values import duration
     from fairlane.screen.table import table_of
-    from fairlane.screen.values import duration
 
     rows = [
         {

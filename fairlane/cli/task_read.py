@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from dispatcher.tier import Tier
+from dispatcher.values import count, percent
 from dispatcher.view import STATES, TaskView
 from fairlane.cli.arguments import Duration
 from fairlane.cli.completion import app_names, channel_names, task_argument
@@ -17,7 +18,7 @@ from fairlane.cli.connect import client_of
 from fairlane.cli.exit_codes import FAILURE
 from fairlane.cli.output import Output, output_option, say
 from fairlane.cli.task_why import error_text
-from fairlane.screen.values import count, local_moment, percent
+from fairlane.screen.times import local_moment
 
 _PAGE = 500
 _FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "reason")

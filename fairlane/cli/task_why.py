@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from dispatcher.send_errors import SendError
+from dispatcher.values import duration, percent
 from dispatcher.why import (
     CHANNEL_PAUSED,
     HELD,
@@ -21,7 +22,7 @@ from dispatcher.why import (
 from fairlane.cli.completion import task_argument
 from fairlane.cli.connect import client_of
 from fairlane.cli.output import Output, output_option, say
-from fairlane.screen.values import duration, local_moment, percent
+from fairlane.screen.times import local_moment
 
 ADVICE = {
     "paused": "fairlane task resume {id}",

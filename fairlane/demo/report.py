@@ -7,12 +7,12 @@ from rich.text import Text
 
 from dispatcher.outcome import OUTCOME_NAMES
 from dispatcher.tier import TIERS
+from dispatcher.values import duration, percent
 from dispatcher.view import TaskView, WorkerBeat
 from fairlane.screen.console import GREEN, RED
 from fairlane.screen.render import STATE, TIER
 from fairlane.screen.sample import Sample
 from fairlane.screen.table import table_of
-from fairlane.screen.values import duration, percent
 from fairlane.screen.waits import merged, quantile_ms
 
 

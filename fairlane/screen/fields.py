@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from fairlane.screen.values import NOTHING, count, duration, limit, local_moment, local_now, percent, text_of
+from dispatcher.values import NOTHING, count, duration, limit, percent, text_of
+from fairlane.screen.times import local_moment
 
 Form = Callable[[Any], str]
 
@@ -53,7 +54,7 @@ HEADERS = {
     "seconds": "took",
 }
 _FIGURE = re.compile(
-    r"-|[-+]?\d[\d,.:]*(?:e[-+]?\d+)?\s?[%\w/]*(?:\s\d+\s?[smhd])?|\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?"
+    r"-|never|[-+]?\d[\d,.:]*(?:e[-+]?\d+)?\s?[%\w/]*(?:\s\d+\s?[smhd])?|\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?"
 )
 
 
@@ -107,11 +108,9 @@ def kind_of(name: str, texts: list[str]) -> Kind:
     """Return what a column holds, by its name or else by its values."""
     if name in IDS:
         return Kind.ID
-    if texts and all(map(_FIGURE.fullmatch, texts)):
+    written = [text for text in texts if text != NOTHING]
+    if written:
+        return Kind.FIGURE if all(map(_FIGURE.fullmatch, written)) else Kind.TEXT
+    if form_of(name) is not text_of:
         return Kind.FIGURE
     return Kind.TEXT
-
-
-def zone_note() -> str:
-    """Name the zone of all times shown."""
-    return f"times in {local_now().tzname()}"

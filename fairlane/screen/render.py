@@ -6,13 +6,13 @@ from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
+from dispatcher.values import count, limit, percent
 from dispatcher.view import Globals, TaskView, WorkerBeat
 from dispatcher.view_form import GONE
 from fairlane.screen.console import BLUE, PURPLE, QUIET, STATE_STYLES, TIER_STYLES
 from fairlane.screen.fields import Kind
 from fairlane.screen.sample import Sample, TierFigures
 from fairlane.screen.table import Column, table_of
-from fairlane.screen.values import count, limit, percent
 
 TIER = Column("tier", style=lambda tier: TIER_STYLES.get(tier, ""))
 STATE = Column("state", kind=Kind.ID, style=lambda state: STATE_STYLES.get(state, ""))

@@ -5,14 +5,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fairlane.screen.fields import MOMENTS, Kind, form_of, header_of, kind_of, zone_note
+from fairlane.screen.fields import MOMENTS, Kind, form_of, header_of, kind_of
 from fairlane.screen.fit import Layout, Need, fit
+from fairlane.screen.times import zone_note
 
 LONG_WORD = 32
 """A longer word of a text, such as an address, is broken where there is no room for it."""
@@ -125,6 +126,11 @@ def table_of(
     has_times = any(row.get(column.name) for column in made if column.name in MOMENTS for row in rows)
     notes = ([more] if more else []) + ([zone_note()] if has_times else [])
     return FittedTable(heads, cells, [header_of(name) for name in leaving], notes=notes)
+
+
+def section_of(title: str, rows: Sequence[Mapping[str, Any]], leaving: Sequence[str] = ()) -> RenderableType:
+    """Return a table of all fields of the rows below its title."""
+    return Group(Text(f"\n{title}", style="bold"), table_of(rows, list(rows[0]), leaving))
 
 
 def record_of(record: Mapping[str, Any], first: Sequence[str] = ()) -> RenderableType:

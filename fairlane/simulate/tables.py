@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from dispatcher.values import NOTHING, duration, percent
 from fairlane.simulate.result import Result
 
 if TYPE_CHECKING:
@@ -18,12 +19,12 @@ def tables(result: Result) -> "RenderableType":
     from rich.console import Group
     from rich.text import Text
 
-    from fairlane.screen.table import table_of
+    from fairlane.screen.table import section_of
 
     parts: list[RenderableType] = [Text(_headline(result))]
     for title, rows in sections(result):
         if rows:
-            parts += [Text(f"\n{title}", style="bold"), table_of(rows, list(rows[0]))]
+            parts.append(section_of(title, rows))
             if title == TIERS and note(result):
                 parts.append(Text(note(result), style="dim"))
     return Group(*parts)
@@ -78,10 +79,10 @@ def _tiers(result: Result) -> list[dict[str, Any]]:
                 "weight": f"{tier.weight:g}",
                 "published": f"{tier.published:,}",
                 "sent": f"{tier.sent:,}",
-                "share %": f"{tier.share:.2f}",
-                "lowest Jain": "-" if tier.jain is None else f"{tier.jain:.4f}",
-                "longest gap": "-" if gap is None else f"{gap.targets:,}",
-                "bound for 1 worker": "-" if gap is None else f"{gap.bound:,.0f}",
+                "share": f"{tier.share:.2f}%",
+                "lowest Jain": NOTHING if tier.jain is None else f"{tier.jain:.4f}",
+                "longest gap": NOTHING if gap is None else f"{gap.targets:,}",
+                "bound for 1 worker": NOTHING if gap is None else f"{gap.bound:,.0f}",
             }
         )
     return rows
@@ -90,7 +91,7 @@ def _tiers(result: Result) -> list[dict[str, Any]]:
 def _caps(result: Result) -> list[dict[str, Any]]:
     return [
         {
-            "cap": name,
+            "pool": name,
             "rate": f"{cap.rate:,}",
             "burst": f"{cap.burst:,.0f}",
             "granted in 1 s": f"{cap.most_in_1s:,}",
@@ -109,8 +110,8 @@ def _windows(result: Result) -> list[dict[str, Any]]:
     for place in range(0, count, step):
         sums = {tier: sum(sent[place : place + step]) for tier, sent in windows.sent.items()}
         whole = sum(sums.values())
-        row = {"from": f"{place * windows.window_s:g} s", "sent": f"{whole:,}"}
-        rows.append(row | {f"{tier} %": f"{100 * sent / whole:.1f}" if whole else "-" for tier, sent in sums.items()})
+        row = {"from": duration(place * windows.window_s), "sent": f"{whole:,}"}
+        rows.append(row | {tier: percent(sent / whole if whole else None) for tier, sent in sums.items()})
     return rows
 
 
@@ -121,9 +122,9 @@ def _tasks(result: Result) -> list[dict[str, Any]]:
             "tier": task.tier,
             "targets": f"{task.targets:,}",
             "sends": f"{task.sent:,}",
-            "arrived": _seconds(task.arrived_s),
-            "first sent": _seconds(task.first_sent_s),
-            "ended": _seconds(task.ended_s),
+            "arrived": duration(task.arrived_s),
+            "first sent": duration(task.first_sent_s),
+            "ended": duration(task.ended_s),
         }
         for task in result.tasks[:MOST_TASKS]
     ]
@@ -140,7 +141,3 @@ def _counts(result: Result) -> list[dict[str, Any]]:
         {"of": name, "counts": ", ".join(f"{what} {count:,}" for what, count in counts.items())}
         for name, counts in named
     ]
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.2f} s"

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from dispatcher.errors import Unreachable
 from dispatcher.shown import MASK, escaped, without_credentials
+from dispatcher.values import text_of
 from fairlane.cli.output import say
 from fairlane.logging import JsonFormatter, TextFormatter
-from fairlane.screen.values import text_of
 from spark_jobs.svg import text as svg_text
 
 EVIL = "gone\x1b[2J\nsent to a\u202eb\x00"

@@ -162,10 +162,10 @@ def test_stack_down_without_a_stack(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_data_as_table_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [{"id": "a", "rate": 1234.5, "done": True, "eta": None, "targets": {"sent": 1}}]
-    Output().emit_rows(rows, ["id", "rate", "done", "eta", "targets"])
+    rows = [{"id": "a", "rate": 1234.5, "done": True, "eta_s": None, "targets": {"sent": 1}}]
+    Output().emit_rows(rows, ["id", "rate", "done", "eta_s", "targets"])
     assert capsys.readouterr().out.splitlines() == [
-        "id  targets/s  done  eta  targets",
+        "id  targets/s  done  ETA  targets",
         "a       1,234  yes     -  sent=1 ",
     ]
     Output(as_json=True).emit_rows(rows, ["id"])

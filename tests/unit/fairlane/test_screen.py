@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from dispatcher.clock import VirtualClock
+from dispatcher.values import duration
 from dispatcher.view import WAIT_BUCKETS_MS, Globals, TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.tier import waits_of
 from fairlane.demo.report import Closing, ShareMeter, closing_report
 from fairlane.screen.render import line, screen
 from fairlane.screen.sample import Sample, Sampler, wanted_shares
-from fairlane.screen.values import duration
 from fairlane.screen.waits import merged, quantile_ms
 from tests.unit.tasks import task_view
 

@@ -142,6 +142,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "signals' first line": ("capacity", "rate", "workers", "workers_needed", "limited_by", "caps"),
     "doctor": ("level", "what", "fix"),
     "config show": ("name", "value", "source", "description"),
+    "backlog report": (
+        *("task", "app", "tier", "channel", "backlog", "arrive/s", "sent/s", "oldest", "drain", "done in"),
+        *("at capacity", "workers", "held back by", "wait p50", "p95", "retried", "lost"),
+    ),
+    "simulate": ("task", "tier", "targets", "sends", "arrived", "first sent", "ended"),
     "bench": ("figure", "median", "least", "most"),
     "reconcile": ("task", "app", "state", "audience", "sent", "invalid", "failed", "expired", "adds_up", "live"),
 }

@@ -1,7 +1,7 @@
 """How tables and messages write a value: one form each for counts, parts, durations, moments, and what is not set."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from math import isfinite
 from typing import Any
 
@@ -57,16 +57,6 @@ def duration(seconds: float | None) -> str:
     if whole_s < 3_600:
         return f"{whole_s // 60} m {whole_s % 60:02} s"
     return f"{whole_m // 60} h {whole_m % 60:02} m" if whole_h < 48 else f"{whole_h // 24:,} d {whole_h % 24:02} h"
-
-
-def local_now() -> datetime:
-    """Return the present moment in the zone of this machine."""
-    return datetime.now(UTC).astimezone()
-
-
-def local_moment(wall_ms: float) -> str:
-    """Return the time of day in the zone of this machine: 14:05:10, with the date when that is not today."""
-    return moment(wall_ms, local_now())
 
 
 def moment(wall_ms: float, now: datetime) -> str:
