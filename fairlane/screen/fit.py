@@ -30,17 +30,27 @@ class Layout(NamedTuple):
 def fit(needs: Sequence[Need], leaving: Sequence[int], width: int) -> Layout:
     """Return the columns that have room in `width`. leaving: all indexes in the order in which they are left out; the
     last one stays, whatever its width."""
-    shown = list(range(len(needs)))
-    for index in leaving[:-1]:
-        if _least(needs, shown, GAPS[-1]) <= width:
-            break
-        shown.remove(index)
+    shown = _shown(needs, leaving, width)
     gap = next((gap for gap in GAPS if _least(needs, shown, gap) <= width), GAPS[-1])
     widths = {index: needs[index].least for index in shown}
     spare = width - _least(needs, shown, gap)
     for is_bar in (False, True):
         spare = _grow(widths, {index: needs[index].whole for index in shown if needs[index].is_bar == is_bar}, spare)
     return Layout(widths, gap)
+
+
+def _shown(needs: Sequence[Need], leaving: Sequence[int], width: int) -> list[int]:
+    """Take columns out until the others have room, then back in what has room beside them."""
+    shown, gone = list(range(len(needs))), list[int]()
+    for index in leaving[:-1]:
+        if _least(needs, shown, GAPS[-1]) <= width:
+            break
+        shown.remove(index)
+        gone.append(index)
+    for index in reversed(gone):
+        if _least(needs, [*shown, index], GAPS[-1]) <= width:
+            shown.append(index)
+    return sorted(shown)
 
 
 def _least(needs: Sequence[Need], shown: Sequence[int], gap: int) -> int:
