@@ -91,6 +91,15 @@ def say(message: str) -> None:
     click.echo(escaped(message, lines=True), err=True)
 
 
+def say_figures(message: str) -> None:
+    """A message of many figures: on a terminal it is wrapped between them."""
+    from rich.text import Text
+
+    from fairlane.screen.console import console_of
+
+    console_of(stderr=True).print(Text(escaped(message)))
+
+
 def _stacked(tables: Sequence["RenderableType"]) -> "RenderableType":
     """Return the tables one below the other, an empty line between them."""
     from rich.console import Group

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from dispatcher.values import count, limit, percent
+from dispatcher.values import NOTHING, count, limit, percent
 from dispatcher.view import Globals, TaskView, WorkerBeat
 from dispatcher.view_form import GONE
 from fairlane.screen.console import BLUE, PURPLE, QUIET, STATE_STYLES, TIER_STYLES
@@ -91,9 +91,8 @@ def _worker_row(worker: WorkerBeat) -> dict[str, object]:
 
 def screen(sample: Sample, title: str, notes: list[str], height: int = 60) -> RenderableType:
     """The whole live view. Where not all tasks have room in the height, those that have ended go first."""
-    head = Text.assemble(
-        (title, "bold"), f"   capacity {limit(sample.capacity)} targets/s   now {count(sample.rate)} targets/s"
-    )
+    capacity = f"{limit(sample.capacity)} targets/s" if sample.capacity else NOTHING
+    head = Text.assemble((title, "bold"), f"   capacity {capacity}   now {count(sample.rate)} targets/s")
     alive = [worker for worker in sample.workers if worker.state not in GONE]
     caps = restraints(sample.settings)
     room = max(LEAST_TASKS, height - _OTHER_LINES - len(caps) - len(alive) - len(notes))
