@@ -20,6 +20,11 @@ class Served(NamedTuple):
         known = [channels for channels in live if channels is not None]
         return cls(len(live), frozenset().union(*known) if len(known) == len(live) else None)
 
+    @property
+    def is_known(self) -> bool:
+        """Return whether all live workers say which channels they have."""
+        return self.channels is not None or not self.workers
+
     def lacks(self, channel: str) -> bool:
         """Return whether there are live workers, and none has the channel."""
         return self.workers > 0 and self.channels is not None and channel not in self.channels

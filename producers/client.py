@@ -193,15 +193,12 @@ class PushClient:
         """Where the task's time went: causes in ms that add up to its age. Raises as `task`."""
         registry = self._connection.registry
         view = self._connection.known_tasks.task(id)
-        workers = self._connection.workers
-        held_up = HeldUp(
-            registry.pauses(id),
-            registry.channel_pauses(view.channel),
-            workers.absences(),
-            workers.absences(view.channel),
-        )
+        workers, now_ms = self._connection.workers, registry.now_ms()
         served = Served.by(workers.workers())
-        return why(view, registry.why(id), held_up, registry.globals(), registry.now_ms(), served)
+        held_up = HeldUp(registry.pauses(id), registry.channel_pauses(view.channel))
+        if served.is_known:
+            held_up = held_up._replace(no_worker_runs=workers.absences(), no_channel=workers.absences(view.channel))
+        return why(view, registry.why(id), held_up, registry.globals(), now_ms, served)
 
     def channel_trouble(self, channel: str) -> str:
         """Why nothing is sent on a channel: it is paused, no worker has it, or none is running. Empty if it is sent,

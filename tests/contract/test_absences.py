@@ -4,9 +4,14 @@ import msgspec
 import pytest
 
 from backends.redis_view import RedisView
+from backends.registry import Registry
+from backends.settings import PulsarSettings, RedisSettings
 from backends.workers import Workers
 from dispatcher.view import WorkerBeat
 from dispatcher.why import Span
+from fairlane.settings import Settings
+from producers.client import PushClient
+from tests.contract.registry_records import position, task_record
 
 MINUTE_MS = 60_000
 
@@ -66,3 +71,17 @@ def test_the_oldest_of_many_gaps_are_forgotten(view: RedisView, workers: Workers
         workers.beat(msgspec.structs.replace(beat(), started_ms=view.now_ms()))
         age(view, "http", 5_000)
     assert len(workers.absences("http")) == 1 + 100 + 1
+
+
+def test_while_a_worker_does_not_say_what_it_has_nothing_is_said_of_absences(
+    view: RedisView, workers: Workers, server_url: str
+) -> None:
+    Registry(view).apply(position(1), task_record("t1", created_ms=view.now_ms() - MINUTE_MS))
+    settings = Settings(
+        pulsar=PulsarSettings(url="pulsar://localhost:1", admin_url="http://localhost:1"),
+        redis=RedisSettings(url=server_url, prefix=view.keys.prefix),
+    )
+    with PushClient.connect(settings) as client:
+        assert [part.cause for part in client.why("t1").parts] == ["no_worker_runs"]
+        workers.beat(WorkerBeat("old", "host", 1, "serving", 0, 0, "0.2.0", 0, 0, 0, 0.0, {}))
+        assert [part.cause for part in client.why("t1").parts] == ["no_worker"]
