@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from backends.keys import Keys
+from backends.redis_client import Scripts, lua_folder
 from backends.redis_view import RedisView, open_view
 from backends.registry import Registry
 from backends.settings import RedisSettings
@@ -27,6 +29,7 @@ from dispatcher.topics import Topics
 from dispatcher.why import counted_of
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
+from simulator.server import MemoryRedis
 from tests.contract.moved_clock import ClockKey
 
 EPOCH = "memory"
@@ -127,7 +130,7 @@ class Server(NamedTuple):
     view: RedisView
     ledger: RedisLedger
     fold: RedisFold
-    clock_key: ClockKey
+    clock_key: "ClockKey | ServerClock"
 
 
 class RedisWorld:
@@ -238,6 +241,39 @@ def redis_worlds(url: str, lua: Path, prefix: str = "law") -> Iterator[Callable[
         view.wipe()
         clock_key.close()
         view.close()
+
+
+class ServerClock:
+    """The time of a server in memory."""
+
+    def __init__(self) -> None:
+        self._wall_ms = 0
+        self.on_set: Callable[[int], object] = lambda _: None
+
+    def now_ms(self) -> int:
+        return self._wall_ms
+
+    def set(self, wall_ms: int) -> None:
+        self._wall_ms = wall_ms
+        self.on_set(wall_ms)
+
+
+def in_process_worlds(prefix: str = "law", lua: Path | None = None) -> Callable[[], RedisWorld]:
+    """Make worlds over a Redis in this process, which runs the scripts that ship. lua: others instead, with a clock
+    that is a key."""
+    clock = ServerClock()
+    server = MemoryRedis(clock.now_ms)
+    client = server.client()
+    if lua is not None:
+        clock.on_set = lambda wall_ms: client.set(f"{prefix}:test-clock", wall_ms)
+    view = RedisView(client, Keys(prefix), Scripts(client, lua_folder("backends"), on_restart=lambda: None))
+    shared = Server(view, RedisLedger(view, TOPICS, lua), RedisFold(view, lua), clock)
+
+    def fresh() -> RedisWorld:
+        server.store.clear()
+        return RedisWorld(shared)
+
+    return fresh
 
 
 # ---------------------------------------------------------------- records and requests

@@ -53,11 +53,12 @@ class Held(NamedTuple):
 class Twins(RuleBasedStateMachine):
     """Does the same to both worlds, and compares every answer. Details come from a seeded source, for speed."""
 
+    reference: Worlds = MemoryWorld
     worlds: Worlds
 
     def __init__(self) -> None:
         super().__init__()
-        self.pair: tuple[World, World] = (MemoryWorld(), self.worlds())
+        self.pair: tuple[World, World] = (self.reference(), self.worlds())
         self.numbers: Counter[str] = Counter()
         self.held: list[Held] = []
         self.ended: set[str] = set()

@@ -1,0 +1,1 @@
+"""Fairlane without servers: a Redis in memory that runs the scripts that ship."""

@@ -1,0 +1,206 @@
+"""What a Redis holds: keys of five types, and when they expire by the clock that is passed in."""
+
+import copy
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from typing import TypeVar, cast
+
+from redis.exceptions import ResponseError
+
+WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
+
+
+class Text(bytearray):
+    """A string, or a bitmap."""
+
+
+class Hash(dict[bytes, bytes]):
+    """Fields and values, in the order in which they came."""
+
+
+class Set(dict[bytes, None]):
+    """Members, in the order in which they came."""
+
+
+class SortedSet:
+    """Members by score, then by bytes."""
+
+    __slots__ = ("order", "scores")
+
+    def __init__(self) -> None:
+        self.scores: dict[bytes, float] = {}
+        self.order: list[tuple[float, bytes]] = []
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __deepcopy__(self, _memo: object) -> "SortedSet":
+        twin = SortedSet()
+        twin.scores, twin.order = dict(self.scores), list(self.order)
+        return twin
+
+    def put(self, member: bytes, score: float) -> bool:
+        """Return whether the member is new."""
+        known = self.scores.get(member)
+        if known is not None:
+            if known == score:
+                return False
+            self.order.pop(self._place(known, member))
+        self.scores[member] = score
+        insort(self.order, (score, member))
+        return known is None
+
+    def remove(self, member: bytes) -> bool:
+        """Return whether it was there."""
+        score = self.scores.pop(member, None)
+        if score is None:
+            return False
+        self.order.pop(self._place(score, member))
+        return True
+
+    def rank(self, member: bytes) -> int | None:
+        """Return the place from the lowest, from 0; None if it is not there."""
+        score = self.scores.get(member)
+        return None if score is None else self._place(score, member)
+
+    def _place(self, score: float, member: bytes) -> int:
+        return bisect_left(self.order, (score, member))
+
+
+class Stream:
+    """Entries by id, in order."""
+
+    __slots__ = ("entries", "last")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[tuple[int, int], list[bytes]]] = []
+        self.last = (0, 0)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __deepcopy__(self, _memo: object) -> "Stream":
+        twin = Stream()
+        twin.entries, twin.last = list(self.entries), self.last
+        return twin
+
+
+Value = Text | Hash | Set | SortedSet | Stream
+T = TypeVar("T", Text, Hash, Set, SortedSet, Stream)
+
+
+class Store:
+    """Keys and values. A key of which nothing is left is gone, as in Redis."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        """now_ms: the wall time by which keys expire."""
+        self.now_ms = now_ms
+        self._values: dict[bytes, Value] = {}
+        self._expire_ms: dict[bytes, int] = {}
+
+    # ------------------------------------------------------------- values
+    def get(self, key: bytes, kind: type[T]) -> T | None:
+        """Return the value, None without one. Raises ResponseError if it is of another kind."""
+        found = self._values.get(key)
+        if found is None or (key in self._expire_ms and self._has_expired(key)):
+            return None
+        if type(found) is not kind:
+            raise ResponseError(WRONG_TYPE)
+        return found
+
+    def make(self, key: bytes, kind: type[T]) -> T:
+        """Return the value, a new one where there is none. Raises ResponseError if it is of another kind."""
+        found = self.get(key, kind)
+        if found is None:
+            self._values[key] = found = kind()
+        return found
+
+    def put(self, key: bytes, value: Value) -> None:
+        """Store a value, whatever was there. It does not expire."""
+        self._values[key] = value
+        self._expire_ms.pop(key, None)
+
+    def tidy(self, key: bytes, value: Value) -> None:
+        """Remove the key if nothing is left in its value."""
+        if not value:
+            self.delete(key)
+
+    def delete(self, key: bytes) -> bool:
+        """Return whether the key was there."""
+        there = self.holds(key)
+        self._values.pop(key, None)
+        self._expire_ms.pop(key, None)
+        return there
+
+    def holds(self, key: bytes) -> bool:
+        """Return whether the key is there, and has not expired."""
+        return key in self._values and not self._has_expired(key)
+
+    def kind(self, key: bytes) -> type[Value]:
+        """Return the type of a key that is there."""
+        return type(self._values[key])
+
+    def copy_key(self, source: bytes, target: bytes, replace: bool) -> bool:
+        """Copy a value with its expiry. Return whether that was done."""
+        if not self.holds(source) or (self.holds(target) and not replace):
+            return False
+        self.put(target, copy.deepcopy(self._values[source]))
+        if source in self._expire_ms:
+            self._expire_ms[target] = self._expire_ms[source]
+        return True
+
+    def there(self) -> Iterator[bytes]:
+        """Yield the keys there are."""
+        return (key for key in list(self._values) if self.holds(key))
+
+    # ------------------------------------------------------------- expiry
+    def expires_ms(self, key: bytes) -> int | None:
+        """Return the wall time when the key expires; None if it does not."""
+        return self._expire_ms.get(key)
+
+    def expire_at(self, key: bytes, at_ms: int) -> bool:
+        """Return whether the key was there. One in the past deletes it."""
+        if not self.holds(key):
+            return False
+        self._expire_ms[key] = at_ms
+        self._has_expired(key)
+        return True
+
+    def persist(self, key: bytes) -> bool:
+        """Return whether the key would have expired."""
+        return self.holds(key) and self._expire_ms.pop(key, None) is not None
+
+    def _has_expired(self, key: bytes) -> bool:
+        at_ms = self._expire_ms.get(key)
+        if at_ms is None or at_ms > self.now_ms():
+            return False
+        del self._values[key], self._expire_ms[key]
+        return True
+
+    # ------------------------------------------------------------- the whole
+    def clear(self) -> None:
+        self._values.clear()
+        self._expire_ms.clear()
+
+    def snapshot(self) -> object:
+        """Return a copy of all there is, for `restore`."""
+        return copy.deepcopy((self._values, self._expire_ms))
+
+    def restore(self, snapshot: object) -> None:
+        """Hold what was there when the snapshot was made."""
+        values, expire_ms = cast("tuple[dict[bytes, Value], dict[bytes, int]]", copy.deepcopy(snapshot))
+        self._values, self._expire_ms = values, expire_ms
+
+    def contents(self) -> dict[bytes, tuple[object, int | None]]:
+        """Return every key with its value in plain types and when it expires. Two stores are equal if these are."""
+        return {key: (_plain(self._values[key]), self._expire_ms.get(key)) for key in self.there()}
+
+
+def _plain(value: Value) -> object:
+    if isinstance(value, Text):
+        return bytes(value)
+    if isinstance(value, Hash):
+        return dict(value)
+    if isinstance(value, Set):
+        return frozenset(value)
+    return list(value.order if isinstance(value, SortedSet) else value.entries)
