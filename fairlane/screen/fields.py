@@ -34,7 +34,7 @@ MOMENTS = frozenset(
 """Wall times in ms, 0 for none. Other fields that end in _ms are durations."""
 LIMITS = frozenset(("cap", "cap_burst", "capacity", "capacity_burst", "task_limit", "target_limit", "partitions"))
 """Numbers of which 0 means that there is none."""
-PLAIN = frozenset(("pid", "port", "metrics_port", "epoch", "form", "seed", "edit", "latest"))
+PLAIN = frozenset(("pid", "port", "ports", "metrics_port", "epoch", "form", "seed", "edit", "latest"))
 """Numbers that name something and take no separators."""
 PARTS = frozenset(("wanted", "actual", "used"))
 """Parts of 1."""
@@ -79,7 +79,10 @@ class _Timed:
 
 
 def form_of(name: str) -> Form:
-    """Return the form of a field's values."""
+    """Return the form of a field's values. name: `outer.inner` of a nested field."""
+    *outer, name = name.split(".")
+    if PLAIN.intersection(outer):
+        return _FORMS[next(one for one in outer if one in PLAIN)]
     if name in MOMENTS:
         return _Timed(_numeric(local_moment))
     if name.endswith("_ms"):

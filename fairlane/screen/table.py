@@ -174,7 +174,7 @@ def _beside(name: str, value: str, names: int, room: int) -> Iterator[Renderable
 
 
 def _said(name: str, value: Any) -> tuple[str, str]:
-    return header_of(name), form_of(name.rpartition(".")[2])(value)
+    return header_of(name), form_of(name)(value)
 
 
 def _flat(record: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

@@ -1,5 +1,7 @@
 """Tables in narrow terminals: no number and no id is cut or broken, and what has no room is named."""
 
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from io import StringIO
@@ -13,6 +15,7 @@ from rich.console import Console, RenderableType
 from dispatcher.clock import VirtualClock
 from dispatcher.view import TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli import app, channel, service, task_read
+from fairlane.cli.output import Output
 from fairlane.cli.worker import fields_of
 from fairlane.demo.report import Closing, ShareMeter, tasks_report, tiers_report
 from fairlane.screen.fields import Kind
@@ -262,7 +265,33 @@ def test_top_and_the_demo_show_every_number_whole(width: int) -> None:
     assert "…" not in shown
 
 
-def test_an_app_without_limits_shows_one_sign_for_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_app_without_limits_shows_one_sign_for_none() -> None:
     usage = asdict(AppUsage("shop", 1.0, 0, 0, {}, 0, 0, 2, 60_000, 0.0))
     _, row = drawn(table_of([usage], app.COLUMNS), 120)
     assert row.split() == ["shop", "1", "-", "-", "-", "2", "-", "60,000", "-", "0"]
+
+
+def test_a_task_is_shown_with_what_matters_first(capsys: pytest.CaptureFixture[str]) -> None:
+    task_read._emit(Output(), SALE)
+    lines = capsys.readouterr().out.splitlines()
+    first = [line.split("  ")[0] for line in lines[: lines.index("")]]
+    assert first == ["id", "state", "done", "targets/s", "ETA", "targets.failed", "reason"]
+    assert "60,000 of 5,000,000, 1.2%" in lines[2]
+    assert not any("_ms" in line for line in lines)
+
+
+def test_a_task_as_json_keeps_its_raw_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    task_read._emit(Output(as_json=True), SALE)
+    assert json.loads(capsys.readouterr().out) == task_read.task_fields(SALE)
+
+
+def test_times_of_a_record_are_local_and_name_their_zone() -> None:
+    shown = text(drawn(record_of({"created_ms": 1_795_259_347_987, "finished_ms": 0}), 80)).splitlines()
+    assert re.fullmatch(r"accepted  (\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d", shown[0])
+    assert shown[1].split() == ["ended", "-"]
+    assert shown[2].startswith("times in ")
+
+
+def test_what_a_number_names_takes_no_separators() -> None:
+    shown = drawn(record_of({"pulsar": {"pid": 32_725, "ports": {"web": 18_082}, "memory_bytes": 467_353_600}}), 80)
+    assert [line.split()[-1] for line in shown] == ["32725", "18082", "467,353,600"]

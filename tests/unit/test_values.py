@@ -1,0 +1,49 @@
+"""How values are written: numbers, limits, durations and moments have one form each."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatcher.values import duration, limit, moment, number, percent, text_of
+
+NOW = datetime(2026, 11, 23, 22, 0, tzinfo=UTC)
+
+
+def ms(at: datetime) -> float:
+    return at.timestamp() * 1000
+
+
+@pytest.mark.parametrize("unset", [None, "", {}, [], ()])
+def test_what_is_not_set_has_one_sign(unset: Any) -> None:
+    assert text_of(unset) == limit(0) == limit(None) == percent(None) == duration(None) == moment(0, NOW) == "-"
+
+
+def test_large_numbers_have_separators() -> None:
+    assert [number(one) for one in (0, 0.5, 12, 999.4, 1_000, 5_000_000, 1234.5)] == [
+        *("0", "0.5", "12", "999.4", "1,000", "5,000,000", "1,234")
+    ]
+
+
+def test_a_moment_of_today_is_a_time_and_another_day_has_its_date() -> None:
+    assert moment(ms(NOW - timedelta(hours=2, seconds=5)), NOW) == "19:59:55"
+    assert moment(ms(NOW - timedelta(days=1)), NOW) == "2026-11-22 22:00:00"
+
+
+def test_a_moment_is_in_the_zone_of_now() -> None:
+    here = NOW.astimezone(timezone(timedelta(hours=3)))
+    assert moment(ms(NOW - timedelta(hours=3)), here) == "2026-11-23 22:00:00"
+    assert moment(ms(NOW), here) == "01:00:00"
+
+
+def test_a_moment_beyond_all_calendars_is_still_shown() -> None:
+    assert moment(10**18, NOW) == "1,000,000,000,000,000,000"
+
+
+@given(st.floats(0, 10**9))
+def test_a_duration_never_reads_as_sixty_of_a_unit(seconds: float) -> None:
+    text = duration(seconds)
+    assert "60 s" not in text.split("m ")[-1]
+    assert "60 m" not in text
