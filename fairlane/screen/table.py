@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from dispatcher.values import NOTHING
 from fairlane.screen.fields import MOMENTS, Kind, form_of, header_of, kind_of
 from fairlane.screen.fit import Layout, Need, fit
 from fairlane.screen.times import zone_note
@@ -174,7 +175,7 @@ def _beside(name: str, value: str, names: int, room: int) -> Iterator[Renderable
 
 
 def _said(name: str, value: Any) -> tuple[str, str]:
-    return header_of(name), form_of(name)(value)
+    return header_of(name), form_of(name)(value).strip() or NOTHING
 
 
 def _flat(record: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
@@ -189,7 +190,7 @@ def _cell(value: Any, column: Column) -> RenderableType:
     """Return what is drawn already (a bar) as it is, anything else in its form."""
     if column.kind is Kind.BAR:
         return value if value is not None else Text()
-    text = form_of(column.name)(value)
+    text = form_of(column.name)(value).strip() or NOTHING
     return Text(text, style=column.style(text) if column.style else "")
 
 
