@@ -14,7 +14,7 @@ from aiohttp import web
 from dispatcher.why import Why
 from fairlane import PushClient, PushTask, Settings
 from fairlane.cli import main
-from fairlane.cli.task_why import time_of_day
+from fairlane.screen.times import local_moment
 from tests.integration.provider import Body, Provider, free_port, provider
 from tests.integration.worker_crew import Crew, audience, environment, eventually
 
@@ -136,11 +136,11 @@ def check_errors(client: PushClient, said: Any, members: Crew) -> None:
         assert error is not None
         assert error.reason.startswith(reason)
         assert error.count >= 20
-        assert f"sends failed so far, the last at {time_of_day(error.at_ms)}: {reason}" in said("task", "show", task)
+        assert f"sends failed so far, the last at {local_moment(error.at_ms)}: {reason}" in said("task", "show", task)
         channel = task.rpartition("-")[2]
         assert f"WARNING fairlane.worker.send_notes: Channel {channel}: {reason}" in members.log_of("w1")
     busy = client.task("busy-http").progress().last_error
     assert busy is not None
-    assert f"busy-http waits now: retry 1 is due at {time_of_day(busy.retry_ms)}" in said("task", "why", "busy-http")
+    assert f"busy-http waits now: retry 1 is due at {local_moment(busy.retry_ms)}" in said("task", "why", "busy-http")
     eventually(lambda: client.why("slow-http").now == "provider", 10, "it is in the provider")
     assert "slow-http waits now: channel http has its targets" in said("task", "why", "slow-http")
