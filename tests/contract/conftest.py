@@ -8,7 +8,7 @@ import pytest
 from backends.redis_view import RedisView, open_view
 from backends.registry import Registry
 from backends.settings import RedisSettings
-from tests.contract.ledger_worlds import MemoryWorld, RedisWorld, World, Worlds, redis_worlds
+from tests.contract.ledger_worlds import MemoryWorld, RedisWorld, World, Worlds, in_process_worlds, redis_worlds
 from tests.contract.moved_clock import lua_with_test_clock
 from tests.redis_server import binaries, running
 
@@ -26,11 +26,11 @@ def real_worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worl
         yield worlds
 
 
-@pytest.fixture(scope="session", params=["memory", *sorted(binaries())])
+@pytest.fixture(scope="session", params=["memory", "in-process", *sorted(binaries())])
 def worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worlds]:
-    """Makes fresh worlds, in memory or in a server."""
-    if request.param == "memory":
-        yield MemoryWorld
+    """Makes fresh worlds: in memory, in a Redis in this process or in a server."""
+    if request.param in ("memory", "in-process"):
+        yield MemoryWorld if request.param == "memory" else in_process_worlds()
         return
     with running(binaries()[request.param]) as server, redis_worlds(server.url, test_lua) as made:
         yield made
