@@ -74,8 +74,9 @@ def test_the_oldest_of_many_gaps_are_forgotten(view: RedisView, workers: Workers
 
 
 def test_while_a_worker_does_not_say_what_it_has_nothing_is_said_of_absences(
-    view: RedisView, workers: Workers, server_url: str
+    server_view: RedisView, server_url: str
 ) -> None:
+    view, workers = server_view, Workers(server_view)
     Registry(view).apply(position(1), task_record("t1", created_ms=view.now_ms() - MINUTE_MS))
     settings = Settings(
         pulsar=PulsarSettings(url="pulsar://localhost:1", admin_url="http://localhost:1"),

@@ -16,10 +16,10 @@ changes = st.tuples(st.sampled_from(CHANNELS), st.booleans())
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(log=st.lists(changes, min_size=1, max_size=8), data=st.data())
 def test_the_paused_channels_are_those_of_the_settings(
-    real_worlds: Worlds, log: list[tuple[str, bool]], data: st.DataObject
+    script_worlds: Worlds, log: list[tuple[str, bool]], data: st.DataObject
 ) -> None:
     """Records in any order and more than once, a snapshot of any moment, and the records behind it."""
-    world = real_worlds()
+    world = script_worlds()
     assert isinstance(world, RedisWorld)
     restored_at = data.draw(st.integers(0, len(log)))
     before = data.draw(st.permutations(range(restored_at)))
@@ -46,7 +46,9 @@ def _check(world: RedisWorld) -> None:
     assert world.registry.look().paused == paused_of(world.registry.settings())
 
 
-def test_what_the_watch_reads_each_second_does_not_grow_with_the_settings(redis_world: RedisWorld) -> None:
+def test_what_the_watch_reads_each_second_does_not_grow_with_the_settings(real_worlds: Worlds) -> None:
+    redis_world = real_worlds()
+    assert isinstance(redis_world, RedisWorld)
     client = redis_world.view.client
     client.hset(redis_world.view.keys.globals, mapping={f"app_weight:a{number}": "2000" for number in range(2_000)})
     client.config_resetstat()

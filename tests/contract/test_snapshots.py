@@ -75,18 +75,18 @@ records = st.one_of(
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(log=st.lists(records, min_size=1, max_size=8), data=st.data())
 def test_records_that_are_in_the_snapshot_already_change_nothing(
-    real_worlds: Worlds, log: list[OutcomeRecord], data: st.DataObject
+    script_worlds: Worlds, log: list[OutcomeRecord], data: st.DataObject
 ) -> None:
     cursor_at = data.draw(st.integers(0, len(log)))
     dumped_at = data.draw(st.integers(cursor_at, len(log)))
-    straight = real_worlds()
+    straight = script_worlds()
     assert isinstance(straight, RedisWorld)
     for task in ("t", "u"):
         straight.apply(task_record(task))
     fold_from(straight, 0, log)
     wanted = [state_of(straight, task) for task in ("t", "u")]
 
-    restored = real_worlds()
+    restored = script_worlds()
     assert isinstance(restored, RedisWorld)
     for task in ("t", "u"):
         restored.apply(task_record(task))
