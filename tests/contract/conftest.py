@@ -113,7 +113,8 @@ def view_in_process() -> RedisView:
     client = MemoryRedis(lambda: int(time.time() * 1000)).client()
     keys = Keys("test")
     scripts = Scripts(client, lua_folder("backends"), on_restart=restart_guard(client, keys, CLAIM_MAX_MS))
-    scripts.check()  # or they would be loaded behind the note of a restart, once a test has made its view
+    for known in (scripts, scripts.of(lua_folder("quotas"))):
+        known.check()  # or they are loaded when a test has made its view, which is then one before a restart
     return RedisView(client, keys, scripts, f"memory, prefix {keys.prefix}")
 
 
