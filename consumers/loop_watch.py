@@ -23,7 +23,7 @@ WARN_EVERY_S = 60.0
 _MAX_GAP_S = 5 * LOOK_EVERY_S
 """Counted of the time between two looks: the whole process may have been stopped."""
 _RUN = asyncio.Handle._run.__code__
-"""What the loop runs every step of a task, callback and timer with."""
+"""Run one step of a task, a callback or a timer; the loop calls this for each."""
 _log = logging.getLogger(__name__)
 
 

@@ -52,7 +52,7 @@ def invalid_input(error: ValidationError, subject: str = "task") -> InvalidInput
 
 
 def in_words(detail: Mapping[str, Any]) -> str:
-    """What one of pydantic's complaints says of its field: "it is a whole number"."""
+    """Return what a pydantic error says of its field, such as "it is a whole number"."""
     words = _WORDS.get(detail["type"], str(detail["msg"]).removeprefix("Value error, "))
     return words if isinstance(words, str) else words(detail["ctx"])
 

@@ -29,7 +29,7 @@ _LONGEST_CAP = 64
 
 
 def is_count(value: object, most: int) -> bool:
-    """Return whether it is a whole number from 0 to `most`, be it a float."""
+    """Return whether it is a whole number from 0 to `most`; 2.0 is one."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most and value % 1 == 0
 
 

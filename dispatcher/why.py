@@ -79,7 +79,7 @@ class Why(NamedTuple):
     channel: str = ""
     """The task's channel."""
     last_error: SendError | None = None
-    """Of its sends."""
+    """The last error of its sends, with their number; None if there was none."""
 
 
 class Switch(NamedTuple):
@@ -109,7 +109,7 @@ class HeldUp(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What the ledger counted of a task's time while it was asked for the task."""
+    """Time of a task as the ledger counted it, while workers asked for its envelopes."""
 
     causes: Mapping[str, int] = MappingProxyType({})
     """ms by cause; the one counted last is the last."""

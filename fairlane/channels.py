@@ -1,4 +1,4 @@
-"""What the author of a channel needs: BatchChannel or, if its client blocks, BlockingChannel; and what they are given
+"""For authors of channels: BatchChannel or, if its client blocks, BlockingChannel; and what they are given
 and return."""
 
 import warnings

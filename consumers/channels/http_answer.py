@@ -1,4 +1,4 @@
-"""What the answers of the `http` channel's provider mean for the targets."""
+"""Outcomes of targets, from the answers of the `http` channel's provider."""
 
 import logging
 import math

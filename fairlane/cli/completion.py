@@ -1,4 +1,4 @@
-"""What the shell completes after TAB of what the servers know: task ids, channels and apps."""
+"""Shell completion of names that the servers know: task ids, channels and apps."""
 
 from collections.abc import Callable, Iterable
 from functools import wraps

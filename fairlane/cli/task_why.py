@@ -51,7 +51,7 @@ _NOW = {
     NO_CHANNEL: "no worker has channel {channel}",
     PROVIDER: "channel {channel} has its targets, and the provider has not answered",
 }
-"""What a task waits for -> in words."""
+"""In words, by what a task waits for."""
 
 
 @click.command()

@@ -12,7 +12,7 @@ Form = Callable[[Any], str]
 
 
 class Kind(Enum):
-    """What a column holds."""
+    """The kinds of values in a column."""
 
     ID = "id"
     """Names: on the left, never broken, left out last."""

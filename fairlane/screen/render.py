@@ -23,7 +23,7 @@ _TASK_COLUMNS = (
 _WORKER_COLUMNS = ("worker", STATE, "lanes", "in_flight", "buffered", "rate")
 LEAST_TASKS = 3
 _OTHER_LINES = 14
-"""Of the live view: title, tiers, headers, lines between, and what is said of columns and tasks that have no room."""
+"""Lines of the live view besides tasks and workers: title, tiers, headers, blank ones, what is left out."""
 _MORE_WORKER_COLUMNS = ("sent", "uptime_s", "seen_s_ago", "host", "pid")
 
 

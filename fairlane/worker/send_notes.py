@@ -1,4 +1,4 @@
-"""What a worker says of its sends: to Redis for `task show` and `task why`, and a warning for each kind of error."""
+"""Reports a worker's sends: to Redis for `task show` and `task why`, and as a warning for each kind of error."""
 
 import logging
 from collections.abc import Callable, Mapping
