@@ -59,6 +59,19 @@ def worker_id(name: str | None) -> str:
     return f"{name or f'{socket.gethostname()}-{os.getpid()}'}-{secrets.token_hex(3)}"
 
 
+def engine_settings(worker: str, settings: Settings, courier: ChannelCourier) -> EngineSettings:
+    """Return the settings of a worker's engine. A claim outlasts every call that begins within its lease."""
+    return EngineSettings(
+        worker=worker,
+        budget_targets=settings.worker.buffer_targets,
+        lane_ceiling_targets=settings.worker.buffer_targets // 2,
+        lease_ms=_LEASE_MS,
+        claim_ms=_LEASE_MS + round(courier.longest_timeout_s * 1000) + _MARGIN_MS,
+        channel_batches=courier.batch_counts(),
+        named_targets=settings.journal.targets,
+    )
+
+
 class Worker:
     """Joins by being started and leaves when `stop` is set: starting -> serving -> draining -> stopped.
 
@@ -77,7 +90,7 @@ class Worker:
         self._courier = ChannelCourier(
             load_channels(settings.channel_classes(), settings.channel_settings()), clock, ClockLoop(clock)
         )
-        self._claim_ms = _LEASE_MS + round(self._courier.longest_timeout_s * 1000) + _MARGIN_MS
+        self._engine_settings = engine_settings(self.id, settings, self._courier)
         self._connect()
         self._build_engine()
         self._build_actors()
@@ -96,7 +109,7 @@ class Worker:
 
     @property
     def _claim_max_ms(self) -> int:
-        return max(CLAIM_MAX_MS, self._claim_ms)
+        return max(CLAIM_MAX_MS, self._engine_settings.claim_ms)
 
     def _build_engine(self) -> None:
         self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
@@ -113,15 +126,7 @@ class Worker:
         )
         self._leases = LeaseThread(self._redis.ledger)
         self._engine = Engine(
-            EngineSettings(
-                worker=self.id,
-                budget_targets=self._settings.worker.buffer_targets,
-                lane_ceiling_targets=self._settings.worker.buffer_targets // 2,
-                lease_ms=_LEASE_MS,
-                claim_ms=self._claim_ms,
-                channel_batches=self._courier.batch_counts(),
-                named_targets=self._settings.journal.targets,
-            ),
+            self._engine_settings,
             EnginePorts(
                 lanes=self._lanes,
                 courier=self._courier,

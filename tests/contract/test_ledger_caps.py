@@ -173,7 +173,8 @@ def test_what_is_given_back_after_the_lease_is_spent(world: World) -> None:
     granted = statuses(world.ledger.lease(request(2, ask_own("t", 0, 500), lease_ms=100)))[0][1]
     world.advance(100)
     back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, granted, 1)
-    world.ledger.lease(request(3, ask_own("t", 0, 500), given_back=[back]))
+    answer = world.ledger.lease(request(3, ask_own("t", 0, 500), given_back=[back]))
+    assert statuses(answer) == [(Status.GRANTED, 100), (Status.NO_CREDIT, 400)]
     assert "returned:high" not in world.stats()
 
 

@@ -99,6 +99,25 @@ def test_a_late_double_of_an_answer_is_ignored() -> None:
     assert max(world.calls().values()) == 1
 
 
+def test_a_double_that_comes_during_the_next_call_grants_nothing() -> None:
+    world = World(capacity=10)
+    world.add_task("t", 20)
+    worker = world.worker()
+    ask, doubles = worker.leases.ask, []
+
+    def after_the_double_of_the_last(request, answered):  # type: ignore[no-untyped-def]
+        for double in doubles:
+            double()
+        ask(request, lambda *result: (answered(*result), doubles.append(lambda: answered(*result))))
+
+    def granted() -> int:
+        return world.view.stats["granted:high"] - world.view.stats["returned:high"]
+
+    worker.leases.ask = after_the_double_of_the_last  # type: ignore[method-assign]
+    world.run(lambda: len(world.provider_calls) > granted() or (world.finished("t") and world.settled()))
+    assert granted() == len(world.provider_calls) == 20
+
+
 # ------------------------------------------------------------------ use-by
 def test_what_cannot_be_sent_in_time_is_given_back_and_asked_for_again() -> None:
     world = World()

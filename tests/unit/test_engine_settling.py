@@ -106,6 +106,20 @@ def test_nothing_is_acked_before_everything_is_stored(failing: str) -> None:
     assert most_calls(world) == 1
 
 
+def test_one_dead_letter_that_is_not_stored_holds_up_the_record_and_the_ack() -> None:
+    """Others of the same record are: their receipts do not stand for its own."""
+    world = World(lambda _: Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone")}))
+    world.add_task("t", 2)
+    world.dead_letters.receipts.fail = 1
+    seen: list[str] = []
+    worker = world.worker()
+    watched(world.dead_letters, "letter", "publish", seen)
+    watched(world.outcomes, "record", "publish", seen)
+    watched(worker.lanes, "ack", "ack", seen)
+    run(world, "t")
+    assert seen == ["letter", "letter", "letter", "record", "ack"]
+
+
 def test_a_record_without_receipt_is_written_again_and_counts_once() -> None:
     world = World()
     world.add_task("t", 10)
@@ -181,6 +195,21 @@ def test_a_copy_of_what_is_recorded_and_open_gets_its_next_attempt_again() -> No
     assert second.engine.stats.republished == 1
     assert world.counts("t") == {"sent": 4}
     assert most_calls(world) == 1
+
+
+def test_a_next_attempt_that_was_lost_is_made_again_of_the_open_targets_alone() -> None:
+    world = World(lambda envelope: ALL_SENT if envelope.attempt else Report(exceptions={1: BUSY.verdict}))
+    lane = world.add_task("t", 3, chunk=3)
+    worker = world.worker()
+    world.run(lambda: not world.broker.open(lane))
+    retry = world.topics.retry_lane(Tier.HIGH, 1)
+    world.broker.delete(retry)
+    world.broker.create(retry)
+    worker.die()
+    world.broker.forget_acks(lane)
+    world.worker()
+    run(world, "t")
+    assert [envelope.targets for envelope in world.provider_calls] == [["t:0", "t:1", "t:2"], ["t:1"]]
 
 
 def test_only_the_open_targets_are_tried_again() -> None:

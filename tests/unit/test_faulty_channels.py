@@ -181,11 +181,11 @@ def test_a_record_that_cannot_be_read_is_not_published_and_others_are(
     """A fault of the engine's own, which is made here."""
     monkeypatch.setattr(engine_settling, "reads_back", lambda record: record.task != "bad" and reads_back(record))
     world = World(lambda _: Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone")}))
-    for task in ("good", "bad"):
-        world.add_task(task, TARGETS, chunk=CHUNK)
+    lanes = {task: world.add_task(task, TARGETS, chunk=CHUNK) for task in ("good", "bad")}
     worker = world.worker()
     world.run(lambda: world.finished("good"))
     world.run(within_s=1.0)
     assert world.counts("bad") == {}
+    assert [len(world.broker.open(lanes[task])) for task in ("good", "bad")] == [0, TARGETS // CHUNK]
     assert "cannot be recorded; they stay in the lane" in caplog.text
     assert worker.engine.stats.unsettled_targets == 0

@@ -82,6 +82,33 @@ def test_a_call_that_was_made_up_in_time_and_begins_after_its_use_by_is_not_made
     assert channel.calls == []
 
 
+def test_a_call_of_several_batches_begins_before_the_use_by_of_each() -> None:
+    channel, clock = Channel(concurrency=1), VirtualClock()
+    reported: list[Sequence[Report | None]] = []
+
+    async def stand_still_before_the_second_call() -> None:
+        calls = ChannelQueue(channel, asyncio.get_running_loop(), clock)
+        channel.gate.clear()
+        for number, use_by_s in enumerate((60.0, 2.0, 60.0)):
+            calls.put(batch([envelope(number)], use_by_s=use_by_s), lambda _batch, reports: reported.append(reports))
+        await asyncio.sleep(0)
+        assert channel.running == 1
+        make_up = calls._start_calls
+
+        def make_up_and_stand_still() -> None:
+            make_up()
+            if not calls.in_flight.waiting:
+                clock.advance(2.0)
+
+        calls._start_calls = make_up_and_stand_still  # type: ignore[method-assign]
+        channel.gate.set()
+        assert await calls.idle(TIMEOUT_S)
+
+    asyncio.run(stand_still_before_the_second_call())
+    assert channel.calls == [([0], "high")]
+    assert reported == [[ALL_SENT], [None], [None]]
+
+
 def test_a_batch_may_be_partly_late() -> None:
     channel = Channel(concurrency=1, batch_limit=1)
     channel.gate.clear()

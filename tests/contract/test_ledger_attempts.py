@@ -1,0 +1,88 @@
+"""Later attempts, their copies and those of the first: each is sent once, and what is over leaves its lane."""
+
+from dispatcher.lease import LaneAsk, Status
+from dispatcher.outcome import RETRY, ClaimsEnded
+from tests.contract.ledger_worlds import (
+    World,
+    ask_own,
+    ask_retry,
+    fold,
+    mixed,
+    outcomes,
+    pieces,
+    request,
+    run,
+    sealed,
+    statuses,
+    task_record,
+    want,
+)
+
+
+def second(first: int = 0, count: int = 1, writer: str = "0") -> LaneAsk:
+    """The second attempts of envelopes, in their retry lane."""
+    return ask_retry(want("t", first, count, attempt=1, writer=writer))
+
+
+def test_a_copy_of_a_later_attempt_that_is_over_leaves_its_lane(world: World) -> None:
+    world.apply(task_record("t"))
+    fold(world, outcomes("t", mixed(0, [RETRY])), outcomes("t", mixed(0, [0], attempt=1)))
+    assert statuses(world.ledger.lease(request(1, second()))) == [(Status.DROP, 1)]
+
+
+def test_open_envelopes_side_by_side_get_back_the_attempts_of_their_own_targets(world: World) -> None:
+    world.apply(task_record("t"))
+    fold(world, outcomes("t", mixed(0, [0, RETRY]), mixed(1, [RETRY, 0]), mixed(2, [RETRY, 0])))
+    answer = pieces(world.ledger.lease(request(1, ask_own("t", 0, 3, size=2))))
+    assert [(piece.status, piece.count, piece.open_positions) for piece in answer] == [
+        (Status.REPUBLISH, 1, [1]),
+        (Status.REPUBLISH, 1, [0]),
+        (Status.REPUBLISH, 1, [0]),
+    ]
+
+
+def test_what_was_claimed_of_a_writer_that_the_seal_leaves_out_leaves_its_lane(world: World) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 2)))
+    world.apply(sealed("t", 0, ["another"]))
+    assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 4), worker="x"))) == [(Status.DROP, 4)]
+
+
+def test_a_doubled_record_of_the_first_attempt_leaves_the_claim_on_the_second(world: World) -> None:
+    """A worker may be granted both in one call: the copy of the record comes late, and under the same claim."""
+    world.apply(task_record("t"))
+    fold(world, outcomes("t", mixed(0, [RETRY])))
+    assert statuses(world.ledger.lease(request(1, second()))) == [(Status.GRANTED, 1)]
+    fold(world, outcomes("t", mixed(0, [RETRY]), claim="w.1"))
+    assert world.claims("t") == 1
+    world.advance(3_000)
+    fold(world, ClaimsEnded(1, ["w.1|t"]))
+    assert statuses(world.ledger.lease(request(2, second()))) == [(Status.GRANTED, 1)]
+
+
+def test_the_record_of_one_writer_leaves_the_claim_on_another(world: World) -> None:
+    world.apply(task_record("t"))
+    world.apply(sealed("t", 2, ["a", "b"]))
+    both = [ask_own("t", 0, 1, writer=writer) for writer in "ab"]
+    world.ledger.lease(request(1, *both))
+    fold(world, outcomes("t", run(0, 1, writer="a")))
+    assert world.claims("t") == 1
+    world.advance(3_000)
+    fold(world, ClaimsEnded(1, ["w.1|t"]))
+    answer = world.ledger.lease(request(2, *both))
+    assert [statuses(answer, lane) for lane in (0, 1)] == [[(Status.DROP, 1)], [(Status.GRANTED, 1)]]
+
+
+def test_the_end_of_a_claim_leaves_what_another_has_recorded(world: World) -> None:
+    """A worker that stood still past its claim records what it sent, under the claim that it had."""
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 4)))
+    fold(world, outcomes("t", mixed(1, [RETRY]), run(2, 1), claim="another.1"))
+    world.advance(3_000)
+    fold(world, ClaimsEnded(1, ["w.1|t"]))
+    assert statuses(world.ledger.lease(request(2, ask_own("t", 0, 4)))) == [
+        (Status.GRANTED, 1),
+        (Status.REPUBLISH, 1),
+        (Status.DROP, 1),
+        (Status.GRANTED, 1),
+    ]
