@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from dispatcher.ports import FoldResult
 from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import (
     COUNTS,
+    RedisWorld,
     World,
     Worlds,
     ask_own,
@@ -112,6 +114,46 @@ def test_closing_an_unsealed_task_counts_what_is_published(world: World) -> None
     assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
     fold(world, outcomes("t", run(4, 3)))
     assert world.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 5}
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["in one batch", "in two"])
+def test_outcomes_before_a_close_count_and_those_behind_it_do_not(world: World, together: bool) -> None:
+    world.apply(task_record("t"))
+    world.apply(sealed("t", 10))
+    log = [outcomes("t", run(0, 4)), CloseTask(1, "t", Outcome.CANCELLED, 5), outcomes("t", run(4, 3))]
+    if together:
+        fold(world, *log)
+    else:
+        for record in log:
+            fold(world, record)
+    assert {name: count for name, count in world.counts("t").items() if count} == {"sent": 4, "cancelled": 6}
+
+
+def test_records_behind_a_close_end_the_claims_that_they_are_under(world: World) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 4)))
+    fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5), outcomes("t", run(0, 2)))
+    assert world.claims("t") == 1
+    fold(world, outcomes("t", run(2, 1), mixed(3, [0])))
+    assert world.claims("t") == 0
+
+
+def test_a_task_shows_when_its_first_target_had_an_outcome(redis_world: RedisWorld) -> None:
+    redis_world.apply(task_record("t"))
+    first = outcomes("t", mixed(0, [RETRY, 0]))
+    fold(redis_world, outcomes("t", mixed(1, [RETRY])), first)
+    later = msgspec.structs.replace(outcomes("t", run(2, 3)), at_ms=first.at_ms + 60_000)
+    fold(redis_world, later)
+    [view] = redis_world.registry.tasks_by_id(["t"])
+    assert view.first_outcome_ms == first.at_ms
+
+
+def test_a_task_closed_behind_its_last_checkpoint_has_no_fewer_targets_than_outcomes(redis_world: RedisWorld) -> None:
+    redis_world.apply(task_record("t"))
+    redis_world.apply(Checkpoint(1, "t", "0", 1, 2, 0, 0, "d"))
+    fold(redis_world, outcomes("t", run(0, 5)), CloseTask(1, "t", Outcome.CANCELLED, 5))
+    [view] = redis_world.registry.tasks_by_id(["t"])
+    assert (view.targets.sent, view.targets.total, view.targets.pending) == (5, 5, 0)
 
 
 def test_a_seal_that_comes_after_the_close_and_leaves_writers_out_holds_up_no_end(world: World) -> None:

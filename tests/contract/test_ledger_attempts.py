@@ -3,6 +3,7 @@
 from dispatcher.lease import LaneAsk, Status
 from dispatcher.outcome import RETRY, ClaimsEnded
 from tests.contract.ledger_worlds import (
+    RedisWorld,
     World,
     ask_own,
     ask_retry,
@@ -86,3 +87,37 @@ def test_the_end_of_a_claim_leaves_what_another_has_recorded(world: World) -> No
         (Status.DROP, 1),
         (Status.GRANTED, 1),
     ]
+
+
+def test_a_doubled_record_of_the_first_attempt_does_not_bring_the_second_again(world: World) -> None:
+    world.apply(task_record("t"))
+    first = outcomes("t", mixed(0, [RETRY]))
+    fold(world, first, outcomes("t", mixed(0, [RETRY], attempt=1)), first)
+    [piece] = pieces(world.ledger.lease(request(1, second())))
+    assert (piece.status, piece.attempt) == (Status.REPUBLISH, 1)
+
+
+def test_the_third_attempt_is_sent_once_the_second_is_recorded(world: World) -> None:
+    world.apply(task_record("t"))
+    fold(world, outcomes("t", mixed(0, [RETRY])))
+    world.ledger.lease(request(1, second()))
+    fold(world, outcomes("t", mixed(0, [RETRY], attempt=1)))
+    third = ask_retry(want("t", 0, 1, attempt=2))
+    assert statuses(world.ledger.lease(request(2, third))) == [(Status.GRANTED, 1)]
+
+
+def test_a_claim_ends_with_the_records_of_its_envelopes_whatever_became_of_their_targets(world: World) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 3, size=2)))
+    fold(world, outcomes("t", run(0, 1, size=2), mixed(1, [0, 1])))
+    assert world.claims("t") == 1
+    fold(world, outcomes("t", mixed(2, [RETRY, RETRY])))
+    assert world.claims("t") == 0
+
+
+def test_nothing_is_kept_of_an_envelope_whose_last_attempt_is_over(redis_world: RedisWorld) -> None:
+    redis_world.apply(task_record("t"))
+    fold(redis_world, outcomes("t", mixed(0, [0, RETRY])))
+    fold(redis_world, outcomes("t", mixed(0, [0], attempt=1, size=2, positions=[1])))
+    assert redis_world.counts("t")["sent"] == 2
+    assert not redis_world.view.client.exists(redis_world.view.keys.open("t"))

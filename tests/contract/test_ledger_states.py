@@ -295,6 +295,23 @@ def test_a_view_that_is_not_ready_holds_everything(world: World) -> None:
     assert statuses(world.ledger.lease(request(3, ask_own("t", 0, 3)))) == [(Status.GRANTED, 3)]
 
 
+@pytest.mark.parametrize("last", ["control", 0, 1])
+def test_a_view_is_ready_when_the_last_topic_is_read_to_its_own_mark(world: World, last: str | int) -> None:
+    def read_to_the_mark(topic: str | int, epoch: str) -> None:
+        if isinstance(topic, int):
+            fold(world, EpochMark(1, epoch), partition=topic)
+        else:
+            world.apply(EpochMark(1, epoch))
+
+    world.restart_epoch(0)
+    for topic in {"control", 0, 1} - {last}:
+        read_to_the_mark(topic, "again")
+    read_to_the_mark(last, EPOCH)
+    assert not world.ready()
+    read_to_the_mark(last, "again")
+    assert world.ready()
+
+
 def test_a_mark_of_another_epoch_means_nothing(world: World) -> None:
     world.restart_epoch(0)
     for partition in (0, 1):

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from backends.epochs import Epochs
 from dispatcher.control import MAIN_WRITER, Checkpoint, ControlChange, Finished
 from dispatcher.errors import Unreachable
+from dispatcher.lease import Status
 from dispatcher.outcome import RETRY, CloseTask, EpochMark, Outcome, OutcomeRecord, encode_record
 from dispatcher.retention import DAY_MS, TOMBSTONE_MS
+from dispatcher.service_settings import paused_field
 from dispatcher.snapshot import Chunk, Cursors, OpenPart, Packer, Part, TaskPart, parts_of
 from quotas.snapshots import RedisSnapshots
 from tests.contract.fold_records import SIZE, parts
@@ -18,6 +20,7 @@ from tests.contract.ledger_worlds import (
     RedisWorld,
     Worlds,
     ask_own,
+    ask_retry,
     capacity,
     finished,
     fold,
@@ -26,8 +29,10 @@ from tests.contract.ledger_worlds import (
     request,
     run,
     sealed,
+    setting,
     statuses,
     task_record,
+    want,
 )
 
 PLACE = "{:020d}".format
@@ -174,6 +179,39 @@ def test_claims_are_not_in_a_snapshot(world: RedisWorld) -> None:
     assert [count for _, count in statuses(world.ledger.lease(request(1, ask_own("t", 1, 5))))] == [5]
 
 
+def restore(world: RedisWorld) -> None:
+    """Make the view again from a snapshot of it."""
+    dump, who = snapshot_of(world), empty(world)
+    assert RedisSnapshots(world.view).restore_parts(who, dump)
+    assert RedisSnapshots(world.view).end_restore(who, Cursors("", ["", ""]))
+    complete(world)
+
+
+def test_an_attempt_that_was_claimed_is_granted_after_a_restore(world: RedisWorld) -> None:
+    """Its claim is not in the snapshot, and has ended before the view grants."""
+    world.apply(task_record("t"))
+    fold(world, outcomes("t", mixed(0, [0, RETRY])))
+    retry = ask_retry(want("t", 0, 1, attempt=1))
+    assert statuses(world.ledger.lease(request(1, retry))) == [(Status.GRANTED, 1)]
+    restore(world)
+    assert statuses(world.ledger.lease(request(1, retry, worker="x"))) == [(Status.GRANTED, 1)]
+
+
+@pytest.mark.parametrize("known", ["by its checkpoint", "by the seal"])
+def test_what_a_writer_has_sent_is_not_sent_again_after_a_restore(world: RedisWorld, known: str) -> None:
+    """An outcome topic may be read ahead of the seal."""
+    world.apply(task_record("t"))
+    if known == "by the seal":
+        world.apply(sealed("t", 3, ["0", "s1"]))
+    else:
+        world.apply(Checkpoint(1, "t", "s1", 3, 3, 0, 3, "d"))
+    fold(world, outcomes("t", run(0, 2, writer="s1")))
+    restore(world)
+    world.apply(sealed("t", 3, ["0", "s1"]))
+    answer = world.ledger.lease(request(1, ask_own("t", 0, 3, writer="s1")))  # type: ignore[arg-type]
+    assert statuses(answer) == [(Status.DROP, 2), (Status.GRANTED, 1)]
+
+
 def test_many_open_envelopes_are_read_in_pages(world: RedisWorld) -> None:
     world.apply(task_record("t"))
     for first in range(0, 7_000, 500):
@@ -246,7 +284,7 @@ def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(w
     log: list[OutcomeRecord] = [
         outcomes("t", run(0, 2, size=SIZE), mixed(2, [0, RETRY, RETRY])),
         outcomes("t", mixed(2, [0, 0], attempt=1, size=SIZE, positions=[1, 2])),
-        outcomes("t", run(20, 5, size=SIZE)),
+        outcomes("t", run(20, 5, Outcome.INVALID, size=SIZE), mixed(7, [0, RETRY, RETRY])),
     ]
     fold_from(world, 0, log[:1])
     older = snapshot_of(world)
@@ -259,4 +297,27 @@ def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(w
     assert snapshots.end_restore(who, Cursors("", [PLACE(0), ""]))
     fold_from(world, 1, log)
     assert world.counts("t") == wanted
-    assert wanted["sent"] == 8 * SIZE
+    assert (wanted["sent"], wanted["invalid"]) == (3 * SIZE + 1, 5 * SIZE)
+
+
+def test_settings_that_a_newer_snapshot_left_go_with_the_rest_of_it(world: RedisWorld) -> None:
+    world.apply(capacity(500))
+    older, wanted = snapshot_of(world), world.registry.settings()
+    world.apply(setting(paused_field("null"), "1"))
+    newer, who = snapshot_of(world), empty(world)
+    for dump in (newer, older):
+        assert RedisSnapshots(world.view).restore_parts(who, dump)
+    assert (world.registry.settings(), world.registry.look().paused) == (wanted, set())
+
+
+def test_large_tasks_come_back_to_the_last_envelope(world: RedisWorld) -> None:
+    """Their bits are more than one answer, and more than one part, may have."""
+    last = 5_000_000
+    for task in ("a", "b", "c"):
+        world.apply(task_record(task))
+        fold(world, outcomes(task, run(0, 2), run(last, 1)))
+    restore(world)
+    for task in ("a", "b", "c"):
+        answer = world.ledger.lease(request(1, ask_own(task, 0, 3), ask_own(task, last - 1, 3), worker=task))
+        assert statuses(answer) == [(Status.DROP, 2), (Status.GRANTED, 1)]
+        assert statuses(answer, 1) == [(Status.GRANTED, 1), (Status.DROP, 1), (Status.GRANTED, 1)]

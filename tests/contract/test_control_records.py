@@ -1,0 +1,59 @@
+"""Control records as they are applied: what workers are told of, what is kept, and how far the topic is read."""
+
+import pytest
+
+from backends.redis_view import RedisView
+from backends.registry import Registry
+from dispatcher.control import FORMAT, Checkpoint, ControlRecord, Finished, GlobalChange, encode_override
+from tests.contract.registry_records import change, position, ready, sealed, task_record
+
+CHANGES: dict[str, ControlRecord] = {
+    "weight": change("t1", "weight", "2500"),
+    "tier": change("t1", "tier", "low"),
+    "cap": change("t1", "cap", "40"),
+    "pause": change("t1", "paused", "1"),
+    "cancel": change("t1", "cancelled", "1"),
+    "stop": change("t1", "stopped", "no credential"),
+    "edit": change("t1", "override", encode_override(1, {"title": "Sale"})),
+    "more to send": Checkpoint(FORMAT, "t1", "0", 1, 10, 0, 10, "d"),
+    "seal": sealed("t1", 10),
+    "end": Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 77),
+    "setting": GlobalChange(FORMAT, "capacity", "500", 0),
+}
+
+
+@pytest.mark.parametrize("record", CHANGES.values(), ids=CHANGES)
+def test_workers_hear_of_every_change_at_once(registry: Registry, record: ControlRecord) -> None:
+    registry.apply(position(1), task_record())
+    before = registry.version()
+    registry.apply(position(2), record)
+    assert registry.version() == before + 1
+
+
+@pytest.mark.parametrize("seal_comes", ["before the end", "after it", "after it, and stands before it"])
+def test_nothing_of_its_envelopes_is_kept_of_an_ended_task(
+    registry: Registry, view: RedisView, seal_comes: str
+) -> None:
+    """Two workers may apply the two records in either order."""
+    end = Finished(FORMAT, "t1", "completed", [10, 0, 0, 0, 0], 77)
+    log: list[tuple[int, ControlRecord]] = [(2, sealed("t1", 10, ("a",))), (3, end)]
+    if seal_comes == "after it":
+        log = [(2, end), (3, log[0][1])]
+    elif seal_comes != "before the end":
+        log.reverse()
+    registry.apply(position(1), task_record())
+    for key in (view.keys.final("t1", "a"), view.keys.touched("t1", "a")):
+        view.command("SET", key, "x")
+    for number, record in log:
+        registry.apply(position(number), record)
+    assert sorted(view.client.scan_iter("test:*:t1*")) == [view.keys.task("t1").encode()]
+
+
+def test_a_reader_whose_place_another_has_moved_moves_nothing(registry: Registry, view: RedisView) -> None:
+    ready(view)
+    assert registry.move_control_cursor(None, position(1), "e", marked=False)
+    assert not registry.move_control_cursor(None, position(9), "e", marked=False)
+    assert not registry.move_control_cursor(position(1), position(9), "another view", marked=False)
+    assert registry.control_cursor() == position(1)
+    assert registry.move_control_cursor(position(1), position(2), "e", marked=False)
+    assert registry.control_cursor() == position(2)
