@@ -223,7 +223,8 @@ def test_a_lane_that_left_ahead_of_its_tier_is_owed_nothing_when_it_comes_back_b
     assert crowd.sums(left_ms + 20_000, left_ms + 28_000)["high1"] == pytest.approx(fair, abs=40)
 
 
-def test_a_lane_that_leaves_whenever_it_is_ahead_gains_nothing(worlds: Worlds) -> None:
+@pytest.mark.parametrize("leaves", ["asks no more", "is paused"])
+def test_a_lane_that_leaves_whenever_it_is_ahead_gains_nothing(worlds: Worlds, leaves: str) -> None:
     """One envelope puts a light lane two seconds ahead; it goes away each time, and is back half a second later."""
     world = worlds()
     tasks = add_tasks(world, {"high": 2})["high"]
@@ -233,6 +234,9 @@ def test_a_lane_that_leaves_whenever_it_is_ahead_gains_nothing(worlds: Worlds) -
     for until_ms in range(100, 30_000, 100):
         crowd.run_until(until_ms)
         away = crowd.sums(until_ms - 600, until_ms)["high1"] > 0
-        crowd.left["high1"] = 0 if away else 1 << 40
+        if leaves == "is paused":
+            world.apply(change("high1", "paused", str(int(away))))
+        else:
+            crowd.left["high1"] = 0 if away else 1 << 40
     fair = 30 * CAPACITY * 5 / 1_005
     assert crowd.sums(0, 30_000)["high1"] <= fair + 40

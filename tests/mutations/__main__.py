@@ -62,11 +62,17 @@ def main(arguments: Sequence[str]) -> int:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("names", nargs="*", default=["*"], help="patterns, such as 'snapshot/*' (default: all)")
-    parser.add_argument("--processes", type=int, default=max(1, (os.cpu_count() or 2) // 2), help="test runs at once")
+    parser.add_argument("--processes", type=positive_number, default=os.cpu_count() or 1, help="test runs at once")
     parser.add_argument("--limit-s", type=float, default=300.0, help="seconds one test run may take")
     parser.add_argument("--unchecked", action="store_true", help="do not run the tests without a mutation first")
     parser.add_argument("--list", action="store_true", help="name the mutations and make none")
     return parser.parse_args(arguments)
+
+
+def positive_number(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
 
 
 def _all() -> Iterable[Chosen]:
@@ -100,7 +106,12 @@ def _results(chosen: Sequence[Chosen], trees: Sequence[Tree], limit_s: float) ->
         return result
 
     with ThreadPoolExecutor(len(trees)) as pool:
-        return list(pool.map(test, chosen))
+        try:
+            return list(pool.map(test, chosen))
+        except BaseException:  # Ctrl-C: those under way are waited for
+            for tree in trees:
+                tree.stop()
+            raise
 
 
 def _tested(one: Chosen, tree: Tree, limit_s: float) -> Result:

@@ -42,6 +42,7 @@ class Tree:
     def __init__(self, folder: Path) -> None:
         """Copy what git tracks. Raises RuntimeError if programs in the copy would import the code of another tree."""
         self._folder = folder
+        self._running: subprocess.Popen[str] | None = None
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
         for name in filter(None, listed.stdout.split("\0")):
             if (ROOT / name).is_file():
@@ -66,7 +67,7 @@ class Tree:
         """Run test files in this order up to the first failure."""
         options = ["-x", "-q", "--tb=short", "-rfE", "-p", "no:cacheprovider", "-p", "tests.mutations.plugin"]
         command = [*options, "--hypothesis-profile=mutations", "-k", WITHOUT_SERVERS, *tests]
-        process = subprocess.Popen(
+        process = self._running = subprocess.Popen(
             [sys.executable, "-m", "pytest", *command],
             cwd=self._folder,
             env=self._environment(),
@@ -78,11 +79,16 @@ class Tree:
         try:
             output, _ = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            self.stop()
             output, _ = process.communicate()
             return TestRun(TOO_LONG, "", output)
         failed = _FAILED.search(output)
         return TestRun(process.returncode, failed[1] if failed else "", output)
+
+    def stop(self) -> None:
+        """End the run under way, if there is one. From any thread."""
+        if self._running is not None and self._running.poll() is None:
+            os.killpg(self._running.pid, signal.SIGKILL)
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("FAIRLANE_")}

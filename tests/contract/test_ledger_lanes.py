@@ -1,0 +1,118 @@
+"""Single lanes in a pool: what they leave to others, and what they are charged."""
+
+from collections import Counter
+from itertools import count
+
+from dispatcher.lease import GivenBack, LaneAsk, Status
+from tests.contract.ledger_worlds import (
+    World,
+    ask,
+    ask_own,
+    ask_shared,
+    capacity,
+    change,
+    own_lane,
+    request,
+    setting,
+    statuses,
+    task_record,
+    want,
+)
+
+
+class Worker:
+    """Asks for some envelopes of each task at once, ten times a second. shared: tasks in the shared lane."""
+
+    def __init__(self, world: World, *tasks: str, shared: tuple[str, ...] = ()) -> None:
+        self.granted: Counter[str] = Counter()
+        self._world = world
+        self.tasks = tasks
+        self._shared = shared
+        self._numbers = count(1)
+
+    def work(self, ms: int) -> None:
+        for _ in range(0, ms, 100):
+            self._world.advance(100)
+            answer = self._world.ledger.lease(request(next(self._numbers), *map(self._ask, self.tasks)))
+            for task, [pieces] in zip(self.tasks, answer.lanes, strict=True):
+                self.granted[task] += sum(piece.count for piece in pieces if piece.status == Status.GRANTED)
+
+    def _ask(self, task: str) -> LaneAsk:
+        if task in self._shared:
+            return ask_shared(want(task, self.granted[task], 400))
+        return ask_own(task, self.granted[task], 400)
+
+
+def test_the_credit_that_a_paused_task_leaves_is_the_others_at_once(world: World) -> None:
+    world.apply(capacity(1_000))
+    for task in ("high", "low"):
+        world.apply(task_record(task, task))
+    waiting = ask(own_lane("high"), demand=1_000)
+    world.ledger.lease(request(1, waiting))
+    world.advance(250)
+    world.ledger.lease(request(2, waiting))
+    world.apply(change("high", "paused", "1"))
+    answer = world.ledger.lease(request(3, waiting, ask_own("low", 0, 400)))
+    assert dict(statuses(answer, 1))[Status.GRANTED] >= 200
+
+
+def test_a_lane_that_gives_its_credit_back_has_not_lost_its_turn(world: World) -> None:
+    """Its worker's channel had no room for the moment. One envelope puts so light a lane two seconds ahead."""
+    world.apply(capacity(2_000))
+    world.apply(task_record("light", weight=5))
+    world.apply(task_record("heavy"))
+    rounds = count(1)
+
+    def until_granted(*given_back: GivenBack) -> tuple[int, int]:
+        """The number of the call and how many there were."""
+        for calls, number in enumerate(rounds, 1):
+            world.advance(100)
+            asks = ask_own("light", 0, 1, size=20), ask_own("heavy", 400 * number, 400)
+            answer = world.ledger.lease(request(number, *asks, given_back=list(given_back) if calls == 1 else []))
+            if statuses(answer) == [(Status.GRANTED, 1)]:
+                return number, calls
+        raise AssertionError
+
+    number, _ = until_granted()
+    _, calls = until_granted(GivenBack(f"w.{number}", own_lane("light"), "light", "0", 0, 0, 1, 20))
+    assert calls <= 3
+
+
+def test_a_task_that_comes_late_has_its_part_of_its_apps_cap_at_once(world: World) -> None:
+    """Though the app is far behind in the total, which has room for all."""
+    world.apply(capacity(5_000))
+    world.apply(setting("cap:app:shop", "1000"))
+    world.apply(task_record("another", app="other"))
+    for task in ("early", "late"):
+        world.apply(task_record(task))
+    worker = Worker(world, "early", "another")
+    worker.work(3_000)
+    before = worker.granted["early"]
+    worker.tasks = ("early", "late", "another")
+    worker.work(500)
+    assert worker.granted["late"] >= 0.45 * (worker.granted["early"] - before + worker.granted["late"])
+
+
+def test_where_apps_share_a_lane_of_many_apps_gets_what_one_app_gets(world: World) -> None:
+    world.apply(capacity(1_000))
+    world.apply(setting("sharing", "apps"))
+    world.apply(task_record("own", "low"))
+    world.apply(task_record("one of many", "low", shared=True))
+    worker = Worker(world, "own", "one of many", shared=("one of many",))
+    worker.work(5_000)
+    assert 0.45 <= worker.granted["own"] / worker.granted.total() <= 0.55
+
+
+def test_where_apps_share_an_app_owes_nothing_for_tasks_that_have_gone(world: World) -> None:
+    """Their workers died, or had nothing more of them."""
+    world.apply(capacity(1_000))
+    world.apply(setting("sharing", "apps"))
+    world.apply(task_record("a"))
+    world.apply(task_record("b", app="other"))
+    for number in range(1, 21):
+        world.apply(task_record(f"gone{number}"))
+        world.ledger.lease(request(number, ask_own(f"gone{number}", 0, 1), worker="x"))
+        world.advance(500)
+    worker = Worker(world, "a", "b")
+    worker.work(5_000)
+    assert 0.45 <= worker.granted["a"] / worker.granted.total() <= 0.55
