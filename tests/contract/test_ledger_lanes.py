@@ -11,6 +11,7 @@ from tests.contract.ledger_worlds import (
     ask_shared,
     capacity,
     change,
+    finished,
     own_lane,
     request,
     setting,
@@ -40,7 +41,7 @@ class Worker:
     def _ask(self, task: str) -> LaneAsk:
         if task in self._shared:
             return ask_shared(want(task, self.granted[task], 400))
-        return ask_own(task, self.granted[task], 400)
+        return ask(own_lane(task), want(task, self.granted[task], 400), demand=1_000)
 
 
 def test_the_credit_that_a_paused_task_leaves_is_the_others_at_once(world: World) -> None:
@@ -54,6 +55,36 @@ def test_the_credit_that_a_paused_task_leaves_is_the_others_at_once(world: World
     world.apply(change("high", "paused", "1"))
     answer = world.ledger.lease(request(3, waiting, ask_own("low", 0, 400)))
     assert dict(statuses(answer, 1))[Status.GRANTED] >= 200
+
+
+def test_copies_of_an_ended_task_keep_no_capacity_from_others(world: World) -> None:
+    world.apply(capacity(1_000))
+    for task in ("high", "low"):
+        world.apply(task_record(task, task))
+    worker = Worker(world, "high", "low")
+    worker.work(1_000)
+    world.apply(finished("high"))
+    worker.work(1_000)
+    before = Counter(worker.granted)
+    worker.work(3_000)
+    assert (worker.granted["high"], worker.granted["low"] - before["low"]) == (before["high"], 3_000)
+
+
+def test_a_lane_that_comes_back_is_owed_nothing_for_its_absence(world: World) -> None:
+    """It left ahead of its tier, which is remembered for a minute, and has long been behind it by then."""
+    world.apply(capacity(2_000))
+    world.apply(task_record("stays"))
+    world.apply(task_record("leaves", weight=500))
+    worker = Worker(world, "stays")
+    large, calls = ask_own("leaves", 0, 1, size=500), count(1)
+    while statuses(world.ledger.lease(request(next(calls), large, worker="x"))) != [(Status.GRANTED, 1)]:
+        worker.work(100)
+    worker.work(20_000)
+    worker.tasks = ("leaves", "stays")
+    before = Counter(worker.granted)
+    worker.work(300)
+    since = worker.granted - before
+    assert since["leaves"] <= 0.4 * since.total()
 
 
 def test_a_lane_that_gives_its_credit_back_has_not_lost_its_turn(world: World) -> None:
