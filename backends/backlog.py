@@ -25,6 +25,8 @@ PAGE_AT_MOST = 8 * PAGE
 """A page that has grown beyond this since it was cut makes the cuts old."""
 MOST_CLAIMS = 5_000
 """Claims that are looked into; with more of them it is not known what is in flight."""
+BUCKET_UNIT = 1_000_000
+"""A target, in the buckets of pools (quotas/lua/integers.lua)."""
 _BIG_ARGUMENT = 32 * 1024
 """From this size on, Redis reads an argument by itself: it serves other clients before it reads the next call. With all
 pages of 10,000 tasks in one read they waited for 130 ms, so for 15 ms."""

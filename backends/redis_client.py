@@ -3,8 +3,9 @@
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, cast
@@ -211,6 +212,15 @@ def _read(file_name: str, folders: Sequence[Traversable]) -> str:
     raise FileNotFoundError(file_name)
 
 
+@cache
+def _texts_in(folder: Traversable) -> Mapping[str, str]:
+    """Return a folder's scripts by name. Their files do not change while the process lives."""
+    folders = (folder, lua_folder("backends"))
+    names = sorted(file.name.removesuffix(".lua") for file in folder.iterdir() if file.name.endswith(".lua"))
+    texts = {name: assemble(name, folders) for name in names}
+    return {name: text for name, text in texts.items() if not text.startswith("-- library")}
+
+
 class Scripts:
     """The Lua scripts of one folder, called by their hash only.
 
@@ -227,10 +237,7 @@ class Scripts:
         on_restart: Callable[[], None],
         observe: Observe | None = None,
     ) -> None:
-        folders = (folder, lua_folder("backends"))
-        names = [file.name.removesuffix(".lua") for file in folder.iterdir() if file.name.endswith(".lua")]
-        texts = {name: assemble(name, folders) for name in sorted(names)}
-        self._texts = {name: text for name, text in texts.items() if not text.startswith("-- library")}
+        self._texts = _texts_in(folder)  # type: ignore[arg-type]  # a Traversable is hashable
         self._hashes = {name: _hash(text) for name, text in self._texts.items()}
         self._client = client
         self._on_restart = on_restart

@@ -191,7 +191,7 @@ class ChannelQueue:
             if pieces and (count > room or batch.tier != pieces[0].parcel.batch.tier):
                 break
             piece = waiting.popleft()
-            if now_s >= batch.use_by_s:
+            if is_late(batch.use_by_s, now_s):
                 self._settle_piece(piece, None)
             else:
                 pieces.append(piece)
@@ -236,7 +236,7 @@ class ChannelQueue:
         """What the channel says, or RETRY for all with the reason why it counts for nothing. The use-by was looked at
         when the call was made up, and is once more."""
         call = turn.call
-        if self._clock.monotonic_s() >= call.use_by_s:
+        if is_late(call.use_by_s, self._clock.monotonic_s()):
             turn.quick = False
             return [None] * call.count
         try:
@@ -292,6 +292,11 @@ class ChannelQueue:
         if piece.parcel.settle(piece.start, [None] * len(piece.envelopes) if reports is None else reports):
             self._targets -= piece.parcel.batch.targets
             del self._unreported[piece.parcel]
+
+
+def is_late(use_by_s: float, now_s: float) -> bool:
+    """Whether a call may not begin any more: what it would send may be granted to another worker."""
+    return now_s >= use_by_s
 
 
 def not_started(batch: Batch, sent: Sent) -> None:

@@ -226,28 +226,28 @@ def forecast(jobs: Iterable[Job], shares: Shares, max_steps: int = MAX_STEPS) ->
         elif not job.held and job.channel not in shares.paused:
             waiting.append((max(0.0, job.start_s), job.id, job))
     waiting.sort()
-    world = _World(shares, [job for start_s, _, job in waiting if start_s == 0])
-    rates_now = world.rates_by_job()
+    sharing = _Sharing(shares, [job for start_s, _, job in waiting if start_s == 0])
+    rates_now = sharing.rates_by_job()
     later = [(start_s, job) for start_s, _, job in waiting if start_s > 0]
     step_of = max(1, len(waiting) // max_steps)
     now_s = 0.0
-    while world.queues or later:
-        rates = world.rates()
-        lasts_s = world.lasts_s(rates, step_of)
+    while sharing.queues or later:
+        rates = sharing.rates()
+        lasts_s = sharing.lasts_s(rates, step_of)
         start_s = later[0][0] if later else inf
         if now_s + lasts_s >= start_s:
             lasts_s = start_s - now_s
         if lasts_s == inf:
             break
         now_s += lasts_s
-        for job_id in world.run(rates, lasts_s):
+        for job_id in sharing.run(rates, lasts_s):
             done_s[job_id] = now_s
         while later and later[0][0] <= now_s:
-            world.add(later.pop(0)[1])
+            sharing.add(later.pop(0)[1])
     return Forecast(done_s, rates_now)
 
 
-class _World:
+class _Sharing:
     """The queues that have something to send."""
 
     def __init__(self, shares: Shares, jobs: Iterable[Job]) -> None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backends.extras import Missing
 from spark_jobs import made_up_backlog, made_up_journal
 from spark_jobs.audience import TableSource, read_table
 from spark_jobs.backlog import report
@@ -19,7 +20,6 @@ from spark_jobs.backlog_facts import ReportOptions
 from spark_jobs.ingest import IngestOptions, dry_run, transform
 from spark_jobs.jvm import SILENT, archive
 from spark_jobs.reconcile import What, given_audience, reconcile
-from spark_jobs.requirements import Missing
 from spark_jobs.session import SessionSettings, make_session
 from spark_jobs.task_options import parse_options
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from backends.extras import Missing
 from dispatcher import errors
 from dispatcher.errors import FairlaneError, InvalidInput
-from spark_jobs.requirements import Missing
 
 _OURS = re.compile(r"^(?:dispatcher|spark_jobs|backends|producers)\.[\w.]*?(\w+): (.+)$", re.MULTILINE)
 _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")

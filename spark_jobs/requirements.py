@@ -1,35 +1,21 @@
-"""What the Spark jobs need besides the rest of Fairlane, and what is said where it is missing."""
+"""What Spark needs besides the rest of Fairlane, and what is said where it is missing."""
 
 import os
 import shutil
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
-from dispatcher.errors import FairlaneError
+from backends.extras import Missing, require_packages
 
-PACKAGES = ("pyspark", "pyarrow")
 OLDEST_JAVA = 17
-HOW_TO_GET_PACKAGES = "Do: `pip install 'PATH[spark]'`, where PATH is Fairlane's checkout."
 HOW_TO_GET_JAVA = (
     f"Install Java {OLDEST_JAVA} or newer (Debian: `apt-get install openjdk-17-jre-headless`) or set JAVA_HOME."
 )
 
 
-class Missing(FairlaneError):
-    """Something that has to be installed first is not there, or cannot be used."""
-
-
-def require_packages(*names: str) -> None:
-    """Raises Missing if one of these packages (pyspark, pyarrow) cannot be imported."""
-    missing = [name for name in names if find_spec(name) is None]
-    if missing:
-        raise Missing(f"This needs {' and '.join(missing)} installed.", HOW_TO_GET_PACKAGES)
-
-
 def require_spark(env: Mapping[str, str] = os.environ) -> None:
     """Raises Missing if pyspark, pyarrow or a Java to run Spark is not there."""
-    require_packages(*PACKAGES)
+    require_packages("spark", "pyspark", "pyarrow")
     if _java(env) is None:
         raise Missing("Spark needs Java, which was not found.", HOW_TO_GET_JAVA)
 

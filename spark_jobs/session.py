@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backends.extras import Missing
 from spark_jobs import python_daemon
 from spark_jobs.jvm import archive_options
-from spark_jobs.requirements import HOW_TO_GET_JAVA, Missing, require_spark
+from spark_jobs.requirements import HOW_TO_GET_JAVA, require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

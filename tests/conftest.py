@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
+from backends.extras import Missing
 from backends.settings import PulsarSettings, RedisSettings
 from fairlane.settings import Settings
 from fairlane.stack.addresses import StackAddresses
 from fairlane.stack.errors import StackError
 from fairlane.stack.homes import default_cache
 from fairlane.stack.stack import LocalStack
-from spark_jobs.requirements import Missing, require_spark
+from spark_jobs.requirements import require_spark
 from spark_jobs.session import SessionSettings, make_session
 from tests.stack_keeper import held
 

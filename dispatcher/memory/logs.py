@@ -1,6 +1,7 @@
 """Logs in memory: outcome and control topics and dead letters, with receipts that may be lost."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from dispatcher.control import ControlRecord, encode_control
 from dispatcher.errors import Unreachable
@@ -52,6 +53,10 @@ class MemoryOutcomeLog:
             self.partitions[self._topics.partition_of(task)].append(encode_record(record))
         self.receipts.confirm(done, stored=stored)
 
+    def append(self, partition: int, record: OutcomeRecord) -> None:
+        """At the end of one outcome topic."""
+        self.partitions[partition].append(encode_record(record))
+
     def read(self, partition: int, after: str | None) -> list[tuple[str, bytes]]:
         """(position, record) of what stands after a position; None: from the beginning."""
         start = 0 if after is None else int(after) + 1
@@ -82,3 +87,6 @@ class MemoryControlLog:
     def append(self, record: ControlRecord) -> str:
         self.records.append(encode_control(record))
         return position(len(self.records) - 1)
+
+    def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
+        return [self.append(record) for record in records]

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from backends.backlog import BacklogLook, BacklogTask, InFlight
+from backends.backlog import BUCKET_UNIT, BacklogLook, BacklogTask, InFlight
 from backends.broker_lanes import BrokerLook, LaneStats, lanes_told
-from dispatcher.memory.pools import UNIT
 from dispatcher.service_settings import pools_of
 from dispatcher.tier import MILLI, TIERS
 from dispatcher.topics import side_of_lane, task_of_lane
@@ -161,8 +160,8 @@ def _pool(pool: str, look: BacklogLook, settings: Globals, ready: Iterable[TaskV
             "weight": settings.tier_weights[tier],
             "busy": stored.get(f"busy:{tier}", 0) / MILLI,
             "waiting": stored.get(f"waiting:{tier}", 0) / MILLI,
-            "bucket": stored.get(f"bucket:{tier}", 0) / UNIT,
-            "depth": stored.get(f"depth:{tier}", 0) / UNIT,
+            "bucket": stored.get(f"bucket:{tier}", 0) / BUCKET_UNIT,
+            "depth": stored.get(f"depth:{tier}", 0) / BUCKET_UNIT,
             "announced": stored.get(f"wanted:{tier}", 0),
             "backlog": backlog[tier],
             "granted": look.counters.get(f"granted:{tier}", 0) if total else None,

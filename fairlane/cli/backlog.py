@@ -73,11 +73,11 @@ def snapshot(
     Each snapshot is one request to Redis and one to each broker, however many lanes there are; one that could not be
     taken is left out. `fairlane backlog report` reads them. -o says how --once prints.
     """
-    from spark_jobs.requirements import require_packages
+    from backends.extras import require_packages
 
     if every_s < LEAST_EVERY_S:
         raise click.UsageError("--every is at least 1s.")
-    require_packages("pyarrow")
+    require_packages("spark", "pyarrow")
     from spark_jobs.snapshot_files import FileSettings
 
     settings = settings_of(ctx)

@@ -1,4 +1,4 @@
-"""`fairlane simulate`: the real scheduler, engine and ledger under a virtual clock; no server is needed."""
+"""`fairlane simulate`: scheduler, engine and ledger as they ship, under a virtual clock; no server is needed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from backends.extras import require_packages
 from dispatcher.errors import InvalidInput
 from fairlane.cli import exit_codes
 from fairlane.cli.output import Output, report_option, say
@@ -57,6 +58,7 @@ def simulate(
         return exit_codes.OK
     if scenario is None:
         raise click.UsageError("Give a scenario: a file, or a name of --list.")
+    require_packages("simulator", "lupa", "msgpack")
     if seeds is not None:
         return _many(scenario, seed, seeds, processes or 0, output, bool(pictures))
     return _one(scenario, seed, output, pictures)

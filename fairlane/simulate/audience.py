@@ -8,11 +8,32 @@ from dispatcher.control import MAIN_WRITER, TaskRecord
 from dispatcher.envelope import FORMAT, Envelope, encode_message
 from dispatcher.lease import LaneKind
 from dispatcher.ports import LaneInfo
+from dispatcher.service_settings import Cap
 from dispatcher.tier import MILLI, Tier
 from dispatcher.topics import OWN_LANE_ABOVE, Topics
 from fairlane.simulate.scenario import Tasks
 
 MESSAGE = encode_message({"title": "hello"})
+
+
+@dataclass
+class Controls:
+    """What was last set of a task. weight: in thousandths. shared: whether it has no lane of its own."""
+
+    tier: str
+    weight: int
+    cap: Cap
+    shared: bool
+
+    def note(self, field: str, value: str) -> None:
+        """Set what a change of the control topic sets."""
+        match field:
+            case "tier":
+                self.tier = value
+            case "weight":
+                self.weight = int(value)
+            case "cap":
+                self.cap = Cap.parse(value)
 
 
 @dataclass(frozen=True)
@@ -52,6 +73,10 @@ class SimTask:
 
     def expires_ms(self, now_ms: int) -> int:
         return now_ms + int(self.spec.expires_s * 1000) if self.spec.expires_s else 0
+
+    def controls(self) -> "Controls":
+        """As submitted."""
+        return Controls(str(self.spec.tier), round(self.spec.weight * MILLI), self.spec.cap, self.shared)
 
     def info(self, tier: str, weight: int) -> LaneInfo:
         """The lane as a worker sees it."""

@@ -110,7 +110,7 @@ class Figures:
         needed = envelopes_each * sum(spec.envelope_targets for spec in specs)
         if len(tasks) < 2 or sum(sums) < needed:
             return None
-        weights = [self.run.service.view.tasks[name].weight for name in tasks]
+        weights = [self.run.service.controls[name].weight for name in tasks]
         return round(laws.jain([total / weight for total, weight in zip(sums, weights, strict=True)]), 4)
 
     def _tasks_of(self, tier: str) -> list[str]:
@@ -128,9 +128,7 @@ class Figures:
         ]
 
     def _is_capped(self, name: str) -> bool:
-        spec = self.run.service.tasks[name].spec
-        pools = {f"channel/{spec.channel}", f"app/{spec.app}", f"app_channel/{spec.app}/{spec.channel}"}
-        return not pools.isdisjoint(self.run.service.caps)
+        return not self.run.service.caps.keys().isdisjoint(self.run.service.tasks[name].spec.pools)
 
     def _has_backlog(self, name: str, from_us: int, to_us: int) -> bool:
         """Whether the whole of what the task is may be sent at `from`, and is not all sent at `to`."""
@@ -191,14 +189,7 @@ class Figures:
         return CapFigure(last.rate, last.allowance, worst[0], round(worst[1], 1), over)
 
     def _belongs(self, task: str, cap: str) -> bool:
-        spec = self.run.service.tasks[task].spec
-        return cap in (
-            "total",
-            f"channel/{spec.channel}",
-            f"app/{spec.app}",
-            f"app_channel/{spec.app}/{spec.channel}",
-            f"task/{task}",
-        )
+        return cap in ("total", f"task/{task}", *self.run.service.tasks[task].spec.pools)
 
     # ------------------------------------------------------------- tasks
     def tasks(self) -> list[TaskFigure]:
@@ -206,13 +197,13 @@ class Figures:
 
     def _task(self, name: str) -> TaskFigure:
         service, amounts = self.run.service, self.by_task[name]
-        task, state = service.tasks[name], service.view.tasks[name]
+        task, controls = service.tasks[name], service.controls[name]
         ended_us = service.ended.get(name)
         return TaskFigure(
             name,
             task.spec.name,
-            state.tier,
-            state.weight / MILLI,
+            controls.tier,
+            controls.weight / MILLI,
             task.spec.targets,
             sum(amount.targets for amount in amounts),
             task.arrives_s,
@@ -224,10 +215,12 @@ class Figures:
 
     def outcomes(self) -> dict[str, int]:
         """Targets by outcome; pending: without one."""
-        tasks = self.run.service.view.tasks
-        counts = {name: sum(state.counts[code] for state in tasks.values()) for code, name in enumerate(OUTCOME_NAMES)}
-        total = sum(self.run.service.accepted.values())
-        return {"total": total, **counts, "pending": total - sum(counts.values())}
+        service = self.run.service
+        counts: Counter[str] = Counter(dict.fromkeys(OUTCOME_NAMES, 0))
+        for task in service.tasks:
+            counts.update(service.world.counts(task))
+        total = sum(service.accepted.values())
+        return {"total": total, **counts, "pending": total - counts.total()}
 
 
 def check_outcomes(run: Run) -> None:
@@ -236,7 +229,7 @@ def check_outcomes(run: Run) -> None:
     records = [body for _, body in service.log.read(0, None)] if run.done else []
     read = read_outcomes(records, service.accepted)
     for name, total in service.accepted.items():
-        counts = service.view.tasks[name].counts
+        counts = list(service.world.counts(name).values())
         if sum(counts) > total:
             journal.violate("one outcome", f"{name}: {sum(counts)} outcomes of {total} targets")
         if run.done and sum(counts) != total:

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from dispatcher.lease import LaneKind
-from dispatcher.memory.view import MemoryView
 from dispatcher.ports import LaneInfo
 from dispatcher.tier import MILLI, Tier
 from dispatcher.topics import Topics, stable_hash
-from fairlane.simulate.audience import SimTask
+from fairlane.simulate.audience import Controls, SimTask
 from fairlane.simulate.worker import SimWorker
 
 RETRY_CHUNK = 100
@@ -16,8 +15,8 @@ RETRY_CHUNK = 100
 class LaneBook:
     """Lanes of live tasks, and the retry lanes."""
 
-    def __init__(self, view: MemoryView, topics: Topics, seed: int) -> None:
-        self._view = view
+    def __init__(self, controls: Mapping[str, Controls], topics: Topics, seed: int) -> None:
+        self._controls = controls
         self._seed = seed
         self._tasks: dict[str, SimTask] = {}
         self._moved: dict[str, LaneInfo] = {}
@@ -53,12 +52,12 @@ class LaneBook:
             found: dict[str, LaneInfo] = {}
             shared: dict[str, int] = {}
             for name, task in self._tasks.items():
-                state = self._view.tasks[name]
+                state = self._controls[name]
                 if task.shared:
                     shared[task.lane] = shared.get(task.lane, 0) + max(1, state.weight)
                 found[task.lane] = task.info(state.tier, shared.get(task.lane, max(1, state.weight)))
             for name, info in self._moved.items():
-                state = self._view.tasks[name]
+                state = self._controls[name]
                 found[info.name] = LaneInfo(
                     info.name, info.kind, state.tier, max(1, state.weight), info.chunk, name, info.channel
                 )

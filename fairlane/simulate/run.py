@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from dispatcher.clock import Clock, ServiceClock
 from dispatcher.engine import EnginePorts
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.errors import InvalidInput
-from dispatcher.memory.ledger import MemoryLedger
 from dispatcher.tier import MILLI
 from fairlane.simulate.agenda import SimClock
 from fairlane.simulate.audience import tasks_of
@@ -46,12 +46,12 @@ class Crew:
 class Run:
     """Runs once. source: what the scenario was found by. make_ledger: for tests with a ledger that errs."""
 
-    def __init__(self, scenario: Scenario, seed: int, make_ledger: MakeLedger = MemoryLedger, source: str = "") -> None:
+    def __init__(self, scenario: Scenario, seed: int, make_ledger: MakeLedger | None = None, source: str = "") -> None:
         self.scenario = scenario
         self.seed = seed
         self.replay = replay(source or scenario.name, seed)
         self.crew = Crew()
-        self.service = Service(scenario, seed, self._excused, self._look_soon, make_ledger)
+        self.service = Service(scenario, seed, self._excused, self._look_soon, make_ledger or attrgetter("ledger"))
         self.expected: dict[str, int] = {}
         self._looking = False
         self._settings = _engine_settings(scenario)
@@ -61,9 +61,8 @@ class Run:
         """Until all is done or the time is over."""
         agenda = self.service.agenda
         agenda.run(int(self.scenario.duration_s * 1e6))
-        view = self.service.view
-        held = sum(run.count * run.size for claim in view.claims.values() for run in claim.runs if run.paid)
-        self.service.journal.check_conservation(view.stats, held)
+        world = self.service.world
+        self.service.journal.check_conservation(world.stats(), sum(world.held().values()))
         return self
 
     @property

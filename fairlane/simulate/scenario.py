@@ -62,6 +62,11 @@ class Tasks(Section):
     def envelope_targets(self) -> int:
         return self.chunk or choose_chunk(self.tier, self.targets)
 
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """Names of the pools, besides the total, that it shares with other tasks where these have caps."""
+        return f"channel/{self.channel}", f"app/{self.app}", f"app_channel/{self.app}/{self.channel}"
+
     def names(self) -> list[str]:
         return [self.name] if self.count == 1 else [f"{self.name}-{number}" for number in range(self.count)]
 

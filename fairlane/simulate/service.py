@@ -1,4 +1,4 @@
-"""The service of one run but its workers: broker, logs, ledger, fold, and the jobs that some worker does for all."""
+"""The service of one run but its workers: a world, its settings and tasks, and what some worker does for all."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -7,30 +7,24 @@ from random import Random
 from dispatcher.control import FORMAT as CONTROL_FORMAT
 from dispatcher.control import Checkpoint, ControlChange, GlobalChange, Sealed
 from dispatcher.lease import LeaseAnswer, LeaseRequest
-from dispatcher.memory.fold import MemoryFold
-from dispatcher.memory.lanes import MemoryBroker
-from dispatcher.memory.ledger import MemoryLedger
-from dispatcher.memory.logs import MemoryOutcomeLog
-from dispatcher.memory.view import MemoryView
-from dispatcher.outcome import FORMAT as RECORD_FORMAT
-from dispatcher.outcome import ClaimsEnded, CloseTask
 from dispatcher.ports import Ledger
 from dispatcher.service_settings import Cap
 from dispatcher.tier import MILLI, TIERS, Tier
 from dispatcher.topics import Topics
 from fairlane.laws import CapSince
 from fairlane.simulate.agenda import Agenda, SimClock
-from fairlane.simulate.audience import SimTask
+from fairlane.simulate.audience import Controls, SimTask
 from fairlane.simulate.journal import Journal
 from fairlane.simulate.network import Network
 from fairlane.simulate.ports import SimDeadLetters
 from fairlane.simulate.registry import LaneBook
 from fairlane.simulate.scenario import Scenario
+from simulator.world import World
 
 HOUSEKEEPING_S = 1.0
 PUBLISH_S = 0.1
 """A steady publisher sends a piece this often."""
-MakeLedger = Callable[[MemoryView], Ledger]
+MakeLedger = Callable[[World], Ledger]
 
 
 class WatchedLedger:
@@ -48,7 +42,8 @@ class WatchedLedger:
 
 class Service:
     """lanes_changed: told when workers should look at the lanes. accepted: task -> targets published (an expired or
-    cancelled task takes no more). ended: task -> when its end was written, in us."""
+    cancelled task takes no more). controls: task -> what was last set. ended: task -> when its end was written, in us.
+    """
 
     def __init__(
         self,
@@ -56,27 +51,24 @@ class Service:
         seed: int,
         excused: Callable[[str, int], bool],
         lanes_changed: Callable[[], None],
-        make_ledger: MakeLedger = MemoryLedger,
+        make_ledger: MakeLedger,
     ) -> None:
         self.agenda = Agenda()
         self.clock = SimClock(self.agenda)
-        self.topics = Topics(outcome_partitions=1)
-        self.broker = MemoryBroker()
-        self.log = MemoryOutcomeLog(self.topics)
-        self.view = MemoryView(self.clock, self.topics)
-        self.journal = Journal(self.agenda, lambda task: self.view.tasks[task].tier, self._is_capped, excused)
-        self.ledger = WatchedLedger(make_ledger(self.view), self.journal)
+        self.world = World(self.clock, Topics(outcome_partitions=1))
+        self.topics, self.broker, self.log = self.world.topics, self.world.broker, self.world.outcomes
+        self.controls: dict[str, Controls] = {}
+        self.journal = Journal(self.agenda, lambda task: self.controls[task].tier, self._is_capped, excused)
+        self.ledger = WatchedLedger(make_ledger(self.world), self.journal)
         self.network = Network(self.agenda, Random(seed), scenario.faults)
         self.dead_letters = SimDeadLetters(self.network)
-        self.lanes = LaneBook(self.view, self.topics, seed)
+        self.lanes = LaneBook(self.controls, self.topics, seed)
         self.tasks: dict[str, SimTask] = {}
         self.accepted: dict[str, int] = {}
         self.ended: dict[str, int] = {}
         self.caps: dict[str, list[CapSince]] = {}
         self._scenario = scenario
         self._lanes_changed = lanes_changed
-        self._fold = MemoryFold(self.view)
-        self._keeper = MemoryLedger(self.view)
         self._folding = False
         self._paused: dict[str, bool] = {}
         """Channels."""
@@ -117,13 +109,12 @@ class Service:
                 self._block(task.name, "channel paused", blocked=paused)
 
     def _set(self, field: str, value: str) -> None:
-        self.view.apply(GlobalChange(CONTROL_FORMAT, field, value, self.clock.wall_ms()))
+        self.world.write(GlobalChange(CONTROL_FORMAT, field, value, self.clock.wall_ms()))
 
     def _is_capped(self, task: str) -> bool:
-        state = self.view.tasks[task]
-        record = state.record
-        shares = record is None or (self.view.caps and self.view.pools_of(record.app, record.channel))
-        return state.cap > 0 or bool(shares)
+        """By itself, or together with others."""
+        shared = [self.caps[pool][-1].cap for pool in self.tasks[task].spec.pools if pool in self.caps]
+        return any(cap.rate for cap in (self.controls[task].cap, *shared))
 
     def _note_cap(self, name: str, cap: Cap) -> None:
         self.caps.setdefault(name, []).append(CapSince(self.agenda.now_us, cap))
@@ -134,7 +125,8 @@ class Service:
         now_ms = self.clock.wall_ms()
         self.tasks[task.name] = task
         self.broker.create(task.lane)
-        self.view.apply(task.record(now_ms))
+        self.controls[task.name] = task.controls()
+        self.world.write(task.record(now_ms))
         self._note_cap(f"task/{task.name}", task.spec.cap)
         self._block(task.name, "channel paused", blocked=self._paused.get(task.spec.channel, False))
         self.lanes.add(task)
@@ -147,14 +139,14 @@ class Service:
         piece = left
         if spec.publish_rate:
             piece = min(left, max(1, int(spec.publish_rate * PUBLISH_S) // chunk) * chunk)
-        if self.view.tasks[task.name].ended or self.view.tasks[task.name].closed:
+        if first_target and self._is_over(task.name):
             return
         envelopes = list(task.envelopes(first_target, piece, self.clock.wall_ms(), expires_ms))
         self.broker.publish(task.lane, envelopes)
-        self.journal.publish(task.name, self.view.tasks[task.name].tier, piece, chunk)
+        self.journal.publish(task.name, self.controls[task.name].tier, piece, chunk)
         published = self.accepted[task.name] = first_target + piece
         sequence = -(-published // chunk)
-        self.view.apply(Checkpoint(CONTROL_FORMAT, task.name, "0", sequence, published, 0, published, "digest"))
+        self.world.write(Checkpoint(CONTROL_FORMAT, task.name, "0", sequence, published, 0, published, "digest"))
         copies = [one for one in envelopes if self.network.hits(self._scenario.faults.copies)]
         if copies:
             self.network.carry(lambda: self.broker.publish(task.lane, copies), 1, 2_000)
@@ -166,20 +158,26 @@ class Service:
 
     def _seal(self, task: SimTask) -> None:
         record = Sealed(CONTROL_FORMAT, task.name, task.spec.targets, 0, "digest", ["0"])
-        self._finish_soon(self.view.apply(record))
+        self._finish_soon(self.world.write(record))
+
+    def _is_over(self, task: str) -> bool:
+        """Whether nothing more of it is taken."""
+        view = self.world.registry.task(task)
+        return view is None or view.ended or view.closed
 
     def control(self, name: str, field: str, value: str) -> None:
         """A control of a task; what shares its lane with others gets one of its own first."""
-        state = self.view.tasks.get(name)
-        if state is None or state.ended:
+        if name not in self.tasks or name in self.ended:
             return
-        task = self.tasks[name]
-        if task.shared and field != "cancelled" and not self._has_own_lane(name):
+        task, controls = self.tasks[name], self.controls[name]
+        if controls.shared and field != "cancelled":
             lane = self.topics.own_lane(name)
             self.broker.create(lane)
             self._change(name, "lane", lane)
+            controls.shared = False
             self.lanes.move(task, lane)
         self._change(name, field, value)
+        controls.note(field, value)
         if field in ("paused", "cancelled"):
             self._block(name, field, blocked=value == "1")
         if field == "cap":
@@ -187,12 +185,8 @@ class Service:
         self.lanes.changed()
         self._lanes_changed()
 
-    def _has_own_lane(self, name: str) -> bool:
-        record = self.view.tasks[name].record
-        return record is not None and not record.shared
-
     def _change(self, name: str, field: str, value: str) -> None:
-        self.view.apply(ControlChange(CONTROL_FORMAT, name, field, value, self.clock.wall_ms()))
+        self.world.write(ControlChange(CONTROL_FORMAT, name, field, value, self.clock.wall_ms()))
 
     def _block(self, task: str, why: str, *, blocked: bool) -> None:
         if blocked:
@@ -209,33 +203,21 @@ class Service:
 
     def _fold_all(self) -> None:
         self._folding = False
-        cursor = self._fold.cursor(0)
-        entries = self.log.read(0, cursor)
-        if entries:
-            result = self._fold.apply(0, cursor, entries[-1][0], [record for _, record in entries])
-            self._finish_soon(result.finished)
+        self._finish_soon(self.world.fold_outcomes())
 
     def _finish_soon(self, tasks: list[str]) -> None:
         for task in tasks:
             self.network.carry(partial(self._finish, task), 10, 30)
 
     def _finish(self, task: str) -> None:
-        state = self.view.tasks[task]
-        if not state.complete:
-            return
-        ending = "cancelled" if state.cancelled else "completed"
-        self.view.finish(task, ending)
-        self.ended[task] = self.agenda.now_us
-        self.lanes.remove(task)
-        self._lanes_changed()
+        if self.world.finisher.finish([task]):
+            self.ended[task] = self.agenda.now_us
+            self.lanes.remove(task)
+            self._lanes_changed()
 
     def _keep_house(self) -> None:
-        for members in self._keeper.due_claims().values():
-            self._record("housekeeping", ClaimsEnded(RECORD_FORMAT, members))
-        for task, code, reason in self._keeper.closable():
-            self._record(task, CloseTask(RECORD_FORMAT, task, code, self.clock.wall_ms(), reason))
+        before = len(self.log.partitions[0])
+        self.world.keep_house()
+        if len(self.log.partitions[0]) > before:
+            self.stored()
         self.agenda.after(HOUSEKEEPING_S, self._keep_house)
-
-    def _record(self, task: str, record: ClaimsEnded | CloseTask) -> None:
-        self.log.publish(task, record, lambda _: None)
-        self.stored()

@@ -1,7 +1,7 @@
 -- library
 -- include: app_parts.lua
 -- include: demand.lua
--- Takes in what the lanes of a call want (dispatcher/memory/demand.py). lane.wanting: counted; lane.idle: it had no
+-- Takes in what the lanes of a call want. lane.wanting: counted; lane.idle: it had no
 -- demand before; lane.waited: it had, and nobody held it.
 
 -- Counts the lane's part of its app, before any lane's weight is made of it.

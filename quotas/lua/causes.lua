@@ -1,7 +1,14 @@
 -- library
 -- include: share.lua
 -- include: why.lua
--- What a task's time goes to (dispatcher/memory/causes.py explains it).
+-- What a task's time goes to, counted while leases are asked for. Twice a second at most (less often where lanes are
+-- many), whichever worker asks, the time since a task was counted last is given to what holds it back at that moment:
+-- its own cap (`task_cap`), the pool that binds its lane (`cap:<pool>`), that no worker holds its lane (`no_worker`),
+-- or nothing (`sending`: it got all that was asked for). Of a lane that the capacity itself holds back, the time is
+-- divided as the capacity was: what other tiers had (`tier_share`), other apps (`app_weight`), tasks (`task_weight`),
+-- and itself (`cap_total`). Time in which nobody asked is given to nothing, but for that between one attempt and the
+-- next (`retry_wait`, and `provider`, the call before it). COVERED_MS: within this a task that is held back is asked
+-- about again.
 local COUNT_EVERY_MS, COUNT_EVERY_AT_MOST_MS = 500, 2500
 local count_every_ms
 local COVERED_MS = 3000

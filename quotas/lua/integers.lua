@@ -1,5 +1,7 @@
 -- library
--- Arithmetic on whole numbers below 2^53, which Lua's doubles hold exactly; the same as dispatcher/memory/pools.py.
+-- Arithmetic on whole numbers below 2^53, which Lua's doubles hold exactly. Buckets hold millionths of a target
+-- (UNIT), so that targets/s times microseconds needs no rounding. WINDOW_US: the buckets of a cap hold as much as it
+-- lets through in this time.
 local UNIT = 1000000
 local WINDOW_US = 250000
 local LARGEST = 1125899906842624

@@ -1,8 +1,10 @@
 -- library
 -- include: pools.lua
--- Virtual times of lanes in a pool, in the hash P:vt:<pool>: `<tier> <time> <carry> <owed>`; owed: by how
--- much more than a window it may lag, for the time in which it had backlog and nobody held it.
+-- Virtual times of lanes in a pool, in the hash P:vt:<pool>: `<tier> <time> <carry> <owed>`; owed: by how much more
+-- than a window it may lag, for the time in which it had backlog and nobody held it. At most LONGEST_WAIT_WINDOWS are
+-- owed: ten minutes. A lane is granted at least one envelope at a time, and about one of QUANTA parts of its window.
 local LONGEST_WAIT_WINDOWS = 2400
+local QUANTA = 8
 
 -- Once the pool is refilled and all demand is announced.
 local function window_of(share)
@@ -85,9 +87,10 @@ local function quantum_of(pool, tier, weight)
   return div(portion(share.depth, weight, math.max(share.busy, weight)), QUANTA)
 end
 
--- The tier's time moves on by its part of what is granted; before that, where the lane draws what its peers leave, so
--- far that the lane is ahead by a window only: for that it does not owe them. (By all that such a lane draws the tier's
--- time must not move: with envelopes larger than windows those behind would lose their turn for one late call.)
+-- The bucket may go below zero by less than one envelope. The tier's time moves on by its part of what is granted;
+-- before that, where the lane draws what its peers leave, so far that the lane is ahead by a window only: for that it
+-- does not owe them. (By all that such a lane draws the tier's time must not move: with envelopes larger than windows
+-- those behind would lose their turn for one late call.)
 local function charge_pool(pool, lane, tier, weight, targets)
   local share, entry, amount = pool.tiers[tier], pool.lanes[lane], targets * UNIT
   entry.spare = entry.time > share.time + window_of(share)

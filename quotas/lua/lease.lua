@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Says which of the wanted envelopes one worker may send now, and claims those. Many lanes in one call; the same number
--- again gets the same answer. dispatcher/memory/lease_call.py does the same, in the same order.
+-- again gets the same answer.
 --
 -- KEYS[1] prefix
 -- ARGV[1] msgpack of dispatcher.lease.LeaseRequest

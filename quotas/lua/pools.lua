@@ -1,9 +1,16 @@
 -- library
 -- include: keys.lua
 -- include: settings.lua
--- Pools: caps that lanes share, with a bucket and a virtual time per tier (dispatcher/memory/pools.py explains them).
+-- Pools: caps that lanes share. In the hash P:pool:<name>, for each tier: bucket, refilled by the tiers' weights;
+-- depth, what it may hold; time and carry, its virtual time, in millionths of a target per thousandth of weight, and
+-- what the last division left over; busy, summed weight of the lanes that have demand and are held; wanted, announced
+-- targets; waiting, summed weight of the lanes that have demand and nobody attached to them. And refilled_us, and
+-- rate, the lowest rate since then.
+--
+-- A tier's bucket is as deep as its demand, and at least a part (RESERVE_PART) of its share of the window, for the
+-- moment it wakes; all together are one window. So what a tier does not want is not kept from the others, and a lull
+-- saves up no more than one window.
 local RESERVE_PART = 5
-local QUANTA = 8
 local POOL_KEPT_MS = 600000
 local pools_read = {}
 local SHARE_FIELDS = { 'bucket', 'depth', 'time', 'carry', 'busy', 'wanted', 'waiting' }

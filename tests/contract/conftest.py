@@ -1,19 +1,19 @@
-"""Worlds for the same test bodies over memory and over every Redis there is: one in this process, and every server."""
+"""Worlds for the same test bodies over every Redis there is: one in this process, and every server."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from backends.keys import Keys
-from backends.redis_client import Scripts, lua_folder
-from backends.redis_view import CLAIM_MAX_MS, RedisView, open_view, restart_guard
+from backends.redis_client import lua_folder
+from backends.redis_view import RedisView, open_view
 from backends.registry import Registry
 from backends.settings import RedisSettings
+from backends.system_clock import SystemClock
 from simulator.server import MemoryRedis
-from tests.contract.ledger_worlds import MemoryWorld, RedisWorld, World, Worlds, in_process_worlds, redis_worlds
+from simulator.world import view_in
+from tests.contract.ledger_worlds import LawWorld, Worlds, in_process_worlds, redis_worlds
 from tests.contract.moved_clock import lua_with_test_clock
 from tests.redis_server import binaries, running
 
@@ -45,31 +45,14 @@ def real_worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worl
 
 
 @pytest.fixture(scope="session", params=EVERY_REDIS)
-def script_worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worlds]:
-    """Makes fresh worlds that the scripts keep, in this process or in a server."""
+def worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worlds]:
+    """Makes fresh worlds, in this process or in a server."""
     with worlds_of(request.param, test_lua) as worlds:
         yield worlds
 
 
-@pytest.fixture(scope="session", params=["memory", *EVERY_REDIS])
-def worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worlds]:
-    """Makes fresh worlds, in memory or in a Redis."""
-    if request.param == "memory":
-        yield MemoryWorld
-        return
-    with worlds_of(request.param, test_lua) as made:
-        yield made
-
-
 @pytest.fixture
-def redis_world(script_worlds: Worlds) -> RedisWorld:
-    world = script_worlds()
-    assert isinstance(world, RedisWorld)
-    return world
-
-
-@pytest.fixture
-def world(worlds: Worlds) -> World:
+def world(worlds: Worlds) -> LawWorld:
     return worlds()
 
 
@@ -110,12 +93,10 @@ def view_at(url: str) -> RedisView:
 
 def view_in_process() -> RedisView:
     """An empty view in a Redis in this process, by the time of day."""
-    client = MemoryRedis(lambda: int(time.time() * 1000)).client()
-    keys = Keys("test")
-    scripts = Scripts(client, lua_folder("backends"), on_restart=restart_guard(client, keys, CLAIM_MAX_MS))
-    for known in (scripts, scripts.of(lua_folder("quotas"))):
+    view = view_in(MemoryRedis(SystemClock().wall_ms), "test")
+    for known in (view.scripts, view.scripts.of(lua_folder("quotas"))):
         known.check()  # or they are loaded when a test has made its view, which is then one before a restart
-    return RedisView(client, keys, scripts, f"memory, prefix {keys.prefix}")
+    return view
 
 
 def wiped_after(view: RedisView) -> Iterator[RedisView]:

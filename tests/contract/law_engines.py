@@ -16,9 +16,9 @@ from dispatcher.outcome import ALL_SENT, ClaimsEnded, Report
 from dispatcher.outcome import FORMAT as RECORD_FORMAT
 from dispatcher.ports import LaneInfo
 from dispatcher.tier import MILLI
-from tests.contract.ledger_worlds import World, change, own_lane, sealed, setting, task_record
+from quotas.ledger import RedisLedger
+from tests.contract.ledger_worlds import LawWorld, Place, change, own_lane, sealed, setting, task_record
 from tests.unit.engine_world import Worker
-from tests.unit.engine_world import World as Service
 
 LEASE_S = 2.0
 FOLD_S = 0.05
@@ -72,33 +72,30 @@ class Push:
 class _OnTime:
     """The world's ledger, which is told the time before it is asked."""
 
-    def __init__(self, place: World) -> None:
-        self._place = place
+    def __init__(self, world: LawWorld, ledger: RedisLedger) -> None:
+        self._world = world
+        self._ledger = ledger
 
     def lease(self, request: LeaseRequest) -> LeaseAnswer:
-        self._place.advance(0)
-        return self._place.ledger.lease(request)
+        self._world.advance(0)
+        return self._ledger.lease(request)
 
 
-class LawEngines(Service):
+class LawEngines(LawWorld):
     """size: targets of every envelope."""
 
-    def __init__(self, place: World, size: int) -> None:
-        self.place = place
+    def __init__(self, place: Place, size: int) -> None:
         self.size = size
         self.pushes: dict[str, Push] = {}
         self.calls: list[Call] = []
         self.sent: list[Sent] = []
         self.caps: dict[str, int] = {}
         self.outages: list[Outage] = []
-        self._unheard: list[ControlRecord] = []
+        self._unheard: list[tuple[str, ControlRecord]] = []
         self._at_work = ""
-        self._cursor: str | None = None
-        self._fold_s = self._house_s = 0.0
-        super().__init__()
-        self.clock, self.fold = place.clock, place.fold
-        self.ledger = _OnTime(place)  # type: ignore[assignment]
-        del self.view
+        self._fold_s = 0.0
+        super().__init__(place)
+        self._asked, self.ledger = self.ledger, _OnTime(self, self.ledger)  # type: ignore[assignment]
 
     # ------------------------------------------------------------- what there is
     @property
@@ -142,15 +139,15 @@ class LawEngines(Service):
         self.change(push.name, "paused", str(int(paused)))
         push.paused = paused
 
-    def write(self, record: ControlRecord) -> None:
+    def write(self, record: ControlRecord) -> list[str]:
         """To the control topic, and into the view as soon as it can be."""
-        self.control.append(record)
-        self._unheard.append(record)
+        self._unheard.append((self.control.append(record), record))
         self._hear()
+        return []
 
     def _hear(self) -> None:
         while self.reachable and self._unheard:
-            self.place.apply(self._unheard.pop(0))
+            self.registry.apply(*self._unheard.pop(0))
 
     # ------------------------------------------------------------- the ledger goes and comes
     def lose_ledger(self) -> None:
@@ -210,8 +207,8 @@ class LawEngines(Service):
             self.fold_all()
         if self.reachable and self.now_s >= self._house_s:
             self._house_s = self.now_s + HOUSEKEEPING_S
-            self.place.advance(0)
-            for members in self.place.ledger.due_claims().values():
+            self.advance(0)
+            for members in self._asked.due_claims().values():
                 self.outcomes.publish("housekeeping", ClaimsEnded(RECORD_FORMAT, members), lambda _: None)
 
     def _top_up(self) -> None:
@@ -222,12 +219,9 @@ class LawEngines(Service):
                 self.more(push, -(-short // self.size))
 
     def fold_all(self) -> None:
-        entries = self.outcomes.read(0, self._cursor) if self.folding else []
-        if entries:
-            self.place.advance(0)
-            result = self.fold.apply(0, self._cursor, entries[-1][0], [record for _, record in entries])
-            assert result.applied
-            self._cursor = result.cursor
+        if self.folding:
+            self.advance(0)
+            self.fold_outcomes()
 
     # ------------------------------------------------------------- what the law is asserted of
     def calls_within(self, from_s: float, to_s: float) -> Counter[str]:
@@ -254,4 +248,4 @@ class LawEngines(Service):
             self.run_for(0.5)
 
     def counts_of(self, push: Push) -> dict[str, int]:
-        return self.place.counts(push.name)
+        return self.counts(push.name)

@@ -25,7 +25,7 @@ from dispatcher.topics import side_of_lane
 from fairlane.laws import CapSince, overshoot
 from tests.contract.ledger_worlds import (
     SHARED_LANE,
-    World,
+    LawWorld,
     Worlds,
     ask,
     change,
@@ -94,7 +94,7 @@ class Held(NamedTuple):
 class LawService:
     """holds: worker -> names of the tasks whose lanes it holds. ask_targets: most it asks for of a lane at once."""
 
-    def __init__(self, world: World, seed: int = 1, ask_targets: int = 1_000, lease_ms: int = 1_000) -> None:
+    def __init__(self, world: LawWorld, seed: int = 1, ask_targets: int = 1_000, lease_ms: int = 1_000) -> None:
         self.world = world
         self.now_ms = 0
         self.works: dict[str, Work] = {}

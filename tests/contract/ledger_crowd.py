@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dispatcher.lease import LaneAsk, Status
-from dispatcher.memory.pools import LARGEST
 from dispatcher.tier import MILLI, TIERS
-from tests.contract.ledger_worlds import MemoryWorld, RedisWorld, World, ask, own_lane, request, task_record, want
+from tests.contract.ledger_worlds import LawWorld, ask, own_lane, request, task_record, want
 
 DEMAND_MS = 400
+MOST = 1 << 51
+"""Numbers in pools are below this; doubles hold whole ones exactly up to four times as much."""
 OWNED = (
     *("app:", "task:", "tasks", "index", "lane:", "globals", "epoch", "stats", "feed", "version", "test-clock"),
     *("claims", "claim:", "fold:", "touched:", "final:", "open:", "sides", "paused"),
@@ -31,7 +32,7 @@ class Backlog:
     """Tasks of one envelope size with more targets than can be sent. held: worker -> tasks it holds the lanes of.
     period_ms: worker -> time between its calls."""
 
-    world: World
+    world: LawWorld
     held: Mapping[str, Sequence[str]]
     period_ms: Mapping[str, int]
     size: int = 1
@@ -109,7 +110,7 @@ class Backlog:
         return most
 
 
-def add_tasks(world: World, lanes: Mapping[str, int], **fields: object) -> dict[str, list[str]]:
+def add_tasks(world: LawWorld, lanes: Mapping[str, int], **fields: object) -> dict[str, list[str]]:
     """So many tasks in each tier, named by tier and number."""
     tasks = {tier: [f"{tier}{number}" for number in range(count)] for tier, count in lanes.items()}
     for tier, names in tasks.items():
@@ -123,7 +124,7 @@ def jain(sums: Sequence[int]) -> float:
     return sum(sums) ** 2 / (len(sums) * sum(value * value for value in sums))
 
 
-def assert_tallied(world: World) -> None:
+def assert_tallied(world: LawWorld) -> None:
     """Of every tier's targets that were ever granted it is known what became of them."""
     stats, held = world.stats(), world.held()
     for tier in TIERS:
@@ -131,24 +132,14 @@ def assert_tallied(world: World) -> None:
         assert stats.get(f"granted:{tier}", 0) == sum(ends) + held.get(tier, 0), tier
 
 
-def assert_whole(world: World) -> None:
+def assert_whole(world: LawWorld) -> None:
     """All that is counted in pools are whole numbers that doubles hold exactly."""
-    numbers = _in_memory(world) if isinstance(world, MemoryWorld) else _in_redis(world)
-    for name, number in numbers:
-        assert isinstance(number, int) or number.lstrip("-").isdigit(), f"{name} is {number}"
-        assert abs(int(number)) < 2 * LARGEST, f"{name} is {number}"
+    for name, number in _pool_numbers(world):
+        assert number.lstrip("-").isdigit(), f"{name} is {number}"
+        assert abs(int(number)) < MOST, f"{name} is {number}"
 
 
-def _in_memory(world: MemoryWorld) -> Iterator[tuple[str, int | str]]:
-    for pool_name, pool in world.view.pools.items():
-        for place, share in {**pool.tiers, **pool.lanes}.items():
-            for name in type(share).__slots__:
-                if name != "tier":
-                    yield f"{name} of {place} in {pool_name}", getattr(share, name)
-
-
-def _in_redis(world: World) -> Iterator[tuple[str, int | str]]:
-    assert isinstance(world, RedisWorld)
+def _pool_numbers(world: LawWorld) -> Iterator[tuple[str, str]]:
     client, prefix = world.view.client, world.view.keys.prefix
     for key in client.scan_iter(f"{prefix}:pool:*"):
         for name, value in client.hgetall(key).items():
@@ -159,13 +150,12 @@ def _in_redis(world: World) -> Iterator[tuple[str, int | str]]:
                 yield f"{lane!r} of {key!r}", word
 
 
-def assert_owned(world: World) -> None:
+def assert_owned(world: LawWorld) -> None:
     """Every key there is in Redis expires by itself, or somebody takes it away."""
-    if isinstance(world, RedisWorld):
-        prefix, asked = world.view.keys.prefix, world.view.client.pipeline(transaction=False)
-        names = [key.decode().removeprefix(f"{prefix}:") for key in world.view.client.scan_iter(f"{prefix}:*", 1_000)]
-        unowned = [name for name in names if not name.startswith(OWNED)]
-        for name in unowned:
-            asked.ttl(f"{prefix}:{name}")
-        lasting = [name for name, ttl_s in zip(unowned, asked.execute(), strict=True) if ttl_s == -1]
-        assert not lasting, f"neither expire nor have an owner: {lasting}"
+    prefix, asked = world.view.keys.prefix, world.view.client.pipeline(transaction=False)
+    names = [key.decode().removeprefix(f"{prefix}:") for key in world.view.client.scan_iter(f"{prefix}:*", 1_000)]
+    unowned = [name for name in names if not name.startswith(OWNED)]
+    for name in unowned:
+        asked.ttl(f"{prefix}:{name}")
+    lasting = [name for name, ttl_s in zip(unowned, asked.execute(), strict=True) if ttl_s == -1]
+    assert not lasting, f"neither expire nor have an owner: {lasting}"

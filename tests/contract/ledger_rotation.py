@@ -3,7 +3,7 @@
 from collections import Counter
 
 from dispatcher.lease import LaneAsk, Status
-from tests.contract.ledger_worlds import World, ask, own_lane, request, want
+from tests.contract.ledger_worlds import LawWorld, ask, own_lane, request, want
 
 ANNOUNCE_MS = 1_000
 WAITING_MS = 3_000
@@ -16,7 +16,7 @@ class Rotation:
 
     def __init__(
         self,
-        world: World,
+        world: LawWorld,
         tasks: list[str],
         *,
         hold: int,

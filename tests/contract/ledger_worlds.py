@@ -1,191 +1,86 @@
-"""The ledger and the fold with all they need, in memory and in a real Redis, under a clock that tests move."""
+"""Worlds in this process and in real servers, under a clock that tests move; records and requests for them."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
-from backends.keys import Keys
-from backends.redis_client import Scripts, lua_folder
 from backends.redis_view import RedisView, open_view
-from backends.registry import Registry
 from backends.settings import RedisSettings
 from dispatcher.clock import VirtualClock
 from dispatcher.control import FORMAT, ControlChange, ControlRecord, Finished, GlobalChange, Sealed, TaskRecord
-from dispatcher.lease import Closable, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Want
-from dispatcher.memory.fold import MemoryFold
-from dispatcher.memory.ledger import MemoryLedger
-from dispatcher.memory.view import MemoryView
+from dispatcher.lease import LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Want
 from dispatcher.outcome import FORMAT as RECORD_FORMAT
 from dispatcher.outcome import EpochMark, Mixed, OutcomeRecord, Outcomes, Run, encode_record
-from dispatcher.ports import Fold, FoldResult
+from dispatcher.ports import FoldResult
 from dispatcher.tier import MILLI, Tier
 from dispatcher.topics import Topics
 from dispatcher.why import counted_of
-from quotas.fold import RedisFold
-from quotas.ledger import RedisLedger
 from simulator.server import MemoryRedis
+from simulator.world import COUNT_FIELDS, FIRST_VIEW, World, counts_in, view_in
 from tests.contract.moved_clock import ClockKey
+from tests.unit.engine_world import EngineWorld
 
-EPOCH = "memory"
 TOPICS = Topics(outcome_partitions=2)
-COUNTS = ("sent", "invalid", "failed", "expired", "cancelled")
-COUNT_FIELDS = [*COUNTS[:-1], "cancelled_n"]
-
-
-class Ledger(Protocol):
-    """What the memory ledger and the one in Redis have in common."""
-
-    def lease(self, request: LeaseRequest) -> LeaseAnswer: ...
-    def due_claims(self) -> dict[int, list[str]]: ...
-    def lengthen_claims(self, step_ms: int) -> None: ...
-    def closable(self) -> list[Closable]: ...
+EPOCH = FIRST_VIEW
 
 
 class Look(NamedTuple):
-    """What a view knows of a task: as `World.counts`, `claims` and `why` say."""
+    """What a view knows of a task: as `LawWorld.counts`, `claims` and `why` say."""
 
     counts: dict[str, int]
     claims: int
     why: dict[str, int]
 
 
-class World(Protocol):
-    ledger: Ledger
-    fold: Fold
-    clock: VirtualClock
-
-    def advance(self, ms: int) -> None: ...
-    def beat(self, worker: str) -> None: ...
-    def apply(self, record: ControlRecord) -> None: ...
-    def counts(self, task: str) -> dict[str, int]: ...
-    def claims(self, task: str) -> int: ...
-    def stats(self) -> dict[str, int]: ...
-    def held(self) -> dict[str, int]: ...
-    def sides(self) -> set[str]: ...
-    def why(self, task: str) -> dict[str, int]: ...
-    def look(self, tasks: Sequence[str]) -> dict[str, Look]: ...
-    def forget_answer(self, worker: str) -> None: ...
-    def restart_epoch(self, grants_after_ms: int) -> None: ...
-    def ready(self) -> bool: ...
-
-
-class MemoryWorld:
-    def __init__(self) -> None:
-        self.clock = VirtualClock()
-        self.view = MemoryView(self.clock, TOPICS)
-        self.ledger: Ledger = MemoryLedger(self.view)
-        self.fold: Fold = MemoryFold(self.view)
-
-    def advance(self, ms: int) -> None:
-        self.clock.advance(ms / 1000)
-
-    def beat(self, worker: str) -> None:
-        self.view.beats[worker] = self.clock.wall_ms()
-
-    def apply(self, record: ControlRecord) -> None:
-        self.view.apply(record)
-
-    def counts(self, task: str) -> dict[str, int]:
-        return dict(zip(COUNTS, self.view.task(task).counts, strict=True))
-
-    def claims(self, task: str) -> int:
-        return self.view.task(task).claims
-
-    def stats(self) -> dict[str, int]:
-        return {name: count for name, count in self.view.stats.items() if count}
-
-    def held(self) -> dict[str, int]:
-        return _held(
-            (run.paid, run.count * run.size) for claim in self.view.claims.values() for run in claim.runs if run.paid
-        )
-
-    def sides(self) -> set[str]:
-        return self.view.sides
-
-    def why(self, task: str) -> dict[str, int]:
-        return dict(self.view.causes.get(task, {}))
-
-    def look(self, tasks: Sequence[str]) -> dict[str, Look]:
-        return {task: Look(self.counts(task), self.claims(task), self.why(task)) for task in tasks}
-
-    def forget_answer(self, worker: str) -> None:
-        del self.view.calls[worker]
-
-    def restart_epoch(self, grants_after_ms: int) -> None:
-        self.view.begin_epoch("again", grants_after_ms)
-
-    def ready(self) -> bool:
-        return self.view.epoch.ready
-
-
-class Server(NamedTuple):
-    """What all worlds of one server share. The scripts are the real ones but for their clock, read once."""
+class Place(NamedTuple):
+    """What all worlds of one server share. lua: the scripts, if their clock is a key. clock: of the server."""
 
     view: RedisView
-    ledger: RedisLedger
-    fold: RedisFold
-    clock_key: "ClockKey | ServerClock"
+    lua: Path | None
+    clock: "ClockKey | ServerClock"
 
 
-class RedisWorld:
-    """One prefix of a real server."""
+class LawWorld(EngineWorld):
+    """One prefix of a Redis, under a clock that tests move."""
 
-    def __init__(self, server: Server) -> None:
-        self.view = server.view
-        self.clock = VirtualClock()
-        self.registry = Registry(server.view)
-        self.ledger: Ledger = server.ledger
-        self.fold: Fold = server.fold
-        self._clock_key = server.clock_key
-        self._position = 0
-        self._set_epoch(EPOCH, "1", 0)
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        super().__init__(topics=TOPICS, view=place.view, lua=place.lua)
+        self._grant_after(0)
         self.advance(0)
 
-    def _set_epoch(self, epoch: str, ready: str, grants_after_ms: int) -> None:
-        fields = {"id": epoch, "ready": ready, "grants_after_ms": grants_after_ms, "partitions": 2}
-        fields["run_id"] = self.view.run_id()
-        self.view.client.delete(self.view.keys.epoch)
-        self.view.client.hset(self.view.keys.epoch, mapping=fields)
+    def _grant_after(self, wall_ms: int) -> None:
+        """By the clock of the tests; a real server began the view by its own."""
+        self.view.client.hset(self.view.keys.epoch, "grants_after_ms", wall_ms)
 
     def advance(self, ms: int) -> None:
         self.clock.advance(ms / 1000)
-        self._clock_key.set(self.clock.wall_ms())
+        self.place.clock.set(self.clock.wall_ms())
 
     def beat(self, worker: str) -> None:
         self.view.client.zadd(self.view.keys.workers, {worker: self.clock.wall_ms()})
 
     def apply(self, record: ControlRecord) -> None:
-        self._position += 1
-        position = f"{1:020d}:{self._position:020d}:{0:06d}"
         if isinstance(record, EpochMark):
-            self.registry.move_control_cursor(self.registry.control_cursor(), position, record.epoch, marked=True)
+            position, cursor = self.control.append(record), self.registry.control_cursor()
+            self.registry.move_control_cursor(cursor, position, record.epoch, marked=True)
         else:
-            self.registry.apply(position, record)
+            self.write(record)
 
     def counts(self, task: str) -> dict[str, int]:
-        return _counted(self.view.client.hmget(self.view.keys.task(task), COUNT_FIELDS))
+        """Those that are 0 included."""
+        return World.counts(self, task)
 
     def claims(self, task: str) -> int:
         return int(self.view.client.hget(self.view.keys.task(task), "claims") or 0)
 
-    def stats(self) -> dict[str, int]:
-        return {name: count for name, count in self.view.stats().items() if count}
-
-    def held(self) -> dict[str, int]:
-        keys, client = self.view.keys, self.view.client
-        names = client.zrange(keys.claims, 0, -1)
-        packed = client.mget([keys.claim(*name.decode().split("|", 1)) for name in names]) if names else []
-        runs = [run for claim in packed for run in msgspec.msgpack.decode(claim)[2]]
-        return _held((run[4], run[3] * run[5]) for run in runs if run[4])
-
-    def sides(self) -> set[str]:
-        return {name.decode() for name in self.view.client.smembers(f"{self.view.keys.prefix}:sides")}
+    def sides(self) -> frozenset[str]:
+        return self.registry.side_lanes()
 
     def why(self, task: str) -> dict[str, int]:
         return dict(self.registry.why(task).causes)
@@ -196,7 +91,7 @@ class RedisWorld:
         for task in tasks:
             pipeline.hmget(self.view.keys.task(task), [*COUNT_FIELDS, "claims", "why"])
         return {
-            task: Look(_counted(values), int(claims or 0), counted_of((why or b"").decode()))
+            task: Look(counts_in(values), int(claims or 0), counted_of((why or b"").decode()))
             for task, (*values, claims, why) in zip(tasks, pipeline.execute(), strict=True)
         }
 
@@ -205,35 +100,24 @@ class RedisWorld:
         assert self.view.client.delete(self.view.keys.call(worker))
 
     def restart_epoch(self, grants_after_ms: int) -> None:
-        self._set_epoch("again", "0", grants_after_ms)
+        self.begin_view("again")
+        self._grant_after(grants_after_ms)
 
     def ready(self) -> bool:
-        return bool(self.view.client.hget(self.view.keys.epoch, "ready") == b"1")
-
-
-def _counted(values: Sequence[bytes | None]) -> dict[str, int]:
-    return {name: int(value or 0) for name, value in zip(COUNTS, values, strict=True)}
-
-
-def _held(paid: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Targets by tier that live claims hold."""
-    held: Counter[str] = Counter()
-    for tier, targets in paid:
-        held[tier] += targets
-    return dict(held)
+        return self.epochs.ready()
 
 
 @contextmanager
-def redis_worlds(url: str, lua: Path, prefix: str = "law") -> Iterator[Callable[[], RedisWorld]]:
+def redis_worlds(url: str, lua: Path, prefix: str = "law") -> Iterator[Callable[[], LawWorld]]:
     """Makes fresh worlds, one after the other, under one prefix."""
     view = open_view(RedisSettings(url=url, prefix=prefix))
-    place = urlsplit(url)
-    clock_key = ClockKey((place.hostname or "127.0.0.1", place.port or 6379), f"{view.keys.prefix}:test-clock")
-    server = Server(view, RedisLedger(view, TOPICS, lua), RedisFold(view, lua), clock_key)
+    server = urlsplit(url)
+    clock_key = ClockKey((server.hostname or "127.0.0.1", server.port or 6379), f"{view.keys.prefix}:test-clock")
 
-    def fresh() -> RedisWorld:
+    def fresh() -> LawWorld:
         view.wipe()
-        return RedisWorld(server)
+        clock_key.set(0)
+        return LawWorld(Place(view, lua, clock_key))
 
     try:
         yield fresh
@@ -258,20 +142,19 @@ class ServerClock:
         self.on_set(wall_ms)
 
 
-def in_process_worlds(prefix: str = "law", lua: Path | None = None) -> Callable[[], RedisWorld]:
+def in_process_worlds(prefix: str = "law", lua: Path | None = None) -> Callable[[], LawWorld]:
     """Make worlds over a Redis in this process, which runs the scripts that ship. lua: others instead, with a clock
     that is a key."""
     clock = ServerClock()
     server = MemoryRedis(clock.now_ms)
-    client = server.client()
+    view = view_in(server, prefix)
     if lua is not None:
-        clock.on_set = lambda wall_ms: client.set(f"{prefix}:test-clock", wall_ms)
-    view = RedisView(client, Keys(prefix), Scripts(client, lua_folder("backends"), on_restart=lambda: None))
-    shared = Server(view, RedisLedger(view, TOPICS, lua), RedisFold(view, lua), clock)
+        clock.on_set = lambda wall_ms: view.client.set(f"{prefix}:test-clock", wall_ms)
 
-    def fresh() -> RedisWorld:
+    def fresh() -> LawWorld:
         server.store.clear()
-        return RedisWorld(shared)
+        clock.set(VirtualClock().wall_ms())
+        return LawWorld(Place(view, lua, clock))
 
     return fresh
 
@@ -279,7 +162,7 @@ def in_process_worlds(prefix: str = "law", lua: Path | None = None) -> Callable[
 # ---------------------------------------------------------------- records and requests
 
 
-Worlds = Callable[[], World]
+Worlds = Callable[[], LawWorld]
 
 
 @cache
@@ -391,7 +274,7 @@ def outcomes(task: str, *parts: Run | Mixed, claim: str = "w.1") -> Outcomes:
     return Outcomes(RECORD_FORMAT, task, claim, 1_700_000_000_500, "null", runs, mixed_ones)
 
 
-def fold(world: World, *records: OutcomeRecord, partition: int = 0) -> FoldResult:
+def fold(world: LawWorld, *records: OutcomeRecord, partition: int = 0) -> FoldResult:
     """Folds records at the end of a partition."""
     stands = world.fold.cursor(partition)
     cursor = f"{int((stands or '0').split(':')[0]) + 1:020d}"

@@ -10,7 +10,7 @@ from dispatcher.errors import NotReady
 from dispatcher.outcome import RETRY
 from tests.contract.ledger_worlds import (
     EPOCH,
-    RedisWorld,
+    LawWorld,
     ask_own,
     change,
     fold,
@@ -24,8 +24,8 @@ from tests.contract.ledger_worlds import (
 
 
 @pytest.fixture
-def world(redis_world: RedisWorld) -> RedisWorld:
-    return redis_world
+def world(world: LawWorld) -> LawWorld:
+    return world
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def pages_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def round_trips(world: RedisWorld, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def round_trips(world: LawWorld, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many calls each round trip carried."""
     seen: list[int] = []
     scripts = world.view.scripts
@@ -45,7 +45,7 @@ def round_trips(world: RedisWorld, monkeypatch: pytest.MonkeyPatch) -> list[int]
     return seen
 
 
-def add_tasks(world: RedisWorld, first: int, count: int, apart_ms: int = 10) -> list[str]:
+def add_tasks(world: LawWorld, first: int, count: int, apart_ms: int = 10) -> list[str]:
     names = [f"task-{number:02d}" for number in range(first, first + count)]
     for number, name in enumerate(names, start=first):
         world.apply(msgspec.structs.replace(task_record(name), created_ms=1_000 + number * apart_ms))
@@ -56,7 +56,7 @@ def names_of(look: backlog.BacklogLook) -> list[str]:
     return sorted(task.view.id for task in look.tasks)
 
 
-def test_it_tells_of_each_task_what_is_published_settled_claimed_and_to_be_tried_again(world: RedisWorld) -> None:
+def test_it_tells_of_each_task_what_is_published_settled_claimed_and_to_be_tried_again(world: LawWorld) -> None:
     world.apply(task_record("t", chunk=10, app="news"))
     world.apply(sealed("t", 45))
     world.apply(change("t", "cap", "100:20"))
@@ -72,7 +72,7 @@ def test_it_tells_of_each_task_what_is_published_settled_claimed_and_to_be_tried
     assert look.epoch == EPOCH
 
 
-def test_it_tells_the_settings_the_pools_that_have_a_cap_and_what_was_granted(world: RedisWorld) -> None:
+def test_it_tells_the_settings_the_pools_that_have_a_cap_and_what_was_granted(world: LawWorld) -> None:
     for field, value in {"capacity": "1000", "cap:app_channel:shop/null": "50"}.items():
         world.apply(GlobalChange(FORMAT, field, value, 0))
     world.apply(task_record("t"))
@@ -88,7 +88,7 @@ def test_it_tells_the_settings_the_pools_that_have_a_cap_and_what_was_granted(wo
 
 @pytest.mark.usefixtures("pages_of_three")
 def test_every_task_is_told_once_in_one_round_trip_whatever_came_and_went(
-    world: RedisWorld, round_trips: list[int]
+    world: LawWorld, round_trips: list[int]
 ) -> None:
     names = add_tasks(world, 0, 10)
     reader = BacklogReader(world.view)
@@ -102,14 +102,14 @@ def test_every_task_is_told_once_in_one_round_trip_whatever_came_and_went(
 
 
 @pytest.mark.usefixtures("pages_of_three")
-def test_tasks_of_one_moment_stay_on_one_page(world: RedisWorld) -> None:
+def test_tasks_of_one_moment_stay_on_one_page(world: LawWorld) -> None:
     names = add_tasks(world, 0, 5, apart_ms=0)
     reader = BacklogReader(world.view)
     assert names_of(reader.look()) == names_of(reader.look()) == names
 
 
 @pytest.mark.usefixtures("pages_of_three")
-def test_a_page_that_has_grown_too_long_is_cut_anew(world: RedisWorld, round_trips: list[int]) -> None:
+def test_a_page_that_has_grown_too_long_is_cut_anew(world: LawWorld, round_trips: list[int]) -> None:
     reader = BacklogReader(world.view)
     reader.look()
     names = add_tasks(world, 0, 20)
@@ -118,7 +118,7 @@ def test_a_page_that_has_grown_too_long_is_cut_anew(world: RedisWorld, round_tri
     assert len(round_trips) == 3
 
 
-def test_a_task_that_ended_is_told_once_more(world: RedisWorld) -> None:
+def test_a_task_that_ended_is_told_once_more(world: LawWorld) -> None:
     add_tasks(world, 0, 2)
     reader = BacklogReader(world.view)
     at_ms = reader.look().at_ms
@@ -132,7 +132,7 @@ def test_a_task_that_ended_is_told_once_more(world: RedisWorld) -> None:
 
 
 def test_with_too_many_claims_it_is_not_known_what_is_in_flight(
-    world: RedisWorld, monkeypatch: pytest.MonkeyPatch
+    world: LawWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backlog, "MOST_CLAIMS", 1)
     for name in add_tasks(world, 0, 2):
@@ -140,7 +140,7 @@ def test_with_too_many_claims_it_is_not_known_what_is_in_flight(
     assert BacklogReader(world.view).look().in_flight == (False, {})
 
 
-def test_counts_that_are_not_right_yet_are_not_told(world: RedisWorld) -> None:
+def test_counts_that_are_not_right_yet_are_not_told(world: LawWorld) -> None:
     world.view.client.hset(world.view.keys.epoch, "ready", "0")
     with pytest.raises(NotReady):
         BacklogReader(world.view).look()

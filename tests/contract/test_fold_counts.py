@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 
 from dispatcher.control import Checkpoint
 from dispatcher.lease import Status
-from dispatcher.outcome import RETRY, CloseTask, Outcome, Outcomes, encode_record
+from dispatcher.outcome import OUTCOME_NAMES, RETRY, CloseTask, Outcome, Outcomes, encode_record
 from dispatcher.ports import FoldResult
 from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import (
-    COUNTS,
-    RedisWorld,
-    World,
+    LawWorld,
     Worlds,
     ask_own,
     fold,
@@ -41,7 +39,7 @@ def truth(records: list[Outcomes]) -> dict[str, int]:
             for place, code in zip(one.positions or range(SIZE), one.codes, strict=False):
                 _note(first, (one.sequence, place), code)
     counted = Counter(first.values())
-    return {name: counted[code] for code, name in enumerate(COUNTS)}
+    return {name: counted[code] for code, name in enumerate(OUTCOME_NAMES)}
 
 
 def _note(first: dict[tuple[int, int], int], target: tuple[int, int], code: int) -> None:
@@ -66,7 +64,7 @@ def test_the_first_final_outcome_counts_under_any_doubling(worlds: Worlds, recor
     assert world.counts("t") == truth(log)
 
 
-def test_a_final_envelope_is_dropped_and_others_not(world: World) -> None:
+def test_a_final_envelope_is_dropped_and_others_not(world: LawWorld) -> None:
     world.apply(task_record("t"))
     fold(world, outcomes("t", run(0, 100), run(200, 1_000, Outcome.FAILED)))
     answer = world.ledger.lease(request(1, ask_own("t", 0, 1_300)))
@@ -76,7 +74,7 @@ def test_a_final_envelope_is_dropped_and_others_not(world: World) -> None:
 
 @pytest.mark.parametrize("first", [0, 1, 7, 8, 63])
 @pytest.mark.parametrize("count", [1, 7, 8, 48, 49, 64, 200])
-def test_ranges_are_exact_to_the_bit(world: World, first: int, count: int) -> None:
+def test_ranges_are_exact_to_the_bit(world: LawWorld, first: int, count: int) -> None:
     world.apply(task_record("t"))
     fold(world, outcomes("t", run(first, count)))
     answer = world.ledger.lease(request(1, ask_own("t", 0, first + count + 9)))
@@ -84,7 +82,7 @@ def test_ranges_are_exact_to_the_bit(world: World, first: int, count: int) -> No
     assert statuses(answer) == [*head, (Status.DROP, count), (Status.GRANTED, 9)]
 
 
-def test_another_cursor_applies_nothing(world: World) -> None:
+def test_another_cursor_applies_nothing(world: LawWorld) -> None:
     world.apply(task_record("t"))
     body = encode_record(outcomes("t", run(0, 1)))
     assert world.fold.cursor(0) is None
@@ -96,7 +94,7 @@ def test_another_cursor_applies_nothing(world: World) -> None:
     assert world.counts("t")["sent"] == 1
 
 
-def test_a_sealed_task_is_finished_with_its_last_target(world: World) -> None:
+def test_a_sealed_task_is_finished_with_its_last_target(world: LawWorld) -> None:
     world.apply(task_record("t"))
     assert fold(world, outcomes("t", run(0, 2, size=5))).finished == []
     world.apply(sealed("t", 15))
@@ -106,7 +104,7 @@ def test_a_sealed_task_is_finished_with_its_last_target(world: World) -> None:
     assert world.counts("t") == {"sent": 14, "invalid": 0, "failed": 1, "expired": 0, "cancelled": 0}
 
 
-def test_closing_an_unsealed_task_counts_what_is_published(world: World) -> None:
+def test_closing_an_unsealed_task_counts_what_is_published(world: LawWorld) -> None:
     world.apply(task_record("t"))
     fold(world, outcomes("t", run(0, 4)))
     assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
@@ -117,7 +115,7 @@ def test_closing_an_unsealed_task_counts_what_is_published(world: World) -> None
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["in one batch", "in two"])
-def test_outcomes_before_a_close_count_and_those_behind_it_do_not(world: World, together: bool) -> None:
+def test_outcomes_before_a_close_count_and_those_behind_it_do_not(world: LawWorld, together: bool) -> None:
     world.apply(task_record("t"))
     world.apply(sealed("t", 10))
     log = [outcomes("t", run(0, 4)), CloseTask(1, "t", Outcome.CANCELLED, 5), outcomes("t", run(4, 3))]
@@ -129,7 +127,7 @@ def test_outcomes_before_a_close_count_and_those_behind_it_do_not(world: World, 
     assert {name: count for name, count in world.counts("t").items() if count} == {"sent": 4, "cancelled": 6}
 
 
-def test_records_behind_a_close_end_the_claims_that_they_are_under(world: World) -> None:
+def test_records_behind_a_close_end_the_claims_that_they_are_under(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 4)))
     fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5), outcomes("t", run(0, 2)))
@@ -138,25 +136,25 @@ def test_records_behind_a_close_end_the_claims_that_they_are_under(world: World)
     assert world.claims("t") == 0
 
 
-def test_a_task_shows_when_its_first_target_had_an_outcome(redis_world: RedisWorld) -> None:
-    redis_world.apply(task_record("t"))
+def test_a_task_shows_when_its_first_target_had_an_outcome(world: LawWorld) -> None:
+    world.apply(task_record("t"))
     first = outcomes("t", mixed(0, [RETRY, 0]))
-    fold(redis_world, outcomes("t", mixed(1, [RETRY])), first)
+    fold(world, outcomes("t", mixed(1, [RETRY])), first)
     later = msgspec.structs.replace(outcomes("t", run(2, 3)), at_ms=first.at_ms + 60_000)
-    fold(redis_world, later)
-    [view] = redis_world.registry.tasks_by_id(["t"])
+    fold(world, later)
+    [view] = world.registry.tasks_by_id(["t"])
     assert view.first_outcome_ms == first.at_ms
 
 
-def test_a_task_closed_behind_its_last_checkpoint_has_no_fewer_targets_than_outcomes(redis_world: RedisWorld) -> None:
-    redis_world.apply(task_record("t"))
-    redis_world.apply(Checkpoint(1, "t", "0", 1, 2, 0, 0, "d"))
-    fold(redis_world, outcomes("t", run(0, 5)), CloseTask(1, "t", Outcome.CANCELLED, 5))
-    [view] = redis_world.registry.tasks_by_id(["t"])
+def test_a_task_closed_behind_its_last_checkpoint_has_no_fewer_targets_than_outcomes(world: LawWorld) -> None:
+    world.apply(task_record("t"))
+    world.apply(Checkpoint(1, "t", "0", 1, 2, 0, 0, "d"))
+    fold(world, outcomes("t", run(0, 5)), CloseTask(1, "t", Outcome.CANCELLED, 5))
+    [view] = world.registry.tasks_by_id(["t"])
     assert (view.targets.sent, view.targets.total, view.targets.pending) == (5, 5, 0)
 
 
-def test_a_seal_that_comes_after_the_close_and_leaves_writers_out_holds_up_no_end(world: World) -> None:
+def test_a_seal_that_comes_after_the_close_and_leaves_writers_out_holds_up_no_end(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.apply(Checkpoint(1, "t", "s1", 1, 10, 0, 10, "d"))
     assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
@@ -165,7 +163,7 @@ def test_a_seal_that_comes_after_the_close_and_leaves_writers_out_holds_up_no_en
     assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
 
 
-def test_bytes_that_are_no_record_are_counted_and_passed_over(world: World) -> None:
+def test_bytes_that_are_no_record_are_counted_and_passed_over(world: LawWorld) -> None:
     world.apply(task_record("t"))
     bodies = [b"\xc1", encode_record(outcomes("t", run(0, 1))), b""]
     result = world.fold.apply(0, None, "a", bodies, ["1", "2", "3"])
@@ -197,7 +195,7 @@ def test_bytes_that_are_no_record_are_counted_and_passed_over(world: World) -> N
         "codes-of-none",
     ],
 )
-def test_a_record_whose_numbers_mean_nothing_is_passed_over(world: World, record: Outcomes | CloseTask) -> None:
+def test_a_record_whose_numbers_mean_nothing_is_passed_over(world: LawWorld, record: Outcomes | CloseTask) -> None:
     """A fold that fails for it would fail in every worker."""
     world.apply(task_record("t"))
     fold(world, record, outcomes("t", run(5, 1)))
@@ -205,7 +203,7 @@ def test_a_record_whose_numbers_mean_nothing_is_passed_over(world: World, record
     assert world.stats()["malformed"] == 1
 
 
-def test_large_envelopes_and_many_runs_in_one_record(world: World) -> None:
+def test_large_envelopes_and_many_runs_in_one_record(world: LawWorld) -> None:
     world.apply(task_record("t"))
     runs = [run(first, 1, size=500) for first in range(0, 400, 2)]
     fold(world, outcomes("t", *runs, mixed(1, [0] * 250 + [RETRY] * 250)))

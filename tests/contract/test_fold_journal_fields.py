@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dispatcher.outcome import Mixed, Named, Outcomes, Run
-from tests.contract.ledger_worlds import World, Worlds, fold, mixed, outcomes, run, sealed, task_record
+from tests.contract.ledger_worlds import LawWorld, Worlds, fold, mixed, outcomes, run, sealed, task_record
 
 NAMED = [
     Named("0", 0, 4, [1], ["tok\u00e9n"], ["unregistered"]),
@@ -12,7 +12,7 @@ NAMED = [
 ]
 
 
-def state(world: World) -> object:
+def state(world: LawWorld) -> object:
     return world.counts("t"), world.stats()
 
 

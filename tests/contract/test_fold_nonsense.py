@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dispatcher.envelope import MAX_SEQUENCE
 from dispatcher.outcome import MAX_CLAIMS, MAX_ENVELOPES, encode_record
-from tests.contract.ledger_worlds import World, Worlds, outcomes, run, task_record
+from tests.contract.ledger_worlds import LawWorld, Worlds, outcomes, run, task_record
 
 encode = msgspec.msgpack.encode
 INNOCENT = encode_record(outcomes("innocent", run(0, 3)))
@@ -50,7 +50,7 @@ NONSENSE = [
 ]
 
 
-def a_world(worlds: Worlds) -> World:
+def a_world(worlds: Worlds) -> LawWorld:
     world = worlds()
     world.apply(task_record("t"))
     world.apply(task_record("innocent"))

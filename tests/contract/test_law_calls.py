@@ -35,7 +35,7 @@ class Calls(Judged):
         workers=st.integers(1, 3),
     )
     def begin(self, capacity: int, workers: int) -> None:
-        self.crew = LawEngines(self.worlds(), size=max(10, capacity // 200))
+        self.crew = LawEngines(self.worlds().place, size=max(10, capacity // 200))
         self.crew.set_cap("total", capacity)
         for tier in TIERS:
             self.crew.arrive(f"{tier}0", str(tier), standing=True)
@@ -196,16 +196,16 @@ class Calls(Judged):
         if not crew.reachable:
             self.find()
         self._judge_calls()
-        assert_tallied(crew.place)
+        assert_tallied(crew)
         for push in crew.pushes.values():
             crew.pause(push, paused=False)
         for name in list(crew.caps):
             crew.set_cap(name, 0)
         crew.finish()
         self._judge_repeats()
-        assert_tallied(crew.place)
-        assert_whole(crew.place)
-        assert_owned(crew.place)
+        assert_tallied(crew)
+        assert_whole(crew)
+        assert_owned(crew)
 
     def _judge_repeats(self) -> None:
         """Only what a worker that died had sent may be sent again."""

@@ -10,7 +10,7 @@ from dispatcher.lease import GivenBack, LaneAsk, Status
 from dispatcher.outcome import RETRY
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
-    RedisWorld,
+    LawWorld,
     ask,
     ask_own,
     ask_retry,
@@ -29,7 +29,7 @@ GRANTED = Status.GRANTED
 
 
 @contextmanager
-def foreign(world: RedisWorld, key: str) -> Iterator[None]:
+def foreign(world: LawWorld, key: str) -> Iterator[None]:
     """A key of another type stands in the way of a command, early or late in the script."""
     client, name, kept = world.view.client, f"{world.view.keys.prefix}:{key}", "law-kept"
     was_there = bool(client.exists(name)) and bool(client.rename(name, kept))
@@ -40,7 +40,7 @@ def foreign(world: RedisWorld, key: str) -> Iterator[None]:
         client.rename(kept, name)
 
 
-def a_world(world: RedisWorld) -> RedisWorld:
+def a_world(world: LawWorld) -> LawWorld:
     """Its pool has some credit: the first call opens it."""
     world.apply(capacity(1_000))
     for task in ("t", "other"):
@@ -51,8 +51,8 @@ def a_world(world: RedisWorld) -> RedisWorld:
 
 
 @pytest.mark.parametrize("key", ["open:t", "demand", "demand_of", "pool:total", "vt:total", "claims"])
-def test_nothing_of_a_call_that_failed_is_claimed_or_counted(redis_world: RedisWorld, key: str) -> None:
-    world = a_world(redis_world)
+def test_nothing_of_a_call_that_failed_is_claimed_or_counted(world: LawWorld, key: str) -> None:
+    world = a_world(world)
     assert statuses(world.ledger.lease(request(2, ask_own("t", 100, 3)))) == [(GRANTED, 3)]
     fold(world, outcomes("t", mixed(50, [0, RETRY], size=2)))
     lanes = [
@@ -71,8 +71,8 @@ def test_nothing_of_a_call_that_failed_is_claimed_or_counted(redis_world: RedisW
 
 
 @pytest.mark.parametrize("key", ["open:t", "demand", "pool:total", "vt:total"])
-def test_credit_returned_in_a_call_that_failed_is_free_or_still_claimed(redis_world: RedisWorld, key: str) -> None:
-    world = a_world(redis_world)
+def test_credit_returned_in_a_call_that_failed_is_free_or_still_claimed(world: LawWorld, key: str) -> None:
+    world = a_world(world)
     assert statuses(world.ledger.lease(request(2, ask_own("t", 0, 5)))) == [(GRANTED, 5)]
     back = GivenBack("w.2", own_lane("t"), "t", "0", 0, 0, 5, 1)
     with foreign(world, key), pytest.raises(FairlaneError, match="WRONGTYPE"):
@@ -84,7 +84,7 @@ def test_credit_returned_in_a_call_that_failed_is_free_or_still_claimed(redis_wo
     assert world.claims("t") == 1
 
 
-def granted_to_another(world: RedisWorld, *lanes: LaneAsk) -> list[int]:
+def granted_to_another(world: LawWorld, *lanes: LaneAsk) -> list[int]:
     """Envelopes of each lane granted to another worker within a second."""
     granted = [0] * len(lanes)
     for number in range(1, 5):

@@ -10,7 +10,7 @@ from dispatcher.outcome import RETRY, ClaimsEnded, Mixed, Outcomes, encode_recor
 from dispatcher.ports import Delivery
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
-    World,
+    LawWorld,
     Worlds,
     ask,
     ask_own,
@@ -30,7 +30,7 @@ def lane_ask(kind: str, wants: list[Want]) -> LaneAsk:
     return {"shared": ask_shared, "retry": ask_retry}.get(kind, lambda *some: ask(own_lane("bad"), *some))(*wants)
 
 
-def a_world(worlds: Worlds) -> World:
+def a_world(worlds: Worlds) -> LawWorld:
     world = worlds()
     for task in ("bad", "innocent"):
         world.apply(task_record(task))

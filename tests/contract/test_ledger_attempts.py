@@ -3,8 +3,7 @@
 from dispatcher.lease import LaneAsk, Status
 from dispatcher.outcome import RETRY, ClaimsEnded
 from tests.contract.ledger_worlds import (
-    RedisWorld,
-    World,
+    LawWorld,
     ask_own,
     ask_retry,
     fold,
@@ -25,13 +24,13 @@ def second(first: int = 0, count: int = 1, writer: str = "0") -> LaneAsk:
     return ask_retry(want("t", first, count, attempt=1, writer=writer))
 
 
-def test_a_copy_of_a_later_attempt_that_is_over_leaves_its_lane(world: World) -> None:
+def test_a_copy_of_a_later_attempt_that_is_over_leaves_its_lane(world: LawWorld) -> None:
     world.apply(task_record("t"))
     fold(world, outcomes("t", mixed(0, [RETRY])), outcomes("t", mixed(0, [0], attempt=1)))
     assert statuses(world.ledger.lease(request(1, second()))) == [(Status.DROP, 1)]
 
 
-def test_open_envelopes_side_by_side_get_back_the_attempts_of_their_own_targets(world: World) -> None:
+def test_open_envelopes_side_by_side_get_back_the_attempts_of_their_own_targets(world: LawWorld) -> None:
     world.apply(task_record("t"))
     fold(world, outcomes("t", mixed(0, [0, RETRY]), mixed(1, [RETRY, 0]), mixed(2, [RETRY, 0])))
     answer = pieces(world.ledger.lease(request(1, ask_own("t", 0, 3, size=2))))
@@ -42,14 +41,14 @@ def test_open_envelopes_side_by_side_get_back_the_attempts_of_their_own_targets(
     ]
 
 
-def test_what_was_claimed_of_a_writer_that_the_seal_leaves_out_leaves_its_lane(world: World) -> None:
+def test_what_was_claimed_of_a_writer_that_the_seal_leaves_out_leaves_its_lane(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 2)))
     world.apply(sealed("t", 0, ["another"]))
     assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 4), worker="x"))) == [(Status.DROP, 4)]
 
 
-def test_a_doubled_record_of_the_first_attempt_leaves_the_claim_on_the_second(world: World) -> None:
+def test_a_doubled_record_of_the_first_attempt_leaves_the_claim_on_the_second(world: LawWorld) -> None:
     """A worker may be granted both in one call: the copy of the record comes late, and under the same claim."""
     world.apply(task_record("t"))
     fold(world, outcomes("t", mixed(0, [RETRY])))
@@ -61,7 +60,7 @@ def test_a_doubled_record_of_the_first_attempt_leaves_the_claim_on_the_second(wo
     assert statuses(world.ledger.lease(request(2, second()))) == [(Status.GRANTED, 1)]
 
 
-def test_the_record_of_one_writer_leaves_the_claim_on_another(world: World) -> None:
+def test_the_record_of_one_writer_leaves_the_claim_on_another(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.apply(sealed("t", 2, ["a", "b"]))
     both = [ask_own("t", 0, 1, writer=writer) for writer in "ab"]
@@ -74,7 +73,7 @@ def test_the_record_of_one_writer_leaves_the_claim_on_another(world: World) -> N
     assert [statuses(answer, lane) for lane in (0, 1)] == [[(Status.DROP, 1)], [(Status.GRANTED, 1)]]
 
 
-def test_the_end_of_a_claim_leaves_what_another_has_recorded(world: World) -> None:
+def test_the_end_of_a_claim_leaves_what_another_has_recorded(world: LawWorld) -> None:
     """A worker that stood still past its claim records what it sent, under the claim that it had."""
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 4)))
@@ -89,7 +88,7 @@ def test_the_end_of_a_claim_leaves_what_another_has_recorded(world: World) -> No
     ]
 
 
-def test_a_doubled_record_of_the_first_attempt_does_not_bring_the_second_again(world: World) -> None:
+def test_a_doubled_record_of_the_first_attempt_does_not_bring_the_second_again(world: LawWorld) -> None:
     world.apply(task_record("t"))
     first = outcomes("t", mixed(0, [RETRY]))
     fold(world, first, outcomes("t", mixed(0, [RETRY], attempt=1)), first)
@@ -97,7 +96,7 @@ def test_a_doubled_record_of_the_first_attempt_does_not_bring_the_second_again(w
     assert (piece.status, piece.attempt) == (Status.REPUBLISH, 1)
 
 
-def test_the_third_attempt_is_sent_once_the_second_is_recorded(world: World) -> None:
+def test_the_third_attempt_is_sent_once_the_second_is_recorded(world: LawWorld) -> None:
     world.apply(task_record("t"))
     fold(world, outcomes("t", mixed(0, [RETRY])))
     world.ledger.lease(request(1, second()))
@@ -106,7 +105,7 @@ def test_the_third_attempt_is_sent_once_the_second_is_recorded(world: World) -> 
     assert statuses(world.ledger.lease(request(2, third))) == [(Status.GRANTED, 1)]
 
 
-def test_a_claim_ends_with_the_records_of_its_envelopes_whatever_became_of_their_targets(world: World) -> None:
+def test_a_claim_ends_with_the_records_of_its_envelopes_whatever_became_of_their_targets(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 3, size=2)))
     fold(world, outcomes("t", run(0, 1, size=2), mixed(1, [0, 1])))
@@ -115,9 +114,9 @@ def test_a_claim_ends_with_the_records_of_its_envelopes_whatever_became_of_their
     assert world.claims("t") == 0
 
 
-def test_nothing_is_kept_of_an_envelope_whose_last_attempt_is_over(redis_world: RedisWorld) -> None:
-    redis_world.apply(task_record("t"))
-    fold(redis_world, outcomes("t", mixed(0, [0, RETRY])))
-    fold(redis_world, outcomes("t", mixed(0, [0], attempt=1, size=2, positions=[1])))
-    assert redis_world.counts("t")["sent"] == 2
-    assert not redis_world.view.client.exists(redis_world.view.keys.open("t"))
+def test_nothing_is_kept_of_an_envelope_whose_last_attempt_is_over(world: LawWorld) -> None:
+    world.apply(task_record("t"))
+    fold(world, outcomes("t", mixed(0, [0, RETRY])))
+    fold(world, outcomes("t", mixed(0, [0], attempt=1, size=2, positions=[1])))
+    assert world.counts("t")["sent"] == 2
+    assert not world.view.client.exists(world.view.keys.open("t"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dispatcher.lease import GivenBack, Status
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied
 from tests.contract.ledger_worlds import (
-    World,
+    LawWorld,
     Worlds,
     ask_own,
     capacity,
@@ -73,7 +73,7 @@ def test_a_tasks_cap_is_never_exceeded_and_is_used(worlds: Worlds, envelope: int
 @pytest.mark.parametrize("rates", [[20, 300], [300, 20, 300]], ids=str)
 @pytest.mark.parametrize("field", CAPS)
 def test_time_at_a_lower_rate_is_not_paid_at_a_higher_one_that_is_set_after_it(
-    world: World, field: str, rates: list[int]
+    world: LawWorld, field: str, rates: list[int]
 ) -> None:
     """The bucket is empty at first, and not read between the changes, of which the last is 50 ms ago."""
 
@@ -100,7 +100,7 @@ def test_time_at_a_lower_rate_is_not_paid_at_a_higher_one_that_is_set_after_it(
 
 
 @pytest.mark.parametrize("field", CAPS)
-def test_a_clock_that_steps_back_neither_stops_a_cap_nor_is_paid_for_twice(world: World, field: str) -> None:
+def test_a_clock_that_steps_back_neither_stops_a_cap_nor_is_paid_for_twice(world: LawWorld, field: str) -> None:
     """By five minutes: it goes on from there at its rate; what the bucket held is all that it holds."""
     world.apply(task_record("t", cap=1_000 if field == "task" else 0))
     if field != "task":
@@ -123,7 +123,7 @@ def test_a_clock_that_steps_back_neither_stops_a_cap_nor_is_paid_for_twice(world
     assert 149 <= grants() <= 151
 
 
-def test_a_burst_is_granted_at_once_and_no_more(world: World) -> None:
+def test_a_burst_is_granted_at_once_and_no_more(world: LawWorld) -> None:
     """Less what the idle tiers keep of it."""
     world.apply(task_record("t"))
     world.apply(setting("cap:channel:null", "20:100"))
@@ -132,12 +132,12 @@ def test_a_burst_is_granted_at_once_and_no_more(world: World) -> None:
     assert 90 <= granted[1] <= 100
 
 
-def test_without_a_capacity_everything_is_granted(world: World) -> None:
+def test_without_a_capacity_everything_is_granted(world: LawWorld) -> None:
     world.apply(task_record("t"))
     assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 5_000, size=500)))) == [(Status.GRANTED, 5_000)]
 
 
-def test_whole_envelopes_are_granted_on_credit(world: World) -> None:
+def test_whole_envelopes_are_granted_on_credit(world: LawWorld) -> None:
     """A bucket above zero may go below it by one envelope, and then the debt is paid first: 500 less the 80 that were
     there (the first 20 fill what the idle tiers keep)."""
     world.apply(task_record("t"))
@@ -152,7 +152,7 @@ def test_whole_envelopes_are_granted_on_credit(world: World) -> None:
     assert statuses(world.ledger.lease(request(4, ask_own("t", 1, 1, size=500)))) == [(Status.GRANTED, 1)]
 
 
-def test_what_is_given_back_in_time_can_be_granted_to_others(world: World) -> None:
+def test_what_is_given_back_in_time_can_be_granted_to_others(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.apply(capacity(1_000))
     world.ledger.lease(request(1, ask_own("t", 0, 500)))
@@ -165,7 +165,7 @@ def test_what_is_given_back_in_time_can_be_granted_to_others(world: World) -> No
     assert world.stats()["granted:high"] == 2 * granted
 
 
-def test_what_is_given_back_after_the_lease_is_spent(world: World) -> None:
+def test_what_is_given_back_after_the_lease_is_spent(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.apply(capacity(1_000))
     world.ledger.lease(request(1, ask_own("t", 0, 500)))
@@ -178,7 +178,7 @@ def test_what_is_given_back_after_the_lease_is_spent(world: World) -> None:
     assert "returned:high" not in world.stats()
 
 
-def test_what_is_recorded_and_given_back_all_the_same_is_not_refunded(world: World) -> None:
+def test_what_is_recorded_and_given_back_all_the_same_is_not_refunded(world: LawWorld) -> None:
     """The record of a third came under another claim, as after a stall: that was sent."""
     world.apply(task_record("t"))
     world.apply(capacity(1_000))
@@ -193,7 +193,7 @@ def test_what_is_recorded_and_given_back_all_the_same_is_not_refunded(world: Wor
 
 
 @pytest.mark.parametrize("field", ["capacity", "cap:channel:null", "task"])
-def test_what_is_given_back_to_a_full_bucket_is_not_saved_up(world: World, field: str) -> None:
+def test_what_is_given_back_to_a_full_bucket_is_not_saved_up(world: LawWorld, field: str) -> None:
     world.apply(task_record("t", cap=1_000 if field == "task" else 0))
     if field != "task":
         world.apply(setting(field, "1000"))
@@ -207,7 +207,7 @@ def test_what_is_given_back_to_a_full_bucket_is_not_saved_up(world: World, field
     assert pieces[0][1] <= 1_000 * WINDOW_S + 1
 
 
-def test_what_a_lane_holds_back_for_want_of_credit_blocks_the_rest_of_it_only(world: World) -> None:
+def test_what_a_lane_holds_back_for_want_of_credit_blocks_the_rest_of_it_only(world: LawWorld) -> None:
     world.apply(task_record("capped", cap=4))
     world.apply(task_record("free"))
     world.apply(capacity(0))

@@ -9,7 +9,7 @@ from dispatcher.why import Part
 from tests.contract.ledger_crowd import Backlog, add_tasks
 from tests.contract.ledger_worlds import (
     TOPICS,
-    World,
+    LawWorld,
     Worlds,
     ask,
     ask_own,
@@ -32,7 +32,7 @@ COUNTED_EVERY_MS = 500
 PERIOD_MS = 100
 
 
-def backlog(world: World, *tasks: str, workers: int = 2) -> Backlog:
+def backlog(world: LawWorld, *tasks: str, workers: int = 2) -> Backlog:
     """All tasks have a backlog; every worker asks for all of them, for a while."""
     names = [f"w{number}" for number in range(workers)]
     crowd = Backlog(world, dict.fromkeys(names, tasks), dict.fromkeys(names, PERIOD_MS), ask_targets=2_000)
@@ -40,7 +40,7 @@ def backlog(world: World, *tasks: str, workers: int = 2) -> Backlog:
     return crowd
 
 
-def parts(world: World, task: str) -> dict[str, float]:
+def parts(world: LawWorld, task: str) -> dict[str, float]:
     """Parts of the counted time by cause, which is all of the time but for the two samples at its ends."""
     counted = world.why(task)
     total = sum(counted.values())
@@ -49,7 +49,7 @@ def parts(world: World, task: str) -> dict[str, float]:
     return {cause: ms / total for cause, ms in counted.items()}
 
 
-def test_a_capped_tasks_time_goes_to_its_cap(world: World) -> None:
+def test_a_capped_tasks_time_goes_to_its_cap(world: LawWorld) -> None:
     tasks = [task for names in add_tasks(world, {"high": 2, "low": 1}).values() for task in names]
     world.apply(change("high0", "cap", "20"))
     world.apply(capacity(1_000))
@@ -60,7 +60,7 @@ def test_a_capped_tasks_time_goes_to_its_cap(world: World) -> None:
 
 @pytest.mark.parametrize("pool", ["channel/null", "app/shop", "app_channel/shop/null"])
 @pytest.mark.parametrize("total", [0, 5_000])
-def test_behind_the_cap_of_a_pool_it_goes_to_that_cap(world: World, pool: str, total: int) -> None:
+def test_behind_the_cap_of_a_pool_it_goes_to_that_cap(world: LawWorld, pool: str, total: int) -> None:
     """With a capacity that others use up, too."""
     world.apply(task_record("capped"))
     world.apply(task_record("other", app="club", channel="log"))
@@ -71,7 +71,7 @@ def test_behind_the_cap_of_a_pool_it_goes_to_that_cap(world: World, pool: str, t
     assert f"cap:{pool}" not in parts(world, "other")
 
 
-def test_behind_other_tiers_it_goes_to_their_shares_as_the_capacity_does(world: World) -> None:
+def test_behind_other_tiers_it_goes_to_their_shares_as_the_capacity_does(world: LawWorld) -> None:
     tasks = [task for names in add_tasks(world, {"high": 1, "low": 1}).values() for task in names]
     world.apply(capacity(1_000))
     backlog(world, *tasks)
@@ -79,7 +79,7 @@ def test_behind_other_tiers_it_goes_to_their_shares_as_the_capacity_does(world: 
         assert parts(world, task) == pytest.approx({"tier_share": theirs, "cap_total": 1 - theirs}, abs=0.05)
 
 
-def test_behind_other_tasks_it_goes_to_their_weight(world: World) -> None:
+def test_behind_other_tasks_it_goes_to_their_weight(world: LawWorld) -> None:
     tasks = add_tasks(world, {"medium": 2})["medium"]
     world.apply(change("medium0", "weight", "9000"))
     world.apply(capacity(1_000))
@@ -88,7 +88,7 @@ def test_behind_other_tasks_it_goes_to_their_weight(world: World) -> None:
         assert parts(world, task) == pytest.approx({"task_weight": theirs, "cap_total": 1 - theirs}, abs=0.05)
 
 
-def test_where_apps_share_it_goes_to_other_apps_and_to_tasks_of_its_own(world: World) -> None:
+def test_where_apps_share_it_goes_to_other_apps_and_to_tasks_of_its_own(world: LawWorld) -> None:
     for task, app in {"a": "shop", "b": "shop", "c": "club"}.items():
         world.apply(task_record(task, app=app))
     world.apply(setting("sharing", "apps"))
@@ -99,7 +99,7 @@ def test_where_apps_share_it_goes_to_other_apps_and_to_tasks_of_its_own(world: W
     assert parts(world, "c") == pytest.approx({"app_weight": 1 / 4, "cap_total": 3 / 4}, abs=0.05)
 
 
-def test_alone_it_goes_to_the_capacity(world: World) -> None:
+def test_alone_it_goes_to_the_capacity(world: LawWorld) -> None:
     """Others of more weight that do not use it have no part in it."""
     tasks = add_tasks(world, {"high": 2})["high"]
     world.apply(capacity(1_000))
@@ -110,7 +110,7 @@ def test_alone_it_goes_to_the_capacity(world: World) -> None:
 
 
 @pytest.mark.parametrize("rate", [0, 1_000_000])
-def test_what_gets_all_it_asks_for_is_being_sent(world: World, rate: int) -> None:
+def test_what_gets_all_it_asks_for_is_being_sent(world: LawWorld, rate: int) -> None:
     tasks = add_tasks(world, {"high": 1})["high"]
     world.apply(capacity(rate))
     backlog(world, *tasks)
@@ -126,7 +126,7 @@ def test_time_is_counted_once_whoever_asks(worlds: Worlds) -> None:
         assert sum(parts(world, "high0").values()) == pytest.approx(1)
 
 
-def test_a_lane_that_nobody_holds_waits_for_a_worker(world: World) -> None:
+def test_a_lane_that_nobody_holds_waits_for_a_worker(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.apply(capacity(100))
     for number in range(1, 6):
@@ -135,7 +135,7 @@ def test_a_lane_that_nobody_holds_waits_for_a_worker(world: World) -> None:
     assert world.why("t") == {"no_worker": 16_000}
 
 
-def test_a_lane_that_another_worker_holds_does_not_wait_for_one(world: World) -> None:
+def test_a_lane_that_another_worker_holds_does_not_wait_for_one(world: LawWorld) -> None:
     """The second worker announces it, since it is not attached to it itself."""
     world.apply(task_record("t"))
     world.apply(capacity(100))
@@ -148,7 +148,7 @@ def test_a_lane_that_another_worker_holds_does_not_wait_for_one(world: World) ->
     assert sum(world.why("t").values()) > 9_000
 
 
-def test_time_in_which_nobody_asks_is_not_counted(world: World) -> None:
+def test_time_in_which_nobody_asks_is_not_counted(world: LawWorld) -> None:
     world.apply(task_record("t", cap=1))
     for number, wait_ms in enumerate((600, 600, 60_000, 600, 600), 1):
         world.ledger.lease(request(number, ask_own("t", 0, 50)))
@@ -156,7 +156,7 @@ def test_time_in_which_nobody_asks_is_not_counted(world: World) -> None:
     assert sum(world.why("t").values()) == 3 * 600
 
 
-def test_a_paused_tasks_time_is_not_counted(world: World) -> None:
+def test_a_paused_tasks_time_is_not_counted(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.apply(capacity(10))
     world.apply(change("t", "paused", "1"))
@@ -166,7 +166,7 @@ def test_a_paused_tasks_time_is_not_counted(world: World) -> None:
     assert world.why("t") == {}
 
 
-def test_tasks_of_a_shared_lane_are_held_back_with_it(world: World) -> None:
+def test_tasks_of_a_shared_lane_are_held_back_with_it(world: LawWorld) -> None:
     add_tasks(world, {"high": 1})
     for task in ("small", "behind"):
         world.apply(task_record(task, "low", shared=True))
@@ -180,7 +180,7 @@ def test_tasks_of_a_shared_lane_are_held_back_with_it(world: World) -> None:
         assert found["tier_share"] > 0.8 * sum(found.values()) > 800
 
 
-def test_behind_an_apps_cap_a_side_lane_waits_for_that(world: World) -> None:
+def test_behind_an_apps_cap_a_side_lane_waits_for_that(world: LawWorld) -> None:
     world.apply(task_record("small", "low", shared=True))
     world.apply(setting("cap:app:shop", "5"))
     for number in range(1, 20):
@@ -191,7 +191,7 @@ def test_behind_an_apps_cap_a_side_lane_waits_for_that(world: World) -> None:
 
 
 @pytest.mark.parametrize("step_s", [1, 30, 600])
-def test_between_two_attempts_a_task_waits_for_its_delay_at_most(world: World, step_s: int) -> None:
+def test_between_two_attempts_a_task_waits_for_its_delay_at_most(world: LawWorld, step_s: int) -> None:
     world.apply(task_record("t"))
     lane = TOPICS.retry_lane(Tier.HIGH, step_s)
     world.ledger.lease(request(1, ask_own("t", 0, 1)))

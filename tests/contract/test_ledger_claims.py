@@ -10,8 +10,7 @@ from dispatcher.outcome import RETRY, ClaimsEnded
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     TOPICS,
-    RedisWorld,
-    World,
+    LawWorld,
     Worlds,
     ask,
     ask_own,
@@ -31,13 +30,13 @@ from tests.contract.ledger_worlds import (
 GRANTED, HELD, DROP, REPUBLISH = Status.GRANTED, Status.HELD, Status.DROP, Status.REPUBLISH
 
 
-def end_claims(world: World) -> None:
+def end_claims(world: LawWorld) -> None:
     """What the housekeeper does."""
     for partition, claims in world.ledger.due_claims().items():
         fold(world, ClaimsEnded(1, claims), partition=partition)
 
 
-def test_a_claimed_envelope_is_held_from_others(world: World) -> None:
+def test_a_claimed_envelope_is_held_from_others(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 10, 20)))
     answer = world.ledger.lease(request(1, ask_own("t", 0, 40), worker="other"))
@@ -45,7 +44,7 @@ def test_a_claimed_envelope_is_held_from_others(world: World) -> None:
     assert world.claims("t") == 2
 
 
-def test_copies_in_one_call_are_granted_once(world: World) -> None:
+def test_copies_in_one_call_are_granted_once(world: LawWorld) -> None:
     world.apply(task_record("t"))
     lane = ask(own_lane("t"), want("t", 0, 5), want("t", 3, 1), want("t", 2, 6))
     answer = world.ledger.lease(request(1, lane))
@@ -54,7 +53,7 @@ def test_copies_in_one_call_are_granted_once(world: World) -> None:
     assert statuses(answer, 0, 2) == [(HELD, 3), (GRANTED, 3)]
 
 
-def test_a_copy_in_one_call_is_free_again_where_the_first_found_no_credit(world: World) -> None:
+def test_a_copy_in_one_call_is_free_again_where_the_first_found_no_credit(world: LawWorld) -> None:
     world.apply(task_record("t", cap=4))
     lane = ask(own_lane("t"), want("t", 0, 2), want("t", 1, 1))
     answer = world.ledger.lease(request(1, lane))
@@ -64,7 +63,7 @@ def test_a_copy_in_one_call_is_free_again_where_the_first_found_no_credit(world:
     assert statuses(world.ledger.lease(request(2, ask_own("t", 1, 1)))) == [(GRANTED, 1)]
 
 
-def test_the_same_number_gets_the_same_answer(world: World) -> None:
+def test_the_same_number_gets_the_same_answer(world: LawWorld) -> None:
     world.apply(task_record("t"))
     first = world.ledger.lease(request(7, ask_own("t", 0, 20)))
     world.advance(50)
@@ -72,7 +71,7 @@ def test_the_same_number_gets_the_same_answer(world: World) -> None:
     assert world.claims("t") == 1
 
 
-def test_a_call_made_again_after_its_answer_was_forgotten_still_holds_what_it_claimed(world: World) -> None:
+def test_a_call_made_again_after_its_answer_was_forgotten_still_holds_what_it_claimed(world: LawWorld) -> None:
     """An answer is kept for a minute; a worker that Redis was out of reach for longer asks under the same number."""
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 5)))
@@ -87,31 +86,31 @@ def test_a_call_made_again_after_its_answer_was_forgotten_still_holds_what_it_cl
     assert_tallied(world)
 
 
-def test_a_claim_is_kept_until_it_is_closed_however_long_the_service_stands(redis_world: RedisWorld) -> None:
+def test_a_claim_is_kept_until_it_is_closed_however_long_the_service_stands(world: LawWorld) -> None:
     """What it holds is known nowhere else: were it to expire, its envelopes would be held for ever."""
-    redis_world.apply(task_record("t"))
-    redis_world.ledger.lease(request(1, ask_own("t", 0, 20)))
-    fold(redis_world, outcomes("t", run(0, 5)))
-    assert redis_world.view.client.pttl(redis_world.view.keys.claim("w.1", "t")) == -1
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 20)))
+    fold(world, outcomes("t", run(0, 5)))
+    assert world.view.client.pttl(world.view.keys.claim("w.1", "t")) == -1
 
 
-def test_a_claim_that_is_closed_when_its_tasks_tombstone_has_expired_leaves_nothing(redis_world: RedisWorld) -> None:
-    redis_world.apply(task_record("t"))
-    redis_world.ledger.lease(request(1, ask_own("t", 0, 1)))
-    client, keys = redis_world.view.client, redis_world.view.keys
+def test_a_claim_that_is_closed_when_its_tasks_tombstone_has_expired_leaves_nothing(world: LawWorld) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 1)))
+    client, keys = world.view.client, world.view.keys
     client.delete(keys.task("t"), keys.touched("t", "0"))
-    redis_world.advance(3_000)
-    end_claims(redis_world)
+    world.advance(3_000)
+    end_claims(world)
     assert not client.exists(keys.task("t"), keys.touched("t", "0"), keys.claim("w.1", "t"), keys.claims)
 
 
-def test_a_lower_number_is_refused(world: World) -> None:
+def test_a_lower_number_is_refused(world: LawWorld) -> None:
     world.ledger.lease(request(7))
     with pytest.raises(Refused, match="number 6 after 7"):
         world.ledger.lease(request(6))
 
 
-def test_an_ended_claim_is_granted_again_only_once_the_fold_has_read_of_its_end(world: World) -> None:
+def test_an_ended_claim_is_granted_again_only_once_the_fold_has_read_of_its_end(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 20)))
     fold(world, outcomes("t", run(0, 5)))
@@ -124,7 +123,7 @@ def test_an_ended_claim_is_granted_again_only_once_the_fold_has_read_of_its_end(
     assert world.stats()["repeats_possible"] == 15
 
 
-def test_claims_of_a_worker_that_is_alive_are_spared_for_a_minute(world: World) -> None:
+def test_claims_of_a_worker_that_is_alive_are_spared_for_a_minute(world: LawWorld) -> None:
     """Its records may be late, with Pulsar gone: another would send what it has sent."""
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 1), worker="host-7.a"))
@@ -138,7 +137,7 @@ def test_claims_of_a_worker_that_is_alive_are_spared_for_a_minute(world: World) 
     assert world.ledger.due_claims() == {partition: ["host-7.a.1|t"]}
 
 
-def test_claims_of_a_worker_that_falls_silent_end_soon(world: World) -> None:
+def test_claims_of_a_worker_that_falls_silent_end_soon(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.beat("w")
     world.ledger.lease(request(1, ask_own("t", 0, 1)))
@@ -149,7 +148,7 @@ def test_claims_of_a_worker_that_falls_silent_end_soon(world: World) -> None:
 
 
 @pytest.mark.parametrize("step_ms", [2_000, 3_600_000])
-def test_a_step_of_the_clock_ends_no_claim_that_was_live_before_it(world: World, step_ms: int) -> None:
+def test_a_step_of_the_clock_ends_no_claim_that_was_live_before_it(world: LawWorld, step_ms: int) -> None:
     """They end when they would have without the step, whatever a look right after it made of them."""
     due = {TOPICS.partition_of("t"): ["w.2|t"]}
     world.apply(task_record("t"))
@@ -167,7 +166,7 @@ def test_a_step_of_the_clock_ends_no_claim_that_was_live_before_it(world: World,
     assert world.ledger.due_claims() == due
 
 
-def test_no_claim_is_made_longer_than_a_new_one(world: World) -> None:
+def test_no_claim_is_made_longer_than_a_new_one(world: LawWorld) -> None:
     """Should a step be made good that was none."""
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 1)))
@@ -180,7 +179,7 @@ def test_no_claim_is_made_longer_than_a_new_one(world: World) -> None:
     assert world.ledger.due_claims() == {TOPICS.partition_of("t"): ["w.1|t"]}
 
 
-def test_what_is_given_back_after_a_step_of_the_clock_is_refunded(world: World) -> None:
+def test_what_is_given_back_after_a_step_of_the_clock_is_refunded(world: LawWorld) -> None:
     world.apply(capacity(1_000))
     world.apply(task_record("t"))
     for number in (1, 2):
@@ -192,7 +191,7 @@ def test_what_is_given_back_after_a_step_of_the_clock_is_refunded(world: World) 
     assert world.stats()["returned:high"] == world.stats()["granted:high"]
 
 
-def test_a_due_claim_is_named_again_after_a_while(world: World) -> None:
+def test_a_due_claim_is_named_again_after_a_while(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 1)))
     world.advance(3_000)
@@ -202,7 +201,7 @@ def test_a_due_claim_is_named_again_after_a_while(world: World) -> None:
     assert world.ledger.due_claims()
 
 
-def test_a_record_of_an_ended_claim_counts_and_leaves_the_next_claim_alone(world: World) -> None:
+def test_a_record_of_an_ended_claim_counts_and_leaves_the_next_claim_alone(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 10)))
     world.advance(3_000)
@@ -217,7 +216,7 @@ def test_a_record_of_an_ended_claim_counts_and_leaves_the_next_claim_alone(world
     assert world.stats()["repeats"] == 4
 
 
-def test_a_doubled_record_does_not_end_a_claim_on_other_envelopes(world: World) -> None:
+def test_a_doubled_record_does_not_end_a_claim_on_other_envelopes(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 10)))
     record = outcomes("t", run(0, 5))
@@ -228,7 +227,7 @@ def test_a_doubled_record_does_not_end_a_claim_on_other_envelopes(world: World) 
     assert statuses(world.ledger.lease(request(2, ask_own("t", 0, 10)))) == [(DROP, 5), (GRANTED, 5)]
 
 
-def test_what_is_given_back_is_free_at_once_and_stays_with_who_claims_it_next(world: World) -> None:
+def test_what_is_given_back_is_free_at_once_and_stays_with_who_claims_it_next(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 10)))
     back = GivenBack("w.1", own_lane("t"), "t", "0", 0, 3, 4, 1)
@@ -240,7 +239,7 @@ def test_what_is_given_back_is_free_at_once_and_stays_with_who_claims_it_next(wo
     assert statuses(again) == [(GRANTED, 3), (HELD, 4), (GRANTED, 3)]
 
 
-def test_giving_back_what_is_recorded_or_of_a_claim_that_ended_changes_nothing(world: World) -> None:
+def test_giving_back_what_is_recorded_or_of_a_claim_that_ended_changes_nothing(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 4)))
     fold(world, outcomes("t", run(0, 2)))
@@ -250,7 +249,7 @@ def test_giving_back_what_is_recorded_or_of_a_claim_that_ended_changes_nothing(w
     assert statuses(answer) == [(DROP, 2), (HELD, 2)]
 
 
-def test_giving_all_back_ends_the_claim(world: World) -> None:
+def test_giving_all_back_ends_the_claim(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 4)))
     world.ledger.lease(request(2, given_back=[GivenBack("w.1", own_lane("t"), "t", "0", 0, 0, 4, 1)]))
@@ -259,7 +258,7 @@ def test_giving_all_back_ends_the_claim(world: World) -> None:
     assert world.ledger.due_claims() == {}
 
 
-def test_the_next_attempt_waits_for_the_fold_and_is_claimed_on_its_own(world: World) -> None:
+def test_the_next_attempt_waits_for_the_fold_and_is_claimed_on_its_own(world: LawWorld) -> None:
     world.apply(task_record("t"))
     retry = ask_retry(want("t", 0, 1, attempt=1))
     world.ledger.lease(request(1, ask_own("t", 0, 1, size=3)))
@@ -272,13 +271,13 @@ def test_the_next_attempt_waits_for_the_fold_and_is_claimed_on_its_own(world: Wo
     assert statuses(world.ledger.lease(request(2, retry, worker="other"))) == [(GRANTED, 1)]
 
 
-def test_a_later_attempt_is_held_until_the_one_before_is_recorded(world: World) -> None:
+def test_a_later_attempt_is_held_until_the_one_before_is_recorded(world: LawWorld) -> None:
     world.apply(task_record("t"))
     fold(world, outcomes("t", mixed(0, [RETRY])))
     assert statuses(world.ledger.lease(request(1, ask_retry(want("t", 0, 1, attempt=2))))) == [(HELD, 1)]
 
 
-def test_recorded_with_open_targets_is_published_again(world: World) -> None:
+def test_recorded_with_open_targets_is_published_again(world: LawWorld) -> None:
     """Attempt 0 comes back after its record (the worker died before it published the next one, or before the ack)."""
     world.apply(task_record("t"))
     world.ledger.lease(request(1, ask_own("t", 0, 2, size=4)))

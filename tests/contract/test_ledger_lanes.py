@@ -5,7 +5,7 @@ from itertools import count
 
 from dispatcher.lease import GivenBack, LaneAsk, Status
 from tests.contract.ledger_worlds import (
-    World,
+    LawWorld,
     ask,
     ask_own,
     ask_shared,
@@ -24,7 +24,7 @@ from tests.contract.ledger_worlds import (
 class Worker:
     """Asks for some envelopes of each task at once, ten times a second. shared: tasks in the shared lane."""
 
-    def __init__(self, world: World, *tasks: str, shared: tuple[str, ...] = ()) -> None:
+    def __init__(self, world: LawWorld, *tasks: str, shared: tuple[str, ...] = ()) -> None:
         self.granted: Counter[str] = Counter()
         self._world = world
         self.tasks = tasks
@@ -44,7 +44,7 @@ class Worker:
         return ask(own_lane(task), want(task, self.granted[task], 400), demand=1_000)
 
 
-def test_the_credit_that_a_paused_task_leaves_is_the_others_at_once(world: World) -> None:
+def test_the_credit_that_a_paused_task_leaves_is_the_others_at_once(world: LawWorld) -> None:
     world.apply(capacity(1_000))
     for task in ("high", "low"):
         world.apply(task_record(task, task))
@@ -57,7 +57,7 @@ def test_the_credit_that_a_paused_task_leaves_is_the_others_at_once(world: World
     assert dict(statuses(answer, 1))[Status.GRANTED] >= 200
 
 
-def test_copies_of_an_ended_task_keep_no_capacity_from_others(world: World) -> None:
+def test_copies_of_an_ended_task_keep_no_capacity_from_others(world: LawWorld) -> None:
     world.apply(capacity(1_000))
     for task in ("high", "low"):
         world.apply(task_record(task, task))
@@ -70,7 +70,7 @@ def test_copies_of_an_ended_task_keep_no_capacity_from_others(world: World) -> N
     assert (worker.granted["high"], worker.granted["low"] - before["low"]) == (before["high"], 3_000)
 
 
-def test_a_lane_that_comes_back_is_owed_nothing_for_its_absence(world: World) -> None:
+def test_a_lane_that_comes_back_is_owed_nothing_for_its_absence(world: LawWorld) -> None:
     """It left ahead of its tier, which is remembered for a minute, and has long been behind it by then."""
     world.apply(capacity(2_000))
     world.apply(task_record("stays"))
@@ -87,7 +87,7 @@ def test_a_lane_that_comes_back_is_owed_nothing_for_its_absence(world: World) ->
     assert since["leaves"] <= 0.4 * since.total()
 
 
-def test_a_lane_that_gives_its_credit_back_has_not_lost_its_turn(world: World) -> None:
+def test_a_lane_that_gives_its_credit_back_has_not_lost_its_turn(world: LawWorld) -> None:
     """Its worker's channel had no room for the moment. One envelope puts so light a lane two seconds ahead."""
     world.apply(capacity(2_000))
     world.apply(task_record("light", weight=5))
@@ -109,7 +109,7 @@ def test_a_lane_that_gives_its_credit_back_has_not_lost_its_turn(world: World) -
     assert calls <= 3
 
 
-def test_a_task_that_comes_late_has_its_part_of_its_apps_cap_at_once(world: World) -> None:
+def test_a_task_that_comes_late_has_its_part_of_its_apps_cap_at_once(world: LawWorld) -> None:
     """Though the app is far behind in the total, which has room for all."""
     world.apply(capacity(5_000))
     world.apply(setting("cap:app:shop", "1000"))
@@ -124,7 +124,7 @@ def test_a_task_that_comes_late_has_its_part_of_its_apps_cap_at_once(world: Worl
     assert worker.granted["late"] >= 0.45 * (worker.granted["early"] - before + worker.granted["late"])
 
 
-def test_where_apps_share_a_lane_of_many_apps_gets_what_one_app_gets(world: World) -> None:
+def test_where_apps_share_a_lane_of_many_apps_gets_what_one_app_gets(world: LawWorld) -> None:
     world.apply(capacity(1_000))
     world.apply(setting("sharing", "apps"))
     world.apply(task_record("own", "low"))
@@ -134,7 +134,7 @@ def test_where_apps_share_a_lane_of_many_apps_gets_what_one_app_gets(world: Worl
     assert 0.45 <= worker.granted["own"] / worker.granted.total() <= 0.55
 
 
-def test_where_apps_share_an_app_owes_nothing_for_tasks_that_have_gone(world: World) -> None:
+def test_where_apps_share_an_app_owes_nothing_for_tasks_that_have_gone(world: LawWorld) -> None:
     """Their workers died, or had nothing more of them."""
     world.apply(capacity(1_000))
     world.apply(setting("sharing", "apps"))

@@ -9,7 +9,7 @@ from dispatcher.outcome import RETRY
 from tests.contract.ledger_worlds import (
     SHARED_LANE,
     TOPICS,
-    World,
+    LawWorld,
     ask_own,
     ask_retry,
     ask_shared,
@@ -30,27 +30,27 @@ SIDE = TOPICS.side_lane("shop", "null")
 _numbers = count(1)
 
 
-def answer(world: World, asked: LaneAsk) -> list[list[Piece]]:
+def answer(world: LawWorld, asked: LaneAsk) -> list[list[Piece]]:
     """The pieces of each want."""
     return world.ledger.lease(request(1, asked, worker=f"w{next(_numbers)}")).lanes[0]
 
 
-def word(world: World, asked: LaneAsk) -> list[tuple[int, int, str]]:
+def word(world: LawWorld, asked: LaneAsk) -> list[tuple[int, int, str]]:
     """(status, count, lane) of the pieces of the first want."""
     return [(piece.status, piece.count, piece.lane) for piece in answer(world, asked)[0]]
 
 
-def retried(world: World, task: str) -> None:
+def retried(world: LawWorld, task: str) -> None:
     """Envelope 0 of the task waits for its next attempt."""
     fold(world, outcomes(task, mixed(0, [RETRY])))
 
 
-def paused(world: World, value: str = "1") -> None:
+def paused(world: LawWorld, value: str = "1") -> None:
     world.apply(setting("channel_paused:null", value))
 
 
 @pytest.fixture
-def tasks(world: World) -> World:
+def tasks(world: LawWorld) -> LawWorld:
     world.apply(task_record("own"))
     world.apply(task_record("small", "low", shared=True))
     world.apply(task_record("other", "low", shared=True, channel="log"))
@@ -62,7 +62,7 @@ def tasks(world: World) -> World:
     return world
 
 
-def test_a_paused_channel_stops_every_lane_and_spends_nothing(tasks: World) -> None:
+def test_a_paused_channel_stops_every_lane_and_spends_nothing(tasks: LawWorld) -> None:
     paused(tasks)
     assert word(tasks, ask_own("own", 1, 5)) == [(Status.PARKED, 5, "")]
     assert word(tasks, ask_retry(want("own", 0, 1, attempt=1))) == [(Status.MOVE, 1, own_lane("own"))]
@@ -75,7 +75,7 @@ def test_a_paused_channel_stops_every_lane_and_spends_nothing(tasks: World) -> N
     assert (tasks.claims("own"), tasks.claims("small")) == (0, 0)
 
 
-def test_a_channel_that_goes_on_is_sent_from_where_it_waits(tasks: World) -> None:
+def test_a_channel_that_goes_on_is_sent_from_where_it_waits(tasks: LawWorld) -> None:
     paused(tasks)
     paused(tasks, "0")
     tasks.advance(1_000)
@@ -85,7 +85,7 @@ def test_a_channel_that_goes_on_is_sent_from_where_it_waits(tasks: World) -> Non
 
 
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
-def test_what_is_cancelled_or_expired_is_recorded_on_a_paused_channel_too(tasks: World, how: str) -> None:
+def test_what_is_cancelled_or_expired_is_recorded_on_a_paused_channel_too(tasks: LawWorld, how: str) -> None:
     tasks.apply(task_record("brief", "low", shared=True, expires_ms=tasks.clock.wall_ms() + 100))
     paused(tasks)
     status = Status.EXPIRED
@@ -104,7 +104,7 @@ CAPS = ["cap:channel:null", "cap:app:shop", "cap:app_channel:shop/null"]
 
 
 @pytest.mark.parametrize("cap", CAPS)
-def test_a_cap_holds_back_in_its_own_lanes_and_moves_out_of_those_of_many(tasks: World, cap: str) -> None:
+def test_a_cap_holds_back_in_its_own_lanes_and_moves_out_of_those_of_many(tasks: LawWorld, cap: str) -> None:
     tasks.apply(setting(cap, "100"))
     small = [want("small", 1, 500), want("other", 1, 3)]
     held, others = answer(tasks, ask_shared(*small))
@@ -120,28 +120,28 @@ def test_a_cap_holds_back_in_its_own_lanes_and_moves_out_of_those_of_many(tasks:
     assert word(tasks, ask_side(want("small", 10, 500)))[-1][0] == Status.NO_CREDIT
 
 
-def test_a_cap_with_room_moves_nothing(tasks: World) -> None:
+def test_a_cap_with_room_moves_nothing(tasks: LawWorld) -> None:
     tasks.apply(setting("cap:channel:null", "10000"))
     assert word(tasks, ask_shared(want("small", 1, 20))) == [(Status.GRANTED, 20, "")]
     assert word(tasks, ask_retry(want("own", 0, 1, attempt=1))) == [(Status.GRANTED, 1, "")]
     assert tasks.sides() == set()
 
 
-def test_want_of_capacity_moves_nothing(tasks: World) -> None:
+def test_want_of_capacity_moves_nothing(tasks: LawWorld) -> None:
     tasks.apply(setting("cap:channel:null", "100000"))
     pieces = word(tasks, ask_shared(want("small", 1, 5_000)))
     assert [status for status, _, _ in pieces] == [Status.GRANTED, Status.NO_CREDIT]
     assert tasks.sides() == set()
 
 
-def test_a_task_with_a_lane_of_its_own_leaves_a_shared_lane_for_that(tasks: World) -> None:
+def test_a_task_with_a_lane_of_its_own_leaves_a_shared_lane_for_that(tasks: LawWorld) -> None:
     tasks.apply(change("small", "lane", own_lane("small")))
     paused(tasks)
     assert word(tasks, ask_shared(want("small", 1, 5))) == [(Status.MOVE, 5, own_lane("small"))]
     assert word(tasks, ask_side(want("small", 1, 5))) == [(Status.MOVE, 5, own_lane("small"))]
 
 
-def test_a_side_lane_has_the_weight_of_one_task(world: World) -> None:
+def test_a_side_lane_has_the_weight_of_one_task(world: LawWorld) -> None:
     """Beside a shared lane of three tasks it gets a quarter."""
     for number in range(3):
         world.apply(task_record(f"s{number}", "low", shared=True))

@@ -2,19 +2,17 @@
 
 import pytest
 
-from dispatcher.memory.pools import LARGEST
 from dispatcher.service_settings import MAX_CAP, SHARED_BY
 from dispatcher.tier import MAX_WEIGHT, MILLI
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied, assert_whole
 from tests.contract.ledger_worlds import (
-    MemoryWorld,
-    RedisWorld,
-    World,
+    LawWorld,
     Worlds,
     ask,
     ask_own,
     capacity,
     change,
+    in_process_worlds,
     own_lane,
     request,
     setting,
@@ -23,9 +21,11 @@ from tests.contract.ledger_worlds import (
 
 WEIGHTS = {"high": 0.6, "medium": 0.3, "low": 0.1}
 FAST = 200_000_000
+LARGEST = 1 << 50
+"""As in quotas/lua/integers.lua."""
 
 
-def a_thousand_million(world: World) -> Backlog:
+def a_thousand_million(world: LawWorld) -> Backlog:
     tasks = [task for names in add_tasks(world, {"high": 2, "medium": 1, "low": 1}).values() for task in names]
     world.apply(change("high1", "weight", "333"))
     world.apply(capacity(FAST))
@@ -35,15 +35,15 @@ def a_thousand_million(world: World) -> Backlog:
 
 
 @pytest.fixture(scope="module")
-def in_memory() -> Backlog:
-    return a_thousand_million(MemoryWorld())
+def in_process() -> Backlog:
+    return a_thousand_million(in_process_worlds()())
 
 
-def test_after_a_thousand_million_grants_shares_are_as_at_first(worlds: Worlds, in_memory: Backlog) -> None:
-    """And both ledgers have granted the same, to the last envelope."""
+def test_after_a_thousand_million_grants_shares_are_as_at_first(worlds: Worlds, in_process: Backlog) -> None:
+    """And every Redis has granted the same, to the last envelope."""
     world = worlds()
     crowd = a_thousand_million(world)
-    assert crowd.grants == in_memory.grants
+    assert crowd.grants == in_process.grants
     granted = crowd.sums(0, 6_000)
     assert granted.total() > 10**9
     assert crowd.shares(5_000, 6_000) == pytest.approx(WEIGHTS, abs=0.01)
@@ -71,7 +71,7 @@ def test_times_begin_again_without_a_trace(worlds: Worlds) -> None:
     assert granted["high0"] == pytest.approx(granted["high1"], rel=0.1)
 
 
-def drawn_back(world: World, sharing: str) -> tuple[int, int]:
+def drawn_back(world: LawWorld, sharing: str) -> tuple[int, int]:
     """Times of the high tier when a lane has waited for long, and when it was taken up; at the largest cap, burst and
     weight of apps there are."""
     for app, weight in (("shop", MILLI), ("bank", MILLI - 7)):
@@ -92,29 +92,19 @@ def drawn_back(world: World, sharing: str) -> tuple[int, int]:
 @pytest.mark.parametrize("sharing", SHARED_BY)
 def test_what_a_lane_is_owed_is_exact_at_the_largest_cap(worlds: Worlds, sharing: str) -> None:
     before, after = drawn_back(worlds(), sharing)
-    assert (before, after) == drawn_back(MemoryWorld(), sharing)
+    assert (before, after) == drawn_back(in_process_worlds()(), sharing)
     assert after < before
 
 
-def time_of_high(world: World) -> int:
+def time_of_high(world: LawWorld) -> int:
     """Virtual, in the total."""
-    if isinstance(world, MemoryWorld):
-        return world.view.pools["total"].tiers["high"].time
-    assert isinstance(world, RedisWorld)
     return int(world.view.client.hget(world.view.keys.pool("total"), "time:high") or 0)
 
 
-def make_old(world: World, pool: str, by: int = 2 * LARGEST, *, of_lanes: bool = True) -> None:
+def make_old(world: LawWorld, pool: str, by: int = 2 * LARGEST, *, of_lanes: bool = True) -> None:
     """The times of the high tier and of its lanes are as after many years."""
-    lanes_by = by if of_lanes else 0
-    if isinstance(world, MemoryWorld):
-        share = world.view.pools[pool]
-        share.tiers["high"].time += by
-        for entry in share.lanes.values():
-            entry.time += lanes_by if entry.tier == "high" else 0
-        return
-    assert isinstance(world, RedisWorld)
     client, keys = world.view.client, world.view.keys
+    lanes_by = by if of_lanes else 0
     client.hincrby(keys.pool(pool), "time:high", by)
     for lane, text in client.hgetall(keys.virtual_times(pool)).items():
         tier, time, *rest = text.decode().split(" ")

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.contract.ledger_crowd import Backlog, add_tasks, jain
-from tests.contract.ledger_worlds import World, Worlds, capacity, change, setting, task_record
+from tests.contract.ledger_worlds import LawWorld, Worlds, capacity, change, setting, task_record
 
 CAP = 2_000
 WEIGHTS = {"high": 0.6, "medium": 0.3, "low": 0.1}
@@ -94,7 +94,7 @@ def test_no_cap_is_exceeded_whoever_starts_or_dies(worlds: Worlds, cap, rate, bu
         assert crowd.sums(0, 2_400).total() >= min(rate, 1_000) // 2
 
 
-def test_a_cap_that_is_lifted_or_set_shows_at_once(world: World) -> None:
+def test_a_cap_that_is_lifted_or_set_shows_at_once(world: LawWorld) -> None:
     tasks = add_tasks(world, {"high": 2})["high"]
     world.apply(setting("cap:channel:null", "100"))
     world.apply(capacity(CAP))

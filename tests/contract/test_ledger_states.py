@@ -8,7 +8,7 @@ from dispatcher.lease import Closable, LaneAsk, Status
 from dispatcher.outcome import RETRY, CloseTask, EpochMark, Outcome
 from tests.contract.ledger_worlds import (
     EPOCH,
-    World,
+    LawWorld,
     ask,
     ask_own,
     ask_retry,
@@ -34,12 +34,12 @@ SOON_MS = 5_000
 _numbers = count(1)
 
 
-def word(world: World, asked: LaneAsk) -> list[tuple[int, int]]:
+def word(world: LawWorld, asked: LaneAsk) -> list[tuple[int, int]]:
     """The pieces of the one want, asked for by a worker of its own: its claim is `<number>.1`."""
     return statuses(world.ledger.lease(request(1, asked, worker=str(next(_numbers)))))
 
 
-def retried(world: World, task: str) -> None:
+def retried(world: LawWorld, task: str) -> None:
     """Envelope 0 of the task waits for its next attempt."""
     fold(world, outcomes(task, mixed(0, [RETRY])))
 
@@ -48,7 +48,7 @@ def retried(world: World, task: str) -> None:
     "waits",
     ["paused", "scheduled", "held"],
 )
-def test_a_waiting_task_is_kept_out_and_spends_nothing(world: World, waits: str) -> None:
+def test_a_waiting_task_is_kept_out_and_spends_nothing(world: LawWorld, waits: str) -> None:
     start_ms = world.clock.wall_ms() + SOON_MS if waits == "scheduled" else 0
     world.apply(task_record("t", start_ms=start_ms, hold_until_sealed=waits == "held"))
     world.apply(capacity(1_000))
@@ -67,7 +67,7 @@ def test_a_waiting_task_is_kept_out_and_spends_nothing(world: World, waits: str)
     assert word(world, ask_own("t", 1, 5))[0][0] == Status.GRANTED
 
 
-def test_a_paused_lane_leaves_its_share_to_the_others(world: World) -> None:
+def test_a_paused_lane_leaves_its_share_to_the_others(world: LawWorld) -> None:
     for task in ("a", "b"):
         world.apply(task_record(task))
     world.apply(capacity(1_000))
@@ -82,7 +82,7 @@ def test_a_paused_lane_leaves_its_share_to_the_others(world: World) -> None:
     assert dict(statuses(answer, 1))[Status.GRANTED] == 200
 
 
-def test_a_cancelled_tasks_own_lane_is_closed_at_once_when_its_claims_have_ended(world: World) -> None:
+def test_a_cancelled_tasks_own_lane_is_closed_at_once_when_its_claims_have_ended(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.apply(sealed("t", 10))
     answer = world.ledger.lease(request(1, ask_own("t", 0, 4)))
@@ -99,7 +99,7 @@ def test_a_cancelled_tasks_own_lane_is_closed_at_once_when_its_claims_have_ended
     assert word(world, ask_own("t", 4, 6)) == [(Status.DROP, 6)]
 
 
-def test_a_task_that_is_stopped_for_a_reason_is_closed_for_it_like_a_cancelled_one(world: World) -> None:
+def test_a_task_that_is_stopped_for_a_reason_is_closed_for_it_like_a_cancelled_one(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.apply(sealed("t", 10))
     assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 4)))) == [(Status.GRANTED, 4)]
@@ -115,7 +115,7 @@ def test_a_task_that_is_stopped_for_a_reason_is_closed_for_it_like_a_cancelled_o
     assert word(world, ask_own("t", 4, 6)) == [(Status.DROP, 6)]
 
 
-def test_a_cancelled_task_that_is_stopped_besides_is_closed_without_a_reason(world: World) -> None:
+def test_a_cancelled_task_that_is_stopped_besides_is_closed_without_a_reason(world: LawWorld) -> None:
     world.apply(task_record("t", expires_ms=1))
     world.apply(sealed("t", 10))
     world.apply(change("t", "stopped", "no credential"))
@@ -128,7 +128,7 @@ def test_a_cancelled_task_that_is_stopped_besides_is_closed_without_a_reason(wor
     "control", [None, ("paused", "1"), ("cap", "1"), ("cancelled", "1"), ("stopped", "why"), ("tier", "high")]
 )
 def test_a_task_that_was_given_a_lane_of_its_own_leaves_the_shared_one(
-    world: World, control: tuple[str, str] | None
+    world: LawWorld, control: tuple[str, str] | None
 ) -> None:
     """Whatever its state; what is final, recorded or claimed stays where it is. It spends nothing."""
     world.apply(task_record("t", "low", shared=True))
@@ -148,7 +148,7 @@ def test_a_task_that_was_given_a_lane_of_its_own_leaves_the_shared_one(
     )
 
 
-def test_the_tombstone_is_looked_at_before_a_move(world: World) -> None:
+def test_the_tombstone_is_looked_at_before_a_move(world: LawWorld) -> None:
     world.apply(task_record("t", "low", shared=True))
     world.apply(sealed("t", 10))
     world.apply(change("t", "lane", own_lane("t")))
@@ -159,14 +159,14 @@ def test_the_tombstone_is_looked_at_before_a_move(world: World) -> None:
     assert word(world, ask_shared(want("t", 0, 10))) == [(Status.DROP, 10)]
 
 
-def test_the_lane_of_its_own_may_be_known_before_the_task(world: World) -> None:
+def test_the_lane_of_its_own_may_be_known_before_the_task(world: LawWorld) -> None:
     world.apply(change("t", "lane", own_lane("t")))
     assert word(world, ask_shared(want("t", 0, 1))) == [(Status.UNKNOWN, 1)]
     world.apply(task_record("t", "low", shared=True))
     assert word(world, ask_shared(want("t", 0, 1))) == [(Status.MOVE, 1)]
 
 
-def test_an_expired_tasks_own_lane_is_closed(world: World) -> None:
+def test_an_expired_tasks_own_lane_is_closed(world: LawWorld) -> None:
     world.apply(task_record("t", expires_ms=world.clock.wall_ms() + SOON_MS))
     world.apply(sealed("t", 3))
     assert world.ledger.closable() == []
@@ -178,7 +178,9 @@ def test_an_expired_tasks_own_lane_is_closed(world: World) -> None:
 @pytest.mark.parametrize(
     ("how", "status"), [("cancelled", Status.CANCELLED), ("stopped", Status.CANCELLED), ("expired", Status.EXPIRED)]
 )
-def test_without_a_lane_of_its_own_each_envelope_is_claimed_and_recorded(world: World, how: str, status: int) -> None:
+def test_without_a_lane_of_its_own_each_envelope_is_claimed_and_recorded(
+    world: LawWorld, how: str, status: int
+) -> None:
     """Claimed, so that it is recorded once; without a lease, so that it costs nothing."""
     world.apply(task_record("t", "low", shared=True, expires_ms=world.clock.wall_ms() + SOON_MS))
     world.apply(capacity(1_000))
@@ -194,7 +196,7 @@ def test_without_a_lane_of_its_own_each_envelope_is_claimed_and_recorded(world: 
     assert not any(name.startswith("granted") for name in world.stats())
 
 
-def test_a_cancelled_task_in_a_shared_lane_does_not_wait_for_its_retry_lane(world: World) -> None:
+def test_a_cancelled_task_in_a_shared_lane_does_not_wait_for_its_retry_lane(world: LawWorld) -> None:
     world.apply(task_record("t", "low", shared=True))
     retried(world, "t")
     world.apply(sealed("t", 5))
@@ -206,7 +208,7 @@ def test_a_cancelled_task_in_a_shared_lane_does_not_wait_for_its_retry_lane(worl
     assert word(world, ask_retry(want("t", 0, 1, attempt=1), tier="low")) == [(Status.DROP, 1)]
 
 
-def test_envelopes_of_a_cancelled_task_leave_the_retry_lane(world: World) -> None:
+def test_envelopes_of_a_cancelled_task_leave_the_retry_lane(world: LawWorld) -> None:
     world.apply(task_record("t"))
     retried(world, "t")
     world.apply(change("t", "cancelled", "1"))
@@ -215,7 +217,7 @@ def test_envelopes_of_a_cancelled_task_leave_the_retry_lane(world: World) -> Non
     assert (piece.status, piece.lane) == (Status.MOVE, own_lane("t"))
 
 
-def test_envelopes_of_a_capped_task_leave_the_retry_lane(world: World) -> None:
+def test_envelopes_of_a_capped_task_leave_the_retry_lane(world: LawWorld) -> None:
     world.apply(task_record("t", cap=4))
     fold(world, outcomes("t", mixed(0, [RETRY]), mixed(1, [RETRY]), mixed(2, [RETRY])))
     answer = world.ledger.lease(request(1, ask_retry(want("t", 0, 3, attempt=1))))
@@ -223,7 +225,7 @@ def test_envelopes_of_a_capped_task_leave_the_retry_lane(world: World) -> None:
     assert answer.lanes[0][0][1].lane == own_lane("t")
 
 
-def test_a_waiting_task_does_not_block_those_behind_it_in_a_lane_of_many(world: World) -> None:
+def test_a_waiting_task_does_not_block_those_behind_it_in_a_lane_of_many(world: LawWorld) -> None:
     world.apply(task_record("waits"))
     world.apply(task_record("goes"))
     world.apply(change("waits", "paused", "1"))
@@ -234,7 +236,7 @@ def test_a_waiting_task_does_not_block_those_behind_it_in_a_lane_of_many(world: 
     assert [statuses(answer, 0, index) for index in (0, 1)] == [[(Status.MOVE, 1)], [(Status.GRANTED, 1)]]
 
 
-def test_an_ended_task_is_dropped_everywhere(world: World) -> None:
+def test_an_ended_task_is_dropped_everywhere(world: LawWorld) -> None:
     world.apply(task_record("t"))
     retried(world, "t")
     world.apply(finished("t"))
@@ -245,13 +247,13 @@ def test_an_ended_task_is_dropped_everywhere(world: World) -> None:
     assert world.counts("t") == before
 
 
-def test_an_unknown_task_is_said_to_be_so_only_by_a_complete_view(world: World) -> None:
+def test_an_unknown_task_is_said_to_be_so_only_by_a_complete_view(world: LawWorld) -> None:
     assert word(world, ask_own("ghost", 0, 3)) == [(Status.UNKNOWN, 3)]
     world.restart_epoch(0)
     assert word(world, ask_own("ghost", 0, 3)) == [(Status.HELD, 3)]
 
 
-def test_a_task_of_which_only_outcomes_are_known_is_unknown(world: World) -> None:
+def test_a_task_of_which_only_outcomes_are_known_is_unknown(world: LawWorld) -> None:
     fold(world, outcomes("t", run(0, 3)))
     assert word(world, ask_own("t", 0, 3)) == [(Status.UNKNOWN, 3)]
     world.apply(task_record("t"))
@@ -259,7 +261,7 @@ def test_a_task_of_which_only_outcomes_are_known_is_unknown(world: World) -> Non
     assert world.counts("t")["sent"] == 3
 
 
-def test_writers_count_once_the_seal_names_them(world: World) -> None:
+def test_writers_count_once_the_seal_names_them(world: LawWorld) -> None:
     world.apply(task_record("t"))
     assert word(world, ask(own_lane("t"), want("t", 0, 2, writer="s1"))) == [(Status.HELD, 2)]
     assert word(world, ask_own("t", 0, 2)) == [(Status.GRANTED, 2)]
@@ -269,7 +271,7 @@ def test_writers_count_once_the_seal_names_them(world: World) -> None:
     assert word(world, ask_own("t", 2, 2)) == [(Status.DROP, 2)]
 
 
-def test_a_seal_may_name_thousands_of_writers(world: World) -> None:
+def test_a_seal_may_name_thousands_of_writers(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.apply(sealed("t", 5_000, [f"writer-{number}" for number in range(5_000)]))
     for writer in ("writer-0", "writer-4999", "writer-77"):
@@ -280,7 +282,7 @@ def test_a_seal_may_name_thousands_of_writers(world: World) -> None:
     assert word(world, ask(own_lane("t"), want("t", 1, 1, writer="writer-0"))) == [(Status.DROP, 1)]
 
 
-def test_a_view_that_is_not_ready_holds_everything(world: World) -> None:
+def test_a_view_that_is_not_ready_holds_everything(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.restart_epoch(world.clock.wall_ms() + SOON_MS)
     answer = world.ledger.lease(request(1, ask_own("t", 0, 3)))
@@ -296,7 +298,7 @@ def test_a_view_that_is_not_ready_holds_everything(world: World) -> None:
 
 
 @pytest.mark.parametrize("last", ["control", 0, 1])
-def test_a_view_is_ready_when_the_last_topic_is_read_to_its_own_mark(world: World, last: str | int) -> None:
+def test_a_view_is_ready_when_the_last_topic_is_read_to_its_own_mark(world: LawWorld, last: str | int) -> None:
     def read_to_the_mark(topic: str | int, epoch: str) -> None:
         if isinstance(topic, int):
             fold(world, EpochMark(1, epoch), partition=topic)
@@ -312,7 +314,7 @@ def test_a_view_is_ready_when_the_last_topic_is_read_to_its_own_mark(world: Worl
     assert world.ready()
 
 
-def test_a_mark_of_another_epoch_means_nothing(world: World) -> None:
+def test_a_mark_of_another_epoch_means_nothing(world: LawWorld) -> None:
     world.restart_epoch(0)
     for partition in (0, 1):
         fold(world, EpochMark(1, EPOCH), partition=partition)

@@ -10,7 +10,7 @@ from dispatcher.lease import GivenBack, Status
 from dispatcher.outcome import RETRY, ClaimsEnded, CloseTask, Outcome
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
-    World,
+    LawWorld,
     Worlds,
     ask,
     ask_retry,
@@ -37,7 +37,7 @@ class Tally(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world: World = self.worlds()
+        self.world: LawWorld = self.worlds()
         self.number = 0
         self.grants: Grants = []
 

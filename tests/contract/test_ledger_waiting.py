@@ -8,12 +8,12 @@ from dispatcher.lease import LaneAsk, Status
 from tests.contract.ledger_crowd import Backlog, add_tasks, jain
 from tests.contract.ledger_rotation import Rotation
 from tests.contract.ledger_worlds import (
-    MemoryWorld,
-    World,
+    LawWorld,
     Worlds,
     ask,
     ask_own,
     capacity,
+    in_process_worlds,
     own_lane,
     request,
     setting,
@@ -26,7 +26,7 @@ CAPACITY = 2_000
 @pytest.mark.parametrize("cap", ["capacity", "cap:channel:null"])
 def test_a_thousand_lanes_share_while_a_hundred_are_held(cap: str) -> None:
     """At 2,000 targets/s in envelopes of 20, for a minute: six envelopes each, twice held."""
-    world = MemoryWorld()
+    world = in_process_worlds()()
     tasks = add_tasks(world, {"high": 1_000})["high"]
     world.apply(setting(cap, str(CAPACITY)))
     rotation = Rotation(world, tasks, hold=100, hold_ms=3_000, size=20, period_ms=200)
@@ -48,7 +48,7 @@ def test_lanes_share_while_a_few_of_them_are_held(worlds: Worlds) -> None:
 def test_calls_that_come_late_cost_no_lane_its_turn() -> None:
     """A bucket stands half full when two workers are late, and those ahead draw then; for that nobody may be forgotten
     what he lacks."""
-    world, chance = MemoryWorld(), Random(6)
+    world, chance = in_process_worlds()(), Random(6)
     tasks = add_tasks(world, {"high": 600})["high"]
     world.apply(capacity(CAPACITY))
     halves = {"a": tasks[::2], "b": tasks[1::2]}
@@ -128,7 +128,7 @@ def test_waiting_demand_is_good_for_a_while_only(worlds: Worlds) -> None:
 class Waiting:
     """Announces the demand of a lane that nobody holds."""
 
-    def __init__(self, world: World, lane: str) -> None:
+    def __init__(self, world: LawWorld, lane: str) -> None:
         self._world, self._lane, self._number = world, lane, 0
 
     def announce(self) -> None:

@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
-from tests.contract.ledger_worlds import RedisWorld, Worlds, in_process_worlds
+from tests.contract.ledger_crowd import Backlog, add_tasks
+from tests.contract.ledger_twins import Twins
+from tests.contract.ledger_worlds import Worlds, capacity, change, in_process_worlds
 from tests.contract.memory_twins import contents_of
-from tests.contract.test_ledger_twins import Twins
 
 CHOSEN_BY_THE_SERVER = (b":test-clock", b":feed")
 """Ends of keys that hold times of the server's own."""
@@ -24,10 +26,10 @@ class ServerTwins(Twins):
 
 
 def contents(world: Any) -> dict[bytes, Any]:
-    assert isinstance(world, RedisWorld)
     found = contents_of(world.view.client, f"{world.view.keys.prefix}:*")
     epoch = found[world.view.keys.epoch.encode()][1]
-    epoch.pop(b"run_id")
+    for of_the_server in (b"run_id", b"started_ms", b"address"):
+        epoch.pop(of_the_server)
     return {key: value for key, value in found.items() if not key.endswith(CHOSEN_BY_THE_SERVER)}
 
 
@@ -40,3 +42,27 @@ def test_scripts_answer_and_leave_alike(real_worlds: Worlds, test_lua: Path) -> 
             max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 1_000),
+    envelope=st.sampled_from([1, 3, 40]),
+    rate=st.sampled_from([60, 2_000, 2_001, 30_000]),
+    weights=st.lists(st.sampled_from([1_000, 1_001, 333, 7_000, 1]), min_size=4, max_size=4),
+)
+def test_grants_are_the_same_one_by_one(
+    real_worlds: Worlds, seed: int, envelope: int, rate: int, weights: list[int]
+) -> None:
+    """The same integers, grant by grant."""
+    granted = []
+    for world in (in_process_worlds()(), real_worlds()):
+        tasks = [task for names in add_tasks(world, {"high": 3, "medium": 1, "low": 1}).values() for task in names]
+        for task, weight in zip(tasks, weights, strict=False):
+            world.apply(change(task, "weight", str(weight)))
+        world.apply(change("high1", "cap", str(rate // 10)))
+        world.apply(capacity(rate))
+        crowd = Backlog(world, {"a": tasks, "b": tasks[1:]}, {"a": 90, "b": 20}, envelope, rate // 4, seed)
+        crowd.run_until(2_000)
+        granted.append(crowd.grants)
+    assert granted[0] == granted[1]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dispatcher.service_settings import cap_field, paused_field, paused_of
 from quotas.snapshots import RedisSnapshots
-from tests.contract.ledger_worlds import RedisWorld, Worlds, setting
+from tests.contract.ledger_worlds import LawWorld, Worlds, setting
 from tests.contract.registry_records import position
 from tests.contract.test_snapshots import empty, snapshot_of
 
@@ -16,11 +16,10 @@ changes = st.tuples(st.sampled_from(CHANNELS), st.booleans())
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(log=st.lists(changes, min_size=1, max_size=8), data=st.data())
 def test_the_paused_channels_are_those_of_the_settings(
-    script_worlds: Worlds, log: list[tuple[str, bool]], data: st.DataObject
+    worlds: Worlds, log: list[tuple[str, bool]], data: st.DataObject
 ) -> None:
     """Records in any order and more than once, a snapshot of any moment, and the records behind it."""
-    world = script_worlds()
-    assert isinstance(world, RedisWorld)
+    world = worlds()
     restored_at = data.draw(st.integers(0, len(log)))
     before = data.draw(st.permutations(range(restored_at)))
     _apply(world, log, before)
@@ -35,24 +34,23 @@ def test_the_paused_channels_are_those_of_the_settings(
     assert world.registry.look().paused == {channel for channel, paused in dict(log).items() if paused}
 
 
-def _apply(world: RedisWorld, log: list[tuple[str, bool]], places: list[int]) -> None:
+def _apply(world: LawWorld, log: list[tuple[str, bool]], places: list[int]) -> None:
     for place in places:
         channel, paused = log[place]
         world.registry.apply(position(place + 1), setting(paused_field(channel), str(int(paused))))
         world.registry.apply(position(place + 1), setting(cap_field(f"channel/{channel}"), "1"))
 
 
-def _check(world: RedisWorld) -> None:
+def _check(world: LawWorld) -> None:
     assert world.registry.look().paused == paused_of(world.registry.settings())
 
 
 def test_what_the_watch_reads_each_second_does_not_grow_with_the_settings(real_worlds: Worlds) -> None:
-    redis_world = real_worlds()
-    assert isinstance(redis_world, RedisWorld)
-    client = redis_world.view.client
-    client.hset(redis_world.view.keys.globals, mapping={f"app_weight:a{number}": "2000" for number in range(2_000)})
+    world = real_worlds()
+    client = world.view.client
+    client.hset(world.view.keys.globals, mapping={f"app_weight:a{number}": "2000" for number in range(2_000)})
     client.config_resetstat()
-    redis_world.registry.look()
+    world.registry.look()
     commands = client.info("commandstats")
     assert "cmdstat_smembers" in commands
     assert "cmdstat_hgetall" not in commands

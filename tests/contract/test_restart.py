@@ -2,12 +2,12 @@
 
 from dispatcher.lease import Status
 from dispatcher.outcome import EpochMark
-from tests.contract.ledger_worlds import RedisWorld, ask_own, fold, request, statuses, task_record
+from tests.contract.ledger_worlds import LawWorld, ask_own, fold, request, statuses, task_record
 
 OWN_CLAIMS_MS = 13_000
 
 
-def restart(world: RedisWorld) -> str:
+def restart(world: LawWorld) -> str:
     """As if Redis had been started now, with its data. Return the id that the view has from then on."""
     args = [world.clock.wall_ms(), "another run", OWN_CLAIMS_MS]
     assert world.view.scripts.call("note_restart", [world.view.keys.prefix], args) == 1
@@ -16,7 +16,7 @@ def restart(world: RedisWorld) -> str:
     return epoch.decode()
 
 
-def read_to_the_mark(world: RedisWorld, epoch: str) -> None:
+def read_to_the_mark(world: LawWorld, epoch: str) -> None:
     """All topics, as they are now."""
     world.apply(EpochMark(1, epoch))
     for partition in (0, 1):
@@ -25,9 +25,8 @@ def read_to_the_mark(world: RedisWorld, epoch: str) -> None:
     assert world.ready()
 
 
-def test_nothing_is_granted_until_the_longest_claim_that_any_worker_made_has_ended(redis_world: RedisWorld) -> None:
+def test_nothing_is_granted_until_the_longest_claim_that_any_worker_made_has_ended(world: LawWorld) -> None:
     """Workers have channels of their own: a claim is as long as the slowest takes."""
-    world = redis_world
     world.apply(task_record("t"))
     for number, claim_ms in enumerate((5_000, 63_000, 13_000), 1):
         world.ledger.lease(request(number, ask_own("t", number, 1), claim_ms=claim_ms))
@@ -38,8 +37,7 @@ def test_nothing_is_granted_until_the_longest_claim_that_any_worker_made_has_end
     assert statuses(world.ledger.lease(request(5, ask_own("t", 10, 1)))) == [(Status.GRANTED, 1)]
 
 
-def test_nothing_is_granted_until_the_topics_are_read_as_far_as_they_went(redis_world: RedisWorld) -> None:
-    world = redis_world
+def test_nothing_is_granted_until_the_topics_are_read_as_far_as_they_went(world: LawWorld) -> None:
     world.apply(task_record("t"))
     epoch = restart(world)
     world.advance(OWN_CLAIMS_MS)
@@ -48,9 +46,8 @@ def test_nothing_is_granted_until_the_topics_are_read_as_far_as_they_went(redis_
     assert world.ledger.lease(request(2, ask_own("t", 0, 1))).ready
 
 
-def test_a_restart_is_noted_once(redis_world: RedisWorld) -> None:
+def test_a_restart_is_noted_once(world: LawWorld) -> None:
     """By each worker, whenever it notices: the later ones must not make the view wait again."""
-    world = redis_world
     epoch = restart(world)
     args = [world.clock.wall_ms(), "another run", OWN_CLAIMS_MS]
     assert world.view.scripts.call("note_restart", [world.view.keys.prefix], args) == 0

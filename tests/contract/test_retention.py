@@ -27,7 +27,7 @@ from dispatcher.task import PushTask
 from dispatcher.tier import Tier
 from dispatcher.topics import Topics
 from producers.acceptance import accept, check_same
-from tests.contract.ledger_worlds import RedisWorld, fold, mixed, outcomes, run
+from tests.contract.ledger_worlds import LawWorld, fold, mixed, outcomes, run
 from tests.contract.ledger_worlds import task_record as ledger_task
 from tests.contract.registry_records import change, position, ready, sealed, task_record
 
@@ -102,23 +102,23 @@ def test_an_ended_task_that_is_submitted_again_is_still_compared(registry: Regis
 
 @pytest.mark.parametrize("known_first", [True, False])
 def test_what_was_folded_before_its_task_was_known_is_kept_as_long_as_the_task_lives(
-    redis_world: RedisWorld, known_first: bool
+    world: LawWorld, known_first: bool
 ) -> None:
-    view = redis_world.view
+    view = world.view
     if known_first:
-        redis_world.apply(ledger_task("t"))
-    fold(redis_world, outcomes("t", run(0, 4), mixed(4, [RETRY])))
+        world.apply(ledger_task("t"))
+    fold(world, outcomes("t", run(0, 4), mixed(4, [RETRY])))
     names = [f"{view.keys.prefix}:{kind}" for kind in ("final:t:0", "touched:t:0", "open:t")]
     if not known_first:
         assert all(TOMBSTONE_MS - SLACK_MS < view.client.pttl(name) <= TOMBSTONE_MS for name in names)
-        redis_world.apply(ledger_task("t"))
+        world.apply(ledger_task("t"))
     assert [view.client.pttl(name) for name in [*names, view.keys.task("t")]] == [-1] * 4
 
 
-def test_the_writers_of_a_seal_are_kept_too(redis_world: RedisWorld) -> None:
-    view = redis_world.view
-    fold(redis_world, outcomes("t", run(0, 4, writer="x")))
-    redis_world.apply(ledger_task("t"))
-    redis_world.apply(sealed("t", 4, ("x",)))
+def test_the_writers_of_a_seal_are_kept_too(world: LawWorld) -> None:
+    view = world.view
+    fold(world, outcomes("t", run(0, 4, writer="x")))
+    world.apply(ledger_task("t"))
+    world.apply(sealed("t", 4, ("x",)))
     names = [f"{view.keys.prefix}:{kind}:t:x" for kind in ("final", "touched")]
     assert [view.client.pttl(name) for name in names] == [-1, -1]

@@ -17,7 +17,7 @@ from dispatcher.snapshot import Chunk, Cursors, OpenPart, Packer, Part, TaskPart
 from quotas.snapshots import RedisSnapshots
 from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import (
-    RedisWorld,
+    LawWorld,
     Worlds,
     ask_own,
     ask_retry,
@@ -38,14 +38,14 @@ from tests.contract.ledger_worlds import (
 PLACE = "{:020d}".format
 
 
-def snapshot_of(world: RedisWorld) -> list[Part]:
+def snapshot_of(world: LawWorld) -> list[Part]:
     """As it comes back from the topic."""
     packer = Packer(1_000)
     records = [*packer.add(chain.from_iterable(RedisSnapshots(world.view).parts())), *packer.end()]
     return [part for record in records if isinstance(record, Chunk) for part in parts_of(record)]
 
 
-def empty(world: RedisWorld) -> str:
+def empty(world: LawWorld) -> str:
     """A new view that waits for a snapshot; who restores it."""
     world.view.wipe()
     world.advance(0)
@@ -53,18 +53,18 @@ def empty(world: RedisWorld) -> str:
     return RedisSnapshots(world.view).begin_restore("new")
 
 
-def fold_from(world: RedisWorld, start: int, log: list[OutcomeRecord]) -> None:
+def fold_from(world: LawWorld, start: int, log: list[OutcomeRecord]) -> None:
     for index in range(start, len(log)):
         stands = PLACE(index - 1) if index else None
         assert world.fold.apply(0, stands, PLACE(index), [encode_record(log[index])]).applied
 
 
-def complete(world: RedisWorld) -> None:
+def complete(world: LawWorld) -> None:
     """Grants from now on, whatever the (virtual) time."""
     world.view.client.hset(world.view.keys.epoch, mapping={"ready": "1", "grants_after_ms": "0"})
 
 
-def state_of(world: RedisWorld, task: str) -> object:
+def state_of(world: LawWorld, task: str) -> object:
     """Counts, and what the ledger says of every envelope."""
     complete(world)
     return world.counts(task), statuses(world.ledger.lease(request(99, ask_own(task, 0, 16, size=SIZE))))
@@ -80,19 +80,17 @@ records = st.one_of(
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(log=st.lists(records, min_size=1, max_size=8), data=st.data())
 def test_records_that_are_in_the_snapshot_already_change_nothing(
-    script_worlds: Worlds, log: list[OutcomeRecord], data: st.DataObject
+    worlds: Worlds, log: list[OutcomeRecord], data: st.DataObject
 ) -> None:
     cursor_at = data.draw(st.integers(0, len(log)))
     dumped_at = data.draw(st.integers(cursor_at, len(log)))
-    straight = script_worlds()
-    assert isinstance(straight, RedisWorld)
+    straight = worlds()
     for task in ("t", "u"):
         straight.apply(task_record(task))
     fold_from(straight, 0, log)
     wanted = [state_of(straight, task) for task in ("t", "u")]
 
-    restored = script_worlds()
-    assert isinstance(restored, RedisWorld)
+    restored = worlds()
     for task in ("t", "u"):
         restored.apply(task_record(task))
     fold_from(restored, 0, log[:dumped_at])
@@ -106,11 +104,11 @@ def test_records_that_are_in_the_snapshot_already_change_nothing(
 
 
 @pytest.fixture
-def world(redis_world: RedisWorld) -> RedisWorld:
-    return redis_world
+def world(world: LawWorld) -> LawWorld:
+    return world
 
 
-def test_tasks_controls_and_settings_come_back_as_they_were(world: RedisWorld) -> None:
+def test_tasks_controls_and_settings_come_back_as_they_were(world: LawWorld) -> None:
     world.apply(task_record("own"))
     world.apply(task_record("shared", shared=True, tier="low"))
     world.apply(task_record("done"))
@@ -148,7 +146,7 @@ def test_tasks_controls_and_settings_come_back_as_they_were(world: RedisWorld) -
     ids=["of 0.1.0", "of today", "restated late", "by a clock that was ahead"],
 )
 def test_a_tombstone_comes_back_for_as_long_as_its_records_are_kept(
-    world: RedisWorld, ended_days_ago: int, kept_days: int, wanted_days: int
+    world: LawWorld, ended_days_ago: int, kept_days: int, wanted_days: int
 ) -> None:
     ended_ms = world.view.now_ms() - ended_days_ago * DAY_MS  # the scripts of snapshots go by Redis' own time
     world.apply(task_record("done"))
@@ -165,7 +163,7 @@ def view_without_rate(view: object) -> object:
     return {name: getattr(view, name) for name in ("id", "state", "weight", "targets", "lane", "sealed", "refused")}
 
 
-def test_claims_are_not_in_a_snapshot(world: RedisWorld) -> None:
+def test_claims_are_not_in_a_snapshot(world: LawWorld) -> None:
     world.apply(task_record("t"))
     fold(world, outcomes("t", mixed(0, [0, RETRY])))
     world.ledger.lease(request(1, ask_own("t", 1, 5)))
@@ -179,7 +177,7 @@ def test_claims_are_not_in_a_snapshot(world: RedisWorld) -> None:
     assert [count for _, count in statuses(world.ledger.lease(request(1, ask_own("t", 1, 5))))] == [5]
 
 
-def restore(world: RedisWorld) -> None:
+def restore(world: LawWorld) -> None:
     """Make the view again from a snapshot of it."""
     dump, who = snapshot_of(world), empty(world)
     assert RedisSnapshots(world.view).restore_parts(who, dump)
@@ -187,7 +185,7 @@ def restore(world: RedisWorld) -> None:
     complete(world)
 
 
-def test_an_attempt_that_was_claimed_is_granted_after_a_restore(world: RedisWorld) -> None:
+def test_an_attempt_that_was_claimed_is_granted_after_a_restore(world: LawWorld) -> None:
     """Its claim is not in the snapshot, and has ended before the view grants."""
     world.apply(task_record("t"))
     fold(world, outcomes("t", mixed(0, [0, RETRY])))
@@ -198,7 +196,7 @@ def test_an_attempt_that_was_claimed_is_granted_after_a_restore(world: RedisWorl
 
 
 @pytest.mark.parametrize("known", ["by its checkpoint", "by the seal"])
-def test_what_a_writer_has_sent_is_not_sent_again_after_a_restore(world: RedisWorld, known: str) -> None:
+def test_what_a_writer_has_sent_is_not_sent_again_after_a_restore(world: LawWorld, known: str) -> None:
     """An outcome topic may be read ahead of the seal."""
     world.apply(task_record("t"))
     if known == "by the seal":
@@ -212,7 +210,7 @@ def test_what_a_writer_has_sent_is_not_sent_again_after_a_restore(world: RedisWo
     assert statuses(answer) == [(Status.DROP, 2), (Status.GRANTED, 1)]
 
 
-def test_many_open_envelopes_are_read_in_pages(world: RedisWorld) -> None:
+def test_many_open_envelopes_are_read_in_pages(world: LawWorld) -> None:
     world.apply(task_record("t"))
     for first in range(0, 7_000, 500):
         fold(world, outcomes("t", *(mixed(first + at, [0, RETRY]) for at in range(500))))
@@ -228,7 +226,7 @@ def test_many_open_envelopes_are_read_in_pages(world: RedisWorld) -> None:
     assert world.view.client.bitcount(world.view.keys.touched("t", MAIN_WRITER)) == touched == 7_000
 
 
-def test_a_copy_that_goes_while_it_is_read_makes_no_snapshot(world: RedisWorld) -> None:
+def test_a_copy_that_goes_while_it_is_read_makes_no_snapshot(world: LawWorld) -> None:
     """Another snapshot was made of the same task (by hand, say), or this one took too long."""
     world.apply(task_record("t"))
     for first in range(0, 7_000, 500):
@@ -241,7 +239,7 @@ def test_a_copy_that_goes_while_it_is_read_makes_no_snapshot(world: RedisWorld) 
         list(pages)
 
 
-def test_thousands_of_settings_and_of_writers_come_back(world: RedisWorld) -> None:
+def test_thousands_of_settings_and_of_writers_come_back(world: LawWorld) -> None:
     client, keys = world.view.client, world.view.keys
     world.apply(task_record("t"))
     client.hset(keys.globals, mapping={f"app_weight:app{number}": "2000" for number in range(5_000)})
@@ -252,7 +250,7 @@ def test_thousands_of_settings_and_of_writers_come_back(world: RedisWorld) -> No
     assert [client.hgetall(key) for key in (keys.globals, keys.task("t"))] == before
 
 
-def test_nothing_is_folded_while_a_snapshot_is_restored(world: RedisWorld) -> None:
+def test_nothing_is_folded_while_a_snapshot_is_restored(world: LawWorld) -> None:
     who, snapshots = empty(world), RedisSnapshots(world.view)
     body, part = (
         encode_record(EpochMark(1, "new")),
@@ -265,7 +263,7 @@ def test_nothing_is_folded_while_a_snapshot_is_restored(world: RedisWorld) -> No
     assert world.fold.apply(0, None, "a", [body]).applied
 
 
-def test_one_at_a_time_restores_a_view_and_no_other_view(world: RedisWorld) -> None:
+def test_one_at_a_time_restores_a_view_and_no_other_view(world: LawWorld) -> None:
     first, snapshots = empty(world), RedisSnapshots(world.view)
     part = TaskPart("t", -1, [b"lane", b"x", b"created_ms", b"1", b"app", b"a"])
     assert snapshots.restore_parts(first, [part])
@@ -279,7 +277,7 @@ def test_one_at_a_time_restores_a_view_and_no_other_view(world: RedisWorld) -> N
     assert not snapshots.end_restore(second, None)
 
 
-def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(world: RedisWorld) -> None:
+def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(world: LawWorld) -> None:
     world.apply(task_record("t"))
     log: list[OutcomeRecord] = [
         outcomes("t", run(0, 2, size=SIZE), mixed(2, [0, RETRY, RETRY])),
@@ -300,7 +298,7 @@ def test_what_a_newer_snapshot_left_half_restored_is_replaced_by_the_older_one(w
     assert (wanted["sent"], wanted["invalid"]) == (3 * SIZE + 1, 5 * SIZE)
 
 
-def test_settings_that_a_newer_snapshot_left_go_with_the_rest_of_it(world: RedisWorld) -> None:
+def test_settings_that_a_newer_snapshot_left_go_with_the_rest_of_it(world: LawWorld) -> None:
     world.apply(capacity(500))
     older, wanted = snapshot_of(world), world.registry.settings()
     world.apply(setting(paused_field("null"), "1"))
@@ -310,7 +308,7 @@ def test_settings_that_a_newer_snapshot_left_go_with_the_rest_of_it(world: Redis
     assert (world.registry.settings(), world.registry.look().paused) == (wanted, set())
 
 
-def test_large_tasks_come_back_to_the_last_envelope(world: RedisWorld) -> None:
+def test_large_tasks_come_back_to_the_last_envelope(world: LawWorld) -> None:
     """Their bits are more than one answer, and more than one part, may have."""
     last = 5_000_000
     for task in ("a", "b", "c"):

@@ -10,7 +10,7 @@ from functools import partial
 from tests.exploration.footprint import HANDS, Menu
 from tests.exploration.scene import Scene
 from tests.exploration.variants import OWN
-from tests.exploration.world import CLOSE, OUTCOME, REBUILT, Hands, Step, World
+from tests.exploration.world import CLOSE, OUTCOME, REBUILT, Hands, Step, WorldState
 
 
 class Faults:
@@ -35,11 +35,11 @@ class Faults:
         ]
 
     # ------------------------------------------------------------- of a worker
-    def _crashes(self, i: int, world: World) -> Iterator[Step]:
+    def _crashes(self, i: int, world: WorldState) -> Iterator[Step]:
         if self._scene.may(world, "crash") and not self._scene.state(world, i).idle:
             yield Step((i, "CRASHES"), True, self._crashed(world, i, world.hands(i)))
 
-    def _stalls(self, i: int, world: World) -> Iterator[Step]:
+    def _stalls(self, i: int, world: WorldState) -> Iterator[Step]:
         if not self._scene.may(world, "stall"):
             return
         state = self._scene.state(world, i)
@@ -52,7 +52,7 @@ class Faults:
                 excused = stalled.excused | self._scene.call_bits(call.kinds)
                 yield Step((i, "STANDS STILL between check and call"), True, stalled._replace(excused=excused))
 
-    def _redelivers(self, i: int, world: World) -> Iterator[Step]:
+    def _redelivers(self, i: int, world: WorldState) -> Iterator[Step]:
         if not self._scene.may(world, "redelivery"):
             return
         hands = world.hands(i)
@@ -65,7 +65,7 @@ class Faults:
                 label = (i, "HAS IT DELIVERED AGAIN", self._scene.kinds[place[1]])
                 yield Step(label, True, after._replace(lane=lane, left=world.left - 1))
 
-    def _crashed(self, world: World, i: int, hands: Hands) -> World:
+    def _crashed(self, world: WorldState, i: int, hands: Hands) -> WorldState:
         back = [place[:2] for place in hands.held if place[2]]
         lane = tuple(sorted((*world.lane, *back))) if back else world.lane
         without = [OWN] if "finished" in world.control and self._scene.variant.letting_go else []
@@ -75,7 +75,7 @@ class Faults:
             excused=world.excused | hands.unrecorded, left=world.left - 1,
         )  # fmt: skip
 
-    def _stalled(self, world: World, i: int) -> World:
+    def _stalled(self, world: WorldState, i: int) -> WorldState:
         """So long that the use-by of all it holds passes."""
         hands, state = world.hands(i), self._scene.state(world, i)
         excused = world.excused | hands.unrecorded
@@ -84,7 +84,7 @@ class Faults:
         )
 
     # ------------------------------------------------------------- of servers
-    def _forgotten_acks(self, world: World) -> Iterator[Step]:
+    def _forgotten_acks(self, world: WorldState) -> Iterator[Step]:
         if not self._scene.may(world, "forgotten ack"):
             return
         for place in world.acked:
@@ -94,11 +94,11 @@ class Faults:
                 after = world._replace(lane=lane, acked=acked, left=world.left - 1)
                 yield Step(("AN ACK IS FORGOTTEN", self._scene.kinds[place[1]]), True, after)
 
-    def _flushes(self, world: World) -> Iterator[Step]:
+    def _flushes(self, world: WorldState) -> Iterator[Step]:
         if self._scene.may(world, "flush"):
             yield Step(("REDIS IS EMPTIED",), True, self._flushed(world))
 
-    def _flushed(self, world: World) -> World:
+    def _flushed(self, world: WorldState) -> WorldState:
         one, two = (world.hands(i)._replace(old=self._scene.state(world, i).mask) for i in (0, 1))
         rest = tuple(entry for entry in world.done + world.rest if entry[0] in (OUTCOME, CLOSE))
         return world._replace(

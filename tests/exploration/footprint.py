@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import is_
 from typing import Any, NamedTuple
 
-from tests.exploration.world import ENDED, OUTCOME, Step, World
+from tests.exploration.world import ENDED, OUTCOME, Step, WorldState
 
 ONE, TWO, VIEW, LANE, ACKED, DONE, REST, CONTROL, EPOCH, ACKNOWLEDGED, DELETED, CALLS, LEFT = PARTS = range(13)
 """Parts of a world: fields that are mostly read together."""
@@ -19,7 +19,7 @@ _FIELDS = (
     ("epoch", "waiting", "marked"), ("acknowledged",), ("deleted",), ("called", "excused", "accepted"), ("left",),
 )  # fmt: skip
 _PART_OF = [part for part, names in enumerate(_FIELDS) for _ in names]
-_SLICES = [slice(World._fields.index(names[0]), World._fields.index(names[-1]) + 1) for names in _FIELDS]
+_SLICES = [slice(WorldState._fields.index(names[0]), WorldState._fields.index(names[-1]) + 1) for names in _FIELDS]
 _SLICES += [_SLICES[REST]] * 2
 HANDS = ("one", "two")
 """The two workers' parts, as a Menu calls them."""
@@ -31,7 +31,7 @@ NAMES = (
     *["said_by_one", "said_by_two"],
 )
 """How a Menu calls the parts, and what each worker said."""
-assert [name for names in _FIELDS for name in names] == list(World._fields)
+assert [name for names in _FIELDS for name in names] == list(WorldState._fields)
 
 Numbers = tuple[int, ...]
 """A world: of each part, its number in the table."""
@@ -71,7 +71,7 @@ class Menu:
     """Steps of one sort. reads: names of parts that may do, the fewest first; of the first, a single one, it depends
     whether there are any of these steps at all."""
 
-    of: Callable[[World], Iterable[Step]]
+    of: Callable[[WorldState], Iterable[Step]]
     reads: Sequence[str]
 
 
@@ -92,10 +92,10 @@ class Table:
             self._values[part].append(value)
         return found
 
-    def number_of(self, part: int, world: World) -> int:
+    def number_of(self, part: int, world: WorldState) -> int:
         return self.number(part, world[_SLICES[part]])
 
-    def numbers(self, world: World) -> Numbers:
+    def numbers(self, world: WorldState) -> Numbers:
         return tuple([self.number_of(part, world) for part in PARTS])
 
     def value(self, part: int, number: int) -> Any:
@@ -108,14 +108,14 @@ class Table:
         names = {entry[-2:] for entry in entries if entry[0] in (OUTCOME, ENDED) and entry[-2] == worker}
         return self.number(SAID[worker], (tuple([(ENDED, *name) for name in sorted(names)]),))
 
-    def world(self, seen: Mapping[int, int]) -> World:
+    def world(self, seen: Mapping[int, int]) -> WorldState:
         """With these parts, all others hidden."""
-        fields: list[Any] = [HIDDEN] * len(World._fields)
+        fields: list[Any] = [HIDDEN] * len(WorldState._fields)
         for part, number in seen.items():
             fields[_SLICES[part]] = self._values[part][number]
-        return World._make(fields)
+        return WorldState._make(fields)
 
-    def changes(self, before: World, step: Step) -> Change:
+    def changes(self, before: WorldState, step: Step) -> Change:
         after = step.world
         touched = {_PART_OF[at] for at, same in enumerate(map(is_, before, after)) if not same}
         to = [(part, self.number(part, after[_SLICES[part]])) for part in touched]

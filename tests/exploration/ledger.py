@@ -1,23 +1,22 @@
-"""The ledger and its fold as a machine: states of the real in-memory view, what each operation makes of them."""
+"""Ledger and fold as a machine: states of the view, and what the scripts that ship make of them."""
 
-import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from io import BytesIO
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import msgpack
 
 from dispatcher.clock import VirtualClock
 from dispatcher.control import ControlRecord, encode_control
 from dispatcher.lease import LeaseAnswer, LeaseRequest, Status
-from dispatcher.memory import claims
-from dispatcher.memory.fold import MemoryFold
-from dispatcher.memory.ledger import MemoryLedger
-from dispatcher.memory.view import Epoch, MemoryView
-from dispatcher.outcome import EpochMark
 from dispatcher.topics import Topics
-from tests.exploration.digest import digest
+from dispatcher.view_form import FORM
+from simulator.server import MemoryRedis
+from simulator.store import Hash, SortedSet, Store, Text
+from simulator.world import COUNT_FIELDS, World, view_in
 from tests.exploration.envelopes import TASK
 from tests.exploration.machine import WorkerState
 from tests.exploration.worker import NAME
@@ -62,42 +61,14 @@ class Granted:
     sends: bool
 
 
-class _Writer(pickle.Pickler):
-    """A view as bytes, from which copies are made. shared: what is not copied."""
-
-    def __init__(self, shared: Sequence[object]) -> None:
-        self._bytes = BytesIO()
-        super().__init__(self._bytes, pickle.HIGHEST_PROTOCOL)
-        self._places = {id(thing): place for place, thing in enumerate(shared)}
-
-    def persistent_id(self, thing: object) -> int | None:
-        return self._places.get(id(thing))
-
-    def written(self, view: MemoryView) -> bytes:
-        self.dump(view)
-        return self._bytes.getvalue()
-
-
-class _Reader(pickle.Unpickler):
-    def __init__(self, written: bytes, shared: Sequence[object]) -> None:
-        super().__init__(BytesIO(written))
-        self._shared = shared
-
-    def persistent_load(self, place: int) -> object:
-        return self._shared[place]
-
-    def view(self) -> MemoryView:
-        view: MemoryView = self.load()
-        return view
-
-
 class LedgerMachine:
     def __init__(self, topics: Topics) -> None:
         self.states: list[ViewState] = []
-        self._views: list[bytes] = []
+        self._stores: list[object] = []
         self._clock = VirtualClock()
-        self._topics = topics
-        self._shared = (self._clock, topics)
+        server = MemoryRedis(self._clock.wall_ms)
+        self._store = server.store
+        self._world = World(self._clock, topics, view_in(server, PREFIX), scripts_folder())
         self._known: dict[bytes, int] = {}
         self._moves: dict[Any, Any] = {}
         self._answers: dict[bytes, Granted] = {}
@@ -107,10 +78,11 @@ class LedgerMachine:
         """A view just begun, in an empty Redis. Epoch 0 is ready at once."""
         known = self._moves.get(("empty", epoch))
         if known is None:
-            view = MemoryView(self._clock, self._topics)
-            if epoch:
-                view.begin_epoch(str(epoch), 0)
-            known = self._moves["empty", epoch] = self._note(view)
+            self._store.clear()
+            self._world.begin_view(str(epoch))
+            if not epoch:
+                self._epoch()[b"ready"] = b"1"
+            known = self._moves["empty", epoch] = self._note()
         return int(known)
 
     def lease(self, state: int, worker: int, asks: WorkerState, number: int, lost: bool) -> tuple[int, Granted]:
@@ -123,14 +95,14 @@ class LedgerMachine:
         return result
 
     def _lease(self, state: int, worker: int, request: LeaseRequest, number: int, lost: bool) -> tuple[int, Granted]:
-        view = self._copy(state)
+        self._store.restore(self._stores[state])
         name = f"{NAME}{worker}"
         given = [msgspec.structs.replace(one, claim=name + one.claim.removeprefix(NAME)) for one in request.given_back]
         asked = msgspec.structs.replace(request, worker=name, number=number, given_back=given)
-        answer = MemoryLedger(view).lease(asked)
+        answer = self._world.ledger.lease(asked)
         if not lost:
-            view.calls.pop(name, None)
-        return self._note(view), self._granted(answer)
+            self._store.delete(_call(worker))
+        return self._note(), self._granted(answer)
 
     def _granted(self, answer: LeaseAnswer) -> Granted:
         plain = msgspec.structs.replace(answer, number=0)
@@ -143,89 +115,172 @@ class LedgerMachine:
         return self._answers[key]
 
     def fold(self, state: int, body: bytes) -> int:
-        def apply(view: MemoryView) -> None:
-            cursor = view.cursors.get(0)
-            assert MemoryFold(view).apply(0, cursor, "0", [body]).applied
+        def apply() -> None:
+            assert self._world.fold.apply(0, None, AFTER, [body]).applied
 
         return self._do(("fold", state, body), state, apply)
 
     def control(self, state: int, record: ControlRecord) -> int:
-        return self._do(("control", state, encode_control(record)), state, lambda view: view.apply(record))
+        return self._do(
+            ("control", state, encode_control(record)), state, lambda: self._world.registry.apply(AFTER, record)
+        )
 
     def mark(self, state: int, epoch: int) -> int:
         """The control topic has been read to its mark."""
-        return self.control(state, EpochMark(1, str(epoch)))
+        return self._do(
+            ("mark", state, epoch),
+            state,
+            lambda: self._world.registry.move_control_cursor(None, AFTER, str(epoch), marked=True),
+        )
 
     def end_claim(self, state: int, name: Name) -> int:
         """Time passes for one claim, and housekeeping sees it."""
 
-        def end(view: MemoryView) -> None:
-            member = claims.member(claim_of(name), TASK)
-            view.due[member] = view.now_ms()
-            assert MemoryLedger(view).due_claims() == {0: [member]}
+        def end() -> None:
+            member = f"{claim_of(name)}|{TASK}"
+            self._store.make(_key("claims"), SortedSet).put(member.encode(), self._clock.wall_ms())
+            assert self._world.ledger.due_claims() == {0: [member]}
 
         return self._do(("end", state, name), state, end)
 
     def gone(self, state: int, worker: int) -> int:
         """A worker's process is gone; the next one has a name of its own, so that its calls are nobody's repetition."""
-        return self._do(("gone", state, worker), state, lambda view: view.calls.pop(f"{NAME}{worker}", None))
+        return self._do(("gone", state, worker), state, lambda: self._store.delete(_call(worker)))
 
     def swap(self, state: int) -> int:
         """The same with the two workers' names exchanged."""
-        return self._do(("swap", state), state, _swap)
+        return self._do(("swap", state), state, self._swap)
 
     # ------------------------------------------------------------- states
-    def _do(self, key: Any, state: int, change: Callable[[MemoryView], object]) -> int:
+    def _do(self, key: Any, state: int, change: Callable[[], object]) -> int:
         known = self._moves.get(key)
         if known is None:
-            view = self._copy(state)
-            change(view)
-            known = self._moves[key] = self._note(view)
+            self._store.restore(self._stores[state])
+            change()
+            known = self._moves[key] = self._note()
         return int(known)
 
-    def _copy(self, state: int) -> MemoryView:
-        return _Reader(self._views[state], self._shared).view()
-
-    def _note(self, view: MemoryView) -> int:
-        view.stats.clear()
-        view.demand.clear()
-        view.debts.clear()
-        if view.epoch.ready:
-            view.epoch = Epoch(partitions=view.epoch.partitions)
-        name = digest(view)
+    def _note(self) -> int:
+        """The number of what the store holds now."""
+        plain(self._store)
+        contents = self._store.contents()
+        name = blake2b(repr(_ordered(contents)).encode(), digest_size=16).digest()
         state = self._known.get(name)
         if state is None:
             state = self._known[name] = len(self.states)
-            self._views.append(_Writer(self._shared).written(view))
-            self.states.append(describe(view, state))
+            self._stores.append(self._store.snapshot())
+            self.states.append(self._described(state))
         return state
 
+    def _described(self, state: int) -> ViewState:
+        task = {name.decode(): value for name, value in (self._store.get(_key("task", TASK), Hash) or {}).items()}
+        claims = self._store.get(_key("claims"), SortedSet)
+        live = tuple(sorted(name_of(member.decode()) for member in claims.scores)) if claims else ()
+        opened = [msgpack.decode(packed)[4] for packed in (self._store.get(OPEN, Hash) or {}).values()]
+        answered = {worker: self._store.get(_call(worker), Hash) for worker in (0, 1)}
+        calls = {worker: int(call[b"number"]) for worker, call in answered.items() if call}
+        counts = tuple(int(task.get(field, 0)) for field in COUNT_FIELDS) if task else ()
+        ready, ended = self._epoch()[b"ready"] == b"1", bool(task.get("ended"))
+        sealed = "lane" in task and task.get("sealed") == b"1"
+        return ViewState(
+            state,
+            ready,
+            live,
+            frozenset((*live, *(name_of(claim) for claim in opened if claim), *calls.items())),
+            calls,
+            sealed and not ended and sum(counts) >= int(task["total"]),
+            ready and bool(self._world.ledger.closable()),
+            ended,
+            counts,
+        )
 
-def describe(view: MemoryView, state: int) -> ViewState:
-    task = view.tasks.get(TASK)
-    live = tuple(sorted(name_of(member) for member in view.claims))
-    opened = [] if task is None else [envelope.claim for envelope in task.open.values() if envelope.claim]
-    calls = [(int(worker.removeprefix(NAME)), answer.number) for worker, answer in view.calls.items()]
-    return ViewState(
-        state,
-        view.grants,
-        live,
-        frozenset((*live, *map(name_of, opened), *calls)),
-        dict(calls),
-        task is not None and task.complete,
-        view.grants and bool(MemoryLedger(view).closable()),
-        task is not None and bool(task.ended),
-        () if task is None else tuple(task.counts),
-    )
+    def _epoch(self) -> Hash:
+        return self._store.make(_key("epoch"), Hash)
+
+    def _swap(self) -> None:
+        claims = self._store.get(_key("claims"), SortedSet)
+        held = dict(claims.scores) if claims else {}
+        packed = {member: self._store.get(_key("claim", member.decode()), Text) for member in held}
+        for member in held:
+            self._store.delete(_key("claim", member.decode()))
+        self._store.delete(_key("claims"))
+        for member, ends_ms in held.items():
+            other = _other(member.decode())
+            self._store.make(_key("claims"), SortedSet).put(other.encode(), ends_ms)
+            self._store.put(_key("claim", other), packed[member] or Text())
+        answered = [self._store.get(_call(worker), Hash) for worker in (1, 0)]
+        for worker, call in enumerate(answered):
+            self._store.delete(_call(worker))
+            if call is not None:
+                self._store.put(_call(worker), call)
+        opened = self._store.get(OPEN, Hash) or Hash()
+        for field, value in opened.items():
+            *rest, claim = msgpack.decode(value)
+            opened[field] = msgpack.encode([*rest, _other(claim) if claim else ""])
 
 
-def _swap(view: MemoryView) -> None:
-    def other(claim: str) -> str:
-        return f"{NAME}{1 - int(claim[len(NAME)])}{claim[len(NAME) + 1 :]}"
+def plain(store: Store) -> None:
+    """Forgets what tells states apart that go on alike: sums, demand, times, positions, feed and cursors."""
+    for key in list(store.there()):
+        store.persist(key)
+        if key.startswith(FORGOTTEN):
+            store.delete(key)
+        elif key.startswith(BITMAPS):
+            bits = store.get(key, Text) or Text()
+            store.put(key, Text(bits.rstrip(b"\0")))
+            store.tidy(key, store.get(key, Text) or Text())
+    claims = store.get(_key("claims"), SortedSet)
+    for member in list(claims.scores) if claims else ():
+        store.make(_key("claims"), SortedSet).put(member, LATER_MS)
+    epoch = store.make(_key("epoch"), Hash)
+    if epoch[b"ready"] == b"1":
+        epoch.clear()
+        epoch.update(READY)
+    task = store.get(_key("task", TASK), Hash) or Hash()
+    for field in list(task):
+        if field in FIGURES or (field in SUMS and task[field] == b"0"):
+            del task[field]
+        elif field.endswith(b"_pos"):
+            task[field] = BEFORE.encode()
 
-    view.claims = {other(name): claim for name, claim in sorted(view.claims.items(), key=lambda item: other(item[0]))}
-    view.due = {other(name): due for name, due in view.due.items()}
-    view.calls = {other(name): answer for name, answer in view.calls.items()}
-    for task in view.tasks.values():
-        for envelope in task.open.values():
-            envelope.claim = other(envelope.claim) if envelope.claim else ""
+
+def _ordered(contents: Mapping[bytes, tuple[Any, Any]]) -> list[Any]:
+    """In an order that says nothing of how it came about."""
+    found = []
+    for key, (value, _) in sorted(contents.items()):
+        if isinstance(value, dict):
+            value = sorted(value.items())
+        found.append((key, sorted(value) if isinstance(value, frozenset) else value))
+    return found
+
+
+def _key(*parts: str) -> bytes:
+    return ":".join((PREFIX, *parts)).encode()
+
+
+def _call(worker: int) -> bytes:
+    return _key("call", f"{NAME}{worker}")
+
+
+def _other(claim: str) -> str:
+    return f"{NAME}{1 - int(claim[len(NAME)])}{claim[len(NAME) + 1 :]}"
+
+
+def scripts_folder() -> Path | None:
+    """The ledger's scripts; None: those that ship."""
+    return None
+
+
+PREFIX = "x"
+LATER_MS = 1e13
+"""When claims end that have not been made to end."""
+BEFORE, AFTER = "1", "2"
+"""Positions of what has been read, and of what is read now."""
+OPEN = _key("open", TASK)
+BITMAPS = (_key("touched:"), _key("final:"))
+FORGOTTEN = tuple(
+    map(_key, ("feed", "version", "stats", "demand", "pool:", "vt:", "parts", "fold:", "control", "served"))
+)
+READY = {b"id": b"ready", b"ready": b"1", b"grants_after_ms": b"0", b"partitions": b"1", b"form": b"%d" % FORM}
+SUMS = {b"claims", b"finals", *(field.encode() for field in COUNT_FIELDS)}
+FIGURES = {b"rate", b"rate_n", b"rate_ms", b"why", b"why_ms", b"why_from", b"pauses", b"first_outcome_ms"}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import consumers.calls
 from dispatcher.lease import LeaseRequest, encode
 from dispatcher.topics import Topics
 from tests.exploration.digest import digest
@@ -167,4 +168,4 @@ def _call(call: Call, now_s: float) -> CallState:
 
 
 def is_ahead(call: Call, now_s: float) -> bool:
-    return call.checked or call.batch.use_by_s > now_s
+    return call.checked or not consumers.calls.is_late(call.batch.use_by_s, now_s)

@@ -12,7 +12,7 @@ from tests.exploration.machine import WorkerState
 from tests.exploration.scene import Scene
 from tests.exploration.variants import LEFT_OUT, OWN
 from tests.exploration.worker import UNASKED
-from tests.exploration.world import ENDED, LIMBO, OUTCOME, Hands, Held, Place, Step, World
+from tests.exploration.world import ENDED, LIMBO, OUTCOME, Hands, Held, Place, Step, WorldState
 
 
 class Moves:
@@ -35,7 +35,7 @@ class Moves:
         ]
 
     # ------------------------------------------------------------- deliveries
-    def receives(self, i: int, world: World) -> Iterator[Step]:
+    def receives(self, i: int, world: WorldState) -> Iterator[Step]:
         hands, state = self._scene.one(world, i)
         if len(hands.held) >= self._variant.hands:
             return
@@ -48,7 +48,7 @@ class Moves:
             if len(there) > 1 and self._variant.together:
                 yield from self._receive(world, i, hands, there)
 
-    def _receive(self, world: World, i: int, hands: Hands, places: list[Place]) -> Iterator[Step]:
+    def _receive(self, world: WorldState, i: int, hands: Hands, places: list[Place]) -> Iterator[Step]:
         held, left, taken = list(hands.held), list(world.lane), []
         for lane, kind in places:
             left.remove((lane, kind))
@@ -62,7 +62,7 @@ class Moves:
             yield Step((i, "receives", names), False, after)
 
     # ------------------------------------------------------------- leases
-    def leases(self, i: int, world: World) -> Iterator[Step]:
+    def leases(self, i: int, world: WorldState) -> Iterator[Step]:
         hands, state = self._scene.one(world, i)
         if state.request is None:
             return
@@ -83,7 +83,7 @@ class Moves:
                 lost = self._scene.moved(world, i, ("lost", number), view=view, left=world.left - 1)
                 yield Step(label, True, lost, wrong)
 
-    def free_number(self, world: World, i: int, state: WorkerState) -> int:
+    def free_number(self, world: WorldState, i: int, state: WorkerState) -> int:
         """For a call: the lowest that nothing speaks of, above that of the last call that the ledger remembers."""
         view = self._scene.ledger.states[world.view]
         used = set(state.names) | {number for worker, number in view.names if worker == i}
@@ -94,7 +94,7 @@ class Moves:
         return number
 
     # ------------------------------------------------------------- calls of the provider
-    def calls(self, i: int, world: World) -> Iterator[Step]:
+    def calls(self, i: int, world: WorldState) -> Iterator[Step]:
         hands, state = self._scene.one(world, i)
         for index, call in enumerate(state.calls):
             bits = self._scene.call_bits(call.kinds)
@@ -110,7 +110,7 @@ class Moves:
                 )  # fmt: skip
                 yield Step((i, "calls the provider", call.kinds, [one[0] for one in said]), False, after, wrong)
 
-    def late_calls(self, i: int, world: World) -> Iterator[Step]:
+    def late_calls(self, i: int, world: WorldState) -> Iterator[Step]:
         """Those that are given up."""
         for index, call in enumerate(self._scene.state(world, i).calls):
             if not call.ahead:
@@ -118,7 +118,7 @@ class Moves:
                 yield Step((i, "finds the use-by passed"), False, self._scene.moved(world, i, event))
                 return
 
-    def _wrong_call(self, world: World, kinds: tuple[Kind, ...]) -> str:
+    def _wrong_call(self, world: WorldState, kinds: tuple[Kind, ...]) -> str:
         for kind in kinds:
             bit, both = self._scene.call_bit(kind), self._scene.both_bits(kind)
             if kind[0] == LEFT_OUT:
@@ -132,7 +132,7 @@ class Moves:
         return ""
 
     # ------------------------------------------------------------- what is stored
-    def stores(self, i: int, world: World) -> Iterator[Step]:
+    def stores(self, i: int, world: WorldState) -> Iterator[Step]:
         hands, state = self._scene.one(world, i)
         for index, (lane, kinds, number, record) in enumerate(state.stores):
             if lane == OWN and world.deleted:
@@ -155,7 +155,7 @@ class Moves:
                 yield Step((*label, "LOSES THE RECEIPT"), True, lost)
                 yield Step((*label, "IN VAIN"), True, self._scene.moved(world, i, event, left=left))
 
-    def acks(self, i: int, world: World) -> Iterator[Step]:
+    def acks(self, i: int, world: WorldState) -> Iterator[Step]:
         hands, state = self._scene.one(world, i)
         for index, slot in enumerate(state.acks):
             place, event = hands.held[slot], ("acked", index)
@@ -171,19 +171,19 @@ class Moves:
                 after = self._scene.moved(world, i, event, held=held, lane=tuple(lane), acked=acked)
                 yield Step((i, "acks", self._scene.kinds[place[1]]), False, after)
 
-    def ticks(self, i: int, world: World) -> Iterator[Step]:
+    def ticks(self, i: int, world: WorldState) -> Iterator[Step]:
         """It wakes."""
         if self._scene.state(world, i).overdue:
             yield Step((i, "sees that time has passed"), False, self._scene.moved(world, i, ("tick",)))
 
-    def _acked(self, world: World, place: Place) -> tuple[Place, ...]:
+    def _acked(self, world: WorldState, place: Place) -> tuple[Place, ...]:
         """What the broker might forget: of each envelope one copy will do."""
         if place in world.acked or not self._scene.may(world, "forgotten ack"):
             return world.acked
         return tuple(sorted((*world.acked, place)))
 
 
-def _wrong_grant(world: World) -> str:
+def _wrong_grant(world: WorldState) -> str:
     read = world.control[: world.known]
     if world.acknowledged:
         return "I5: granted after the cancel was acknowledged"

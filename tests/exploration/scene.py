@@ -7,7 +7,7 @@ from tests.exploration.ledger import LedgerMachine
 from tests.exploration.machine import WorkerMachine, WorkerState
 from tests.exploration.variants import TOPICS, Variant
 from tests.exploration.worker import Input
-from tests.exploration.world import LIMBO, Hands, Held, World
+from tests.exploration.world import LIMBO, Hands, Held, WorldState
 
 
 class Scene:
@@ -23,7 +23,7 @@ class Scene:
         self._bits: dict[bytes, int] = {}
         self._sequences = {(kind[0], kind[1]): i for i, kind in enumerate(dict.fromkeys(variant.envelopes))}
 
-    def may(self, world: World, fault: str) -> bool:
+    def may(self, world: WorldState, fault: str) -> bool:
         """Whether this kind of fault may still follow."""
         return world.left > 0 and fault in self.variant.kinds
 
@@ -65,15 +65,15 @@ class Scene:
         return bits
 
     # ------------------------------------------------------------- a worker moves
-    def one(self, world: World, worker: int) -> tuple[Hands, WorkerState]:
+    def one(self, world: WorldState, worker: int) -> tuple[Hands, WorkerState]:
         """Of the two."""
         hands = world.hands(worker)
         return hands, self.workers.states[hands.state]
 
-    def state(self, world: World, worker: int) -> WorkerState:
+    def state(self, world: WorldState, worker: int) -> WorkerState:
         return self.workers.states[world.hands(worker).state]
 
-    def moved(self, world: World, worker: int, event: Input, **changes: Any) -> World:
+    def moved(self, world: WorldState, worker: int, event: Input, **changes: Any) -> WorldState:
         """The worker takes an input; what it lets go of without an ack goes back to its lane."""
         hands = world.hands(worker)
         number, moved = self.workers.move(hands.state, event)

@@ -19,7 +19,7 @@ from tests.exploration.rows import Columns, Growing, Hashes, Known, Rows
 from tests.exploration.rules import left_out
 from tests.exploration.steps import Steps
 from tests.exploration.variants import Variant
-from tests.exploration.world import World
+from tests.exploration.world import WorldState
 
 EXCHANGED = "x"
 NO_PARENT = -1
@@ -108,11 +108,11 @@ class Search:
         """All that were visited."""
         return self._worlds.rows
 
-    def each(self) -> Iterator[World]:
+    def each(self) -> Iterator[WorldState]:
         """All that were visited, by place."""
         return (self.table.world(dict(enumerate(numbers))) for numbers in self.worlds.T.tolist())
 
-    def _world(self, at: int) -> World:
+    def _world(self, at: int) -> WorldState:
         return self.table.world(dict(enumerate(self._worlds.rows[:, at].tolist())))
 
     def _visit(self, at: Columns, first_only: bool) -> None:
@@ -189,7 +189,7 @@ class Search:
         for before, after in pairwise(reversed(way)):
             yield self._place_of(self._world(before), self._worlds.rows[:, after])
 
-    def _place_of(self, before: World, after: Any) -> str:
+    def _place_of(self, before: WorldState, after: Any) -> str:
         for place, step in enumerate(self.steps.of(before)):
             if step.wrong:
                 continue
@@ -216,13 +216,13 @@ def explore(variant: Variant) -> Found:
         return Search(variant).run(first_only=bool(variant.broken))
 
 
-def replay(variant: Variant, places: Sequence[str]) -> Iterator[tuple[str, World]]:
+def replay(variant: Variant, places: Sequence[str]) -> Iterator[tuple[str, WorldState]]:
     """One sequence of steps, each with the state it leads to."""
     with left_out(variant.broken):
         yield from follow(Steps(variant), places)
 
 
-def follow(steps: Steps, places: Sequence[str]) -> Iterator[tuple[str, World]]:
+def follow(steps: Steps, places: Sequence[str]) -> Iterator[tuple[str, WorldState]]:
     """Workers' names are exchanged along the way where this makes two states one, and are back in the text."""
     world, exchanged = steps.start(), False
     for place in places:
@@ -235,7 +235,7 @@ def follow(steps: Steps, places: Sequence[str]) -> Iterator[tuple[str, World]]:
             world, exchanged = steps.exchanged(world), not exchanged
 
 
-def settled(steps: Steps, world: World) -> World:
+def settled(steps: Steps, world: WorldState) -> WorldState:
     """What stands for it, but for the workers' names."""
     if not steps.reduced:
         return world

@@ -32,7 +32,7 @@ from tests.exploration.scene import Scene
 from tests.exploration.truth import Truth
 from tests.exploration.upkeep import Upkeep
 from tests.exploration.variants import OWN, Variant
-from tests.exploration.world import ENDED, OUTCOME, Hands, Step, World
+from tests.exploration.world import ENDED, OUTCOME, Hands, Step, WorldState
 
 
 class Steps:
@@ -55,20 +55,20 @@ class Steps:
         }
         self.others = [*self._moves.menus(0), *self._moves.menus(1), *self._upkeep.menus(), *faults.menus()]
 
-    def start(self) -> World:
+    def start(self) -> WorldState:
         ledger, variant = self.scene.ledger, self._variant
         view = ledger.empty(0)
         for name in variant.before:
             view = ledger.control(view, variant.record(name))
         hands = Hands(self.scene.workers.start())
         lane = tuple(sorted((0, self.scene.kind(kind)) for kind in variant.envelopes))
-        return World(
+        return WorldState(
             hands, hands, view, lane, acked=(), done=(), rest=(), control=variant.before, known=len(variant.before),
             epoch=0, waiting=False, marked=False, acknowledged=False, deleted=False, called=0, excused=0, accepted=0,
             left=variant.faults,
         )  # fmt: skip
 
-    def of(self, world: World) -> Iterator[Step]:
+    def of(self, world: WorldState) -> Iterator[Step]:
         for menu in self.alone:
             steps = list(menu.of(world))
             if steps:
@@ -93,7 +93,7 @@ class Steps:
         """A call whose use-by has passed is given up; this is no choice."""
         return Menu(partial(self._moves.late_calls, i), (HANDS[i], f"{HANDS[i]} lane"))
 
-    def _quiet(self, i: int, world: World) -> list[Step]:
+    def _quiet(self, i: int, world: WorldState) -> list[Step]:
         """Where no fault may follow: an ack, a call, the publishing of a next attempt."""
         state, moves = self.scene.state(world, i), self._moves
         published = any(lane and lane != OWN for lane, *_ in state.stores)
@@ -105,7 +105,7 @@ class Steps:
             return list(moves.calls(i, world))
         return [step for step in moves.stores(i, world) if step.label[1] == "publishes"][:1]
 
-    def settling(self, i: int, world: World) -> Iterator[Step]:
+    def settling(self, i: int, world: WorldState) -> Iterator[Step]:
         """One after the other, quiet steps to which there is no other. A world in which there is one need not be looked
         at: the one after it stands for it. They are those that depend on the worker and the lanes alone."""
         found = self._only(i, world)
@@ -113,13 +113,13 @@ class Steps:
             yield found
             found = self._only(i, found.world)
 
-    def _only(self, i: int, world: World) -> Step | None:
+    def _only(self, i: int, world: WorldState) -> Step | None:
         state = self.scene.state(world, i)
         publishes = not state.calls and all(lane and lane != OWN for lane, *_ in state.stores)
         found = self._quiet(i, world) if state.acks or publishes else []
         return found[0] if len(found) == 1 else None
 
-    def all_settling(self, world: World) -> Iterator[Step]:
+    def all_settling(self, world: WorldState) -> Iterator[Step]:
         """Of both workers."""
         if not self.reduced or world.left:
             return
@@ -128,7 +128,7 @@ class Steps:
                 yield step
                 world = step.world
 
-    def _drops(self, i: int, world: World) -> list[Step]:
+    def _drops(self, i: int, world: WorldState) -> list[Step]:
         """Where no fault may follow: it is told that all it holds is final."""
         request = self.scene.state(world, i).request
         if request is None or request.given_back or world.left:
@@ -136,7 +136,7 @@ class Steps:
         steps = list(self._moves.leases(i, world))
         return steps if all(status == Status.DROP for status, _ in steps[0].label[3]) else []
 
-    def plain(self, world: World) -> World:
+    def plain(self, world: WorldState) -> WorldState:
         """Without what can matter no more: of calls, of claims, and, where no fault may follow, what only faults ask
         for."""
         called, excused, accepted = self.plain_calls((world.called, world.excused, world.accepted))
@@ -175,7 +175,7 @@ class Steps:
                 view = after
         return tuple(found)
 
-    def exchanged(self, world: World) -> World:
+    def exchanged(self, world: WorldState) -> WorldState:
         """The same with the workers' names exchanged."""
         view, rest = self.exchange[VIEW](world.view), self.exchange[REST](world.rest)
         return world._replace(one=world.two, two=world.one, view=view, rest=rest)
@@ -189,7 +189,7 @@ class Steps:
         asking = [state for state in workers.states if state.request is not None and not state.overdue]
         return [repr(state) for state in asking if workers.move(state.id, ("lost", 0))[0] != state.id]
 
-    def is_good_end(self, world: World) -> bool:
+    def is_good_end(self, world: WorldState) -> bool:
         """Nothing in a lane, nobody busy, completed, and no claim left."""
         if world.lane or world.rest or world.waiting or world.marked or world.known < len(world.control):
             return False

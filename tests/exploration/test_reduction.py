@@ -22,7 +22,7 @@ from tests.exploration.rows import Rows
 from tests.exploration.rules import left_out
 from tests.exploration.search import Found, Search
 from tests.exploration.variants import BROKEN, IS_DEEP, VARIANTS, Variant
-from tests.exploration.world import OUTCOME, World
+from tests.exploration.world import OUTCOME, WorldState
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 BY_NAME = {variant.name: variant for variant in (*VARIANTS, *BROKEN)}
@@ -76,7 +76,7 @@ def test_a_world_goes_on_like_the_one_that_stands_for_it(variant: Variant) -> No
     assert (parts[robbed] != parts[:count]).any()
 
 
-def without_last_attempts(search: Search, world: World) -> World:
+def without_last_attempts(search: Search, world: WorldState) -> WorldState:
     """Return the world after its outcome topic lost the records of attempt 1 that are still to be read.
 
     Records of attempt 0 stay: they are always read first, and without them attempt 1 leads to attempts beyond the last.
@@ -89,7 +89,7 @@ def without_last_attempts(search: Search, world: World) -> World:
     return world._replace(rest=tuple(filter(is_kept, world.rest)))
 
 
-def changed(search: Search, count: int, change: Callable[[World], World]) -> Rows:
+def changed(search: Search, count: int, change: Callable[[WorldState], WorldState]) -> Rows:
     """Each of so many worlds after a change."""
     return np.array([search.table.numbers(change(world)) for world in islice(search.each(), count)], np.int32).T
 

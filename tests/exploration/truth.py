@@ -5,7 +5,7 @@ from typing import Any
 from dispatcher.outcome import Outcome
 from tests.exploration.envelopes import SIZE, results
 from tests.exploration.scene import Scene
-from tests.exploration.world import CLOSE, OUTCOME, TRUTH, World
+from tests.exploration.world import CLOSE, OUTCOME, TRUTH, WorldState
 
 Target = tuple[int, int]
 """Envelope and position."""
@@ -45,7 +45,7 @@ class Truth:
         """The same, and less to tell apart."""
         return ((TRUTH, tuple(sorted(self.of(log).items()))),) if log else ()
 
-    def wrong_counts(self, world: World) -> str:
+    def wrong_counts(self, world: WorldState) -> str:
         """The law that is broken, if one is, now that the fold has read a record."""
         view, truth = self._scene.ledger.states[world.view], self.of(world.done)
         codes = list(truth.values())
@@ -59,7 +59,7 @@ class Truth:
         return ""
 
 
-def _agree(counts: list[int], wanted: list[int], world: World) -> bool:
+def _agree(counts: list[int], wanted: list[int], world: WorldState) -> bool:
     """A view made anew may read of a closing before it reads how many targets there are: it then counts too few as
     cancelled, until the task, not complete by this count, is closed once more."""
     if world.epoch:

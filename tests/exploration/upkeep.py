@@ -12,7 +12,7 @@ from tests.exploration.rules import EARLY_MARK, EARLY_WORD
 from tests.exploration.scene import Scene
 from tests.exploration.truth import Truth
 from tests.exploration.variants import OWN
-from tests.exploration.world import CLOSE, ENDED, LIMBO, MARK, OUTCOME, Hands, Step, World
+from tests.exploration.world import CLOSE, ENDED, LIMBO, MARK, OUTCOME, Hands, Step, WorldState
 
 NOBODYS = 99
 """Number of a claim that is never made."""
@@ -42,7 +42,7 @@ class Upkeep:
             Menu(self._reads, ("control", "control epoch", "control epoch view acknowledged")),
         ]
 
-    def _ends_claims(self, i: int, world: World) -> Iterator[Step]:
+    def _ends_claims(self, i: int, world: WorldState) -> Iterator[Step]:
         for worker, number in self._scene.ledger.states[world.view].claims:
             if worker != i:
                 continue
@@ -53,17 +53,17 @@ class Upkeep:
                 after = world._replace(view=view, rest=(*world.rest, (ENDED, i, number)))
                 yield Step((i, "has a claim end:", number), False, after)
 
-    def _closes(self, world: World) -> Iterator[Step]:
+    def _closes(self, world: WorldState) -> Iterator[Step]:
         if self._scene.ledger.states[world.view].closable and (CLOSE,) not in world.rest:
             yield Step(("the task is closed",), False, world._replace(rest=(*world.rest, (CLOSE,))))
 
-    def _marks(self, world: World) -> Iterator[Step]:
+    def _marks(self, world: WorldState) -> Iterator[Step]:
         if world.waiting and (self._variant.broken == EARLY_MARK or not _old_claims(world)):
             after = world._replace(waiting=False, marked=True, rest=(*world.rest, (MARK, world.epoch)))
             yield Step(("old claims have ended; topics are marked",), False, after)
 
     # ------------------------------------------------------------- the fold
-    def _folds(self, world: World) -> Iterator[Step]:
+    def _folds(self, world: WorldState) -> Iterator[Step]:
         if not world.rest:
             return
         entry = world.rest[0]
@@ -95,7 +95,7 @@ class Upkeep:
             case _:
                 return encode_record(EpochMark(1, str(entry[1])))
 
-    def _read(self, world: World, entry: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _read(self, world: WorldState, entry: tuple[Any, ...]) -> tuple[Any, ...]:
         """What has been read, as far as it is needed to read it again; where that cannot be, what it came to."""
         if entry[0] == OUTCOME:
             entry = (OUTCOME, entry[1], 0, 0)
@@ -107,7 +107,7 @@ class Upkeep:
         return [names[entry[0]], self._scene.bodies[entry[1]] if entry[0] == OUTCOME else entry[-1]]
 
     # ------------------------------------------------------------- the end of a task
-    def _finishes(self, world: World) -> Iterator[Step]:
+    def _finishes(self, world: WorldState) -> Iterator[Step]:
         now = self._scene.ledger.states[world.view]
         if not (now.complete and now.ready and "finished" not in world.control):
             return
@@ -121,7 +121,7 @@ class Upkeep:
             wrong = "I1: completed with counts other than those of the outcome topic"
         yield Step(("the task is completed",), False, after, wrong)
 
-    def _lets_go(self, world: World) -> Iterator[Step]:
+    def _lets_go(self, world: WorldState) -> Iterator[Step]:
         if not self._variant.letting_go or "finished" not in world.control:
             return
         attached = False
@@ -141,7 +141,7 @@ class Upkeep:
         return hands._replace(held=held)
 
     # ------------------------------------------------------------- control
-    def _events(self, world: World) -> Iterator[Step]:
+    def _events(self, world: WorldState) -> Iterator[Step]:
         for event in self._variant.events:
             if event not in world.control and "finished" not in world.control:
                 if event == "resume" and "pause" not in world.control:
@@ -150,7 +150,7 @@ class Upkeep:
                 after = world._replace(control=(*world.control, event), acknowledged=world.acknowledged or told)
                 yield Step((f"{event} is written",), False, after)
 
-    def _reads(self, world: World) -> Iterator[Step]:
+    def _reads(self, world: WorldState) -> Iterator[Step]:
         """A view that is not ready grants nothing, so what it knew in between is nothing to anybody: it reads all."""
         if world.known == len(world.control) and not world.marked:
             return
@@ -167,5 +167,5 @@ class Upkeep:
         yield Step(("the view reads", names), False, after)
 
 
-def _old_claims(world: World) -> bool:
+def _old_claims(world: WorldState) -> bool:
     return any(hands.old & ~hands.late for hands in (world.one, world.two))

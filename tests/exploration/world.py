@@ -26,7 +26,7 @@ class Hands(NamedTuple):
     unrecorded: int = 0
 
 
-class World(NamedTuple):
+class WorldState(NamedTuple):
     """control: the control topic; known: how many of its records the view has read. waiting: whether claims of before
     this epoch may still be in use; marked: whether the control topic's mark is still to be read. called: calls of the
     provider that were made (bits); excused: those that may come twice. accepted: targets (bits). left: faults."""
@@ -53,7 +53,7 @@ class World(NamedTuple):
     def hands(self, worker: int) -> Hands:
         return self.two if worker else self.one
 
-    def with_hands(self, worker: int, hands: Hands) -> "World":
+    def with_hands(self, worker: int, hands: Hands) -> "WorldState":
         return self._replace(two=hands) if worker else self._replace(one=hands)
 
 
@@ -62,5 +62,5 @@ class Step(NamedTuple):
 
     label: tuple[Any, ...]
     fault: bool
-    world: World
+    world: WorldState
     wrong: str = ""

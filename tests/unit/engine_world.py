@@ -1,4 +1,4 @@
-"""A whole service in memory for tests of the engine: broker, logs, the ledger and its fold, workers that may die."""
+"""A world for tests of the engine: with workers that may die between any two steps."""
 
 import queue
 from collections import Counter
@@ -13,18 +13,15 @@ from dispatcher.envelope import FORMAT, Envelope, encode_message
 from dispatcher.events import Drain, LaneReady, LanesChanged
 from dispatcher.lease import LaneKind
 from dispatcher.memory.courier import MemoryCourier, Script, all_sent
-from dispatcher.memory.fold import MemoryFold
-from dispatcher.memory.lanes import MemoryBroker, MemoryLanes, MemoryPublisher
+from dispatcher.memory.lanes import MemoryLanes, MemoryPublisher
 from dispatcher.memory.leases import MemoryLeaseCaller
-from dispatcher.memory.ledger import MemoryLedger
-from dispatcher.memory.logs import MemoryControlLog, MemoryDeadLetters, MemoryOutcomeLog
-from dispatcher.memory.view import MemoryView
-from dispatcher.outcome import FORMAT as RECORD_FORMAT
-from dispatcher.outcome import ClaimsEnded, CloseTask
+from dispatcher.memory.logs import position
+from dispatcher.outcome import EpochMark
 from dispatcher.ports import LaneInfo
 from dispatcher.tier import Tier
-from dispatcher.topics import Topics
+from simulator.world import World
 
+HOUSEKEEPING_S = 0.2
 MESSAGE = encode_message({"title": "hello"})
 
 
@@ -70,7 +67,7 @@ class Tripped:
 class Worker:
     """One engine over the world's broker, logs and ledger."""
 
-    def __init__(self, world: "World", name: str, clock: Clock | None = None, **settings: Any) -> None:
+    def __init__(self, world: "EngineWorld", name: str, clock: Clock | None = None, **settings: Any) -> None:
         """clock: its own, if not the world's."""
         clock = clock or world.clock
         self.name = name
@@ -120,25 +117,21 @@ class Worker:
         self.inbox.put(Drain(within_s))
 
 
-class World:
-    """script: the provider. Time moves only in `run`."""
+class EngineWorld(World):
+    """A world with workers. script: the provider. Time moves only in `run`."""
 
-    def __init__(self, script: Script = all_sent, *, capacity: int = 0) -> None:
-        self.clock = VirtualClock()
-        self.topics = Topics(outcome_partitions=1)
-        self.broker = MemoryBroker()
-        self.outcomes = MemoryOutcomeLog(self.topics)
-        self.dead_letters = MemoryDeadLetters()
-        self.control = MemoryControlLog()
-        self.view = MemoryView(self.clock, self.topics)
-        self.ledger = MemoryLedger(self.view)
-        self.fold = MemoryFold(self.view)
+    clock: VirtualClock
+
+    def __init__(self, script: Script = all_sent, *, capacity: int = 0, **world: Any) -> None:
+        super().__init__(VirtualClock(), **world)
         self.workers: list[Worker] = []
         self.script = script
         self.provider_calls: list[Envelope] = []
         self.lanes: dict[str, LaneInfo] = {}
         self.folding = self.reachable = True
-        self.set_global("capacity", str(capacity))
+        self._house_s = 0.0
+        if capacity:
+            self.set_global("capacity", str(capacity))
         for topic, tier, _ in self.topics.retry_lanes():
             self._add_lane(LaneInfo(topic, LaneKind.RETRY, str(tier), 1000, 100))
 
@@ -147,11 +140,12 @@ class World:
         return self.script(envelope)
 
     # ------------------------------------------------------------- what is given to it
-    def write(self, record: ControlRecord) -> None:
+    def write(self, record: ControlRecord) -> list[str]:
         """To the control topic, and (while the ledger is there) into the view."""
-        self.control.append(record)
         if self.reachable:
-            self.view.apply(record)
+            return super().write(record)
+        self.control.append(record)
+        return []
 
     def change(self, task: str, field: str, value: str) -> None:
         self.write(ControlChange(1, task, field, value, self.clock.wall_ms()))
@@ -168,8 +162,10 @@ class World:
     def find_ledger(self) -> None:
         """It is back as it was; the control topic is read on."""
         self.reachable = self.folding = True
-        for body in self.control.records:
-            self.view.apply(decode_control(body))
+        for place, body in enumerate(self.control.records):
+            record = decode_control(body)
+            if not isinstance(record, EpochMark):
+                self.registry.apply(position(place), record)
         for worker in self.workers:
             worker.leases.fail = 0
 
@@ -187,6 +183,7 @@ class World:
         weight: int = 1000,
         known: bool = True,
         publish: bool = True,
+        seal: bool = True,
     ) -> str:
         """Submits a task whole: record, lane, envelopes, seal. Returns its lane."""
         lane = self.topics.shared_lane(0) if shared else self.topics.own_lane(task)
@@ -216,6 +213,7 @@ class World:
                     "digest",
                 )
             )
+        if known and seal:
             self.write(Sealed(1, task, targets, 0, "digest", ["0"]))
         self._add_lane(LaneInfo(lane, kind, str(tier), weight, chunk, "" if shared else task, channel))
         if publish:
@@ -297,22 +295,17 @@ class World:
                 self.clock.advance(max(0.001, min(wait_s, left_s)))
 
     def fold_all(self) -> None:
-        """The folder and the housekeeper."""
+        """What the folder, the finisher and the housekeeper do."""
         if not self.folding:
             return
-        cursor = self.fold.cursor(0)
-        for position, record in self.outcomes.read(0, cursor):
-            assert self.fold.apply(0, cursor, position, [record]).applied
-            cursor = position
-        for members in self.ledger.due_claims().values():
-            self.outcomes.publish("housekeeping", ClaimsEnded(RECORD_FORMAT, members), lambda _: None)
-        for task, code, reason in self.ledger.closable():
-            record = CloseTask(RECORD_FORMAT, task, code, self.clock.wall_ms(), reason)
-            self.outcomes.publish(task, record, lambda _: None)
+        self.finisher.finish(self.fold_outcomes())
+        if self.clock.monotonic_s() >= self._house_s:
+            self._house_s = self.clock.monotonic_s() + HOUSEKEEPING_S
+            self.keep_house()
 
     # ------------------------------------------------------------- what came of it
     def finished(self, *tasks: str) -> bool:
-        return all(self.view.tasks[task].complete for task in tasks)
+        return all(self.view.command("HGET", self.view.keys.task(task), "ended") for task in tasks)
 
     def settled(self) -> bool:
         """No lane holds anything that is not acked."""
@@ -323,7 +316,7 @@ class World:
         return Counter((target, envelope.attempt) for envelope in self.provider_calls for target in envelope.targets)
 
     def counts(self, task: str) -> dict[str, int]:
-        return {name: count for name, count in self.view.outcomes(task).items() if count}
+        return {name: count for name, count in super().counts(task).items() if count}
 
     def explain(self) -> str:
         open_lanes = {lane: len(self.broker.open(lane)) for lane in self.broker.lanes() if self.broker.open(lane)}

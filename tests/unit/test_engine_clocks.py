@@ -1,9 +1,10 @@
 """A worker whose clock stood still: nothing is sent by a use-by that is later than the ledger thinks."""
 
 import pytest
+from msgspec.structs import replace
 
 from dispatcher.clock import Clock
-from tests.unit.engine_world import Worker, World
+from tests.unit.engine_world import EngineWorld, Worker
 
 TARGETS = 20_000
 
@@ -26,12 +27,12 @@ class NappingClock:
         self._behind_s += seconds
 
 
-def stands_still(world: World, clock: NappingClock, seconds: float) -> None:
+def stands_still(world: EngineWorld, clock: NappingClock, seconds: float) -> None:
     world.clock.advance(seconds)
     clock.nap(seconds)
 
 
-def busy(world: World) -> tuple[Worker, NappingClock]:
+def busy(world: EngineWorld) -> tuple[Worker, NappingClock]:
     """A worker with credit, and with batches that its channel has not begun with."""
     clock = NappingClock(world.clock)
     worker = world.worker("napping", clock=clock, in_flight_batches=4)
@@ -46,7 +47,7 @@ def busy(world: World) -> tuple[Worker, NappingClock]:
 @pytest.mark.parametrize("still_s", [1.0, 14.0, 3_600.0])
 def test_what_was_granted_before_is_given_back_and_not_sent(still_s: float) -> None:
     """Meanwhile its claims may have ended, and another worker have sent it all."""
-    world = World(capacity=2_000)
+    world = EngineWorld(capacity=2_000)
     worker, clock = busy(world)
     before = worker.courier.waiting
     stands_still(world, clock, still_s)
@@ -63,7 +64,7 @@ def test_what_was_granted_before_is_given_back_and_not_sent(still_s: float) -> N
 
 
 def test_a_worker_that_stood_still_before_its_first_call_has_nothing_to_give_back() -> None:
-    world = World()
+    world = EngineWorld()
     clock = NappingClock(world.clock)
     worker = world.worker("napping", clock=clock)
     stands_still(world, clock, 60.0)
@@ -75,7 +76,7 @@ def test_a_worker_that_stood_still_before_its_first_call_has_nothing_to_give_bac
 @pytest.mark.parametrize("lost", [1, 3])
 def test_an_answer_that_is_given_again_is_no_sign_that_the_clock_stood_still(lost: int) -> None:
     """It says when the call was carried out, not when it was asked for again."""
-    world = World(capacity=1_000)
+    world = EngineWorld(capacity=1_000)
     worker = world.worker()
     world.add_task("t", TARGETS, chunk=10)
     for _ in range(5):
@@ -88,8 +89,9 @@ def test_an_answer_that_is_given_again_is_no_sign_that_the_clock_stood_still(los
 
 def test_a_ledger_that_does_not_tell_the_time_is_believed() -> None:
     """An answer of an older version."""
-    world = World()
-    world.view.now_ms = lambda: 0  # type: ignore[method-assign]
+    world = EngineWorld()
+    lease = world.ledger.lease
+    world.ledger.lease = lambda request: replace(lease(request), now_ms=0)  # type: ignore[method-assign]
     worker = world.worker()
     world.add_task("t", 100, chunk=10)
     world.run(lambda: world.finished("t") and world.settled())

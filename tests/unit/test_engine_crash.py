@@ -4,7 +4,7 @@ import pytest
 
 from dispatcher.envelope import Envelope
 from dispatcher.outcome import RETRY, Outcome, Outcomes, Report, Verdict, decode_record
-from tests.unit.engine_world import Worker, World
+from tests.unit.engine_world import EngineWorld, Worker
 
 TRY_AGAIN = Verdict(RETRY, "busy")
 BAD = Verdict(int(Outcome.INVALID), "no such device")
@@ -24,7 +24,7 @@ def provider(envelope: Envelope) -> Report:
     return Report(exceptions=exceptions)
 
 
-def recorded(world: World) -> set[Call]:
+def recorded(world: EngineWorld) -> set[Call]:
     found: set[Call] = set()
     for partition in world.outcomes.partitions.values():
         for record in map(decode_record, partition):
@@ -35,13 +35,13 @@ def recorded(world: World) -> set[Call]:
     return found
 
 
-def called(world: World) -> list[Call]:
+def called(world: EngineWorld) -> list[Call]:
     return [(envelope.task, envelope.sequence, envelope.attempt) for envelope in world.provider_calls]
 
 
-def crash_at(step: int, *, lose_receipts: int = 0) -> tuple[World, Worker]:
+def crash_at(step: int, *, lose_receipts: int = 0) -> tuple[EngineWorld, Worker]:
     """Runs a world whose first worker dies at the given step; the second comes then."""
-    world = World(provider)
+    world = EngineWorld(provider)
     world.add_task("own", 5, chunk=3)
     world.add_task("shared", 2, chunk=1, shared=True)
     world.outcomes.receipts.lose = lose_receipts
@@ -61,7 +61,7 @@ def steps_of_a_run(lose_receipts: int = 0) -> int:
     return first.wire.steps
 
 
-def check(world: World) -> None:
+def check(world: EngineWorld) -> None:
     assert world.counts("own") == {"sent": 4, "invalid": 1}
     assert world.counts("shared") == {"sent": 2}
 
@@ -78,8 +78,8 @@ def test_a_worker_stopped_at_any_step_changes_nothing(lose_receipts: int) -> Non
         assert letters == {("own", 2)}
 
 
-def two_crashes_at(step: int) -> World:
-    world = World(provider)
+def two_crashes_at(step: int) -> EngineWorld:
+    world = EngineWorld(provider)
     world.add_task("own", 5, chunk=3)
     world.add_task("shared", 2, chunk=1, shared=True)
     for _ in range(2):
@@ -97,8 +97,8 @@ def test_two_workers_stopped_one_after_the_other() -> None:
 
 
 def test_a_worker_that_stood_still_past_its_claim_adds_no_second_outcome() -> None:
-    world = World()
-    world.add_task("t", 20)
+    world = EngineWorld()
+    world.add_task("t", 20, seal=False)
     sleeper = world.worker()
     sleeper.courier.paused.add("null")
     sleeper.work()
@@ -106,10 +106,10 @@ def test_a_worker_that_stood_still_past_its_claim_adds_no_second_outcome() -> No
     world.broker.take_away(world.topics.own_lane("t"))
     world.workers.remove(sleeper)
     world.worker()
-    world.run(lambda: world.finished("t") and world.settled())
+    world.run(lambda: world.counts("t") == {"sent": 20} and world.settled())
     assert set(world.calls().values()) == {2}
     world.workers.append(sleeper)
     world.run(within_s=30.0)
     assert world.counts("t") == {"sent": 20}
-    assert world.view.stats["repeats"] == 20
+    assert world.stats().get("repeats", 0) == 20
     assert world.settled()

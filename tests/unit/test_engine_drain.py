@@ -3,11 +3,11 @@
 import threading
 
 from dispatcher.events import Drain
-from tests.unit.engine_world import World
+from tests.unit.engine_world import EngineWorld
 
 
 def test_a_drained_worker_leaves_nothing_claimed_and_nothing_half_done() -> None:
-    world = World()
+    world = EngineWorld()
     lane = world.add_task("t", 2_000)
     worker = world.worker(in_flight_batches=4)
     worker.courier.paused.add("null")
@@ -18,7 +18,7 @@ def test_a_drained_worker_leaves_nothing_claimed_and_nothing_half_done() -> None
     worker.courier.answer()
     world.run(lambda: worker.engine.drained, within_s=1.0)
     assert worker.lanes.attached == []
-    assert world.view.claims == {}
+    assert not world.held()
     assert len(world.provider_calls) == 200
     assert len(world.broker.open(lane)) == 1_800
     world.worker()
@@ -29,7 +29,7 @@ def test_a_drained_worker_leaves_nothing_claimed_and_nothing_half_done() -> None
 
 
 def test_a_drain_ends_at_its_deadline_and_others_finish() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 200)
     worker = world.worker()
     worker.courier.paused.add("null")
@@ -43,7 +43,7 @@ def test_a_drain_ends_at_its_deadline_and_others_finish() -> None:
 
 
 def test_an_idle_worker_drains_at_once() -> None:
-    world = World()
+    world = EngineWorld()
     worker = world.worker()
     world.run(within_s=1.0)
     worker.drain()
@@ -52,19 +52,19 @@ def test_an_idle_worker_drains_at_once() -> None:
 
 
 def test_a_drain_waits_for_the_answer_of_a_call_under_way() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 100)
     worker = world.worker()
     worker.leases.lose = 1
     worker.work()
     worker.drain()
     world.run(lambda: worker.engine.drained, within_s=3.0)
-    assert world.view.claims == {}
+    assert not world.held()
     assert world.provider_calls == []
 
 
 def test_run_returns_when_drained_and_when_stopped() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 100)
     worker = world.worker()
     stop = threading.Event()

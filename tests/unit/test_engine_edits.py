@@ -9,7 +9,7 @@ from dispatcher.lease import LaneKind
 from dispatcher.outcome import ALL_SENT, RETRY, Report, Verdict
 from dispatcher.ports import LaneInfo
 from dispatcher.tier import Tier
-from tests.unit.engine_world import MESSAGE, World
+from tests.unit.engine_world import MESSAGE, EngineWorld
 
 EDITED = bytes(encode_message({"title": "edited"}))
 
@@ -18,21 +18,21 @@ def busy_at_first(envelope: Envelope) -> Report:
     return Report(Verdict(RETRY, "busy")) if envelope.attempt == 0 else ALL_SENT
 
 
-def tell(world: World, overrides: dict[str, bytes]) -> None:
+def tell(world: EngineWorld, overrides: dict[str, bytes]) -> None:
     for worker in world.workers:
         worker.inbox.put(LanesChanged(world.held_lanes(), overrides))
 
 
-def run(world: World, until: Callable[[], bool]) -> None:
+def run(world: EngineWorld, until: Callable[[], bool]) -> None:
     world.run(lambda: until() and world.settled())
 
 
-def titles(world: World, task: str) -> set[str]:
+def titles(world: EngineWorld, task: str) -> set[str]:
     return {decode_message(sent.message)["title"] for sent in world.provider_calls if sent.task == task}
 
 
 def test_what_is_not_yet_sent_is_sent_as_edited() -> None:
-    world = World(capacity=100)
+    world = EngineWorld(capacity=100)
     world.add_task("t", 300, chunk=3)
     world.add_task("other", 30, chunk=3)
     world.worker()
@@ -49,7 +49,7 @@ def test_what_is_not_yet_sent_is_sent_as_edited() -> None:
 
 
 def test_further_attempts_are_sent_as_edited_and_by_the_latest_edit() -> None:
-    world = World(busy_at_first)
+    world = EngineWorld(busy_at_first)
     world.add_task("t", 6, chunk=3)
     worker = world.worker()
     tell(world, {"t": bytes(encode_message({"title": "first edit"}))})
@@ -65,7 +65,7 @@ def test_further_attempts_are_sent_as_edited_and_by_the_latest_edit() -> None:
 
 def test_the_envelopes_themselves_keep_their_message() -> None:
     """Whoever sends the next attempt knows the latest edit; so an edit is never baked in."""
-    world = World(busy_at_first)
+    world = EngineWorld(busy_at_first)
     world.add_task("t", 3, chunk=3)
     world.worker()
     tell(world, {"t": EDITED})
@@ -79,11 +79,11 @@ def test_a_stored_override_is_what_an_envelope_would_carry() -> None:
 
 
 # ------------------------------------------------------------------ out of a shared lane
-def leave_shared_lane(world: World, task: str) -> str:
+def leave_shared_lane(world: EngineWorld, task: str) -> str:
     """As a client does it: the lane, then the record, and workers are told."""
     lane = world.topics.own_lane(task)
     world.broker.create(lane)
-    world.view.apply(ControlChange(1, task, "lane", lane, 0))
+    world.write(ControlChange(1, task, "lane", lane, 0))
     world.lanes[lane] = LaneInfo(lane, LaneKind.OWN, "low", 1000, 1, task, "null")
     for worker in world.workers:
         worker.look()
@@ -91,19 +91,19 @@ def leave_shared_lane(world: World, task: str) -> str:
 
 
 def test_a_task_leaves_its_shared_lane_while_it_is_being_sent_and_nothing_is_lost_or_doubled() -> None:
-    world = World(capacity=200)
+    world = EngineWorld(capacity=200)
     for task in ("moved", "stays"):
         shared = world.add_task(task, 200, tier=Tier.LOW, shared=True)
     for _ in range(2):
         world.worker()
     world.run(lambda: len(world.provider_calls) > 50)
     lane = leave_shared_lane(world, "moved")
-    world.view.apply(ControlChange(1, "moved", "paused", "1", 0))
+    world.write(ControlChange(1, "moved", "paused", "1", 0))
     world.run(lambda: world.finished("stays") and not world.broker.open(shared))
     sent = world.calls()
     assert 0 < sum(count for (target, _), count in sent.items() if target.startswith("moved")) < 200
     assert {envelope.task for envelope in world.broker.open(lane)} == {"moved"}
-    world.view.apply(ControlChange(1, "moved", "paused", "0", 0))
+    world.write(ControlChange(1, "moved", "paused", "0", 0))
     for worker in world.workers:
         worker.look()
     run(world, lambda: world.finished("moved"))
@@ -112,12 +112,12 @@ def test_a_task_leaves_its_shared_lane_while_it_is_being_sent_and_nothing_is_los
 
 
 def test_a_cancelled_task_that_left_its_shared_lane_ends_and_what_stands_there_is_dropped() -> None:
-    world = World(capacity=50)
+    world = EngineWorld(capacity=50)
     shared = world.add_task("t", 300, tier=Tier.LOW, shared=True)
     world.worker()
     world.run(lambda: len(world.provider_calls) > 10)
     lane = leave_shared_lane(world, "t")
-    world.view.apply(ControlChange(1, "t", "cancelled", "1", 0))
+    world.write(ControlChange(1, "t", "cancelled", "1", 0))
     world.run(lambda: world.finished("t"))
     world.remove_lane(lane)
     world.run(lambda: not world.broker.open(shared))

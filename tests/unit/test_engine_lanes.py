@@ -6,27 +6,27 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
-from dispatcher.control import ControlChange
+from dispatcher.control import ControlChange, Sealed
 from dispatcher.engine_sending import CHANNELS_KEPT
 from dispatcher.events import LaneReady, LanesChanged
 from dispatcher.lease import LaneKind
 from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.tier import TIERS, Tier
-from tests.unit.engine_world import World
+from tests.unit.engine_world import EngineWorld
 
 
-def run(world: World, *tasks: str) -> None:
+def run(world: EngineWorld, *tasks: str) -> None:
     world.run(lambda: world.finished(*tasks) and world.settled())
 
 
-def held_of(worker_lanes: object, world: World, lane: str) -> int:
+def held_of(worker_lanes: object, world: EngineWorld, lane: str) -> int:
     topic = world.broker._topic(lane)
     return sum(message.holder is worker_lanes and not message.acked for message in topic.messages)
 
 
 # ------------------------------------------------------------------ bounds
 def test_what_a_worker_holds_is_bounded_in_targets() -> None:
-    world = World()
+    world = EngineWorld()
     lanes = [world.add_task(f"t{i}", 10_000, chunk=50) for i in range(4)]
     world.outcomes.receipts.fail = 1_000_000
     worker = world.worker(budget_targets=5_000, lane_roomy_targets=500)
@@ -41,11 +41,11 @@ def test_what_a_worker_holds_is_bounded_in_targets() -> None:
 
 
 def test_a_slow_lane_holds_few_and_a_fast_one_many() -> None:
-    world = World()
+    world = EngineWorld()
     slow = world.add_task("slow", 10_000)
     fast = world.add_task("fast", 20_000)
-    world.view.control("slow", "cap", "100")
-    world.view.control("fast", "cap", "5000")
+    world.change("slow", "cap", "100")
+    world.change("fast", "cap", "5000")
     worker = world.worker(lane_roomy_targets=100)
     world.run(within_s=2.0)
     for _ in range(10):
@@ -55,7 +55,7 @@ def test_a_slow_lane_holds_few_and_a_fast_one_many() -> None:
 
 
 def test_a_lane_is_filled_up_while_the_ledger_takes_its_time_even_if_the_lane_yields_little_at_once() -> None:
-    world = World()
+    world = EngineWorld()
     lane = world.add_task("t", 1_200, publish=False)
     worker = world.worker(lane_roomy_targets=1_000)
     worker.leases.fail = 1_000_000
@@ -69,7 +69,7 @@ def test_a_lane_is_filled_up_while_the_ledger_takes_its_time_even_if_the_lane_yi
 
 
 def test_every_lane_gets_its_turn_when_the_budget_is_spent() -> None:
-    world = World(capacity=1_000)
+    world = EngineWorld(capacity=1_000)
     for i in range(50):
         world.add_task(f"big{i}", 400, chunk=200)
     world.worker(budget_targets=2_000, lane_roomy_targets=100)
@@ -79,7 +79,7 @@ def test_every_lane_gets_its_turn_when_the_budget_is_spent() -> None:
 @pytest.mark.parametrize(("chunk", "most"), [(500, 50_000), (20, 20_000), (1, 1_000)])
 def test_a_turn_brings_some_of_every_tier_by_weight_and_no_more_than_is_soon_decoded(chunk: int, most: int) -> None:
     """So that an answer of the ledger is soon read, and no tier runs out of credit meanwhile."""
-    world = World()
+    world = EngineWorld()
     tiers = {world.add_task(str(tier), 1_000 * chunk, chunk=chunk, tier=tier): tier for tier in TIERS}
     worker = world.worker(budget_targets=1_000_000, lane_roomy_targets=100_000)
     brought: Counter[Tier] = Counter()
@@ -100,7 +100,7 @@ def test_a_turn_brings_some_of_every_tier_by_weight_and_no_more_than_is_soon_dec
 
 # ------------------------------------------------------------------ lanes do not get in each other's way
 def test_a_lane_that_yields_nothing_delays_nobody() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 1_000)
     worker = world.worker()
     dead = LaneInfo("persistent://fairlane/tasks-00/dead", LaneKind.OWN, "high", 1000, 1, "dead", "null")
@@ -123,7 +123,7 @@ def test_a_lane_that_yields_nothing_delays_nobody() -> None:
 
 
 def test_a_channel_without_room_holds_up_no_other() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("slow", 500, channel="http")
     world.add_task("quick", 500, channel="null", tier=Tier.LOW)
     worker = world.worker(channel_batches={"http": 2})
@@ -136,9 +136,8 @@ def test_a_channel_without_room_holds_up_no_other() -> None:
 
 
 def test_a_channel_without_room_holds_up_no_other_in_a_shared_lane() -> None:
-    world = World()
-    lane = world.add_task("slow", 0, channel="http", shared=True, publish=False)
-    world.view.tasks["slow"].sealed = False
+    world = EngineWorld()
+    lane = world.add_task("slow", 0, channel="http", shared=True, publish=False, seal=False)
     world.publish("slow", lane, 500, channel="http")
     world.add_task("quick", 500, shared=True, tier=Tier.LOW)
     worker = world.worker(channel_batches={"http": 1})
@@ -148,9 +147,8 @@ def test_a_channel_without_room_holds_up_no_other_in_a_shared_lane() -> None:
 
 
 def test_of_envelopes_that_must_wait_a_lane_holds_a_thousand_and_others_go_on() -> None:
-    world = World()
-    lane = world.add_task("t", 5_000, publish=False)
-    world.view.tasks["t"].sealed = False
+    world = EngineWorld()
+    lane = world.add_task("t", 5_000, publish=False, seal=False)
     world.publish("t", lane, 5_000, writer="stage-1")
     world.add_task("other", 500)
     worker = world.worker()
@@ -161,18 +159,14 @@ def test_of_envelopes_that_must_wait_a_lane_holds_a_thousand_and_others_go_on() 
     asked = len(worker.leases.requests)
     world.run(within_s=10.0)
     assert len(worker.leases.requests) - asked < 60
-    world.view.tasks["t"].writers = ()
-    world.view.seal("t", 5_000, writers=["stage-1"])
+    world.write(Sealed(1, "t", 5_000, 0, "digest", ["stage-1"]))
     run(world, "t")
     assert world.counts("t") == {"sent": 5_000}
 
 
 def test_envelopes_behind_those_that_must_wait_are_sent() -> None:
-    world = World()
-    lane = world.add_task("t", 50)
-    world.view.tasks["t"].sealed = False
-    world.broker.delete(lane)
-    world.broker.create(lane)
+    world = EngineWorld()
+    lane = world.add_task("t", 50, publish=False, seal=False)
     world.publish("t", lane, 300, writer="stage-1")
     world.publish("t", lane, 50)
     world.worker()
@@ -181,14 +175,14 @@ def test_envelopes_behind_those_that_must_wait_are_sent() -> None:
 
 # ------------------------------------------------------------------ pauses
 def test_a_paused_lane_is_asked_about_seldom_and_goes_on_when_it_may() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 2_000)
-    world.view.apply(ControlChange(1, "t", "paused", "1", 0))
+    world.write(ControlChange(1, "t", "paused", "1", 0))
     worker = world.worker()
     world.run(within_s=20.0)
     assert world.provider_calls == []
     assert len(worker.leases.requests) <= 12, "about every two seconds"
-    world.view.apply(ControlChange(1, "t", "paused", "0", 0))
+    world.write(ControlChange(1, "t", "paused", "0", 0))
     worker.look()
     started_s = world.clock.monotonic_s()
     world.run(lambda: bool(world.provider_calls))
@@ -198,7 +192,7 @@ def test_a_paused_lane_is_asked_about_seldom_and_goes_on_when_it_may() -> None:
 
 # ------------------------------------------------------------------ coming and going
 def test_a_lane_is_let_go_of_when_what_is_under_way_is_settled() -> None:
-    world = World()
+    world = EngineWorld()
     lane = world.add_task("t", 500)
     worker = world.worker(in_flight_batches=1)
     worker.courier.paused.add("null")
@@ -212,11 +206,11 @@ def test_a_lane_is_let_go_of_when_what_is_under_way_is_settled() -> None:
     assert worker.engine.stats.lanes == len(worker.lanes.attached)
     assert len(world.provider_calls) == 50
     assert len(world.broker.open(lane)) == 450
-    assert world.view.claims == {}, "what was granted and not sent is given back"
+    assert not world.held(), "what was granted and not sent is given back"
 
 
 def test_a_lane_that_comes_again_while_it_is_let_go_of_is_attached_again() -> None:
-    world = World()
+    world = EngineWorld()
     lane = world.add_task("t", 500)
     worker = world.worker(in_flight_batches=1)
     worker.courier.paused.add("null")
@@ -233,12 +227,12 @@ def test_a_lane_that_comes_again_while_it_is_let_go_of_is_attached_again() -> No
 
 
 def test_a_task_that_changes_its_tier_is_served_by_the_new_one() -> None:
-    world = World(capacity=1_000)
+    world = EngineWorld(capacity=1_000)
     lane = world.add_task("mover", 20_000, tier=Tier.LOW)
     world.add_task("high", 20_000, tier=Tier.HIGH)
     worker = world.worker()
     world.run(within_s=3.0)
-    world.view.control("mover", "tier", "high")
+    world.change("mover", "tier", "high")
     old = world.lanes[lane]
     world.lanes[lane] = LaneInfo(lane, old.kind, "high", old.weight, old.chunk, old.task, old.channel)
     worker.look()
@@ -250,7 +244,7 @@ def test_a_task_that_changes_its_tier_is_served_by_the_new_one() -> None:
 
 
 def test_workers_that_come_late_and_leave_early() -> None:
-    world = World(capacity=2_000)
+    world = EngineWorld(capacity=2_000)
     for i in range(6):
         world.add_task(f"t{i}", 1_000, tier=list(Tier)[i % 3])
     tasks: Sequence[str] = [f"t{i}" for i in range(6)]
@@ -265,7 +259,7 @@ def test_workers_that_come_late_and_leave_early() -> None:
 
 
 def test_a_lane_that_was_given_up_for_missing_is_attached_again() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 10)
     worker = world.worker()
     attach = worker.lanes.attach
@@ -276,7 +270,7 @@ def test_a_lane_that_was_given_up_for_missing_is_attached_again() -> None:
 
 
 def test_a_lane_that_holds_little_or_much_after_all_has_its_prefetch_changed() -> None:
-    world = World()
+    world = EngineWorld()
     lane = world.add_task("t", 10)
     worker = world.worker()
     held = LaneInfo(lane, LaneKind.OWN, Tier.HIGH, 1_000, 1, task="t", channel="null")
@@ -290,7 +284,7 @@ def test_a_lane_that_holds_little_or_much_after_all_has_its_prefetch_changed() -
 
 def test_channels_that_have_passed_leave_nothing_behind() -> None:
     """A shared lane brings what apps name as a channel, and each name costs a little of every pick and every look."""
-    world = World()
+    world = EngineWorld()
     worker = world.worker()
     names = [f"t{number}" for number in range(300)]
     for name in names:

@@ -9,10 +9,10 @@ from dispatcher.events import LeaseAnswered
 from dispatcher.lease import LeaseRequest
 from dispatcher.outcome import Outcome
 from dispatcher.tier import Tier
-from tests.unit.engine_world import World
+from tests.unit.engine_world import EngineWorld
 
 
-def run(world: World, *tasks: str) -> None:
+def run(world: EngineWorld, *tasks: str) -> None:
     world.run(lambda: world.finished(*tasks) and world.settled())
 
 
@@ -22,7 +22,7 @@ def wanted(request: LeaseRequest) -> int:
 
 # ------------------------------------------------------------------ when the ledger cannot be heard
 def test_a_lost_answer_is_asked_for_again_under_its_number() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 10)
     worker = world.worker()
     worker.leases.lose = 3
@@ -31,11 +31,11 @@ def test_a_lost_answer_is_asked_for_again_under_its_number() -> None:
     assert [request.number for request in first] == [1, 1, 1, 1]
     assert first[0] == first[3]
     assert max(world.calls().values()) == 1
-    assert not world.view.stats["repeats_possible"], "the repeated call got the same claim"
+    assert not world.stats().get("repeats_possible", 0), "the repeated call got the same claim"
 
 
 def test_what_is_claimed_goes_on_while_the_ledger_is_gone() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 100)
     worker = world.worker()
     worker.courier.paused.add("null")
@@ -55,7 +55,7 @@ def test_what_is_claimed_goes_on_while_the_ledger_is_gone() -> None:
 
 
 def test_an_answer_that_comes_after_its_use_by_is_given_back_unsent() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 10)
     worker = world.worker()
     answers = []
@@ -73,7 +73,7 @@ def test_an_answer_that_comes_after_its_use_by_is_given_back_unsent() -> None:
 
 
 def test_a_refusal_ends_the_worker() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 10)
     worker = world.worker()
     world.folding = False
@@ -85,7 +85,7 @@ def test_a_refusal_ends_the_worker() -> None:
 
 
 def test_a_late_double_of_an_answer_is_ignored() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 10)
     worker = world.worker()
     ask = worker.leases.ask
@@ -100,7 +100,7 @@ def test_a_late_double_of_an_answer_is_ignored() -> None:
 
 
 def test_a_double_that_comes_during_the_next_call_grants_nothing() -> None:
-    world = World(capacity=10)
+    world = EngineWorld(capacity=10)
     world.add_task("t", 20)
     worker = world.worker()
     ask, doubles = worker.leases.ask, []
@@ -111,7 +111,8 @@ def test_a_double_that_comes_during_the_next_call_grants_nothing() -> None:
         ask(request, lambda *result: (answered(*result), doubles.append(lambda: answered(*result))))
 
     def granted() -> int:
-        return world.view.stats["granted:high"] - world.view.stats["returned:high"]
+        stats = world.stats()
+        return stats.get("granted:high", 0) - stats.get("returned:high", 0)
 
     worker.leases.ask = after_the_double_of_the_last  # type: ignore[method-assign]
     world.run(lambda: len(world.provider_calls) > granted() or (world.finished("t") and world.settled()))
@@ -120,7 +121,7 @@ def test_a_double_that_comes_during_the_next_call_grants_nothing() -> None:
 
 # ------------------------------------------------------------------ use-by
 def test_what_cannot_be_sent_in_time_is_given_back_and_asked_for_again() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 500)
     worker = world.worker(in_flight_batches=1)
     worker.courier.paused.add("null")
@@ -133,11 +134,11 @@ def test_what_cannot_be_sent_in_time_is_given_back_and_asked_for_again() -> None
     run(world, "t")
     assert world.counts("t") == {"sent": 500}
     assert max(world.calls().values()) == 1
-    assert not world.view.stats["repeats_possible"]
+    assert not world.stats().get("repeats_possible", 0)
 
 
 def test_a_batch_whose_use_by_passed_in_the_courier_is_given_back() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 50)
     worker = world.worker()
     worker.courier.paused.add("null")
@@ -151,11 +152,11 @@ def test_a_batch_whose_use_by_passed_in_the_courier_is_given_back() -> None:
     worker.courier.answer()
     run(world, "t")
     assert world.counts("t") == {"sent": 50}
-    assert not world.view.stats["repeats_possible"]
+    assert not world.stats().get("repeats_possible", 0)
 
 
 def test_nothing_is_handed_to_a_channel_close_to_its_use_by() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 600)
     worker = world.worker(in_flight_batches=1, use_by_margin_s=0.1)
     worker.courier.paused.add("null")
@@ -177,7 +178,7 @@ def test_nothing_is_handed_to_a_channel_close_to_its_use_by() -> None:
 
 # ------------------------------------------------------------------ how often
 def test_an_idle_worker_does_not_ask() -> None:
-    world = World(capacity=1_000)
+    world = EngineWorld(capacity=1_000)
     world.add_task("t", 0)
     worker = world.worker()
     world.run(within_s=30.0)
@@ -185,7 +186,7 @@ def test_an_idle_worker_does_not_ask() -> None:
 
 
 def test_short_of_credit_a_worker_asks_ten_times_a_second() -> None:
-    world = World(capacity=200)
+    world = EngineWorld(capacity=200)
     for i in range(5):
         world.add_task(f"t{i}", 2_000)
     worker = world.worker()
@@ -197,7 +198,7 @@ def test_short_of_credit_a_worker_asks_ten_times_a_second() -> None:
 
 
 def test_new_demand_is_asked_for_at_once() -> None:
-    world = World(capacity=1_000)
+    world = EngineWorld(capacity=1_000)
     world.add_task("backlog", 50_000, tier=Tier.LOW)
     world.worker()
     world.run(within_s=3.03)
@@ -208,7 +209,7 @@ def test_new_demand_is_asked_for_at_once() -> None:
 
 
 def test_new_demand_is_asked_for_at_once_whatever_credit_there_is() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("stuck", 5_000, channel="http", tier=Tier.LOW)
     worker = world.worker()
     worker.courier.paused.add("http")
@@ -222,7 +223,7 @@ def test_new_demand_is_asked_for_at_once_whatever_credit_there_is() -> None:
 
 
 def test_a_lane_that_wakes_up_again_is_asked_for_at_once_again() -> None:
-    world = World(capacity=1_000)
+    world = EngineWorld(capacity=1_000)
     world.add_task("backlog", 50_000, tier=Tier.LOW)
     lane = world.add_task("alerts", 40, publish=False)
     world.worker()
@@ -236,7 +237,7 @@ def test_a_lane_that_wakes_up_again_is_asked_for_at_once_again() -> None:
 
 
 def test_calls_keep_a_distance() -> None:
-    world = World()
+    world = EngineWorld()
     worker = world.worker()
     asked_s = []
     ask = worker.leases.ask
@@ -255,7 +256,7 @@ def test_calls_keep_a_distance() -> None:
 
 
 def test_many_lanes_that_wake_up_cost_at_most_fifty_calls_a_second() -> None:
-    world = World(capacity=100_000)
+    world = EngineWorld(capacity=100_000)
     worker = world.worker()
     world.run(within_s=1.0)
     for i in range(300):
@@ -267,7 +268,7 @@ def test_many_lanes_that_wake_up_cost_at_most_fifty_calls_a_second() -> None:
 
 # ------------------------------------------------------------------ for how much
 def test_without_a_cap_no_more_is_asked_for_than_can_be_sent_soon() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 30_000)
     worker = world.worker(in_flight_batches=1)
     worker.courier.paused.add("null")
@@ -283,7 +284,7 @@ def test_without_a_cap_no_more_is_asked_for_than_can_be_sent_soon() -> None:
 
 
 def test_a_slow_channel_is_soon_asked_little_for() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 30_000)
     worker = world.worker(in_flight_batches=1, quantum_targets=1)
     worker.courier.paused.add("null")
@@ -304,7 +305,7 @@ def test_a_slow_channel_is_soon_asked_little_for() -> None:
 
 
 def test_every_lane_with_demand_is_announced() -> None:
-    world = World(capacity=100)
+    world = EngineWorld(capacity=100)
     for i in range(20):
         world.add_task(f"t{i}", 500)
     worker = world.worker()
@@ -315,7 +316,7 @@ def test_every_lane_with_demand_is_announced() -> None:
 
 
 def test_lanes_share_by_weight_when_the_worker_is_the_limit() -> None:
-    world = World()
+    world = EngineWorld()
     for tier in Tier:
         world.add_task(f"{tier}1", 12_000, tier=tier)
         world.add_task(f"{tier}2", 12_000, tier=tier, weight=3_000)
@@ -334,7 +335,7 @@ def test_lanes_share_by_weight_when_the_worker_is_the_limit() -> None:
 
 
 def test_lanes_share_by_weight_when_receiving_sets_the_pace() -> None:
-    world = World()
+    world = EngineWorld()
     for tier in Tier:
         world.add_task(f"{tier}1", 12_000, tier=tier)
         world.add_task(f"{tier}2", 3_000, tier=tier, chunk=4)
@@ -346,7 +347,7 @@ def test_lanes_share_by_weight_when_receiving_sets_the_pace() -> None:
 
 
 def test_capacity_that_one_tier_leaves_goes_to_the_others() -> None:
-    world = World(capacity=2_000)
+    world = EngineWorld(capacity=2_000)
     world.add_task("low", 20_000, tier=Tier.LOW)
     worker = world.worker()
     world.run(within_s=1.0)
@@ -356,9 +357,9 @@ def test_capacity_that_one_tier_leaves_goes_to_the_others() -> None:
 
 
 def test_a_capped_task_does_not_make_the_worker_ask_all_the_time() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("capped", 5_000)
-    world.view.control("capped", "cap", "100")
+    world.change("capped", "cap", "100")
     worker = world.worker()
     world.run(within_s=2.0)
     before, sent = len(worker.leases.requests), worker.engine.stats.tiers[Tier.HIGH].sent
@@ -368,7 +369,7 @@ def test_a_capped_task_does_not_make_the_worker_ask_all_the_time() -> None:
 
 
 def test_outcomes_are_counted_by_tier_and_channel() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 7, tier=Tier.MEDIUM, channel="log")
     worker = world.worker()
     run(world, "t")

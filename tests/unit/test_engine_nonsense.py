@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dispatcher.envelope import decode_envelope
 from tests.near_envelopes import readable, wire
-from tests.unit.engine_world import World
+from tests.unit.engine_world import EngineWorld
 
 TARGETS = 12
 
@@ -16,7 +16,7 @@ TARGETS = 12
     st.lists(st.sampled_from(["own", "shared", "retry"]), min_size=6, max_size=6),
 )
 def test_any_envelopes_in_any_lane_change_nothing_for_other_tasks(bodies: list[bytes], places: list[str]) -> None:
-    world = World()
+    world = EngineWorld()
     worker = world.worker()
     lanes = {
         "own": world.add_task("bad", 4),
@@ -37,7 +37,7 @@ def test_any_envelopes_in_any_lane_change_nothing_for_other_tasks(bodies: list[b
 
 
 def test_one_that_is_due_in_a_thousand_years_holds_up_none_behind_it() -> None:
-    world = World()
+    world = EngineWorld()
     world.worker()
     world.add_task("good", TARGETS, shared=True, publish=False)
     lane = world.topics.shared_lane(0)

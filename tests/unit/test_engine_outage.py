@@ -2,15 +2,15 @@
 
 import pytest
 
-from tests.unit.engine_world import World
+from tests.unit.engine_world import EngineWorld
 
 CAPACITY = 1_000
 TARGETS = 20_000
 
 
-def in_full_swing() -> tuple[World, str]:
+def in_full_swing() -> tuple[EngineWorld, str]:
     """Two workers in the middle of a task, and its lane."""
-    world = World(capacity=CAPACITY)
+    world = EngineWorld(capacity=CAPACITY)
     world.worker()
     world.worker()
     lane = world.add_task("t", TARGETS, chunk=10)
@@ -18,17 +18,17 @@ def in_full_swing() -> tuple[World, str]:
     return world, lane
 
 
-def sent_within(world: World, seconds: float) -> int:
+def sent_within(world: EngineWorld, seconds: float) -> int:
     before = len(world.provider_calls)
     world.run(within_s=seconds)
     return len(world.provider_calls) - before
 
 
-def given_back(world: World) -> int:
+def given_back(world: EngineWorld) -> int:
     return sum(worker.engine.stats.given_back for worker in world.workers)
 
 
-def finish(world: World) -> None:
+def finish(world: EngineWorld) -> None:
     world.run(lambda: world.finished("t") and world.settled())
     assert world.counts("t") == {"sent": TARGETS}
     assert set(world.calls().values()) == {1}
@@ -70,7 +70,7 @@ def test_an_answer_that_comes_long_after_its_use_by_is_given_back_and_asked_for_
         worker.leases.lose = 1_000_000  # calls are carried out, their answers lost
     world.run(within_s=100.0)
     if not kept:
-        world.view.calls.clear()
+        world.view.command("DEL", *(world.view.keys.call(worker.name) for worker in world.workers))
     before = given_back(world)
     for worker in world.workers:
         worker.leases.lose = 0

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from dispatcher.control import ControlChange
+from dispatcher.control import ControlChange, Finished
 from dispatcher.envelope import Envelope, decode_envelope
 from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Outcomes, Report, Verdict, decode_record
 from dispatcher.tier import Tier
-from tests.unit.engine_world import World
+from tests.unit.engine_world import EngineWorld
 
 BUSY = Report(Verdict(RETRY, "busy"))
 
@@ -22,22 +22,22 @@ def always_busy(_envelope: Envelope) -> Report:
     return BUSY
 
 
-def run(world: World, *tasks: str) -> None:
+def run(world: EngineWorld, *tasks: str) -> None:
     world.run(lambda: world.finished(*tasks) and world.settled())
 
 
-def most_calls(world: World) -> int:
+def most_calls(world: EngineWorld) -> int:
     return max(world.calls().values())
 
 
-def change(world: World, task: str, field: str, value: str) -> None:
-    world.view.apply(ControlChange(1, task, field, value, world.clock.wall_ms()))
+def change(world: EngineWorld, task: str, field: str, value: str) -> None:
+    world.write(ControlChange(1, task, field, value, world.clock.wall_ms()))
 
 
 # ------------------------------------------------------------------ errors
 def test_errors_are_counted_by_task_with_the_last_of_them() -> None:
     gone = Report(BUSY.verdict, exceptions={0: Verdict(int(Outcome.INVALID), "gone"), 1: Verdict(RETRY, "later", 30.0)})
-    world = World(lambda envelope: gone if envelope.attempt == 0 else always_busy(envelope))
+    world = EngineWorld(lambda envelope: gone if envelope.attempt == 0 else always_busy(envelope))
     world.add_task("t", 8, chunk=4, max_attempts=2)
     world.add_task("fine", 2, channel="log")
     worker = world.worker()
@@ -68,7 +68,7 @@ def test_dead_letter_then_record_then_next_attempt_then_ack() -> None:
             return ALL_SENT
         return Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone"), 1: BUSY.verdict})
 
-    world = World(script)
+    world = EngineWorld(script)
     world.add_task("t", 3, chunk=3)
     seen: list[str] = []
     worker = world.worker()
@@ -88,7 +88,7 @@ def test_nothing_is_acked_before_everything_is_stored(failing: str) -> None:
             return ALL_SENT
         return Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone"), 1: BUSY.verdict})
 
-    world = World(script)
+    world = EngineWorld(script)
     lane = world.add_task("t", 3, chunk=3)
     worker = world.worker()
     faults: Any = {
@@ -108,7 +108,7 @@ def test_nothing_is_acked_before_everything_is_stored(failing: str) -> None:
 
 def test_one_dead_letter_that_is_not_stored_holds_up_the_record_and_the_ack() -> None:
     """Others of the same record are: their receipts do not stand for its own."""
-    world = World(lambda _: Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone")}))
+    world = EngineWorld(lambda _: Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone")}))
     world.add_task("t", 2)
     world.dead_letters.receipts.fail = 1
     seen: list[str] = []
@@ -121,7 +121,7 @@ def test_one_dead_letter_that_is_not_stored_holds_up_the_record_and_the_ack() ->
 
 
 def test_a_record_without_receipt_is_written_again_and_counts_once() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 10)
     world.outcomes.receipts.lose = 1
     worker = world.worker()
@@ -132,7 +132,7 @@ def test_a_record_without_receipt_is_written_again_and_counts_once() -> None:
 
 
 def test_a_next_attempt_without_receipt_is_published_again_and_sent_once() -> None:
-    world = World(busy_at_first)
+    world = EngineWorld(busy_at_first)
     world.add_task("t", 4, chunk=4)
     worker = world.worker()
     worker.publisher.lose = 1
@@ -143,7 +143,7 @@ def test_a_next_attempt_without_receipt_is_published_again_and_sent_once() -> No
 
 # ------------------------------------------------------------------ copies
 def test_copies_of_a_resumed_submission_are_sent_once() -> None:
-    world = World()
+    world = EngineWorld()
     lane = world.add_task("t", 200)
     world.broker.repeat(lane)
     worker = world.worker()
@@ -153,7 +153,7 @@ def test_copies_of_a_resumed_submission_are_sent_once() -> None:
 
 
 def test_what_is_redelivered_while_it_is_sent_is_not_sent_again() -> None:
-    world = World()
+    world = EngineWorld()
     lane = world.add_task("t", 20)
     first = world.worker()
     first.courier.paused.add("null")
@@ -170,7 +170,7 @@ def test_what_is_redelivered_while_it_is_sent_is_not_sent_again() -> None:
 
 
 def test_forgotten_acks_bring_nothing_back() -> None:
-    world = World()
+    world = EngineWorld()
     lane = world.add_task("t", 50)
     world.worker()
     run(world, "t")
@@ -180,7 +180,7 @@ def test_forgotten_acks_bring_nothing_back() -> None:
 
 
 def test_a_copy_of_what_is_recorded_and_open_gets_its_next_attempt_again() -> None:
-    world = World(busy_at_first)
+    world = EngineWorld(busy_at_first)
     lane = world.add_task("t", 4, chunk=4)
     worker = world.worker()
     world.run(lambda: not world.broker.open(lane))
@@ -198,7 +198,7 @@ def test_a_copy_of_what_is_recorded_and_open_gets_its_next_attempt_again() -> No
 
 
 def test_a_next_attempt_that_was_lost_is_made_again_of_the_open_targets_alone() -> None:
-    world = World(lambda envelope: ALL_SENT if envelope.attempt else Report(exceptions={1: BUSY.verdict}))
+    world = EngineWorld(lambda envelope: ALL_SENT if envelope.attempt else Report(exceptions={1: BUSY.verdict}))
     lane = world.add_task("t", 3, chunk=3)
     worker = world.worker()
     world.run(lambda: not world.broker.open(lane))
@@ -216,7 +216,7 @@ def test_only_the_open_targets_are_tried_again() -> None:
     def script(envelope: Envelope) -> Report:
         return Report(exceptions={1: BUSY.verdict, 3: BUSY.verdict}) if envelope.attempt == 0 else ALL_SENT
 
-    world = World(script)
+    world = EngineWorld(script)
     world.add_task("t", 5, chunk=5)
     world.worker()
     run(world, "t")
@@ -226,7 +226,7 @@ def test_only_the_open_targets_are_tried_again() -> None:
 
 # ------------------------------------------------------------------ retries
 def test_the_last_attempt_fails_the_targets_and_says_why() -> None:
-    world = World(always_busy)
+    world = EngineWorld(always_busy)
     world.add_task("t", 2, chunk=2, max_attempts=3)
     world.worker()
     started_s = world.clock.monotonic_s()
@@ -245,7 +245,7 @@ def test_an_envelope_waits_for_the_longest_of_its_delays() -> None:
             return ALL_SENT
         return Report(exceptions={0: BUSY.verdict, 1: Verdict(RETRY, "later", 20.0)})
 
-    world = World(script)
+    world = EngineWorld(script)
     world.add_task("t", 3, chunk=3, tier=Tier.MEDIUM)
     world.worker()
     started_s = world.clock.monotonic_s()
@@ -255,7 +255,7 @@ def test_an_envelope_waits_for_the_longest_of_its_delays() -> None:
 
 
 def test_what_is_not_due_waits_though_what_is_before_it_is_due() -> None:
-    world = World(busy_at_first)
+    world = EngineWorld(busy_at_first)
     world.add_task("early", 1)
     world.worker()
     world.run(lambda: bool(world.provider_calls))
@@ -275,7 +275,7 @@ def test_what_is_not_due_waits_though_what_is_before_it_is_due() -> None:
 # ------------------------------------------------------------------ what is not sent
 @pytest.mark.parametrize("how", ["cancelled", "expired"])
 def test_what_is_closed_in_a_shared_lane_is_recorded_without_being_sent(how: str) -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 30, shared=True, tier=Tier.LOW, expires_in_s=5)
     world.add_task("other", 30, shared=True, tier=Tier.LOW)
     if how == "cancelled":
@@ -290,7 +290,7 @@ def test_what_is_closed_in_a_shared_lane_is_recorded_without_being_sent(how: str
 
 
 def test_a_cancelled_task_with_its_own_lane_is_left_alone_and_closed_as_a_whole() -> None:
-    world = World()
+    world = EngineWorld()
     lane = world.add_task("t", 30)
     change(world, "t", "cancelled", "1")
     world.worker()
@@ -301,7 +301,7 @@ def test_a_cancelled_task_with_its_own_lane_is_left_alone_and_closed_as_a_whole(
 
 
 def test_an_envelope_of_an_unknown_task_is_kept_whole_and_never_sent() -> None:
-    world = World()
+    world = EngineWorld()
     lane = world.topics.shared_lane(0)
     world.add_task("known", 3, shared=True)
     world.publish("stranger", lane, 2)
@@ -314,7 +314,7 @@ def test_an_envelope_of_an_unknown_task_is_kept_whole_and_never_sent() -> None:
 
 
 def test_a_paused_task_leaves_the_retry_lanes_and_goes_on_from_its_own() -> None:
-    world = World(busy_at_first)
+    world = EngineWorld(busy_at_first)
     lane = world.add_task("t", 6, chunk=3)
     worker = world.worker()
     world.run(lambda: bool(world.provider_calls))
@@ -331,7 +331,7 @@ def test_a_paused_task_leaves_the_retry_lanes_and_goes_on_from_its_own() -> None
 
 
 def test_what_was_to_be_moved_to_a_lane_that_is_gone_is_dropped_once_the_task_has_ended() -> None:
-    world = World(busy_at_first)
+    world = EngineWorld(busy_at_first)
     lane = world.add_task("t", 3, chunk=3)
     worker = world.worker()
     world.run(lambda: bool(world.provider_calls))
@@ -340,14 +340,14 @@ def test_what_was_to_be_moved_to_a_lane_that_is_gone_is_dropped_once_the_task_ha
     world.remove_lane(lane)
     world.broker.delete(lane)
     world.run(lambda: worker.engine.stats.moved > 1)
-    world.view.finish("t", "cancelled")
+    world.write(Finished(1, "t", "cancelled", [0, 0, 0, 0, 3], 1))
     world.run(world.settled, within_s=10.0)
     assert worker.engine.stats.dropped == 1
     assert len(world.provider_calls) == 1
 
 
 def test_envelopes_of_a_writer_that_does_not_count_are_dropped() -> None:
-    world = World()
+    world = EngineWorld()
     lane = world.add_task("t", 5)
     world.publish("t", lane, 5, writer="stage-1-attempt-2")
     worker = world.worker()
@@ -357,13 +357,13 @@ def test_envelopes_of_a_writer_that_does_not_count_are_dropped() -> None:
 
 
 # ------------------------------------------------------------------ records
-def records(world: World) -> list[Outcomes]:
+def records(world: EngineWorld) -> list[Outcomes]:
     decoded = [decode_record(record) for record in world.outcomes.partitions[0]]
     return [record for record in decoded if isinstance(record, Outcomes)]
 
 
 def test_one_record_covers_many_envelopes() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 1_000)
     world.worker()
     run(world, "t")
@@ -373,22 +373,21 @@ def test_one_record_covers_many_envelopes() -> None:
 
 
 def test_a_view_that_is_not_ready_is_not_sent_for() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 10)
-    world.view.begin_epoch("new", 0)
+    world.begin_view("new")
     worker = world.worker()
     world.run(within_s=10.0)
     assert world.provider_calls == []
     assert len(worker.leases.requests) < 12, "asks less and less often"
-    for topic in ("control", "0"):
-        world.view.mark_read(topic, "new")
+    world.read_marks("new")
     run(world, "t")
     assert most_calls(world) == 1
 
 
 # ------------------------------------------------------------------ what the journal is told
 def test_records_that_name_every_target_are_cut_before_they_grow_too_large() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 400, chunk=4)
     world.worker(named_targets="all", settle_named_characters=100, settle_linger_s=1.0)
     run(world, "t")
@@ -400,7 +399,7 @@ def test_records_that_name_every_target_are_cut_before_they_grow_too_large() -> 
 
 
 def test_targets_closed_in_great_number_are_not_named_in_one_record() -> None:
-    world = World()
+    world = EngineWorld()
     world.add_task("t", 3_000, chunk=10, shared=True)
     world.worker(named_targets="all", settle_named_characters=100)
     change(world, "t", "cancelled", "1")

@@ -7,7 +7,7 @@ import pytest
 
 from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.lease import GivenBack, LeaseAnswer, LeaseRequest, Want
-from tests.unit.engine_world import Worker, World
+from tests.unit.engine_world import EngineWorld, Worker
 
 At = Callable[[Want | GivenBack], bool]
 
@@ -15,7 +15,7 @@ At = Callable[[Want | GivenBack], bool]
 class FaultyLedger:
     """Fails for requests with something in them, as a script does that stumbles over its data."""
 
-    def __init__(self, world: World, fails_for: At) -> None:
+    def __init__(self, world: EngineWorld, fails_for: At) -> None:
         self._ledger = world.ledger
         self.fails_for = fails_for
         self.always = False
@@ -33,19 +33,19 @@ def bad(one: Want | GivenBack) -> bool:
     return one.task.startswith("bad")
 
 
-def faulty(world: World, fails_for: At = bad, **settings: Any) -> tuple[Worker, FaultyLedger]:
+def faulty(world: EngineWorld, fails_for: At = bad, **settings: Any) -> tuple[Worker, FaultyLedger]:
     worker = world.worker(**settings)
     ledger = FaultyLedger(world, fails_for)
     worker.leases._ledger = ledger  # type: ignore[assignment]
     return worker, ledger
 
 
-def letters(world: World) -> set[tuple[str, int]]:
+def letters(world: EngineWorld) -> set[tuple[str, int]]:
     return {(letter.task, letter.sequence) for letter in world.dead_letters.letters}
 
 
 def test_one_envelope_at_fault_goes_to_the_dead_letters_and_all_others_are_sent() -> None:
-    world = World()
+    world = EngineWorld()
     worker, _ = faulty(world, lambda one: isinstance(one, Want) and one.first <= 77 < one.first + one.count)
     world.add_task("t", 1_000, chunk=5)
     world.run(lambda: sum(world.counts("t").values()) == 995 and world.settled())
@@ -59,7 +59,7 @@ def test_one_envelope_at_fault_goes_to_the_dead_letters_and_all_others_are_sent(
 
 
 def test_many_at_fault_in_many_lanes_hold_up_no_other_task() -> None:
-    world = World()
+    world = EngineWorld()
     faulty(world)
     for number in range(20):
         world.add_task(f"good-{number}", 100, chunk=10)
@@ -74,7 +74,7 @@ def test_many_at_fault_in_many_lanes_hold_up_no_other_task() -> None:
 
 
 def test_returned_credit_at_fault_is_forgotten_and_other_credit_is_not() -> None:
-    world = World()
+    world = EngineWorld()
     worker, ledger = faulty(world, lambda one: isinstance(one, GivenBack) and one.task == "late", in_flight_batches=1)
     worker.courier.paused.add("null")
     world.add_task("early", 20)
@@ -90,7 +90,7 @@ def test_returned_credit_at_fault_is_forgotten_and_other_credit_is_not() -> None
 
 def test_where_every_call_fails_nothing_is_given_up() -> None:
     """The ledger is at fault then, not what is asked of it."""
-    world = World()
+    world = EngineWorld()
     worker, ledger = faulty(world, lambda one: False)
     world.add_task("t", 100)
     ledger.always = True
@@ -104,7 +104,7 @@ def test_where_every_call_fails_nothing_is_given_up() -> None:
 
 
 def test_a_ledger_that_goes_away_while_calls_are_halved_is_waited_for() -> None:
-    world = World()
+    world = EngineWorld()
     _, ledger = faulty(world)
     world.add_task("good", 100)
     world.add_task("bad", 10)
@@ -124,7 +124,7 @@ def test_a_ledger_that_goes_away_while_calls_are_halved_is_waited_for() -> None:
 
 @pytest.mark.parametrize("steps", range(1, 12))
 def test_a_worker_may_drain_at_any_time_while_calls_are_halved(steps: int) -> None:
-    world = World()
+    world = EngineWorld()
     worker, _ = faulty(world, lambda one: one.task == "bad" and one.first <= 7 < one.first + one.count)
     world.add_task("good", 100)
     world.add_task("bad", 30)
@@ -140,7 +140,7 @@ def test_a_worker_may_drain_at_any_time_while_calls_are_halved(steps: int) -> No
 
 
 def test_a_lane_may_be_let_go_of_while_its_envelopes_are_halved() -> None:
-    world = World()
+    world = EngineWorld()
     worker, _ = faulty(world)
     world.add_task("good", 100)
     lane = world.add_task("bad", 30)

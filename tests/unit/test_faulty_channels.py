@@ -16,7 +16,7 @@ from dispatcher import engine_settling
 from dispatcher.envelope import Envelope
 from dispatcher.outcome import ALL_SENT, Outcome, Report, Verdict, reads_back
 from dispatcher.ports import Batch
-from tests.unit.engine_world import Worker, World
+from tests.unit.engine_world import EngineWorld, Worker
 from tests.unit.nonsense import answers, junk, reports
 
 TARGETS = 12
@@ -61,15 +61,15 @@ def through_calls(worker: Worker, channel: Channel) -> Iterator[None]:
         loop.close()
 
 
-def deliver_all(script: Callable[[Sequence[Envelope]], Any], batch_limit: int = 10) -> tuple[World, Channel]:
+def deliver_all(script: Callable[[Sequence[Envelope]], Any], batch_limit: int = 10) -> tuple[EngineWorld, Channel]:
     """A task `good` and a task `bad` go through the channel until both have ended."""
-    world, channel = World(), Channel(script, batch_limit)
+    world, channel = EngineWorld(), Channel(script, batch_limit)
     for task in ("good", "bad"):
         world.add_task(task, TARGETS, chunk=CHUNK, max_attempts=2)
     with through_calls(world.worker(), channel):
         # A wait that the channel asks for may be the longest, of 600 s.
         world.run(lambda: world.finished("good", "bad") and world.settled(), within_s=2_000.0)
-    assert world.view.stats["malformed"] == 0
+    assert world.stats().get("malformed", 0) == 0
     for task in ("good", "bad"):
         assert sum(world.counts(task).values()) == TARGETS
     return world, channel
@@ -180,7 +180,7 @@ def test_a_record_that_cannot_be_read_is_not_published_and_others_are(
 ) -> None:
     """A fault of the engine's own, which is made here."""
     monkeypatch.setattr(engine_settling, "reads_back", lambda record: record.task != "bad" and reads_back(record))
-    world = World(lambda _: Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone")}))
+    world = EngineWorld(lambda _: Report(exceptions={0: Verdict(int(Outcome.INVALID), "gone")}))
     lanes = {task: world.add_task(task, TARGETS, chunk=CHUNK) for task in ("good", "bad")}
     worker = world.worker()
     world.run(lambda: world.finished("good"))

@@ -11,7 +11,7 @@ from dispatcher.topics import Topics
 from producers.ports import WindowPace
 from producers.submit import submit
 from producers.submit_report import SubmitResult, Watchers
-from tests.unit.producers.world import Died, Slabbed, World
+from tests.unit.producers.fake_service import Died, FakeService, Slabbed
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
 LANE = Topics().own_lane("t")
@@ -37,7 +37,7 @@ class Submitter:
     """A process of its own. stops_at: the number of the step before which it stops, with all its threads, until it
     `wakes`; it may die there instead."""
 
-    def __init__(self, world: World, targets: Sequence[str], make: Make = as_list, stops_at: int = 10**9) -> None:
+    def __init__(self, world: FakeService, targets: Sequence[str], make: Make = as_list, stops_at: int = 10**9) -> None:
         self.targets = list(targets)
         self.result: SubmitResult | None = None
         self.error: BaseException | None = None
@@ -87,7 +87,7 @@ class Submitter:
             self._rests.set()
 
 
-def complete(world: World, audiences: Sequence[Sequence[str]]) -> list[Submitter]:
+def complete(world: FakeService, audiences: Sequence[Sequence[str]]) -> list[Submitter]:
     """Submits the audiences until one is accepted; all who tried."""
     tried: list[Submitter] = []
     for targets in audiences:
@@ -97,7 +97,7 @@ def complete(world: World, audiences: Sequence[Sequence[str]]) -> list[Submitter
     raise AssertionError([str(each.error) for each in tried])
 
 
-def judge(world: World, submitters: Sequence[Submitter]) -> None:
+def judge(world: FakeService, submitters: Sequence[Submitter]) -> None:
     """What was reported as accepted is what workers get, and nothing else; the view and the topic say so too."""
     delivered = delivered_of(world)
     for each in submitters:
@@ -117,7 +117,7 @@ def judge(world: World, submitters: Sequence[Submitter]) -> None:
     assert views[0] == views[1]
 
 
-def delivered_of(world: World) -> list[str]:
+def delivered_of(world: FakeService) -> list[str]:
     """The targets of all envelopes, copies once. No two envelopes of one identity differ."""
     by_sequence: dict[int, list[str]] = {}
     for envelope in world.envelopes(LANE):

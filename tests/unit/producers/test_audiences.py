@@ -12,8 +12,8 @@ from dispatcher.task import Target
 from producers.duplicates import COUNTED
 from producers.intake import AudienceRules
 from producers.targets_file import TargetsFile
+from tests.unit.producers.fake_service import FakeService
 from tests.unit.producers.test_submit import push, run, sent, slabs
-from tests.unit.producers.world import World
 
 REMOVE, COUNT = AudienceRules(duplicates="remove"), AudienceRules(duplicates="count")
 
@@ -22,7 +22,7 @@ REMOVE, COUNT = AudienceRules(duplicates="remove"), AudienceRules(duplicates="co
     "audience", ["token-1", b"token-1", bytearray(b"t"), {"token-1": {}}, None, 7, Path("a.csv"), Target("a")]
 )
 def test_what_is_no_audience_is_refused_before_a_task_exists(audience: Any) -> None:
-    world = World()
+    world = FakeService()
     with pytest.raises(InvalidInput, match=rf"targets: .*type {type(audience).__name__};.*iterable"):
         run(world, push(), audience)
     assert world.steps == []
@@ -38,7 +38,7 @@ REFUSED: list[Callable[[], Iterable[object]]] = [
 
 @pytest.mark.parametrize("audience", EMPTY)
 def test_an_empty_audience_creates_nothing_and_leaves_the_id_free(audience: Callable[[], Iterable[object]]) -> None:
-    world = World()
+    world = FakeService()
     with pytest.raises(InvalidInput, match=r"audience of task t is empty.*--allow-empty"):
         run(world, push(), audience())
     assert world.steps == []
@@ -47,7 +47,7 @@ def test_an_empty_audience_creates_nothing_and_leaves_the_id_free(audience: Call
 
 @pytest.mark.parametrize("audience", REFUSED)
 def test_an_audience_without_a_good_target_creates_nothing(audience: Callable[[], Iterable[object]]) -> None:
-    world = World()
+    world = FakeService()
     with pytest.raises(InvalidInput, match=r"no target that is accepted \(.* refused; the first, line 1: .*whitespace"):
         run(world, push(), audience())
     assert world.steps == []
@@ -55,14 +55,14 @@ def test_an_audience_without_a_good_target_creates_nothing(audience: Callable[[]
 
 @pytest.mark.parametrize("audience", EMPTY + REFUSED)
 def test_an_empty_audience_may_be_allowed(audience: Callable[[], Iterable[object]]) -> None:
-    world = World()
+    world = FakeService()
     assert run(world, push(), audience(), rules=AudienceRules(allow_empty=True)).accepted == 0
     assert [record.targets for record in world.records if isinstance(record, Sealed)] == [0]
 
 
 def test_a_task_that_was_begun_is_not_sealed_by_an_empty_audience() -> None:
     """Its query failed after the task was stored, and returns nothing now."""
-    world = World()
+    world = FakeService()
 
     def broken() -> Iterator[str]:
         yield "a"
@@ -76,7 +76,7 @@ def test_a_task_that_was_begun_is_not_sealed_by_an_empty_audience() -> None:
 
 
 def test_an_error_of_a_stream_before_its_first_target_leaves_no_task_behind() -> None:
-    world = World()
+    world = FakeService()
 
     def broken() -> Iterator[str]:
         raise RuntimeError("no such table")
@@ -93,7 +93,7 @@ AUDIENCES: list[Callable[[list[object]], Any]] = [list, iter, lambda items: slab
 
 @pytest.mark.parametrize("make", AUDIENCES)
 def test_duplicates_are_removed_and_the_first_of_each_is_kept(make: Callable[[list[object]], Any]) -> None:
-    world = World()
+    world = FakeService()
     items: list[object] = ["a", "b", ("a", {"n": 1}), "a", "c", "b b", "b", Target("d", {"n": 2}), "d", "d"]
     result = run(world, push(), make(items), rules=REMOVE)
     assert sent(world) == ["a", "b", "c", "d"]
@@ -105,23 +105,23 @@ def test_duplicates_are_removed_and_the_first_of_each_is_kept(make: Callable[[li
         run(world, push(), make(items))
 
 
-def world_lane(world: World) -> str:
+def world_lane(world: FakeService) -> str:
     (lane,) = world.lanes
     return lane
 
 
 @pytest.mark.parametrize("make", AUDIENCES)
 def test_duplicates_are_counted_and_kept(make: Callable[[list[object]], Any]) -> None:
-    world = World()
+    world = FakeService()
     result = run(world, push(), make(["a", "b", "a", "a"]), rules=COUNT)
     assert (sent(world), result.duplicates) == (["a", "b", "a", "a"], 2)
-    assert run(World(), push(), make(["a", "a"])).duplicates is None
+    assert run(FakeService(), push(), make(["a", "a"])).duplicates is None
 
 
 def test_duplicates_are_counted_up_to_a_bound() -> None:
     targets = [f"t{number}" for number in range(COUNTED)]
-    assert run(World(), push(chunk=500), [*targets, *targets], rules=COUNT).duplicates == 0
-    assert run(World(), push(chunk=500), ["t1", *targets], rules=COUNT).duplicates == 1
+    assert run(FakeService(), push(chunk=500), [*targets, *targets], rules=COUNT).duplicates == 0
+    assert run(FakeService(), push(chunk=500), ["t1", *targets], rules=COUNT).duplicates == 1
 
 
 def test_an_unknown_rule_for_duplicates_is_refused() -> None:
@@ -134,4 +134,4 @@ def test_an_audience_that_breaks_off_names_its_task_and_what_to_do(tmp_path: Pat
     path = tmp_path / "a.csv"
     path.write_text("token,name\n" + "".join(f"t{number},Ada\n" for number in range(1_000)) + 'b,"Bob\nc,Carl\n')
     with pytest.raises(InvalidInput, match=r"line 1,?002.*Task t is incomplete: .* or cancel it"):
-        run(World(), push(), TargetsFile(path))
+        run(FakeService(), push(), TargetsFile(path))

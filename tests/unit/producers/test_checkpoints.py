@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from dispatcher.control import FORMAT, MAIN_WRITER, Checkpoint
 from producers.checkpoints import Checkpointer
-from tests.unit.producers.world import World
+from tests.unit.producers.fake_service import FakeService
 
 
 class Slow:
@@ -26,12 +26,12 @@ class Slow:
     def close(self) -> None: ...
 
 
-def points(world: World) -> list[Checkpoint]:
+def points(world: FakeService) -> list[Checkpoint]:
     return [record for record in world.records if isinstance(record, Checkpoint)]
 
 
 def test_a_checkpoint_is_stored_once_all_below_it_is_confirmed() -> None:
-    world, lane = World(), Slow()
+    world, lane = FakeService(), Slow()
     checkpoints = Checkpointer(world.services(), lane, "t", base=10)
     checkpoints.store(15, 30, 2, "d")
     while lane.asked < 3:
@@ -45,7 +45,7 @@ def test_a_checkpoint_is_stored_once_all_below_it_is_confirmed() -> None:
 
 
 def test_one_that_is_never_confirmed_is_given_up() -> None:
-    world, lane = World(), Slow()
+    world, lane = FakeService(), Slow()
     checkpoints = Checkpointer(world.services(), lane, "t", base=0)
     checkpoints.store(5, 10, 0, "d")
     lane.stored = 4

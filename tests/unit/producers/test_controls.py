@@ -12,7 +12,7 @@ from producers.controls import Cancelled, Controls, Edit
 from producers.submit import submit
 from producers.submit_report import Watchers
 from producers.task_changes import Changes
-from tests.unit.producers.world import Died, World
+from tests.unit.producers.fake_service import Died, FakeService
 
 Change = Callable[[Controls], None]
 ALL: dict[str, Change] = {
@@ -24,8 +24,8 @@ ALL: dict[str, Change] = {
 }
 
 
-def world_with(tier: str = "high") -> World:
-    world = World()
+def world_with(tier: str = "high") -> FakeService:
+    world = FakeService()
     submit(world.services(), PushTask(id="t", app="a", tier=tier, message="x"), ["a"], Watchers())  # type: ignore[arg-type]
     return world
 
@@ -55,7 +55,7 @@ def test_no_cap_is_stored_as_zero() -> None:
     assert world.records[-1].value == "0"  # type: ignore[union-attr]
 
 
-def fields(world: World) -> list[tuple[str, str]]:
+def fields(world: FakeService) -> list[tuple[str, str]]:
     return [(record.field, record.value) for record in world.records if isinstance(record, ControlChange)]
 
 
@@ -133,7 +133,7 @@ def test_ended_and_unknown_tasks_take_no_change(change: Change) -> None:
     with pytest.raises(TaskEnded):
         change(Controls(world.services))
     with pytest.raises(NotFound):
-        change(Controls(World().services))
+        change(Controls(FakeService().services))
 
 
 @pytest.mark.parametrize("change", ALL.values(), ids=ALL)
@@ -167,7 +167,7 @@ def test_a_task_that_is_stopped_takes_no_change_and_a_second_stop_changes_nothin
     assert len(controls_of(world)) == 1
 
 
-def controls_of(world: World) -> list[ControlChange]:
+def controls_of(world: FakeService) -> list[ControlChange]:
     return [record for record in world.records if isinstance(record, ControlChange)]
 
 

@@ -13,7 +13,7 @@ from dispatcher.task import Target
 from dispatcher.tier import Tier
 from producers.cutter import MAX_SLAB, Cutter, bodies, slabs_of
 from producers.validation import Refusal
-from tests.unit.producers.world import Slabbed, cut
+from tests.unit.producers.fake_service import Slabbed, cut
 
 address = st.text("abcdef", min_size=1, max_size=4)
 item = address | st.just("bad one") | st.builds(Target, address, st.none() | st.just({"name": "x"}))

@@ -8,14 +8,14 @@ from dispatcher.errors import TaskEnded
 from dispatcher.task import PushTask
 from producers.submit import submit
 from producers.submit_report import Watchers
-from tests.unit.producers.world import View, World, place
+from tests.unit.producers.fake_service import FakeService, View, place
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)
 AUDIENCE = ["a", "b", "c"]
 
 
-def submitted() -> World:
-    world = World()
+def submitted() -> FakeService:
+    world = FakeService()
     submit(world.services(), TASK, AUDIENCE, Watchers())
     world.steps.clear()
     return world

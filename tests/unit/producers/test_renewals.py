@@ -7,8 +7,8 @@ from dispatcher.errors import Unreachable
 from producers.renewals import Renewals
 from producers.submit import submit
 from producers.submit_report import Watchers
+from tests.unit.producers.fake_service import FakeService
 from tests.unit.producers.submitters import TASK
-from tests.unit.producers.world import World
 
 _PATIENCE_S = 30.0
 
@@ -48,7 +48,7 @@ def test_one_thread_renews_all_leases_again_and_again_though_redis_is_away_and_e
 
 
 def test_a_small_list_waits_for_redis_once_after_its_record_and_once_after_its_seal() -> None:
-    world = World(ready=True)
+    world = FakeService(ready=True)
     submit(world.services(), TASK, ["a", "b"], Watchers())
     assert [step for step in world.steps if step in ("renew", "release", "apply TaskRecord", "apply Sealed")] == [
         "renew",

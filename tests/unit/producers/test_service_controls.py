@@ -8,7 +8,7 @@ from dispatcher.control import GlobalChange
 from dispatcher.errors import InvalidInput, Unreachable
 from dispatcher.service_settings import Cap
 from producers.service_controls import ServiceControls, stored_by
-from tests.unit.producers.world import World
+from tests.unit.producers.fake_service import FakeService
 
 Change = Callable[[ServiceControls], None]
 
@@ -33,7 +33,7 @@ Change = Callable[[ServiceControls], None]
     ],
 )
 def test_a_setting_is_stored_and_then_applied(change: Change, stored: dict[str, str]) -> None:
-    world = World()
+    world = FakeService()
     change(ServiceControls(stored_by(world.services)))
     assert {r.field: r.value for r in world.records if isinstance(r, GlobalChange)} == stored
     assert [step.partition(" ")[0] for step in world.steps] == ["append"] * len(stored) + ["apply"] * len(stored)
@@ -62,7 +62,7 @@ def test_a_setting_is_stored_and_then_applied(change: Change, stored: dict[str, 
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_stored(change: Change) -> None:
-    world = World()
+    world = FakeService()
     with pytest.raises(InvalidInput):
         change(ServiceControls(stored_by(world.services)))
     assert world.records == []
@@ -82,7 +82,7 @@ def test_caps_that_cannot_be_read(text: str) -> None:
 
 
 def test_without_redis_a_setting_is_stored_and_the_caller_told_so() -> None:
-    world = World()
+    world = FakeService()
     world.redis_gone = True
     with pytest.raises(Unreachable, match=r"is stored.*by itself"):
         ServiceControls(stored_by(world.services)).set_capacity(1)

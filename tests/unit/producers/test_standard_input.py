@@ -17,9 +17,9 @@ from producers.standard_input import standard_input
 from producers.submit import submit
 from producers.submit_report import Watchers
 from producers.targets_file import Format, TargetsFile
+from tests.unit.producers.fake_service import FakeService
 from tests.unit.producers.test_streams import has, until
 from tests.unit.producers.test_submit import LANE, push, sent
-from tests.unit.producers.world import World
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ def test_what_watches_signals_is_put_back(pipe: IO[bytes]) -> None:
     ],
 )  # fmt: skip
 def test_what_a_slow_pipe_brought_is_sent_before_more_comes(pipe: IO[bytes], format_: Format, lines: list[str]) -> None:
-    world = World()
+    world = FakeService()
 
     def write() -> None:
         with pipe:

@@ -13,7 +13,7 @@ from dispatcher.topics import Topics
 from dispatcher.view import TaskView
 from producers.steering import Steering
 from producers.task_changes import Changes, TaskFilter
-from tests.unit.producers.world import World
+from tests.unit.producers.fake_service import FakeService
 from tests.unit.tasks import task_view as task
 
 
@@ -31,12 +31,12 @@ class Views:
         raise NotFound(f"There is no task {task}.")
 
 
-def steering(world: World, *tasks: TaskView) -> Steering:
+def steering(world: FakeService, *tasks: TaskView) -> Steering:
     views = Views(*tasks)
     return Steering(world.services, views, views)
 
 
-def stored(world: World) -> list[tuple[str, str, str]]:
+def stored(world: FakeService) -> list[tuple[str, str, str]]:
     return [(r.task, r.field, r.value) for r in world.records if isinstance(r, ControlChange)]
 
 
@@ -61,20 +61,22 @@ def test_a_filter_takes_the_live_tasks_for_which_all_of_it_holds(wanted: dict[st
         task("x", state="cancelled"),
         task("y", state="completed", finished_ms=1),
     ]
-    plan = steering(World(), *tasks).plan(TaskFilter(**wanted), Changes(weight=2))
+    plan = steering(FakeService(), *tasks).plan(TaskFilter(**wanted), Changes(weight=2))
     assert "".join(step.task.id for step in plan.steps) == taken
 
 
 def test_a_plan_says_what_changes_in_the_words_of_task_set() -> None:
     """Weights are stored in thousandths: `{'weight': '500'}` meant 0.5."""
-    (step,) = steering(World(), task("a", cap=10)).plan(TaskFilter(ids=("a",)), Changes(weight=0.5, cap="none")).steps
+    (step,) = (
+        steering(FakeService(), task("a", cap=10)).plan(TaskFilter(ids=("a",)), Changes(weight=0.5, cap="none")).steps
+    )
     assert step.changes == {"weight": ("1", "0.5"), "cap": ("10", "none")}
-    (step,) = steering(World(), task("a")).plan(TaskFilter(ids=("a",)), Changes(stopped="wrong text")).steps
+    (step,) = steering(FakeService(), task("a")).plan(TaskFilter(ids=("a",)), Changes(stopped="wrong text")).steps
     assert step.changes == {"state": ("running", "failed")}
 
 
 def test_only_what_is_not_as_wished_is_changed() -> None:
-    world = World()
+    world = FakeService()
     tasks = [task("a", weight=2.0), task("b", cap=10, cap_burst=5), task("c", state="paused"), task("d", tier="low")]
     changes = Changes(weight=2, cap="10:5", paused=True, tier="low")
     plan = steering(world, *tasks).plan(TaskFilter(app="shop"), changes)
@@ -84,20 +86,20 @@ def test_only_what_is_not_as_wished_is_changed() -> None:
 
 
 def test_those_in_a_shared_lane_leave_it_first_and_their_lanes_are_created() -> None:
-    world, topics = World(), Topics()
+    world, topics = FakeService(), Topics()
     tasks = [task("a", tier="low", shared=True), task("b")]
     here = steering(world, *tasks)
     done = here.carry_out(here.plan(TaskFilter(app="shop"), Changes(weight=2)))
     assert stored(world) == [("a", "lane", topics.own_lane("a")), ("a", "weight", "2000"), ("b", "weight", "2000")]
     assert (done.changed, done.lanes, list(world.lanes)) == (("a", "b"), 1, [topics.own_lane("a")])
-    world = World()
+    world = FakeService()
     here = steering(world, *tasks)
     assert here.carry_out(here.plan(TaskFilter(app="shop"), Changes(cancelled=True))).lanes == 0
 
 
 @pytest.mark.parametrize("error", [Unreachable, Refused])
 def test_when_a_server_goes_away_in_the_middle_it_is_said_what_was_not_changed(error: type[FairlaneError]) -> None:
-    world, tasks = World(), [task(f"t{number:04d}") for number in range(1_200)]
+    world, tasks = FakeService(), [task(f"t{number:04d}") for number in range(1_200)]
     here = steering(world, *tasks)
     appended: list[str] = []
 
@@ -115,7 +117,7 @@ def test_when_a_server_goes_away_in_the_middle_it_is_said_what_was_not_changed(e
 
 def test_of_tasks_that_are_named_those_that_take_no_change_are_said() -> None:
     tasks = [task("a"), task("x", state="cancelled"), task("y", state="completed", finished_ms=1)]
-    here = steering(World(), *tasks)
+    here = steering(FakeService(), *tasks)
     plan = here.plan(TaskFilter(ids=("a", "x", "y")), Changes(weight=2))
     assert set(plan.refused) == {"x", "y"}
     plan = here.plan(TaskFilter(ids=("a", "x", "y")), Changes(cancelled=True))
@@ -179,7 +181,7 @@ def test_a_missing_lane_is_created_if_it_is_a_live_tasks_or_a_side_lane() -> Non
 
 def test_a_filter_that_names_nothing_is_refused() -> None:
     """As on the command line: a list of ids that happens to be empty must not take all tasks."""
-    steered = steering(World(), task("a"), task("b"))
+    steered = steering(FakeService(), task("a"), task("b"))
     for empty in (TaskFilter(), TaskFilter(ids=())):
         with pytest.raises(InvalidInput, match="names no tasks"):
             steered.plan(empty, Changes(cancelled=True))
@@ -187,7 +189,7 @@ def test_a_filter_that_names_nothing_is_refused() -> None:
 
 def test_lanes_that_cannot_be_created_now_are_left_to_the_workers() -> None:
     """What was asked for is stored; who moves the first envelope makes what is missing."""
-    world = World()
+    world = FakeService()
 
     def fault(step: str) -> None:
         if step == "create":

@@ -10,9 +10,9 @@ from dispatcher.errors import Unreachable
 from dispatcher.topics import OWN_LANE_ABOVE, Topics
 from producers.submit import submit
 from producers.submit_report import Watchers
+from tests.unit.producers.fake_service import Died, FakeService
 from tests.unit.producers.submitters import Submitter, judge
 from tests.unit.producers.test_submit import LANE, push, run, sent
-from tests.unit.producers.world import Died, World
 
 SHARED = Topics().shared_lane_of("t")
 
@@ -24,13 +24,13 @@ def until(found: Iterator[bool]) -> None:
         time.sleep(0.01)
 
 
-def has(world: World, lane: str, targets: list[str]) -> Iterator[bool]:
+def has(world: FakeService, lane: str, targets: list[str]) -> Iterator[bool]:
     while True:
         yield sent(world, lane) == targets if lane in world.lanes else False
 
 
 def test_what_came_is_sent_while_the_audience_keeps_the_rest_waiting() -> None:
-    world = World()
+    world = FakeService()
 
     def audience() -> Iterator[str]:
         yield from ["a", "b b", "c", "d"]
@@ -49,7 +49,7 @@ def test_what_came_is_sent_while_the_audience_keeps_the_rest_waiting() -> None:
 
 
 def test_short_windows_are_found_again_by_a_list() -> None:
-    world = World(ready=True)
+    world = FakeService(ready=True)
 
     def audience() -> Iterator[str]:
         yield from ["a", "b", "c"]
@@ -67,7 +67,7 @@ def test_short_windows_are_found_again_by_a_list() -> None:
 
 
 def test_a_failure_while_the_audience_keeps_waiting_is_raised_when_it_comes_back() -> None:
-    world = World()
+    world = FakeService()
 
     def audience() -> Iterator[str]:
         yield "a"
@@ -88,7 +88,7 @@ def test_a_failure_while_the_audience_keeps_waiting_is_raised_when_it_comes_back
 
 
 def test_a_task_that_is_larger_than_it_was_expected_to_be_leaves_its_shared_lane() -> None:
-    world, targets = World(), [f"t{number}" for number in range(OWN_LANE_ABOVE + 1)]
+    world, targets = FakeService(), [f"t{number}" for number in range(OWN_LANE_ABOVE + 1)]
     result = run(world, push(tier="low", expected_targets=1, chunk=100), targets)
     assert result.accepted == len(targets)
     changes = [record for record in world.records if isinstance(record, ControlChange)]
@@ -98,7 +98,7 @@ def test_a_task_that_is_larger_than_it_was_expected_to_be_leaves_its_shared_lane
 
 
 def test_a_resumed_submission_uses_the_lane_that_its_task_has_by_now() -> None:
-    world, targets = World(ready=True), [f"t{number}" for number in range(4 * OWN_LANE_ABOVE)]
+    world, targets = FakeService(ready=True), [f"t{number}" for number in range(4 * OWN_LANE_ABOVE)]
 
     def audience() -> Iterator[str]:
         yield from targets

@@ -27,7 +27,7 @@ from producers.submit import submit
 from producers.submit_report import SubmitProgress, SubmitResult, Watchers
 from producers.targets_file import TargetsFile
 from producers.validation import Refusal
-from tests.unit.producers.world import Died, Slabbed, World
+from tests.unit.producers.fake_service import Died, FakeService, Slabbed
 
 SMALL = WindowPace(first_targets=4, targets=8)
 LANE = Topics().own_lane("t")
@@ -37,12 +37,12 @@ def push(**fields: Any) -> PushTask:
     return PushTask(**{"id": "t", "app": "shop", "tier": "high", "message": "Hi", "chunk": 2, **fields})
 
 
-def sent(world: World, lane: str = LANE) -> list[str]:
+def sent(world: FakeService, lane: str = LANE) -> list[str]:
     return [target for envelope in world.envelopes(lane) for target in envelope.targets]
 
 
 def run(
-    world: World,
+    world: FakeService,
     task: PushTask,
     targets: Iterable[object],
     watchers: Watchers | None = None,
@@ -58,7 +58,7 @@ def slabs(items: list[Any], size: int) -> Any:
 
 
 def test_the_record_and_the_lane_come_before_the_first_envelope_and_the_seal_after_the_last() -> None:
-    world = World()
+    world = FakeService()
     result = run(world, push(), ["a", "b", "c"])
     order = {step: number for number, step in enumerate(world.steps)}
     assert max(order["append TaskRecord"], order["create"]) < order["apply TaskRecord"]
@@ -75,7 +75,7 @@ def test_the_record_and_the_lane_come_before_the_first_envelope_and_the_seal_aft
 
 
 def test_what_is_sent_is_what_was_given() -> None:
-    world = World()
+    world = FakeService()
     run(world, push(message={"title": "T"}, ttl_s=60, max_attempts=3, channel="http"), ["a"])
     envelope = world.envelopes(LANE)[0]
     now_ms = world.services().clock.wall_ms()
@@ -86,13 +86,13 @@ def test_what_is_sent_is_what_was_given() -> None:
 
 def test_the_lane_is_opened_with_the_first_envelopes() -> None:
     """They show whether compression saves anything."""
-    world = World()
+    world = FakeService()
     run(world, push(), slabs(["a", "b", "c", "d"], 2))
     assert [decode_envelope(body).targets for body in world.first] == [["a", "b"]]
 
 
 def test_of_an_audience_that_comes_gradually_one_target_is_taken_before_its_task_is_known() -> None:
-    world = World()
+    world = FakeService()
     steps: list[list[str]] = []
 
     def audience() -> Iterator[str]:
@@ -108,14 +108,14 @@ def test_of_an_audience_that_comes_gradually_one_target_is_taken_before_its_task
 
 
 def test_a_small_low_task_goes_to_its_shared_lane_and_creates_none() -> None:
-    world = World()
+    world = FakeService()
     run(world, push(tier="low", expected_targets=3), ["a", "b", "c"])
     assert sent(world, Topics().shared_lane_of("t")) == ["a", "b", "c"]
     assert "create" not in world.steps
 
 
 def test_the_length_of_the_audience_is_its_expected_size() -> None:
-    world = World()
+    world = FakeService()
     run(world, push(tier="low", id="sized"), ["a"])
     run(world, push(tier="low", id="streamed"), iter(["a"]))
     sized, streamed = [record for record in world.records if isinstance(record, TaskRecord)]
@@ -124,20 +124,20 @@ def test_the_length_of_the_audience_is_its_expected_size() -> None:
 
 
 def test_a_task_without_an_id_is_given_one_at_each_submit() -> None:
-    world = World()
+    world = FakeService()
     services, task = world.services(), push(id=None)
     ids = [submit(services, task, ["a"], Watchers()).task for _ in range(2)]
     assert ids == ["made-1", "made-2"]
 
 
 def test_an_empty_audience_that_is_allowed_is_sealed_at_zero() -> None:
-    world = World()
+    world = FakeService()
     assert run(world, push(), [], rules=AudienceRules(allow_empty=True)).accepted == 0
     assert [record.targets for record in world.records if isinstance(record, Sealed)] == [0]
 
 
 def test_refused_targets_are_told_with_their_lines_and_do_not_stop_the_rest() -> None:
-    world, told = World(), list[Refusal]()
+    world, told = FakeService(), list[Refusal]()
     result = run(world, push(), ["a", "b b", "c", ""], Watchers(on_refused=told.append))
     assert sent(world) == ["a", "c"]
     assert [refusal.line for refusal in told] == [2, 4]
@@ -146,18 +146,18 @@ def test_refused_targets_are_told_with_their_lines_and_do_not_stop_the_rest() ->
 
 
 def test_only_the_first_refusals_are_kept_but_all_are_counted() -> None:
-    result = run(World(), push(), ["x x"] * 1_000 + ["good"])
+    result = run(FakeService(), push(), ["x x"] * 1_000 + ["good"])
     assert (result.refused, len(result.refusals)) == (1_000, 100)
 
 
 def test_progress_is_told_at_the_end() -> None:
     told: list[SubmitProgress] = []
-    run(World(), push(), ["a", "b b"], Watchers(on_progress=told.append))
+    run(FakeService(), push(), ["a", "b b"], Watchers(on_progress=told.append))
     assert (told[-1].accepted, told[-1].refused) == (1, 1)
 
 
 def test_a_start_that_is_past_is_refused_for_a_new_task_only() -> None:
-    world = World()
+    world = FakeService()
     now_s = world.clock.wall_ms() / 1000
     past, soon = (datetime.fromtimestamp(now_s + after_s, UTC) for after_s in (-120, 30))
     with pytest.raises(InvalidInput, match=r"start_at: 20\S+\+00:00 is past"):
@@ -184,7 +184,7 @@ def test_the_lines_of_a_file_are_its_expected_size(
     tmp_path: Path, name: str, text: str, where: dict[str, str] | None, expected: int
 ) -> None:
     """So that limits of its app apply to it, and chunk and lane suit it."""
-    world = World()
+    world = FakeService()
     (tmp_path / name).write_text(text)
     run(world, push(), TargetsFile(tmp_path / name, where=where))
     assert [record.expected_targets for record in world.records if isinstance(record, TaskRecord)] == [expected]
@@ -192,7 +192,7 @@ def test_the_lines_of_a_file_are_its_expected_size(
 
 def test_a_limit_of_rows_and_a_known_size_count_before_the_lines(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\nb\nc\n")
-    world = World()
+    world = FakeService()
     run(world, push(id="limited"), TargetsFile(tmp_path / "a.txt", limit=2))
     run(world, push(id="known", expected_targets=7), TargetsFile(tmp_path / "a.txt"))
     assert [record.expected_targets for record in world.records if isinstance(record, TaskRecord)] == [2, 7]
@@ -200,13 +200,13 @@ def test_a_limit_of_rows_and_a_known_size_count_before_the_lines(tmp_path: Path)
 
 def test_a_start_too_far_ahead_is_refused() -> None:
     with pytest.raises(InvalidInput, match="start_at"):
-        run(World(), push(start_at="2099-01-01T00:00:00Z"), ["a"])
+        run(FakeService(), push(start_at="2099-01-01T00:00:00Z"), ["a"])
 
 
 # ----------------------------------------------------------------- resuming
 
 
-def dying(world: World, at: int) -> None:
+def dying(world: FakeService, at: int) -> None:
     """The process dies at its at-th step: that step and all after it do not happen."""
     done = 0
 
@@ -231,7 +231,7 @@ def test_a_submission_that_died_anywhere_any_number_of_times_is_completed_by_sub
 ) -> None:
     audience = [f"{word}{number}" for number, word in enumerate(words)]
     good = [target for target in audience if " " not in target]
-    world = World()
+    world = FakeService()
     for at in deaths:
         dying(world, at)
         with suppress(Died):
@@ -247,7 +247,7 @@ def test_a_submission_that_died_anywhere_any_number_of_times_is_completed_by_sub
 
 
 def test_only_what_came_after_the_last_checkpoint_is_sent_again() -> None:
-    world, audience = World(), [f"t{number}" for number in range(40)]
+    world, audience = FakeService(), [f"t{number}" for number in range(40)]
 
     def cut_short() -> Iterator[Any]:
         yield from slabs(audience, 4).slabs(2)
@@ -272,13 +272,13 @@ def test_the_caller_is_told_how_to_go_on() -> None:
         raise ValueError("the source broke")
 
     with pytest.raises(ValueError, match="source") as caught:
-        run(World(), push(), broken())
+        run(FakeService(), push(), broken())
     assert "id='t' again" in caught.value.__notes__[0]
 
 
-def submitted_in_part(audience: list[str]) -> World:
+def submitted_in_part(audience: list[str]) -> FakeService:
     """Died before the seal, everything else stored."""
-    world = World()
+    world = FakeService()
 
     def fault(step: str) -> None:
         if step == "append Sealed":
@@ -312,20 +312,20 @@ def test_another_audience_under_the_same_id_is_refused(other: list[str]) -> None
     ],
 )  # fmt: skip
 def test_another_task_under_the_same_id_is_refused_and_what_differs_is_named(field: str, value: object) -> None:
-    world = World()
+    world = FakeService()
     run(world, push(), ["a"])
     with pytest.raises(AudienceMismatch, match=field):
         run(world, push(**{field: value}), ["a"])
 
 
 def test_another_expected_size_is_no_other_task() -> None:
-    world = World()
+    world = FakeService()
     run(world, push(), ["a"])
     assert run(world, push(expected_targets=9), ["a"]).accepted == 1
 
 
 def test_a_complete_submission_is_only_verified() -> None:
-    world = World()
+    world = FakeService()
     first = run(world, push(), ["a", "b b", "c"])
     world.steps.clear()
     again = run(world, push(), ["a", "b b", "c"])
@@ -338,7 +338,7 @@ def test_a_complete_submission_is_only_verified() -> None:
 
 
 def test_a_finished_task_is_still_verified() -> None:
-    world = World()
+    world = FakeService()
     run(world, push(), ["a"])
     world.finish("t")
     assert run(world, push(), ["a"]).accepted == 1
@@ -355,7 +355,7 @@ def test_a_cancelled_task_takes_no_more_targets() -> None:
 
 
 def test_a_submission_notices_that_its_task_is_cancelled() -> None:
-    world = World()
+    world = FakeService()
 
     class Endless:
         def slabs(self, unit: int) -> Iterator[Any]:
@@ -370,7 +370,7 @@ def test_a_submission_notices_that_its_task_is_cancelled() -> None:
 
 
 def test_a_lane_that_vanishes_under_a_cancelled_task_is_no_failure() -> None:
-    world = World()
+    world = FakeService()
 
     def fault(step: str) -> None:
         if step == "flush":

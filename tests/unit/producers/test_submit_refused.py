@@ -9,13 +9,13 @@ from dispatcher.errors import FairlaneError, InvalidInput, LimitReached, NotRead
 from dispatcher.view import Admission
 from producers.ports import WindowPace
 from producers.targets_file import TargetsFile
+from tests.unit.producers.fake_service import FakeService
 from tests.unit.producers.test_submit import push, run, sent, slabs
-from tests.unit.producers.world import World
 
 
 def test_without_redis_a_new_task_is_not_accepted() -> None:
     """Whether its app may have one more is not known then."""
-    world = World()
+    world = FakeService()
     world.redis_gone = True
     with pytest.raises(Unreachable):
         run(world, push(id=None), ["a"])
@@ -37,7 +37,7 @@ def test_without_redis_a_new_task_is_not_accepted() -> None:
 def test_a_task_over_a_limit_of_its_app_creates_nothing(
     admission: Admission, error: type[FairlaneError], said: str
 ) -> None:
-    world = World(admission=admission)
+    world = FakeService(admission=admission)
     with pytest.raises(error, match=said) as refused:
         run(world, push(), ["a", "b", "c", "d"])
     assert refused.value.retryable
@@ -45,14 +45,14 @@ def test_a_task_over_a_limit_of_its_app_creates_nothing(
 
 
 def test_a_known_task_goes_on_whatever_the_limits_of_its_app() -> None:
-    world = World()
+    world = FakeService()
     run(world, push(), ["a"])
     world.admission = Admission("tasks", 1, 1)
     assert run(world, push(), ["a"]).accepted == 1
 
 
 def test_when_redis_goes_away_a_new_task_is_stored_and_the_caller_told_to_go_on() -> None:
-    world = World()
+    world = FakeService()
 
     def fault(step: str) -> None:
         world.redis_gone = world.redis_gone or step == "append TaskRecord"
@@ -67,7 +67,7 @@ def test_when_redis_goes_away_a_new_task_is_stored_and_the_caller_told_to_go_on(
 
 
 def test_redis_may_go_away_while_targets_are_streamed() -> None:
-    world = World()
+    world = FakeService()
 
     def fault(step: str) -> None:
         world.redis_gone = world.redis_gone or step == "send"
@@ -82,7 +82,7 @@ def test_redis_may_go_away_while_targets_are_streamed() -> None:
 
 def test_without_redis_nothing_is_published_beyond_what_was_announced_with_it() -> None:
     """Whether somebody has taken the submission over cannot be asked then."""
-    world = World()
+    world = FakeService()
 
     def fault(step: str) -> None:
         world.redis_gone = world.redis_gone or step == "send"
@@ -98,7 +98,7 @@ def test_without_redis_nothing_is_published_beyond_what_was_announced_with_it() 
 
 
 def test_a_failure_of_pulsar_is_told_with_how_to_go_on() -> None:
-    world = World()
+    world = FakeService()
 
     def fault(step: str) -> None:
         if step == "flush":
@@ -110,7 +110,7 @@ def test_a_failure_of_pulsar_is_told_with_how_to_go_on() -> None:
 
 
 def test_an_audience_that_cannot_be_read_leaves_no_task_behind(tmp_path: Path) -> None:
-    world = World()
+    world = FakeService()
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     for name in ("a.csv", "missing.csv"):
         with pytest.raises(InvalidInput, match=name):
@@ -120,7 +120,7 @@ def test_an_audience_that_cannot_be_read_leaves_no_task_behind(tmp_path: Path) -
 
 def test_when_both_servers_go_away_what_stopped_the_submission_is_told() -> None:
     """Whether the task was stopped meanwhile cannot be asked then."""
-    world = World()
+    world = FakeService()
 
     def fault(step: str) -> None:
         if step == "flush":

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dispatcher.errors import AudienceMismatch, BeingSubmitted
 from producers import cutter
+from tests.unit.producers.fake_service import FakeService
 from tests.unit.producers.submitters import Make, Submitter, as_file, as_list, as_stream, complete, judge
-from tests.unit.producers.world import World
 
 TARGETS = [f"t{number}" for number in range(13)]
 OTHER = [*TARGETS[:6], *(f"o{number}" for number in range(9))]
@@ -27,11 +27,11 @@ def small_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cutter, "MAX_SLAB", 4)
 
 
-def new_world() -> World:
-    return World(ready=True)
+def new_world() -> FakeService:
+    return FakeService(ready=True)
 
 
-def second_comes(world: World, empties: bool, folds: bool) -> None:
+def second_comes(world: FakeService, empties: bool, folds: bool) -> None:
     """What happens while the first one stops."""
     if folds:
         world.fold()
@@ -105,7 +105,7 @@ def test_any_number_of_submitters_that_stop_and_die(
     judge(world, [*running, *complete(world, list(AUDIENCES.values()))])
 
 
-def happen(world: World, what: str, running: list[Submitter]) -> None:
+def happen(world: FakeService, what: str, running: list[Submitter]) -> None:
     match what:
         case "fold":
             world.fold()

@@ -13,7 +13,7 @@ from dispatcher.task import Target
 from producers.cutter import Cutter
 from producers.targets_file import Format, TargetsFile
 from producers.validation import Refusal
-from tests.unit.producers.world import cut
+from tests.unit.producers.fake_service import cut
 
 
 def written(folder: Path, name: str, text: str) -> Path:

@@ -4,14 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
+from dispatcher.control import GlobalChange
 from dispatcher.lease import LeaseAnswer, LeaseRequest
-from dispatcher.memory.ledger import MemoryLedger
 from fairlane.simulate.figures import result_of
 from fairlane.simulate.gaps import GapWatch, TierCall
 from fairlane.simulate.library import check
 from fairlane.simulate.many import scenario_for
 from fairlane.simulate.run import Run
 from fairlane.simulate.scenario import Scenario
+from simulator.world import World
 
 WEIGHTS = {"high": 6.0, "medium": 3.0, "low": 1.0}
 RATE, BURST = 1_000, 100
@@ -98,12 +99,15 @@ def test_a_span_in_which_the_sharing_changes_is_not_judged(change: Callable[[Gap
     assert watch.gaps.judged == 1
 
 
-class Starving(MemoryLedger):
+class Starving:
     """Gives low next to nothing."""
 
+    def __init__(self, world: World) -> None:
+        self.world = world
+
     def lease(self, request: LeaseRequest) -> LeaseAnswer:
-        self.view.tier_weights = {**self.view.tier_weights, "low": 1}
-        return super().lease(request)
+        self.world.write(GlobalChange(1, "tiers", "6000:3000:1", 0))
+        return self.world.ledger.lease(request)
 
 
 def backlogged(**of_low: object) -> Scenario:

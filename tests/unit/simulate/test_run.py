@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from backends.redis_view import RedisView
+from dispatcher.control import GlobalChange
 from dispatcher.lease import LeaseAnswer, LeaseRequest, Piece, Status
-from dispatcher.memory.fold import MemoryFold
-from dispatcher.memory.ledger import MemoryLedger
-from dispatcher.memory.view import MemoryView
 from dispatcher.ports import FoldResult
 from dispatcher.scheduler import Scheduler
 from dispatcher.tier import TIERS
@@ -23,6 +22,9 @@ from fairlane.simulate.ports import SimCourier
 from fairlane.simulate.result import Result
 from fairlane.simulate.run import Run
 from fairlane.simulate.scenario import Scenario
+from quotas.fold import RedisFold
+from quotas.ledger import RedisLedger
+from simulator.world import World
 
 TROUBLE = {"late": 0.1, "lost": 0.05, "doubled": 0.2, "copies": 0.1, "crash_rate": 0.2, "stall_rate": 0.1, "until_s": 6}
 
@@ -42,7 +44,7 @@ def scenario(**fields: Any) -> Scenario:
     )
 
 
-def play(chosen: Scenario, make_ledger: Callable[[MemoryView], Any] = MemoryLedger, seed: int = 3) -> Result:
+def play(chosen: Scenario, make_ledger: Callable[[World], Any] | None = None, seed: int = 3) -> Result:
     return result_of(Run(chosen, seed, make_ledger).go())
 
 
@@ -101,7 +103,27 @@ def test_what_has_not_ended_in_time_is_told() -> None:
 
 
 # ------------------------------------------------------------------ what errs is caught
-class Lavish(MemoryLedger):
+class Faulty:
+    """The world's ledger, spoilt."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def lease(self, request: LeaseRequest) -> LeaseAnswer:
+        return self.world.ledger.lease(request)
+
+    def set_in_tasks(self, field: str, value: str) -> None:
+        keys, client = self.world.view.keys, self.world.view.client
+        for task in client.zrange(keys.tasks, 0, -1):
+            client.hset(keys.task(task.decode()), field, value)
+
+
+def forget_touched(view: RedisView) -> None:
+    for key in list(view.client.scan_iter(f"{view.keys.prefix}:touched:*")):
+        view.client.delete(key)
+
+
+class Lavish(Faulty):
     """Grants what there is no credit for."""
 
     def lease(self, request: LeaseRequest) -> LeaseAnswer:
@@ -116,33 +138,31 @@ class Lavish(MemoryLedger):
         return msgspec.structs.replace(answer, lanes=lanes)
 
 
-class Forgetful(MemoryLedger):
+class Forgetful(Faulty):
     """Knows nothing of claims."""
 
     def lease(self, request: LeaseRequest) -> LeaseAnswer:
-        for task in self.view.tasks.values():
-            task.touched.clear()
+        forget_touched(self.world.view)
         return super().lease(request)
 
 
-class Deaf(MemoryLedger):
+class Deaf(Faulty):
     """Hears of no pause."""
 
     def lease(self, request: LeaseRequest) -> LeaseAnswer:
-        for task in self.view.tasks.values():
-            task.paused = False
+        self.set_in_tasks("paused", "0")
         return super().lease(request)
 
 
-class Partial(MemoryLedger):
+class Partial(Faulty):
     """Shares between tiers the wrong way round."""
 
     def lease(self, request: LeaseRequest) -> LeaseAnswer:
-        self.view.tier_weights = {"high": 1_000, "medium": 3_000, "low": 6_000}
+        self.world.write(GlobalChange(1, "tiers", "1000:3000:6000", 0))
         return super().lease(request)
 
 
-class Miserly(MemoryLedger):
+class Miserly(Faulty):
     """Grants every fourth time only."""
 
     def lease(self, request: LeaseRequest) -> LeaseAnswer:
@@ -220,12 +240,18 @@ def test_a_call_after_its_use_by_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_fold_that_loses_a_record_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def apply(
-        self: MemoryFold, partition: int, expected: str | None, cursor: str, records: Sequence[bytes]
+        self: RedisFold,
+        partition: int,
+        expected: str | None,
+        cursor: str,
+        records: Sequence[bytes],
+        positions: Sequence[str],
     ) -> FoldResult:
-        return real(self, partition, expected, cursor, records[1:] if len(records) > 3 else records)
+        kept = slice(1 if len(records) > 3 else 0, None)
+        return real(self, partition, expected, cursor, records[kept], positions[kept])
 
-    real = MemoryFold.apply
-    monkeypatch.setattr(MemoryFold, "apply", apply)
+    real = RedisFold.apply
+    monkeypatch.setattr(RedisFold, "apply", apply)
     found = rules(play(scenario(until="done", duration_s=40, capacity=4_000, expect=[])))
     assert found & {"all done", "one outcome"}
 
@@ -262,14 +288,13 @@ def test_a_seed_that_violates_an_invariant_says_how_to_run_it_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In a batch of many, and on the command line, where the same seed shows the same violation."""
-    real = MemoryLedger.lease
+    real = RedisLedger.lease
 
-    def lease(self: MemoryLedger, request: LeaseRequest) -> LeaseAnswer:
-        for task in self.view.tasks.values():
-            task.touched.clear()
+    def lease(self: RedisLedger, request: LeaseRequest) -> LeaseAnswer:
+        forget_touched(self._view)
         return real(self, request)
 
-    monkeypatch.setattr(MemoryLedger, "lease", lease)
+    monkeypatch.setattr(RedisLedger, "lease", lease)
     bad = [one for one in run_batch("random", 1, 6) if not one.good]
     assert bad
     for one in bad:

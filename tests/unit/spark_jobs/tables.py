@@ -10,7 +10,7 @@ from producers.ports import Services
 from spark_jobs.columns import Columns
 from spark_jobs.task_options import parse_options
 from spark_jobs.writing import Target, Written, write
-from tests.unit.producers.world import World
+from tests.unit.producers.fake_service import FakeService
 
 pa = pytest.importorskip("pyarrow")
 
@@ -36,7 +36,7 @@ def attempt(services: Services, to: Target, *batches: Sequence[Mapping[str, Any]
     return write(services, to, [table(rows) for rows in batches])
 
 
-def counting(world: World, task: str) -> list[Envelope]:
+def counting(world: FakeService, task: str) -> list[Envelope]:
     """The task's envelopes of the writers that its seal names."""
     seal = next(record for record in world.records if type(record).__name__ == "Sealed" and record.task == task)  # type: ignore[union-attr]
     lane = next(

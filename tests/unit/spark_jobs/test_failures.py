@@ -1,8 +1,8 @@
 import pytest
 
+from backends.extras import Missing
 from dispatcher.errors import AudienceMismatch, FairlaneError, InvalidInput
 from spark_jobs.failures import JobFailed, failure_of
-from spark_jobs.requirements import Missing
 
 WORKER = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -25,7 +25,7 @@ class AnalysisException(Exception):
             "It is another. Choose one.",
         ),
         ("dispatcher.errors.InvalidInput: No column. SQLSTATE: 38000", InvalidInput, "No column."),
-        ("spark_jobs.requirements.Missing: No Java.", Missing, "No Java."),
+        ("backends.extras.Missing: No Java.", Missing, "No Java."),
     ],
 )
 def test_an_error_of_ours_keeps_its_kind_and_words(error: str, kind: type[FairlaneError], told: str) -> None:

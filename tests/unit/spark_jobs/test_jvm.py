@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from backends.extras import Missing
 from spark_jobs import class_archive, jvm
 from spark_jobs.jvm import archive, archive_options
-from spark_jobs.requirements import Missing
 
 pytest.importorskip("pyspark")
 

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.requirements import Missing, require_packages, require_spark
+from backends.extras import Missing, require_packages
+from spark_jobs.requirements import require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +20,7 @@ def test_a_session_runs_python_workers_of_this_environment(spark: "SparkSession"
 
 def test_a_missing_package_is_named_with_what_installs_it() -> None:
     with pytest.raises(Missing) as told:
-        require_packages("msgspec", "no_such_package")
+        require_packages("spark", "msgspec", "no_such_package")
     how = "Do: `pip install 'PATH[spark]'`, where PATH is Fairlane's checkout."
     assert str(told.value) == f"This needs no_such_package installed. {how}"
     assert told.value.exit_code == 1
@@ -36,7 +37,7 @@ def test_a_java_that_cannot_start_spark_is_told_in_one_line(tmp_path: object) ->
     pytest.importorskip("pyspark")
     code = "from spark_jobs.session import *; make_session(SessionSettings(master='local[1]', driver_memory='1k'))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert "spark_jobs.requirements.Missing: Java ended before Spark had started" in ended.stderr.splitlines()[-1]
+    assert "backends.extras.Missing: Java ended before Spark had started" in ended.stderr.splitlines()[-1]
 
 
 def test_nothing_needs_pyspark_before_a_session_is_made() -> None:

@@ -7,7 +7,7 @@ pytest.importorskip("pyspark")
 from dispatcher.errors import Unreachable
 from producers.ports import Services
 from spark_jobs import source
-from tests.unit.producers.world import World
+from tests.unit.producers.fake_service import FakeService
 from tests.unit.spark_jobs.tables import attempt, people, target
 
 
@@ -33,7 +33,7 @@ class Connected:
 def test_what_stands_is_told_if_it_can_be(
     gone: bool, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world, to = World(), target()
+    world, to = FakeService(), target()
     written = attempt(world.services(), to, people(0, 4))
     connected = Connected(Unreachable("Pulsar is away.", "Look.") if gone else world.services())
     monkeypatch.setattr(source, "Connection", lambda _servers: connected)

@@ -9,13 +9,13 @@ from spark_jobs import sealing
 from spark_jobs.columns import Columns
 from spark_jobs.sealing import commit, left_over, what_stands
 from spark_jobs.writing import OPEN_LANES, Target, Written
-from tests.unit.producers.world import Died, World
+from tests.unit.producers.fake_service import Died, FakeService
 from tests.unit.spark_jobs.tables import PLAIN, attempt, counting, people, target
 
 BY_APP = Columns("target", (), frozenset(), "", ("app",))
 
 
-def seals(world: World) -> list[Sealed]:
+def seals(world: FakeService) -> list[Sealed]:
     return [record for record in world.records if isinstance(record, Sealed)]
 
 
@@ -28,7 +28,7 @@ def of_apps(*apps: str) -> list[dict[str, str]]:
 
 
 def test_two_attempts_write_under_writers_of_their_own_and_one_seal_names_both() -> None:
-    world, to = World(), target(chunk="4")
+    world, to = FakeService(), target(chunk="4")
     services = world.services()
     one = attempt(services, to, people(0, 3), people(3, 3))
     other = attempt(services, to, people(6, 5))
@@ -46,7 +46,7 @@ def test_two_attempts_write_under_writers_of_their_own_and_one_seal_names_both()
 
 
 def test_the_task_is_held_and_made_once() -> None:
-    world, to = World(), target()
+    world, to = FakeService(), target()
     for first in (0, 5):
         attempt(world.services(), to, people(first, 5))
     records = [record for record in world.records if isinstance(record, TaskRecord)]
@@ -54,7 +54,7 @@ def test_the_task_is_held_and_made_once() -> None:
 
 
 def test_the_seal_leaves_out_an_attempt_that_the_commit_does_not_name() -> None:
-    world, to = World(), target(chunk="2")
+    world, to = FakeService(), target(chunk="2")
     services = world.services()
     dead = attempt(services, to, people(0, 4))
     done = attempt(services, to, people(0, 6))
@@ -64,7 +64,7 @@ def test_the_seal_leaves_out_an_attempt_that_the_commit_does_not_name() -> None:
 
 
 def test_a_sealed_task_is_only_counted_and_compared() -> None:
-    world, to = World(), target()
+    world, to = FakeService(), target()
     services = world.services()
     committed(services, to, attempt(services, to, people(0, 6)))
     sent = len(world.envelopes(seals_lane(world)))
@@ -74,12 +74,12 @@ def test_a_sealed_task_is_only_counted_and_compared() -> None:
     assert len(seals(world)) == 1
 
 
-def seals_lane(world: World) -> str:
+def seals_lane(world: FakeService) -> str:
     return next(record.lane for record in world.records if isinstance(record, TaskRecord))
 
 
 def test_another_audience_under_a_sealed_id_is_refused_and_in_a_stream_told(caplog: pytest.LogCaptureFixture) -> None:
-    world, to = World(), target()
+    world, to = FakeService(), target()
     services = world.services()
     committed(services, to, attempt(services, to, people(0, 6)))
     other = attempt(services, to, people(1, 6))
@@ -92,7 +92,7 @@ def test_another_audience_under_a_sealed_id_is_refused_and_in_a_stream_told(capl
 
 def test_a_seal_that_came_first_counts() -> None:
     """Two jobs write one id at once: both publish, the first seal is in force, the second learns of it."""
-    world, to = World(), target()
+    world, to = FakeService(), target()
     services = world.services()
     one, other = attempt(services, to, people(0, 6)), attempt(services, to, people(0, 6))
     committed(services, to, one)
@@ -103,7 +103,7 @@ def test_a_seal_that_came_first_counts() -> None:
 
 
 def test_a_task_of_the_same_id_but_another_message_is_refused() -> None:
-    world = World()
+    world = FakeService()
     attempt(world.services(), target(), people(0, 1))
     with pytest.raises(AudienceMismatch, match="another message"):
         attempt(world.services(), target(message="Other"), people(0, 1))
@@ -111,7 +111,7 @@ def test_a_task_of_the_same_id_but_another_message_is_refused() -> None:
 
 def test_in_a_stream_a_task_that_is_there_stays_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
     """A query started anew with another message, whose last batch comes again."""
-    world = World()
+    world = FakeService()
     attempt(world.services(), target(), people(0, 1))
     again = target(message="Other")._replace(first_stays=True)
     committed(world.services(), again, attempt(world.services(), again, people(0, 1)), strict=False)
@@ -120,7 +120,7 @@ def test_in_a_stream_a_task_that_is_there_stays_as_it_was(caplog: pytest.LogCapt
 
 
 def test_a_cancelled_task_takes_no_more() -> None:
-    world = World()
+    world = FakeService()
     attempt(world.services(), target(), people(0, 1))
     world.cancel("sale")
     with pytest.raises(TaskEnded):
@@ -128,7 +128,7 @@ def test_a_cancelled_task_takes_no_more() -> None:
 
 
 def test_an_app_at_its_limit_gets_no_task() -> None:
-    world = World(admission=Admission("tasks", 5, 5))
+    world = FakeService(admission=Admission("tasks", 5, 5))
     with pytest.raises(LimitReached):
         attempt(world.services(), target(), people(0, 1))
     assert world.records == []
@@ -137,15 +137,15 @@ def test_an_app_at_its_limit_gets_no_task() -> None:
 def test_a_bad_row_fails_the_attempt_or_is_counted() -> None:
     bad = [{"target": "a b", "name": "x"}]
     with pytest.raises(InvalidInput, match="A row is not good: the target has whitespace"):
-        attempt(World().services(), target(), people(0, 2) + bad)
-    world, to = World(), target(oninvalid="refuse", refused="7")
+        attempt(FakeService().services(), target(), people(0, 2) + bad)
+    world, to = FakeService(), target(oninvalid="refuse", refused="7")
     found = committed(world.services(), to, attempt(world.services(), to, people(0, 2) + bad))
     assert found == sealing.Committed(("sale",), 2, 8)
     assert (seals(world)[0].targets, seals(world)[0].refused) == (2, 8)
 
 
 def test_a_table_without_rows_makes_no_task() -> None:
-    world, to = World(), target()
+    world, to = FakeService(), target()
     with pytest.raises(InvalidInput, match="has no rows"):
         committed(world.services(), to, attempt(world.services(), to))
     assert world.records == []
@@ -153,13 +153,13 @@ def test_a_table_without_rows_makes_no_task() -> None:
 
 def test_a_table_of_bad_rows_is_told_with_the_first() -> None:
     to = target(oninvalid="refuse")
-    services = World().services()
+    services = FakeService().services()
     with pytest.raises(InvalidInput, match=r"None of the table's 2 rows is a target.*whitespace"):
         committed(services, to, attempt(services, to, [{"target": "a b", "name": "x"}] * 2))
 
 
 def test_split_columns_make_a_task_for_each_value() -> None:
-    world, to = World(), target(BY_APP, app="", split="app", oninvalid="refuse")
+    world, to = FakeService(), target(BY_APP, app="", split="app", oninvalid="refuse")
     services = world.services()
     rows = [*of_apps("shop", "bank"), {"target": "x", "app": None}, {"target": "y", "app": "not an app"}]
     found = committed(services, to, attempt(services, to, rows))
@@ -173,7 +173,7 @@ def test_split_columns_make_a_task_for_each_value() -> None:
 
 
 def test_more_parts_than_lanes_may_be_open() -> None:
-    world, to = World(), target(Columns("target", (), frozenset(), "", ("kind",)), split="kind", chunk="2")
+    world, to = FakeService(), target(Columns("target", (), frozenset(), "", ("kind",)), split="kind", chunk="2")
     services = world.services()
     rows = [{"target": f"{kind}-{n}", "kind": str(kind)} for n in range(3) for kind in range(3 * OPEN_LANES)]
     found = committed(services, to, attempt(services, to, rows, rows))
@@ -182,7 +182,7 @@ def test_more_parts_than_lanes_may_be_open() -> None:
 
 
 def test_a_part_that_only_a_dead_attempt_made_is_left_over() -> None:
-    world, to = World(), target(Columns("target", (), frozenset(), "", ("kind",)), split="kind")
+    world, to = FakeService(), target(Columns("target", (), frozenset(), "", ("kind",)), split="kind")
     services = world.services()
     attempt(services, to, [{"target": "a", "kind": "dead"}])
     found = committed(services, to, attempt(services, to, [{"target": "a", "kind": "alive"}]))
@@ -196,7 +196,10 @@ def test_a_part_that_only_a_dead_attempt_made_is_left_over() -> None:
 
 def test_a_part_in_a_language_is_left_over_though_there_is_no_message_without_one() -> None:
     columns = Columns("target", (), frozenset(), "", ("language",))
-    world, to = World(), target(columns, split="language", message="", **{"message.de": "Hallo", "message.fr": "Salut"})
+    world, to = (
+        FakeService(),
+        target(columns, split="language", message="", **{"message.de": "Hallo", "message.fr": "Salut"}),
+    )
     services = world.services()
     attempt(services, to, [{"target": "a", "language": "de"}])
     found = committed(services, to, attempt(services, to, [{"target": "a", "language": "fr"}]))
@@ -205,7 +208,7 @@ def test_a_part_in_a_language_is_left_over_though_there_is_no_message_without_on
 
 @pytest.mark.parametrize("step", ["append TaskRecord", "apply TaskRecord", "append Sealed", "apply Sealed"])
 def test_a_job_that_dies_at_any_step_is_completed_by_the_next(step: str) -> None:
-    world, to = World(), target(chunk="3")
+    world, to = FakeService(), target(chunk="3")
 
     def fault(name: str) -> None:
         if name == step:
@@ -227,7 +230,7 @@ def test_a_job_that_dies_at_any_step_is_completed_by_the_next(step: str) -> None
 
 
 def test_what_stands_after_a_failure_is_told() -> None:
-    world, to = World(), target()
+    world, to = FakeService(), target()
     services = world.services()
     assert what_stands(services, "sale", False).startswith("Nothing was created of task sale.")
     held = attempt(services, to, people(0, 1))
@@ -239,7 +242,7 @@ def test_what_stands_after_a_failure_is_told() -> None:
 
 
 def test_a_seal_that_is_no_longer_shown_is_not_written_again() -> None:
-    world, to = World(), target()
+    world, to = FakeService(), target()
     services = world.services()
     committed(services, to, attempt(services, to, people(0, 1)))
     counted = attempt(services, to, people(0, 1))
@@ -249,7 +252,7 @@ def test_a_seal_that_is_no_longer_shown_is_not_written_again() -> None:
 
 
 def test_without_variables_none_are_sent() -> None:
-    world, to = World(), target(PLAIN)
+    world, to = FakeService(), target(PLAIN)
     services = world.services()
     committed(services, to, attempt(services, to, people(0, 3)))
     assert [envelope.variables for envelope in counting(world, "sale")] == [None]

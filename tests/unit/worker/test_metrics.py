@@ -41,7 +41,7 @@ def test_targets_waits_and_calls_are_shown() -> None:
     assert 'fairlane_build_info{version="9.9"} 1.0' in text
 
 
-class World:
+class OneWorker:
     """A registry, its epochs and a crew of one worker, which sends `rate` targets/s of high and of low."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class World:
 
 
 def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
-    world = World()
+    world = OneWorker()
     world.tasks = [live("a", total=1_000), live("b", tier="low", total=500), live("c", state="paused", total=9)]
     world.rate = 20.0
     text = exposed(ServiceCollector(world.view))
@@ -89,7 +89,7 @@ def test_signals_of_the_service_are_shown_and_kept_for_a_moment() -> None:
 
 @pytest.mark.parametrize("trouble", [Unreachable("Redis is gone."), NotReady("The view is being rebuilt.")])
 def test_without_a_view_an_autoscaler_is_told_nothing_rather_than_too_little(trouble: FairlaneError) -> None:
-    world = World()
+    world = OneWorker()
     world.tasks = [live("a", total=1_000)]
     world.fails(trouble)
     text = exposed(ServiceCollector(world.view), EngineCollector(EngineStats(), CallTimes(), "1"))

@@ -1,20 +1,18 @@
-"""The ledger in memory and the one in Redis answer alike, whatever is asked of them in whatever order."""
+"""A machine that does the same to two worlds, and compares what they answer."""
 
 import random
 from collections import Counter
 from typing import NamedTuple
 
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from dispatcher.control import ControlRecord, TaskRecord
 from dispatcher.lease import GivenBack, LaneAsk, LeaseAnswer, LeaseRequest, Status, Want
 from dispatcher.outcome import ClaimsEnded, CloseTask, OutcomeRecord
-from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied
+from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
-    MemoryWorld,
-    World,
+    LawWorld,
     Worlds,
     ask,
     ask_retry,
@@ -53,12 +51,12 @@ class Held(NamedTuple):
 class Twins(RuleBasedStateMachine):
     """Does the same to both worlds, and compares every answer. Details come from a seeded source, for speed."""
 
-    reference: Worlds = MemoryWorld
+    reference: Worlds
     worlds: Worlds
 
     def __init__(self) -> None:
         super().__init__()
-        self.pair: tuple[World, World] = (self.reference(), self.worlds())
+        self.pair: tuple[LawWorld, LawWorld] = (self.reference(), self.worlds())
         self.numbers: Counter[str] = Counter()
         self.held: list[Held] = []
         self.ended: set[str] = set()
@@ -271,37 +269,3 @@ def _random_wants(rng: random.Random, tasks: list[str] | tuple[str, ...]) -> lis
         )
         for _ in range(rng.randint(0, 3))
     ]
-
-
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    seed=st.integers(0, 1_000),
-    envelope=st.sampled_from([1, 3, 40]),
-    rate=st.sampled_from([60, 2_000, 2_001, 30_000]),
-    weights=st.lists(st.sampled_from([1_000, 1_001, 333, 7_000, 1]), min_size=4, max_size=4),
-)
-def test_memory_and_redis_share_alike(
-    real_worlds: Worlds, seed: int, envelope: int, rate: int, weights: list[int]
-) -> None:
-    """The same integers, grant by grant."""
-    granted = []
-    for world in (MemoryWorld(), real_worlds()):
-        tasks = [task for names in add_tasks(world, {"high": 3, "medium": 1, "low": 1}).values() for task in names]
-        for task, weight in zip(tasks, weights, strict=False):
-            world.apply(change(task, "weight", str(weight)))
-        world.apply(change("high1", "cap", str(rate // 10)))
-        world.apply(capacity(rate))
-        crowd = Backlog(world, {"a": tasks, "b": tasks[1:]}, {"a": 90, "b": 20}, envelope, rate // 4, seed)
-        crowd.run_until(2_000)
-        granted.append(crowd.grants)
-    assert granted[0] == granted[1]
-
-
-def test_memory_and_redis_answer_alike(real_worlds: Worlds) -> None:
-    machine = type("TwinsHere", (Twins,), {"worlds": staticmethod(real_worlds)})
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        machine,
-        settings=settings(
-            max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
-    )

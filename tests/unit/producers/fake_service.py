@@ -59,7 +59,7 @@ class View:
 
 
 @dataclass
-class World:
+class FakeService:
     """fault: called with the name of every step; it may raise. first: the envelopes the last lane was opened with.
     ready: whether the view is complete; else all that is known is read back from the control topic."""
 
@@ -156,7 +156,7 @@ def place(number: int) -> str:
 
 
 class Control:
-    def __init__(self, world: World, step: Step) -> None:
+    def __init__(self, world: FakeService, step: Step) -> None:
         self._world = world
         self._step = step
 
@@ -172,7 +172,7 @@ class Control:
 class Registry:
     """Knows what was applied, if the view is ready; unless it is, all is read back from the control topic."""
 
-    def __init__(self, world: World, step: Step) -> None:
+    def __init__(self, world: FakeService, step: Step) -> None:
         self._world = world
         self._step = step
 
@@ -258,7 +258,7 @@ class Registry:
 
 
 class Readiness:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: FakeService) -> None:
         self._world = world
 
     def ready(self) -> bool:
@@ -266,7 +266,7 @@ class Readiness:
 
 
 class Reader:
-    def __init__(self, world: World, after: str | None = None) -> None:
+    def __init__(self, world: FakeService, after: str | None = None) -> None:
         stored = (Stored(place(number), body) for number, body in enumerate(world.log))
         self._left = [each for each in stored if after is None or each.position > after]
 
@@ -282,7 +282,7 @@ class Reader:
 
 
 class Lanes:
-    def __init__(self, world: World, step: Step) -> None:
+    def __init__(self, world: FakeService, step: Step) -> None:
         self._world = world
         self._step = step
 

@@ -1,0 +1,129 @@
+"""One installation in memory but for its workers: lanes, logs, and a view that the shipped code and scripts keep."""
+
+from collections.abc import Mapping, Sequence
+from importlib.resources.abc import Traversable
+
+import msgspec
+
+from backends.epochs import Epochs
+from backends.keys import Keys
+from backends.redis_client import Scripts, lua_folder
+from backends.redis_view import CLAIM_MAX_MS, RedisView, restart_guard
+from backends.registry import Registry
+from consumers.closing import Closing
+from consumers.finishing import Finisher
+from dispatcher.clock import Clock
+from dispatcher.control import ControlRecord
+from dispatcher.memory.lanes import MemoryBroker
+from dispatcher.memory.logs import MemoryControlLog, MemoryDeadLetters, MemoryOutcomeLog
+from dispatcher.outcome import FORMAT, OUTCOME_NAMES, EpochMark
+from dispatcher.topics import Topics
+from quotas.fold import RedisFold
+from quotas.ledger import RedisLedger
+from simulator.server import MemoryRedis
+
+FIRST_VIEW = "first"
+FOLDED_AT_ONCE = 200
+COUNT_FIELDS = tuple("cancelled_n" if name == "cancelled" else name for name in OUTCOME_NAMES)
+"""Of a task's hash, in the order of Outcome."""
+
+
+def counts_in(values: Sequence[bytes | None]) -> dict[str, int]:
+    """Return targets by the name of their outcome, from COUNT_FIELDS."""
+    return {name: int(value or 0) for name, value in zip(OUTCOME_NAMES, values, strict=True)}
+
+
+def view_in(server: MemoryRedis, prefix: str = "world") -> RedisView:
+    """Return the view under a prefix of a Redis in memory."""
+    client, keys = server.client(), Keys(prefix)
+    scripts = Scripts(client, lua_folder("backends"), on_restart=restart_guard(client, keys, CLAIM_MAX_MS))
+    return RedisView(client, keys, scripts, f"memory, prefix {prefix}")
+
+
+class World:
+    """The view is complete from the start and allows any rate. What is folded, ended and closed, and when, is up to
+    the user of the world: time moves only with its clock."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        topics: Topics | None = None,
+        view: RedisView | None = None,
+        lua: Traversable | None = None,
+    ) -> None:
+        """view: an empty one of a server; without it one in memory. lua: the ledger's scripts, if not those that
+        ship."""
+        self.clock = clock
+        self.topics = topics or Topics(outcome_partitions=1)
+        self.view = view or view_in(MemoryRedis(clock.wall_ms))
+        self.registry = Registry(self.view)
+        self.epochs = Epochs(self.view)
+        self.ledger = RedisLedger(self.view, self.topics, lua)
+        self.fold = RedisFold(self.view, lua)
+        self.broker = MemoryBroker()
+        self.control = MemoryControlLog()
+        self.outcomes = MemoryOutcomeLog(self.topics)
+        self.dead_letters = MemoryDeadLetters()
+        self.finisher = Finisher(self.registry, self.epochs.ready, self.control, clock)
+        self.closing = Closing(self.ledger, self.outcomes, self.topics.partition_of, clock)
+        self.begin_view(FIRST_VIEW)
+        self.epochs.epoch_announced(FIRST_VIEW, first=True, position="")
+        self.view.command("HSET", self.view.keys.epoch, "ready", 1)
+
+    # ------------------------------------------------------------- the view
+    def begin_view(self, epoch: str, wait_ms: int = 0) -> None:
+        """Grant nothing before wait_ms have passed and the marks of this view are read."""
+        self.view.command("DEL", self.view.keys.epoch)
+        self.epochs.begin_epoch(epoch, wait_ms, self.topics.outcome_partitions)
+
+    def read_marks(self, epoch: str) -> None:
+        """Say in every topic that it has been read to the mark of this view."""
+        mark = EpochMark(FORMAT, epoch)
+        self.registry.move_control_cursor(self.registry.control_cursor(), self.control.append(mark), epoch, marked=True)
+        for partition in range(self.topics.outcome_partitions):
+            self.outcomes.append(partition, mark)
+        self.fold_outcomes()
+
+    def write(self, record: ControlRecord) -> list[str]:
+        """Store a record in the control topic and apply it. Return the task if by it all its targets have outcomes."""
+        return self.registry.apply(self.control.append(record), record)
+
+    # ------------------------------------------------------------- what some worker does for all
+    def fold_outcomes(self) -> list[str]:
+        """Fold what the outcome topics hold. Return the tasks whose targets all have outcomes by now."""
+        finished: dict[str, None] = {}
+        for partition in range(self.topics.outcome_partitions):
+            cursor = self.fold.cursor(partition)
+            while entries := self.outcomes.read(partition, cursor)[:FOLDED_AT_ONCE]:
+                positions, records = zip(*entries, strict=True)
+                result = self.fold.apply(partition, cursor, positions[-1], records, positions)
+                if not result.applied:
+                    break
+                finished.update(dict.fromkeys(result.finished))
+                cursor = result.cursor
+        return list(finished)
+
+    def keep_house(self) -> None:
+        """Say which claims have ended, and close the tasks that are cancelled or have expired."""
+        self.closing.end_claims()
+        self.closing.close_tasks()
+
+    # ------------------------------------------------------------- what is known
+    def counts(self, task: str) -> dict[str, int]:
+        """Return the task's targets by the name of their outcome."""
+        return counts_in(self.view.command("HMGET", self.view.keys.task(task), *COUNT_FIELDS))
+
+    def stats(self) -> Mapping[str, int]:
+        """Return the ledger's counters that are not 0."""
+        return {name: count for name, count in self.view.stats().items() if count}
+
+    def held(self) -> dict[str, int]:
+        """Return by tier the targets that live claims hold of what was granted."""
+        names = self.view.command("ZRANGE", self.view.keys.claims, 0, -1)
+        held: dict[str, int] = {}
+        for name in names:
+            packed = self.view.command("GET", self.view.keys.claim(*name.decode().split("|", 1)))
+            for _, _, _, count, tier, size in msgspec.msgpack.decode(packed)[2]:
+                if tier:
+                    held[tier] = held.get(tier, 0) + count * size
+        return held
