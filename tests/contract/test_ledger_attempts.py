@@ -6,6 +6,7 @@ from tests.contract.ledger_worlds import (
     LawWorld,
     ask_own,
     ask_retry,
+    capacity,
     fold,
     mixed,
     outcomes,
@@ -120,3 +121,20 @@ def test_nothing_is_kept_of_an_envelope_whose_last_attempt_is_over(world: LawWor
     fold(world, outcomes("t", mixed(0, [0], attempt=1, size=2, positions=[1])))
     assert world.counts("t")["sent"] == 2
     assert not world.view.client.exists(world.view.keys.open("t"))
+
+
+def test_a_later_attempt_that_found_no_credit_is_sent_when_there_is_some(world: LawWorld) -> None:
+    world.apply(capacity(100))
+    world.apply(task_record("t"))
+    fold(world, outcomes("t", mixed(0, [RETRY])))
+    assert statuses(world.ledger.lease(request(1, second()))) == [(Status.NO_CREDIT, 1)]
+    world.advance(250)
+    assert statuses(world.ledger.lease(request(1, second(), worker="x"))) == [(Status.GRANTED, 1)]
+
+
+def test_one_open_envelope_among_many_that_are_claimed_is_found(world: LawWorld) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 1_500, size=2)))
+    fold(world, outcomes("t", mixed(1_200, [0, RETRY])))
+    answer = world.ledger.lease(request(1, ask_own("t", 0, 1_500, size=2), worker="x"))
+    assert statuses(answer) == [(Status.HELD, 1_200), (Status.REPUBLISH, 1), (Status.HELD, 299)]

@@ -1,7 +1,11 @@
 """Whole numbers, and no drift: after a thousand million grants, and where virtual times begin again at 0."""
 
+import random
+
 import pytest
 
+from backends.redis_client import assemble, lua_folder
+from backends.redis_view import RedisView
 from dispatcher.service_settings import MAX_CAP, SHARED_BY
 from dispatcher.tier import MAX_WEIGHT, MILLI
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied, assert_whole
@@ -110,3 +114,13 @@ def make_old(world: LawWorld, pool: str, by: int = 2 * LARGEST, *, of_lanes: boo
         tier, time, *rest = text.decode().split(" ")
         if tier == "high":
             client.hset(keys.virtual_times(pool), lane, " ".join([tier, str(int(time) + lanes_by), *rest]))
+
+
+def test_parts_of_the_largest_amounts_are_exact(view: RedisView) -> None:
+    numbers = "tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])"
+    script = assemble("integers", [lua_folder("quotas")]) + f"return string.format('%.0f', portion({numbers}))"
+    rng = random.Random(1)
+    for _ in range(500):
+        amount, whole = rng.randrange(LARGEST // 4, LARGEST), rng.randrange(LARGEST // 4, LARGEST)
+        part = rng.randrange(whole)
+        assert int(view.client.eval(script, 0, amount, part, whole)) == amount * part // whole
