@@ -59,7 +59,9 @@ class Engine:
         self._working = WorkingSet(shared, ports.lanes)
         self._settling = Settling(shared, logs, self._working)
         self._sending = Sending(shared, ports.courier, self._working, self._settling)
-        self._leases = Leases(shared, ports.leases, self._working, self._sending, self._settling)
+        self._leases = Leases(
+            shared, ports.leases, self._working, self._sending, self._settling, ports.topics.shared_namespace
+        )
         self._timers.at(clock.monotonic_s() + EXPIRY_S, self._expire)
 
     def run(self, stop: StopSignal) -> None:

@@ -43,7 +43,10 @@ class Leases:
         working: WorkingSet,
         sending: Sending,
         settling: Settling,
+        shared_namespace: str,
     ) -> None:
+        """shared_namespace: as Topics has it."""
+        self._shared_namespace = shared_namespace
         self._settings = shared.settings
         self._caller = caller
         self._working = working
@@ -169,6 +172,7 @@ class Leases:
             asks,
             given_back,
             self.waiting.good_for_ms,
+            self._shared_namespace,
         )
         self._first_asked_s = now_s
         self._call()
@@ -205,10 +209,13 @@ class Leases:
         return asks
 
     def _lane_ask(self, lane: LaneBuffer) -> LaneAsk:
-        kind = lane.info.kind
-        tier = str(lane.tier) if kind == RETRY else ""
+        info = lane.info
+        tier = str(lane.tier) if info.kind == RETRY else ""
         demand = lane.waiting_targets + lane.asked_targets + lane.credit_targets
-        return LaneAsk(lane.name, kind, tier, demand, [part.want() for part in lane.asked])
+        wants = [part.want() for part in lane.asked]
+        return LaneAsk(
+            lane.name, info.kind, tier, demand, wants, False, info.task, info.app, info.channel, info.delay_s
+        )
 
     # ------------------------------------------------------------- answers
     def answered(self, event: LeaseAnswered, now_s: float) -> None:

@@ -53,6 +53,13 @@ class LaneAsk(msgspec.Struct, array_like=True, frozen=True, gc=False):
     demand: int
     wants: list[Want]
     waiting: bool = False
+    task: str = ""
+    """Of a lane of one task's own."""
+    app: str = ""
+    channel: str = ""
+    """What all that is in a side lane is of."""
+    delay_s: int = 0
+    """Of a retry lane."""
 
 
 class GivenBack(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -74,7 +81,7 @@ class LeaseRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
     number: chosen by the worker before it asks, growing by one a call; the same number again (after a lost answer) gets
     the same answer. lease_ms: how long the grant may be used. claim_ms: how long its claims last (lease + the longest
     channel timeout + a margin). demand_ms: how long the announced demand is good for; waiting_ms: the same for demand
-    of lanes that nobody is attached to.
+    of lanes that nobody is attached to. shared_namespace: where side lanes are (Topics.shared_namespace).
     """
 
     format: int
@@ -86,6 +93,7 @@ class LeaseRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
     lanes: list[LaneAsk]
     given_back: list[GivenBack]
     waiting_ms: int = 3_000
+    shared_namespace: str = ""
 
     @property
     def claim(self) -> str:

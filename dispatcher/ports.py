@@ -27,7 +27,8 @@ class Delivery(msgspec.Struct, gc=False):
 class LaneInfo(msgspec.Struct, frozen=True, gc=False):
     """A lane as a worker sees it. tier, weight (thousandths) and chunk (targets an envelope) are for the local pick and
     the prefetch; the ledger has its own, fresher ones. task: empty for lanes of many. light: it is known to
-    hold little or nothing, and no memory need be set apart for it. partitions: of its topic, 0 for a plain one."""
+    hold little or nothing, and no memory need be set apart for it. partitions: of its topic, 0 for a plain one. app: of
+    a side lane, whose channel is that of all in it. delay_s: of a retry lane."""
 
     name: str
     kind: LaneKind
@@ -38,12 +39,15 @@ class LaneInfo(msgspec.Struct, frozen=True, gc=False):
     channel: str = ""
     light: bool = False
     partitions: int = 0
+    app: str = ""
+    delay_s: int = 0
 
 
 class WaitingLane(msgspec.Struct, frozen=True, gc=False):
     """The lane of a task that nobody is attached to, and the targets that wait in it as far as the registry knows."""
 
     name: str
+    task: str
     tier: str
     targets: int
 

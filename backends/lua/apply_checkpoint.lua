@@ -8,17 +8,14 @@
 
 -- include: task_index.lua
 -- include: feed.lua
+-- include: control_records.lua
 
 local task, position, writer, sequence = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local key = task_key(task)
 local at, where = 'ckpt:' .. writer, 'ckpt_pos:' .. writer
 
 local had = redis.call('HMGET', key, at, where)
-local old = { sequence = -1, targets = 0, refused = 0 }
-if had[1] then
-  local record = cmsgpack.unpack(had[1])
-  old = { sequence = record[5], targets = record[6], refused = record[7] }
-end
+local old = had[1] and read_checkpoint(had[1]) or { sequence = -1, targets = 0, refused = 0 }
 if sequence < old.sequence then return 0 end
 if sequence == old.sequence and position <= had[2] then return 0 end
 

@@ -13,24 +13,26 @@ local MOST = 100
 local task, position = ARGV[1], ARGV[2]
 local key = task_key(task)
 local known = redis.call('HMGET', key, 'ckpt:0', 'lane')
-local stored = known[1] and cmsgpack.unpack(known[1])[6] or 0
+local stored = known[1] and read_checkpoint(known[1]).targets or 0
 
-local entries = { { position, cmsgpack.unpack(ARGV[3]) } }
+local entries = { read_entry({ position, cmsgpack.unpack(ARGV[3]) }) }
 for _, entry in ipairs(entries_of(task)) do
-  local is_below = entry[2][1] == 'a' and entry[2][6] <= stored
-  if entry[1] ~= position and not is_below then entries[#entries + 1] = entry end
+  local is_below = entry.tag == 'a' and entry.targets <= stored
+  if entry.position ~= position and not is_below then entries[#entries + 1] = entry end
 end
-table.sort(entries, function(a, b) return a[1] < b[1] end)
+table.sort(entries, function(a, b) return a.position < b.position end)
 -- One that announced nothing before the next took over says nothing. All are kept for long: the last but one is read.
 local index = 1
 while #entries > MOST and index < #entries - 1 do
-  local one, other = entries[index][2], entries[index + 1][2]
-  if one[1] == 'o' and other[1] == 'o' then
-    table.remove(entries, one[5] < other[5] and index or index + 1)
+  local one, other = entries[index], entries[index + 1]
+  if one.tag == 'o' and other.tag == 'o' then
+    table.remove(entries, one.at_ms < other.at_ms and index or index + 1)
   else
     index = index + 1
   end
 end
-redis.call('HSET', key, 'submission', cmsgpack.pack(entries))
+local packed = {}
+for i, entry in ipairs(entries) do packed[i] = entry.packed end
+redis.call('HSET', key, 'submission', cmsgpack.pack(packed))
 if not known[2] then reindex(task) end
 return 0

@@ -6,6 +6,7 @@
 -- out
 
 -- include: keys.lua
+-- include: claim_form.lua
 
 local found = {}
 for _, name in ipairs(ARGV) do
@@ -13,13 +14,11 @@ for _, name in ipairs(ARGV) do
   if got[1] then found[name] = { targets = 0, claims = tonumber(got[2] or 0), sent = tonumber(got[3] or 0) } end
 end
 
--- A claim is packed as {end_ms, lease_end_ms, {run...}} (quotas/lua/claims.lua): the fifth of a run says who paid, the
--- sixth how many targets are in each of its envelopes.
 for _, member in ipairs(redis.call('ZRANGE', P .. ':claims', 0, -1)) do
   local task = found[string.sub(member, string.find(member, '|', 1, true) + 1)]
   local packed = task and redis.call('GET', P .. ':claim:' .. member)
-  for _, run in ipairs(packed and cmsgpack.unpack(packed)[3] or {}) do
-    if run[5] ~= '' and run[6] then task.targets = task.targets + run[4] * run[6] end
+  for _, run in ipairs(packed and read_claim(packed).runs or {}) do
+    if run.paid ~= '' then task.targets = task.targets + run.count * run.size end
   end
 end
 

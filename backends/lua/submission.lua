@@ -1,6 +1,7 @@
 -- library
 -- include: keys.lua
 -- include: clock.lua
+-- include: control_records.lua
 -- Who submits a task: one at a time, by a lease. Beside the lease, what the control topic says of it.
 local LEASE_MS, REMEMBERED_MS, LOST_LEASES_MS = 5000, 24 * 3600 * 1000, 600 * 1000
 
@@ -30,10 +31,11 @@ local function take_lease(task, submitter, who)
   return { not had[1] and remembers_leases(now) and 'fresh' or 'again', who, since, now + LEASE_MS }
 end
 
--- Entries of the control topic, {position, {tag, format, task, submitter...}...}, by position.
+-- What the control topic says of it, by position.
 local function entries_of(task)
-  local packed = redis.call('HGET', task_key(task), 'submission')
-  return packed and cmsgpack.unpack(packed) or {}
+  local packed, entries = redis.call('HGET', task_key(task), 'submission'), {}
+  for i, got in ipairs(packed and cmsgpack.unpack(packed) or {}) do entries[i] = read_entry(got) end
+  return entries
 end
 
 -- Whether a seal at a position counts: that of the lease's holder, since nobody can have taken over before it; or of the
@@ -43,8 +45,8 @@ local function may_seal(task, submitter, position)
   local known = redis.call('HMGET', task_key(task), 'record_pos', 'submitter')
   local current, taken = known[2] or '', 0
   for _, entry in ipairs(entries_of(task)) do
-    local tag, by, at = entry[2][1], entry[2][4], entry[2][5]
-    if entry[1] < position and tag == 'o' and at > taken then current, taken = by, at end
+    local is_before = entry.position < position and entry.tag == 'o'
+    if is_before and entry.at_ms > taken then current, taken = entry.by, entry.at_ms end
   end
   return not known[1] or current == submitter
 end

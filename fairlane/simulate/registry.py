@@ -21,7 +21,8 @@ class LaneBook:
         self._tasks: dict[str, SimTask] = {}
         self._moved: dict[str, LaneInfo] = {}
         self._retry = [
-            LaneInfo(name, LaneKind.RETRY, str(tier), MILLI, RETRY_CHUNK) for name, tier, _ in topics.retry_lanes()
+            LaneInfo(name, LaneKind.RETRY, str(tier), MILLI, RETRY_CHUNK, delay_s=delay_s)
+            for name, tier, delay_s in topics.retry_lanes()
         ]
         self._infos: list[LaneInfo] | None = None
         self._ranks: dict[tuple[str, str], int] = {}

@@ -186,7 +186,7 @@ class LiveLanes:
     def waiting(self) -> list[WaitingLane]:
         """Lanes of which this worker is the first holder and that wait for their turn."""
         tasks = (self._known[name].task for name in self.rotation.waiting())
-        return [WaitingLane(task.lane, task.tier, task.pending) for task in tasks if task.pending]
+        return [WaitingLane(task.lane, task.id, task.tier, task.pending) for task in tasks if task.pending]
 
     def holds(self, lane: str, tier: Tier, channel: str) -> bool:
         """Whether this worker is a holder of a lane in which many tasks share a channel. One whose channel no worker

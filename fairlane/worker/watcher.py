@@ -190,7 +190,7 @@ class LaneWatcher:
             return []
         found = ((side, side_of_lane(side)) for side in sorted(sides))
         return [
-            LaneInfo(side, LaneKind.SIDE, Tier.LOW, MILLI, STANDING_CHUNK, channel=names[1])
+            LaneInfo(side, LaneKind.SIDE, Tier.LOW, MILLI, STANDING_CHUNK, app=names[0], channel=names[1])
             for side, names in found
             if names and names[1] not in self._lanes.paused and self._lanes.holds(side, Tier.LOW, names[1])
         ]
@@ -253,7 +253,10 @@ def standing_lanes(topics: Topics) -> list[LaneInfo]:
         LaneInfo(topics.shared_lane(number), LaneKind.SHARED, Tier.LOW, MILLI, STANDING_CHUNK)
         for number in range(topics.shared_lanes)
     ]
-    retry = [LaneInfo(name, LaneKind.RETRY, tier, MILLI, STANDING_CHUNK) for name, tier, _ in topics.retry_lanes()]
+    retry = [
+        LaneInfo(name, LaneKind.RETRY, tier, MILLI, STANDING_CHUNK, delay_s=delay_s)
+        for name, tier, delay_s in topics.retry_lanes()
+    ]
     return shared + retry
 
 

@@ -9,7 +9,7 @@ local function take_part(lane)
   local old = lane.demand
   if old then count_part(old.tier, old.app, -old.part) end
   lane.wanting, lane.part = not lane.parked and lane.pools ~= '' and (lane.asked > 0 or old ~= nil), 0
-  if settings.by_app and lane.app ~= '' and lane.wanting then
+  if call.settings.by_app and lane.app ~= '' and lane.wanting then
     lane.part = lane.weight
     count_part(lane.tier, lane.app, lane.part)
   end
@@ -24,7 +24,7 @@ local function within_caps(lane, now)
     if name ~= 'total' then
       local share = pool_of(name, now * 1000).tiers[lane.tier]
       local all = share.busy + share.waiting + lane.weight
-      local part = div(portion(depth_of(unpack(settings.caps[name])), lane.weight, all), UNIT)
+      local part = div(portion(depth_of(unpack(call.settings.caps[name])), lane.weight, all), UNIT)
       targets = math.min(targets, math.max(part, 1))
     end
   end
@@ -82,12 +82,12 @@ local function enter_all(lanes)
   for _, lane in ipairs(entering) do
     for _, name in ipairs(list_of(lane.pools)) do
       names[name] = names[name] or {}
-      if not pools_read[name].lanes[lane.name] then names[name][#names[name] + 1] = lane.name end
+      if not call.pools[name].lanes[lane.name] then names[name][#names[name] + 1] = lane.name end
     end
   end
-  for name, missing in pairs(names) do load_times(pools_read[name], missing) end
+  for name, missing in pairs(names) do load_times(call.pools[name], missing) end
   for _, lane in ipairs(entering) do
     for _, pool in ipairs(lane.bound) do enter_pool(pool, lane.name, lane.tier, lane.weight, lane.idle, lane.waited) end
   end
-  for name in pairs(names) do settle_in(pools_read[name]) end
+  for name in pairs(names) do settle_in(call.pools[name]) end
 end

@@ -4,7 +4,6 @@
 -- is then its part of its app's, so that apps share by theirs, however many tasks each has.
 local APP_SCALE = 100
 local PARTS_KEPT_MS = 600000
-local parts = {}
 
 local function part_field(tier, app)
   return tier .. ' ' .. app
@@ -12,26 +11,26 @@ end
 
 local function parts_of(tier, app)
   local field = part_field(tier, app)
-  parts[field] = parts[field] or int(redis.call('HGET', P .. ':parts', field))
-  return parts[field]
+  call.parts[field] = call.parts[field] or int(redis.call('HGET', P .. ':parts', field))
+  return call.parts[field]
 end
 
 local function count_part(tier, app, part)
   if part == 0 then return end
   local field = part_field(tier, app)
-  parts[field] = parts_of(tier, app) + part
+  call.parts[field] = parts_of(tier, app) + part
 end
 
 -- By task weight; where apps share, the lane's part of its app's. What holds tasks of many apps counts as one.
 local function weight_in_tier(lane)
-  if not settings.by_app then return lane.weight end
+  if not call.settings.by_app then return lane.weight end
   if lane.app == '' then return MILLI * APP_SCALE end
   local of_app = app_weight(lane.app) * APP_SCALE
   return math.max(portion(of_app, lane.part, parts_of(lane.tier, lane.app)), 1)
 end
 
 local function save_parts()
-  for field, sum in pairs(parts) do
+  for field, sum in pairs(call.parts) do
     if sum > 0 then
       redis.call('HSET', P .. ':parts', field, whole(sum))
       redis.call('PEXPIRE', P .. ':parts', PARTS_KEPT_MS)

@@ -10,12 +10,11 @@
 -- next (`retry_wait`, and `provider`, the call before it). COVERED_MS: within this a task that is held back is asked
 -- about again.
 local COUNT_EVERY_MS, COUNT_EVERY_AT_MOST_MS = 500, 2500
-local count_every_ms
 local COVERED_MS = 3000
 
 -- Of a lane that the capacity holds back: where the capacity went in that time.
 local function parts_of_capacity(lane, ms)
-  local pool, theirs = pools_read.total, 0
+  local pool, theirs = call.pools.total, 0
   local share, spare = pool.tiers[lane.tier], pool.lanes[lane.name].spare
   for _, tier in ipairs(TIERS) do
     local other = pool.tiers[tier]
@@ -24,7 +23,7 @@ local function parts_of_capacity(lane, ms)
   local rest = ms - portion(ms, theirs, math.max(div(share.depth, MILLI), 1) + theirs)
   local busy, apps = math.max(share.busy, lane.weight), 0
   local peers = spare and 0 or portion(rest, busy - lane.weight, busy)
-  if settings.by_app and not spare then
+  if call.settings.by_app and not spare then
     local of_app = lane.app ~= '' and app_weight(lane.app) * APP_SCALE or 0
     apps = portion(rest, math.max(busy - math.max(of_app, lane.weight), 0), busy)
   end
@@ -54,7 +53,7 @@ local function count_cause(task, lane, cause, now, covered)
 end
 
 local function is_due(task, now)
-  return now - task.why_ms >= count_every_ms
+  return now - task.why_ms >= call.count_every_ms
 end
 
 -- Who announces a lane need not know that another worker holds it.
@@ -77,13 +76,12 @@ end
 -- The tasks in a lane of many: what is left of them is held back with the lane. One that is tried again and was not
 -- asked about in between has waited for it, at most as long as the lane delays, and was in its channel before that.
 local function count_many(lane, now)
-  local cause, delay_ms
-  if lane.kind == 'r' then delay_ms = 1000 * int(string.match(lane.name, '%-(%d+)s$')) end
+  local cause, delay_ms = nil, lane.delay_ms
   for i = #lane.queue, 1, -1 do
     local segment = lane.queue[i]
-    local task = tasks_read[segment.want.task]
+    local task = call.tasks[segment.want.task]
     if is_due(task, now) and segment.waits == NO_CREDIT then
-      if delay_ms and now - task.why_ms >= math.min(delay_ms, COVERED_MS) then
+      if delay_ms > 0 and now - task.why_ms >= math.min(delay_ms, COVERED_MS) then
         local waited = math.min(now - task.why_ms, delay_ms)
         local sent_ms = now - task.why_ms - waited
         add_causes(task, { retry_wait = waited, provider = sent_ms <= COVERED_MS and sent_ms or 0 }, now)
@@ -99,7 +97,7 @@ end
 
 -- The more lanes there are in a call, the less often.
 local function count_causes(lanes, now, waiting_ms)
-  count_every_ms = math.min(math.max(2 * #lanes, COUNT_EVERY_MS), COUNT_EVERY_AT_MOST_MS)
+  call.count_every_ms = math.min(math.max(2 * #lanes, COUNT_EVERY_MS), COUNT_EVERY_AT_MOST_MS)
   for _, lane in ipairs(lanes) do
     if lane.kind == 'o' then
       count_own(lane, now, waiting_ms)

@@ -6,10 +6,9 @@
 local OUTCOMES = 5
 local COUNT_FIELDS = { [0] = 'sent', 'invalid', 'failed', 'expired', 'cancelled_n' }
 local RATE_WINDOW_MS, RATE_FRESH_MS = 500, 5000
-local counts_read, counts_order = {}, {}
 
 local function counts_of(task)
-  local counts = counts_read[task]
+  local counts = call.counts[task]
   if counts then return counts end
   local got = redis.call('HMGET', task_key(task), 'ended', 'closed', 'lane', 'sealed', 'total', 'published', 'finals',
     'first_outcome_ms')
@@ -18,8 +17,8 @@ local function counts_of(task)
   counts.total, counts.published, counts.finals, counts.first_ms = int(got[5]), int(got[6]), int(got[7]), int(got[8])
   counts.by_code = { [0] = 0, 0, 0, 0, 0 }
   counts.has_open = redis.call('EXISTS', open_key(task)) == 1
-  counts_read[task] = counts
-  counts_order[#counts_order + 1] = task
+  call.counts[task] = counts
+  call.counted[#call.counted + 1] = task
   return counts
 end
 
@@ -86,5 +85,5 @@ end
 
 local function save_counts()
   local now = now_ms()
-  for _, task in ipairs(counts_order) do save_count(counts_read[task], now) end
+  for _, task in ipairs(call.counted) do save_count(call.counts[task], now) end
 end

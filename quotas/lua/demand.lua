@@ -7,15 +7,14 @@
 -- `debt <pool,pool>`.
 local DEBT_MS = 60000
 
-local lists, written, due = {}, {}, {}
 
 -- The names of pools in a text, which few lanes have differently.
 local function list_of(text)
-  local names = lists[text]
+  local names = call.lists[text]
   if not names then
     names = {}
     for name in string.gmatch(text, '[^,]+') do names[#names + 1] = name end
-    lists[text] = names
+    call.lists[text] = names
   end
   return names
 end
@@ -36,19 +35,20 @@ end
 
 -- `save_demand` writes it.
 local function write_demand(lane, demand)
-  written[#written + 1] = lane
-  written[#written + 1] = string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f %d %s %s', demand.tier, demand.weight,
-    demand.targets, demand.targets_until, demand.till, demand.held, demand.part, demand.waiting and 1 or 0, demand.app,
+  call.written[#call.written + 1] = lane
+  local form = '%s %.0f %.0f %.0f %.0f %.0f %.0f %d %s %s'
+  call.written[#call.written + 1] = string.format(form, demand.tier, demand.weight, demand.targets,
+    demand.targets_until, demand.till, demand.held, demand.part, demand.waiting and 1 or 0, demand.app,
     demand.pools)
-  due[#due + 1] = whole(demand.till)
-  due[#due + 1] = lane
+  call.due[#call.due + 1] = whole(demand.till)
+  call.due[#call.due + 1] = lane
 end
 
 local function save_demand()
-  for from = 1, #written, 1000 do
-    local to = math.min(from + 999, #written)
-    redis.call('HSET', P .. ':demand_of', unpack(written, from, to))
-    redis.call('ZADD', P .. ':demand', unpack(due, from, to))
+  for from = 1, #call.written, 1000 do
+    local to = math.min(from + 999, #call.written)
+    redis.call('HSET', P .. ':demand_of', unpack(call.written, from, to))
+    redis.call('ZADD', P .. ':demand', unpack(call.due, from, to))
   end
   redis.call('PEXPIRE', P .. ':demand', POOL_KEPT_MS)
   redis.call('PEXPIRE', P .. ':demand_of', POOL_KEPT_MS)

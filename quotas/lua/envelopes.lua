@@ -1,12 +1,11 @@
 -- library
 -- include: bits.lua
+-- include: call.lua
 -- State of envelopes: bitmaps `final` (all targets have an outcome) and `touched` (attempt 0 is claimed or recorded; it
 -- covers `final`) by sequence, and P:open:<task> (hash `<writer>:<sequence>`) for those recorded with open targets:
--- msgpack of {recorded, size, open positions, attempt claimed or -1, its claim}.
-
--- Functions that undo what a call has claimed, run from the last to the first: Redis does not roll back a script that
--- fails, and envelopes marked without a claim would be marked for ever.
-local undo = {}
+-- msgpack of {recorded, size, open positions, attempt claimed or -1, its claim}. What a call claims it can take back
+-- (call.undo): Redis does not roll back a script that fails, and envelopes marked without a claim would be marked for
+-- ever.
 
 local function final_key(task, writer)
   return P .. ':final:' .. task .. ':' .. writer

@@ -4,10 +4,10 @@
 
 local function free_open(task, run, claim)
   local freed = 0
-  for sequence, state in pairs(open_states(task, run[1], run[3], run[4])) do
-    if state.claimed == run[2] and state.claim == claim then
+  for sequence, state in pairs(open_states(task, run.writer, run.first, run.count)) do
+    if state.claimed == run.attempt and state.claim == claim then
       state.claimed, state.claim = -1, ''
-      write_open(task, open_field(run[1], sequence), state)
+      write_open(task, open_field(run.writer, sequence), state)
       freed = freed + 1
     end
   end
@@ -32,9 +32,9 @@ end
 
 -- The sequences of a claim's run that are not recorded may be granted again; returns how many those are.
 local function free_run(task, run, claim)
-  local writer, freed = run[1], 0
-  if run[2] > 0 then return free_open(task, run, claim) end
-  for _, touched in ipairs(bit_runs(touched_key(task, writer), run[3], run[4])) do
+  local writer, freed = run.writer, 0
+  if run.attempt > 0 then return free_open(task, run, claim) end
+  for _, touched in ipairs(bit_runs(touched_key(task, writer), run.first, run.count)) do
     if touched[1] == 1 then
       for _, final in ipairs(bit_runs(final_key(task, writer), touched[2], touched[3])) do
         if final[1] == 0 then freed = freed + free_touched(task, writer, final[2], final[3]) end

@@ -47,17 +47,17 @@ local function fold_open(counts, writer, attempt, sequence, size, codes, state)
 end
 
 local function fold_mixed(counts, mixed)
-  local writer, attempt, sequence, positions, text = mixed[1], mixed[2], mixed[3], mixed[5], mixed[6]
+  local writer, sequence, positions, text = mixed.writer, mixed.sequence, mixed.positions, mixed.codes
   if redis.call('GETBIT', final_key(counts.task, writer), whole(sequence)) == 1 then return repeats(1) end
   local codes = {}
   for i = 1, #text do codes[positions and positions[i] or i - 1] = string.byte(text, i) end
   local states = open_states(counts.task, writer, sequence, 1)
-  fold_open(counts, writer, attempt, sequence, mixed[4], codes, states[sequence])
+  fold_open(counts, writer, mixed.attempt, sequence, mixed.size, codes, states[sequence])
 end
 
 -- Envelopes of one run that are not final: all at once where none is open.
 local function fold_piece(counts, run, first, count)
-  local writer, attempt, size, code = run[1], run[2], run[5], run[6]
+  local writer, attempt, size, code = run.writer, run.attempt, run.size, run.code
   local states = counts.has_open and open_states(counts.task, writer, first, count) or {}
   if next(states) == nil and code < OUTCOMES then
     write_bits(final_key(counts.task, writer), first, count, true)
@@ -73,32 +73,31 @@ local function fold_piece(counts, run, first, count)
 end
 
 local function fold_run(counts, run)
-  for _, final in ipairs(bit_runs(final_key(counts.task, run[1]), run[3], run[4])) do
+  for _, final in ipairs(bit_runs(final_key(counts.task, run.writer), run.first, run.count)) do
     if final[1] == 1 then repeats(final[3]) else fold_piece(counts, run, final[2], final[3]) end
   end
 end
 
 -- What is recorded is held by its claim no more.
 local function use(member, writer, attempt, first, count)
-  for _, run in ipairs(cut_claim(member, writer, attempt, first, count)) do tally('used', run, run[4]) end
+  for _, run in ipairs(cut_claim(member, writer, attempt, first, count)) do tally('used', run, run.count) end
 end
 
--- record: {tag, format, task, claim, at_ms, channel, runs, mixed}
 local function fold_outcomes(record)
-  local counts, member = counts_of(record[3]), record[4] .. '|' .. record[3]
-  for _, run in ipairs(record[7]) do
+  local counts, member = counts_of(record.task), record.claim .. '|' .. record.task
+  for _, run in ipairs(record.runs) do
     if not counts.over then
-      keep_writer(counts, run[1])
+      keep_writer(counts, run.writer)
       fold_run(counts, run)
     end
-    use(member, run[1], run[2], run[3], run[4])
+    use(member, run.writer, run.attempt, run.first, run.count)
   end
-  for _, mixed in ipairs(record[8]) do
+  for _, mixed in ipairs(record.mixed) do
     if not counts.over then
-      keep_writer(counts, mixed[1])
+      keep_writer(counts, mixed.writer)
       fold_mixed(counts, mixed)
     end
-    use(member, mixed[1], mixed[2], mixed[3], 1)
+    use(member, mixed.writer, mixed.attempt, mixed.sequence, 1)
   end
-  note_time(counts, record[5])
+  note_time(counts, record.at_ms)
 end

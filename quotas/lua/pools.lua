@@ -12,7 +12,6 @@
 -- saves up no more than one window.
 local RESERVE_PART = 5
 local POOL_KEPT_MS = 600000
-local pools_read = {}
 local SHARE_FIELDS = { 'bucket', 'depth', 'time', 'carry', 'busy', 'wanted', 'waiting' }
 
 -- Reads a pool. One that is new begins full, as if it had been unused for long; the total begins empty.
@@ -46,8 +45,8 @@ end
 
 -- A pool, read once a call.
 local function pool_of(name, now_us)
-  pools_read[name] = pools_read[name] or load_pool(name, now_us)
-  return pools_read[name]
+  call.pools[name] = call.pools[name] or load_pool(name, now_us)
+  return call.pools[name]
 end
 
 local function pour_once(amount, levels, limits, weights)
@@ -91,7 +90,7 @@ end
 
 -- How much each tier's bucket holds: by demand, at least a fifth of its share; all together one window.
 local function depths_of(pool, weights)
-  local window, total, limits, depths = depth_of(unpack(settings.caps[pool.name])), 0, {}, {}
+  local window, total, limits, depths = depth_of(unpack(call.settings.caps[pool.name])), 0, {}, {}
   for _, tier in ipairs(TIERS) do total = total + weights[tier] end
   for _, tier in ipairs(TIERS) do
     local reserve = div(portion(window, weights[tier], total), RESERVE_PART)
@@ -107,7 +106,7 @@ end
 -- the last call counts at the lowest rate meanwhile. Virtual times begin at 0 again before they grow too large to be
 -- exact.
 local function refill_pool(pool, now_us)
-  local capacity, weights = settings.caps[pool.name][1], settings.weights
+  local capacity, weights = call.settings.caps[pool.name][1], call.settings.weights
   local rate = lowest_rate(pool.rate, capacity)
   local elapsed = math.min(math.max(now_us - pool.refilled_us, 0), div(LARGEST, rate))
   pool.refilled_us, pool.rate = now_us, capacity

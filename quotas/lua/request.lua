@@ -2,30 +2,40 @@
 -- include: verdicts.lua
 -- include: claims.lua
 -- include: announce.lua
+-- include: returns.lua
 -- A lease request (dispatcher.lease.LeaseRequest) unpacked, and its answer.
 
-local function read_wants(packed)
-  local wants = {}
-  for i, got in ipairs(packed) do
-    wants[i] = { task = got[1], writer = got[2], attempt = got[3], first = got[4], count = got[5], size = got[6] }
-    note_want(wants[i])
-  end
-  return wants
+local function read_want(got)
+  return { task = got[1], writer = got[2], attempt = got[3], first = got[4], count = got[5], size = got[6] }
 end
 
-local function read_lane(packed)
-  local lane = { name = packed[1], kind = packed[2], tier = packed[3], demand = packed[4] }
-  lane.wanted = read_wants(packed[5])
-  lane.wants, lane.queue, lane.head, lane.granted, lane.app, lane.channel = {}, {}, 1, 0, '', ''
-  lane.waiting = packed[6] == true and #lane.wanted == 0
-  if lane.kind == 'd' then
-    lane.app, lane.channel = string.match(lane.name, 'side%.([^/~]*)~([^/~]*)$')
-    want_settings(lane.app, lane.channel)
-  elseif lane.kind == 'o' then
-    lane.task = task_of(string.match(lane.name, '[^/]*$'))
-  end
-  for _, want in ipairs(lane.wanted) do task_of(want.task) end
+-- task, app, channel: '' where the lane is not of one.
+local function read_lane(got)
+  local lane = { name = got[1], kind = got[2], tier = got[3], asked_for = got[4], wanted = {} }
+  for i, want in ipairs(got[5]) do lane.wanted[i] = read_want(want) end
+  lane.waiting = got[6] and #lane.wanted == 0
+  lane.task_id, lane.app, lane.channel, lane.delay_ms = got[7], got[8], got[9], 1000 * got[10]
   return lane
+end
+
+local function read_request(packed)
+  local got = cmsgpack.unpack(packed)
+  local request = { worker = got[2], number = got[3], lease_ms = got[4], claim_ms = got[5], demand_ms = got[6] }
+  request.lanes, request.given_back, request.waiting_ms, request.shared_namespace = {}, {}, got[9], got[10]
+  for i, lane in ipairs(got[7]) do request.lanes[i] = read_lane(lane) end
+  for i, given in ipairs(got[8]) do request.given_back[i] = read_given_back(given) end
+  return request
+end
+
+-- Reads the tasks that a lane has to do with, and notes which settings the call needs.
+local function look_up(lane)
+  lane.wants, lane.queue, lane.head, lane.granted = {}, {}, 1, 0
+  if lane.kind == 'd' then want_settings(lane.app, lane.channel) else lane.app, lane.channel = '', '' end
+  if lane.kind == 'o' then lane.task = task_of(lane.task_id) end
+  for _, want in ipairs(lane.wanted) do
+    note_want(want)
+    task_of(want.task)
+  end
 end
 
 -- Tier, weight, caps of a lane at present; parked where its own task may not be sent now. app, channel: of all that is
@@ -42,14 +52,14 @@ local function place(lane, now)
     lane.tier, lane.weight = task.lane and task.tier or '', task.weight
     lane.cap, lane.cap_burst = task.cap, task.cap_burst
     if task.lane then lane.app, lane.channel = task.app, task.channel end
-    lane.parked = not task.lane or task.over or gate(task, lane.name, now) ~= GRANTABLE
+    lane.parked = not task.lane or task.over or gate(task, lane, now) ~= GRANTABLE
   end
 end
 
 local function judge_lane(lane, now, claim)
   local queued = 0
   for i, want in ipairs(lane.wanted) do
-    lane.wants[i] = judge(lane.name, want, now, claim)
+    lane.wants[i] = judge(lane, want, now, claim)
     for _, segment in ipairs(lane.wants[i]) do
       if segment.status == GRANTABLE then
         lane.queue[#lane.queue + 1] = segment
@@ -57,7 +67,7 @@ local function judge_lane(lane, now, claim)
       end
     end
   end
-  lane.asked = math.max(lane.demand, queued)
+  lane.asked = math.max(lane.asked_for, queued)
 end
 
 local function piece(segment, status, count)
@@ -108,7 +118,7 @@ local function held_answer(lanes)
   local answer = {}
   for i, lane in ipairs(lanes) do
     answer[i] = {}
-    for j, want in ipairs(lane[5]) do answer[i][j] = { { HELD, want[5] } } end
+    for j, want in ipairs(lane.wanted) do answer[i][j] = { { HELD, want.count } } end
   end
   return answer
 end

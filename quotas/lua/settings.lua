@@ -1,9 +1,8 @@
 -- library
 -- include: keys.lua
 -- include: integers.lua
+-- include: call.lua
 -- The settings of the whole service (P:globals): of those of apps and channels, only what a call needs.
-local settings = { caps = {}, pools = {} }
-local globals_read, globals_wanted = {}, {}
 
 -- `RATE` or `RATE:BURST`: targets/s (0: none), and targets (0: a quarter of a second).
 local function read_cap(text)
@@ -29,52 +28,53 @@ end
 -- Notes that the call has to do with an app on a channel.
 local function want_settings(app, channel)
   local pair = app .. '/' .. channel
-  if settings.pools[pair] then return end
-  settings.pools[pair] = {}
+  if call.settings.pools[pair] then return end
+  call.settings.pools[pair] = {}
   for _, name in ipairs(capped_by(app, channel)) do
-    globals_wanted['cap:' .. string.gsub(name, '/', ':', 1)] = true
+    call.wanted['cap:' .. string.gsub(name, '/', ':', 1)] = true
   end
-  globals_wanted['channel_paused:' .. channel] = true
-  globals_wanted['app_weight:' .. app] = true
+  call.wanted['channel_paused:' .. channel] = true
+  call.wanted['app_weight:' .. app] = true
 end
 
 local function read_globals(fields)
   for from = 1, #fields, 1000 do
     local to = math.min(from + 999, #fields)
     local got = redis.call('HMGET', P .. ':globals', unpack(fields, from, to))
-    for i = from, to do globals_read[fields[i]] = got[i - from + 1] end
+    for i = from, to do call.globals[fields[i]] = got[i - from + 1] end
   end
 end
 
 -- Reads what was noted: the pools of each app and channel are those that have a cap.
 local function read_settings()
   local fields = { 'capacity', 'tiers', 'sharing' }
-  for field in pairs(globals_wanted) do fields[#fields + 1] = field end
+  for field in pairs(call.wanted) do fields[#fields + 1] = field end
   read_globals(fields)
-  local high, medium, low = string.match(globals_read.tiers or '', '^(%d+):(%d+):(%d+)$')
-  settings.weights = { high = int(high or 6000), medium = int(medium or 3000), low = int(low or 1000) }
-  settings.capacity, settings.capacity_burst = read_cap(globals_read.capacity)
-  settings.caps.total = settings.capacity > 0 and { settings.capacity, settings.capacity_burst } or nil
-  settings.by_app = globals_read.sharing == 'apps'
-  for pair, names in pairs(settings.pools) do
+  local high, medium, low = string.match(call.globals.tiers or '', '^(%d+):(%d+):(%d+)$')
+  call.settings.weights = { high = int(high or 6000), medium = int(medium or 3000), low = int(low or 1000) }
+  local capacity, burst = read_cap(call.globals.capacity)
+  call.settings.capacity = capacity
+  call.settings.caps.total = capacity > 0 and { capacity, burst } or nil
+  call.settings.by_app = call.globals.sharing == 'apps'
+  for pair, names in pairs(call.settings.pools) do
     for _, name in ipairs(capped_by(string.match(pair, '^(.*)/(.*)$'))) do
-      local rate, burst = read_cap(globals_read['cap:' .. string.gsub(name, '/', ':', 1)])
+      local rate, burst = read_cap(call.globals['cap:' .. string.gsub(name, '/', ':', 1)])
       if rate > 0 then
-        settings.any_cap, names[#names + 1] = true, name
-        settings.caps[name] = { rate, burst }
+        call.settings.any_cap, names[#names + 1] = true, name
+        call.settings.caps[name] = { rate, burst }
       end
     end
   end
 end
 
 local function pools_of(app, channel)
-  return settings.pools[app .. '/' .. channel]
+  return call.settings.pools[app .. '/' .. channel]
 end
 
 local function is_stopped(channel)
-  return globals_read['channel_paused:' .. channel] == '1'
+  return call.globals['channel_paused:' .. channel] == '1'
 end
 
 local function app_weight(app)
-  return int(globals_read['app_weight:' .. app] or MILLI)
+  return int(call.globals['app_weight:' .. app] or MILLI)
 end

@@ -15,9 +15,9 @@ end
 
 -- The pools of a task in a lane of many, which is in none of them itself.
 local function passed_through(lane, task)
-  if lane.app ~= '' or not settings.any_cap then return NONE end
+  if lane.app ~= '' or not call.settings.any_cap then return NONE end
   local pools = {}
-  for i, name in ipairs(pools_of(task.app, task.channel)) do pools[i] = pools_read[name] end
+  for i, name in ipairs(pools_of(task.app, task.channel)) do pools[i] = call.pools[name] end
   return pools
 end
 
@@ -59,7 +59,7 @@ local function draw(lane, now)
   local task, size = task_of(segment.want.task), segment.want.size
   local level = cap_level(task, now)
   if level and level <= 0 then
-    if task.shared or is_own(task, lane.name) then return false end
+    if task.shared or is_own(task, lane) then return false end
     return move(lane, segment, task)
   end
   local most, passed = segment.count - segment.granted, passed_through(lane, task)
@@ -85,8 +85,8 @@ end
 
 -- Shares the buckets of one tier between the lanes of this call; lane.bound: their pools. Sorted, they make a heap.
 local function share_tier(tier, lanes, now)
-  local heap, present, total = {}, {}, settings.caps.total and pools_read.total.tiers[tier]
-  for name in pairs(settings.caps) do present[name] = pools_read[name].tiers[tier].time end
+  local heap, present, total = {}, {}, call.settings.caps.total and call.pools.total.tiers[tier]
+  for name in pairs(call.settings.caps) do present[name] = call.pools[name].tiers[tier].time end
   for at, lane in ipairs(lanes) do
     heap[at], lane.quanta = { lane = lane, place = at, time = ahead_of(lane, present) }, {}
     for i, pool in ipairs(lane.bound) do lane.quanta[i] = quantum_of(pool, tier, lane.weight) end

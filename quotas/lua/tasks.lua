@@ -10,11 +10,10 @@ local TASK_FIELDS = {
   'writers', 'ended', 'closed', 'cap_bucket', 'cap_us', 'app', 'channel', 'why_ms', 'stopped',
   'cap_rate',
 }
-local tasks_read = {}
 
 -- lane is false where the task's record has not been read. The cap is kept as `RATE` or `RATE:BURST`.
 local function task_of(id)
-  local task = tasks_read[id]
+  local task = call.tasks[id]
   if task then return task end
   local got = redis.call('HMGET', task_key(id), unpack(TASK_FIELDS))
   task = { id = id, lane = got[1], shared = got[2] == '1', tier = got[3] or '', weight = math.max(int(got[4]), 1) }
@@ -28,22 +27,18 @@ local function task_of(id)
   task.bucket_rate = int(got[21])
   task.app, task.channel, task.why_ms = got[17] or '', got[18] or '', int(got[19])
   if task.lane then want_settings(task.app, task.channel) end
-  tasks_read[id] = task
+  call.tasks[id] = task
   return task
 end
 
 local function is_own(task, lane)
-  return task.lane == lane and not task.shared
-end
-
-local function is_side(lane)
-  return string.find(lane, '/shared/side.', 1, true) ~= nil
+  return task.lane == lane.name and not task.shared
 end
 
 -- The lane to which a task's envelopes leave a shared or retry lane: its own, or a side lane.
 local function way_out(task)
   if not task.shared then return task.lane end
-  local lane = string.gsub(task.lane, '[^/]*$', '') .. 'side.' .. task.app .. '~' .. task.channel
+  local lane = 'persistent://' .. call.shared_namespace .. '/side.' .. task.app .. '~' .. task.channel
   redis.call('SADD', P .. ':sides', lane)
   return lane
 end
@@ -58,13 +53,13 @@ local function gate(task, lane, now)
   if not task.shared then return MOVE, task.lane end
   if task.cancelled then return CANCELLED, '' end
   if expired then return EXPIRED, '' end
-  if stopped and not is_side(lane) then return MOVE, way_out(task) end
+  if stopped and lane.kind ~= 'd' then return MOVE, way_out(task) end
   return PARKED, ''
 end
 
 -- The same for a first attempt: a task that was given a lane of its own leaves the lanes of others, whatever its state.
 local function gate_of_first(task, lane, now)
-  if not task.shared and task.lane ~= lane then return MOVE, task.lane end
+  if not task.shared and task.lane ~= lane.name then return MOVE, task.lane end
   return gate(task, lane, now)
 end
 
@@ -97,7 +92,7 @@ local function cap_level(task, now)
 end
 
 local function save_buckets()
-  for id, task in pairs(tasks_read) do
+  for id, task in pairs(call.tasks) do
     if task.bucket_changed then
       local key, at = task_key(id), whole(task.bucket_us)
       redis.call('HSET', key, 'cap_bucket', whole(task.bucket), 'cap_us', at, 'cap_rate', whole(task.bucket_rate))

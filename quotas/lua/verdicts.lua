@@ -25,7 +25,7 @@ local function judge_fresh(segments, task, lane, want, first, count, now)
   local status, target = writer_status(task, want.writer), ''
   if not status then
     status, target = gate_of_first(task, lane, now)
-    if is_claiming(status) and copies[writer_of(want)] then
+    if is_claiming(status) and call.copies[writer_of(want)] then
       touch(want, first, count)
     end
   end
@@ -68,7 +68,7 @@ local function judge_later(segments, task, lane, want, sequence, now, claim)
   local barred = writer_status(task, want.writer)
   if barred then return add_segment(segments, barred, want, sequence, 1) end
   local key = task.id .. ' ' .. open_field(want.writer, sequence)
-  local state = opened[key] or open_states(task.id, want.writer, sequence, 1)[sequence]
+  local state = call.opened[key] or open_states(task.id, want.writer, sequence, 1)[sequence]
   if state and state.recorded >= want.attempt then
     local extra = { attempt = state.recorded, positions = state.positions }
     return add_segment(segments, REPUBLISH, want, sequence, 1, extra)
@@ -78,9 +78,9 @@ local function judge_later(segments, task, lane, want, sequence, now, claim)
   end
   local status, target = gate(task, lane, now)
   if is_claiming(status) then
-    state.claimed, state.claim, opened[key] = want.attempt, claim, state
+    state.claimed, state.claim, call.opened[key] = want.attempt, claim, state
     write_open(task.id, open_field(want.writer, sequence), state)
-    undo[#undo + 1] = function()
+    call.undo[#call.undo + 1] = function()
       state.claimed, state.claim = -1, ''
       write_open(task.id, open_field(want.writer, sequence), state)
     end

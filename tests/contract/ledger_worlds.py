@@ -18,7 +18,7 @@ from dispatcher.outcome import FORMAT as RECORD_FORMAT
 from dispatcher.outcome import EpochMark, Mixed, OutcomeRecord, Outcomes, Run, encode_record
 from dispatcher.ports import FoldResult
 from dispatcher.tier import MILLI, Tier
-from dispatcher.topics import Topics
+from dispatcher.topics import Topics, side_of_lane, task_of_lane
 from dispatcher.why import counted_of
 from simulator.server import MemoryRedis
 from simulator.world import COUNT_FIELDS, FIRST_VIEW, World, counts_in, view_in
@@ -233,7 +233,10 @@ def ask(
     demand: int = 0,
     waiting: bool = False,
 ) -> LaneAsk:
-    return LaneAsk(lane, kind, tier, demand, list(wants), waiting)
+    task = task_of_lane(lane) or ""
+    app, channel = side_of_lane(lane) or ("", "")
+    delay_s = next((step for name, _, step in TOPICS.retry_lanes() if name == lane), 0)
+    return LaneAsk(lane, kind, tier, demand, list(wants), waiting, task, app, channel, delay_s)
 
 
 def ask_own(task: str, first: int, count: int, **more: int) -> LaneAsk:
@@ -253,7 +256,7 @@ def ask_side(*wants: Want, app: str = "shop", channel: str = "null") -> LaneAsk:
 
 
 def request(number: int, *asks: LaneAsk, worker: str = "w", **fields: object) -> LeaseRequest:
-    made = LeaseRequest(1, worker, number, 1_000, 3_000, 400, list(asks), [])
+    made = LeaseRequest(1, worker, number, 1_000, 3_000, 400, list(asks), [], 3_000, TOPICS.shared_namespace)
     return msgspec.structs.replace(made, **fields)
 
 

@@ -144,7 +144,7 @@ def lease(view: RedisView, number: int) -> object:
 
 def ask_of(task: LiveTask) -> LaneAsk:
     kind = LaneKind.SHARED if task.shared else LaneKind.OWN
-    return LaneAsk(task.lane, kind, "", 10, [Want(task.id, "0", 0, 0, 1, 1, 1)])
+    return LaneAsk(task.lane, kind, "", 10, [Want(task.id, "0", 0, 0, 1, 1, 1)], False, task.id)
 
 
 def innocent(view: RedisView) -> list[Any]:

@@ -65,7 +65,7 @@ class Variant:
 
     def lanes(self) -> list[LaneInfo]:
         own = LaneInfo(OWN, LaneKind.OWN, str(self.tier), 1000, SIZE, TASK, "null")
-        retry = LaneInfo(self.retry, LaneKind.RETRY, str(self.tier), 1000, SIZE)
+        retry = LaneInfo(self.retry, LaneKind.RETRY, str(self.tier), 1000, SIZE, delay_s=1)
         if not self.shared:
             return [own, retry]
         shared = LaneInfo(SHARED, LaneKind.SHARED, "low", 1000, SIZE)

@@ -216,23 +216,27 @@ def belongs(record: Any, partition: int) -> bool:
     return not hasattr(record, "task") or TOPICS.partition_of(record.task) == partition
 
 
+def own_lane(task: str, demand: int, *wants: Want) -> LaneAsk:
+    """Without wants nobody is attached to it."""
+    return LaneAsk(TOPICS.own_lane(task), LaneKind.OWN, "", demand, list(wants), not wants, task)
+
+
 def lease(view: RedisView) -> None:
     """What is claimed, granted, parked, moved and announced. Asked twice: a cap grants nothing at its first sight."""
+    shared = TOPICS.shared_lane_of("small")
+    small, moved = (Want(task, "0", 0, 0, 1, SIZE, SIZE) for task in ("small", "moved"))
+    again = Want("running", "0", 1, 2, 1, SIZE, SIZE)
     asks = [
-        LaneAsk(TOPICS.own_lane("running"), LaneKind.OWN, "", 30, [Want("running", "0", 0, 4, 2, SIZE, SIZE)]),
-        LaneAsk(TOPICS.own_lane("paused"), LaneKind.OWN, "", 20, [Want("paused", "0", 0, 0, 2, SIZE, SIZE)]),
-        LaneAsk(
-            TOPICS.shared_lane_of("small"), LaneKind.SHARED, "", 10,
-            [Want("small", "0", 0, 0, 1, SIZE, SIZE), Want("moved", "0", 0, 0, 1, SIZE, SIZE)],
-        ),
-        LaneAsk(
-            TOPICS.retry_lane(Tier.HIGH, 5), LaneKind.RETRY, "high", 10, [Want("running", "0", 1, 2, 1, SIZE, SIZE)]
-        ),
-        LaneAsk(TOPICS.own_lane("cancelling"), LaneKind.OWN, "", 10, [Want("cancelling", "0", 0, 0, 1, SIZE, SIZE)]),
-        LaneAsk(TOPICS.own_lane("spark"), LaneKind.OWN, "", 30, [], True),
-    ]  # fmt: skip
+        own_lane("running", 30, Want("running", "0", 0, 4, 2, SIZE, SIZE)),
+        own_lane("paused", 20, Want("paused", "0", 0, 0, 2, SIZE, SIZE)),
+        LaneAsk(shared, LaneKind.SHARED, "", 10, [small, moved]),
+        LaneAsk(TOPICS.retry_lane(Tier.HIGH, 5), LaneKind.RETRY, "high", 10, [again], delay_s=5),
+        own_lane("cancelling", 10, Want("cancelling", "0", 0, 0, 1, SIZE, SIZE)),
+        own_lane("spark", 30),
+    ]
     for number in (1, 2):
-        answer = RedisLedger(view, TOPICS).lease(LeaseRequest(1, "w-1", number, 2_000, 13_000, 400, asks, []))
+        request = LeaseRequest(1, "w-1", number, 2_000, 13_000, 400, asks, [], 3_000, TOPICS.shared_namespace)
+        answer = RedisLedger(view, TOPICS).lease(request)
         assert answer.ready
         time.sleep(0.2)
     assert view.command("ZCARD", view.keys.claims)

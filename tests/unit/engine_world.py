@@ -132,8 +132,8 @@ class EngineWorld(World):
         self._house_s = 0.0
         if capacity:
             self.set_global("capacity", str(capacity))
-        for topic, tier, _ in self.topics.retry_lanes():
-            self._add_lane(LaneInfo(topic, LaneKind.RETRY, str(tier), 1000, 100))
+        for topic, tier, delay_s in self.topics.retry_lanes():
+            self._add_lane(LaneInfo(topic, LaneKind.RETRY, str(tier), 1000, 100, delay_s=delay_s))
 
     def answer(self, envelope: Envelope) -> Any:
         self.provider_calls.append(envelope)

@@ -13,7 +13,7 @@ CALLS_S = 0.05
 
 
 def lanes(count: int, prefix: str = "x") -> list[WaitingLane]:
-    return [WaitingLane(f"{prefix}{number}", "high", 10) for number in range(count)]
+    return [WaitingLane(f"{prefix}{number}", f"{prefix}{number}", "high", 10) for number in range(count)]
 
 
 def announced(waiting: Waiting, since_s: float, seconds: float) -> dict[str, list[float]]:

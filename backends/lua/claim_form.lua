@@ -1,0 +1,21 @@
+-- library
+-- A claim as it is stored: msgpack of {end_ms, lease_end_ms, runs}; a run is {writer, attempt, first, count, the tier
+-- whose credit paid for it or '', targets in each envelope}.
+
+local function read_claim(packed)
+  local got = cmsgpack.unpack(packed)
+  local claim = { end_ms = got[1], lease_end_ms = got[2], runs = {} }
+  for i, run in ipairs(got[3]) do
+    local paid = type(run[5]) == 'string' and run[6] and run[5] or ''
+    claim.runs[i] = { writer = run[1], attempt = run[2], first = run[3], count = run[4], paid = paid, size = run[6] }
+  end
+  return claim
+end
+
+local function pack_claim(claim)
+  local runs = {}
+  for i, run in ipairs(claim.runs) do
+    runs[i] = { run.writer, run.attempt, run.first, run.count, run.paid, run.size }
+  end
+  return cmsgpack.pack({ claim.end_ms, claim.lease_end_ms, runs })
+end
