@@ -9,6 +9,7 @@ import msgspec
 from dispatcher.buffers import LONGEST_STRETCH, LaneBuffer, Stretch
 from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_shared import Shared
+from dispatcher.engine_unrecorded import LateRecords, UnrecordedOutcomes
 from dispatcher.envelope import MAX_CHUNK, Envelope, encode_envelope
 from dispatcher.errors import FairlaneError, NotFound
 from dispatcher.events import Stored
@@ -35,7 +36,7 @@ class Logs(msgspec.Struct, frozen=True):
 class _Job:
     """The steps left for some deliveries of one lane; `pending` things of the present step are not yet stored."""
 
-    __slots__ = ("acks", "lane", "pending", "plan", "refused", "sent_s", "steps", "targets")
+    __slots__ = ("acks", "draft", "lane", "pending", "plan", "record", "refused", "sent_s", "steps", "targets")
 
     def __init__(self, lane: LaneBuffer, steps: list[list[Publish]], acks: list[Delivery], targets: int) -> None:
         self.refused: Stretch | None = None
@@ -45,7 +46,10 @@ class _Job:
         self.acks = acks
         self.targets = targets
         self.pending = 0
+        self.draft: Draft | None = None
         self.plan: SettlePlan | None = None
+        self.record: Publish | None = None
+        """The one of the steps that stores the outcomes."""
         self.sent_s = 0.0
 
 
@@ -86,6 +90,7 @@ class Settling:
         self._errors = shared.errors
         self._gathering: dict[tuple[str, str, str, str], _Gathering] = {}
         self._receipts: dict[int, _Receipt] = {}
+        self._unrecorded = UnrecordedOutcomes()
         self._token = 0
         # A stretch may be of many envelopes, and a record that names all their targets larger than a message may be.
         self._closed_at_once = MAX_CHUNK if settings.named_targets == "all" else LONGEST_STRETCH * MAX_CHUNK
@@ -133,6 +138,7 @@ class Settling:
             draft = Draft(part.task, part.claim, part.channel, app, self._settings.named_targets)
             now_s, linger_s = self._clock.monotonic_s(), self._settings.settle_linger_s
             gathering = self._gathering[key] = _Gathering(lane, draft, now_s, linger_s)
+            self._unrecorded.add(draft, now_s)
         return gathering
 
     def _start_if_full(self, gathering: _Gathering, part: Stretch) -> None:
@@ -148,6 +154,7 @@ class Settling:
             self._errors.note(plan.task, plan.record.channel, plan.error)
         stored = _readable(plan.record)
         if stored is None:
+            self._unrecorded.forget(gathering.draft)
             self._give_up(lane, plan)
             return
         again: list[Publish] = [
@@ -157,7 +164,7 @@ class Settling:
         letters: list[Publish] = [partial(logs.dead_letters.publish, letter) for letter in plan.letters]
         record = partial(logs.outcomes.publish, plan.task, stored)
         job = _Job(lane, [letters, [record], again], plan.acks, plan.targets)
-        job.plan = plan
+        job.draft, job.plan, job.record = gathering.draft, plan, record
         job.sent_s = gathering.since_s
         self._advance(job)
 
@@ -173,6 +180,10 @@ class Settling:
         )
         self._stats.unsettled_targets -= plan.targets
         self._working.ack(lane, [], plan.targets)
+
+    def late_records(self, now_s: float) -> LateRecords | None:
+        """Return the outcomes that have waited for their record for too long; None if none have."""
+        return self._unrecorded.late(now_s)
 
     # ------------------------------------------------------------- what is not sent
     def dropped(self, lane: LaneBuffer, part: Stretch) -> None:
@@ -253,6 +264,8 @@ class Settling:
             self._stats.unsettled_targets -= receipt.job.targets
             self._working.look_again(receipt.job.lane, receipt.job.refused)
             return
+        if receipt.publish is receipt.job.record and receipt.job.draft is not None and not _may_be_stored(event.error):
+            self._unrecorded.forget(receipt.job.draft)
         if event.error is not None:
             self._again(event.token, receipt)
             return
@@ -302,6 +315,11 @@ class Settling:
         stats.retried += plan.retried
         stats.dead_lettered += len(plan.letters)
         stats.stages["settled"].add((self._clock.monotonic_s() - job.sent_s) * 1000, len(job.acks))
+
+
+def _may_be_stored(error: Exception | None) -> bool:
+    """Return whether a record is not stored and may be later; the broker refuses one that is too large for ever."""
+    return error is not None and getattr(error, "retryable", True)
 
 
 def _readable(record: Outcomes) -> Outcomes | None:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from dispatcher.buffers import Stretch
+from dispatcher.engine_unrecorded import LateRecords
 from dispatcher.tier import TIERS, Tier
 from dispatcher.view import WAIT_BUCKETS_MS, TierStats
 
@@ -88,6 +89,8 @@ class EngineStats:
     """Targets sent a second, recently."""
     in_channels: dict[str, int] = field(default_factory=dict)
     """Task -> for how long (ms) some of it has been in its channel, waiting for a place or an answer."""
+    late_records: LateRecords | None = None
+    """Outcomes that Pulsar should have stored by now."""
 
     def tier_stats(self) -> dict[str, TierStats]:
         """For the heartbeat."""

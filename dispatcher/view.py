@@ -129,6 +129,16 @@ WAIT_BUCKETS_MS: tuple[float, ...] = (
 )  # fmt: skip
 
 
+class Unrecorded(msgspec.Struct, frozen=True):
+    """Outcomes that a worker knows and Pulsar has not stored for some seconds. Its claims are kept meanwhile."""
+
+    since_ms: int
+    """Wall time of the oldest."""
+    targets: int
+    tasks: list[str] = []
+    """Whose outcomes they are; with many tasks some of them."""
+
+
 class WorkerBeat(msgspec.Struct, frozen=True):
     """A worker's heartbeat."""
 
@@ -173,6 +183,14 @@ class WorkerBeat(msgspec.Struct, frozen=True):
         """Return the channels that the worker has; None if it does not say (0.2.0 and older), so it may have any."""
         names = self.extra.get("channels")
         return frozenset(map(str, names)) if isinstance(names, list) else None
+
+    @property
+    def unrecorded(self) -> Unrecorded | None:
+        """Return the outcomes whose records are late; None if there are none or it does not say (0.2.0 and older)."""
+        try:
+            return msgspec.convert(self.extra.get("unrecorded"), Unrecorded | None)
+        except msgspec.ValidationError:
+            return None
 
 
 class Globals(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dispatcher.send_errors import SendError
 from dispatcher.served import Served
-from dispatcher.view import Globals, TaskView
+from dispatcher.view import Globals, TaskView, WorkerBeat
 
 SCHEDULED, PAUSED, HELD, UNKNOWN = "scheduled", "paused", "held_until_sealed", "unknown"
 CHANNEL_PAUSED = "channel_paused"
@@ -62,6 +62,15 @@ def in_words(pool: str) -> str:
     return f"{kind} {names}"
 
 
+class UnrecordedBy(NamedTuple):
+    """A worker that holds outcomes of the task which Pulsar has not stored."""
+
+    worker: str
+    """Its id."""
+    since_ms: int
+    """Wall time of its oldest outcome that is not stored, of this task or another."""
+
+
 class Why(NamedTuple):
     """Where a task's time went."""
 
@@ -80,6 +89,8 @@ class Why(NamedTuple):
     """The task's channel."""
     last_error: SendError | None = None
     """The last error of its sends, with their number; None if there was none."""
+    unrecorded: Sequence[UnrecordedBy] = ()
+    """Workers that hold outcomes of it which Pulsar has not stored for some seconds."""
 
 
 class Switch(NamedTuple):
@@ -120,6 +131,12 @@ class Counted(NamedTuple):
     def last(self) -> str:
         """Return the cause that was counted last; empty for none."""
         return list(self.causes)[-1] if self.causes else ""
+
+
+def unrecorded_by(task: str, beats: Iterable[WorkerBeat]) -> list[UnrecordedBy]:
+    """Return the workers that say they hold outcomes of the task which Pulsar has not stored."""
+    late = ((beat.id, beat.unrecorded) for beat in beats if beat.state not in ("stopped", "lost"))
+    return [UnrecordedBy(worker, found.since_ms) for worker, found in late if found and task in found.tasks]
 
 
 def switches_of(text: str) -> list[Switch]:

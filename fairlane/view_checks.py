@@ -10,11 +10,13 @@ from backends.registry import Registry
 from backends.workers import Workers
 from dispatcher.errors import FairlaneError, Refused
 from dispatcher.served import Served, waiting_tasks
+from dispatcher.values import duration
 from dispatcher.view import TaskView, WorkerBeat
 from dispatcher.view_form import Standing, judge
 from fairlane.settings import Settings
 
 _SHOWN_LANES = 10
+_SHOWN_TASKS = 5
 
 
 def view_findings(settings: Settings) -> Iterator[Finding]:
@@ -26,6 +28,7 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
             yield from home_findings(epochs)
             yield from form_findings(epochs.form(), beats)
             yield from newer_findings(beats)
+            yield from unrecorded_findings(beats)
             yield from channel_findings(beats, Registry(view).live_views())
             yield from passed_over_findings(PassedOver(view).by_topic(settings.pulsar.outcome_partitions))
         finally:
@@ -55,6 +58,24 @@ def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
         f"{len(lanes)} lanes hold envelopes of a later version ({shown}); these workers leave them there: {workers}",
         "Upgrade these workers. Until then only newer ones send these envelopes.",
     )
+
+
+def unrecorded_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
+    """Yield a warning for each worker whose outcomes Pulsar does not store: it is cut off, or a topic is away."""
+    for beat in beats:
+        late = beat.unrecorded
+        if late is None or beat.state in ("stopped", "lost"):
+            continue
+        shown = ", ".join(late.tasks[:_SHOWN_TASKS]) + (", …" if len(late.tasks) > _SHOWN_TASKS else "")
+        yield Finding(
+            "warn",
+            f"worker {beat.id} holds outcomes of {late.targets:,} targets that Pulsar has not stored, the oldest for "
+            f"{duration(max(0, beat.seen_ms - late.since_ms) / 1000)} (tasks {shown}); its claims are kept until it "
+            "has recorded them or ends",
+            f"See whether {beat.host} reaches Pulsar, and its log. If Pulsar is well and this stays, stop the worker: "
+            "its claims end, and what it sent and did not record is sent again. A task that must not wait or be sent "
+            "again is ended by `fairlane task close`.",
+        )
 
 
 def channel_findings(beats: Iterable[WorkerBeat], tasks: Iterable[TaskView]) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ from dispatcher.served import Served
 from dispatcher.service_settings import Cap
 from dispatcher.task import PushTask, Target
 from dispatcher.view import STATES, Globals, TaskView, WorkerBeat, globals_of
-from dispatcher.why import HeldUp, Why, why
+from dispatcher.why import HeldUp, Why, unrecorded_by, why
 from producers.channel_check import ChannelCheck
 from producers.connection import Connection
 from producers.controls import Cancelled, Controls, Edit
@@ -194,11 +194,13 @@ class PushClient:
         registry = self._connection.registry
         view = self._connection.known_tasks.task(id)
         workers, now_ms = self._connection.workers, registry.now_ms()
-        served = Served.by(workers.workers())
+        beats = workers.workers()
+        served = Served.by(beats)
         held_up = HeldUp(registry.pauses(id), registry.channel_pauses(view.channel))
         if served.is_known:
             held_up = held_up._replace(no_worker_runs=workers.absences(), no_channel=workers.absences(view.channel))
-        return why(view, registry.why(id), held_up, registry.globals(), now_ms, served)
+        found = why(view, registry.why(id), held_up, registry.globals(), now_ms, served)
+        return found._replace(unrecorded=unrecorded_by(id, beats))
 
     def channel_trouble(self, channel: str) -> str:
         """Why nothing is sent on a channel: it is paused, no worker has it, or none is running. Empty if it is sent,

@@ -70,6 +70,7 @@ def why(ctx: click.Context, output: Output, task_id: str) -> None:
         "age_s": found.age_ms / 1000,
         "now": found.now,
         "last_error": msgspec.to_builtins(found.last_error),
+        "unrecorded": [worker._asdict() for worker in found.unrecorded],
         "parts": parts,
     }
     output.emit_document(fields, [_shown(row) for row in parts])
@@ -80,6 +81,12 @@ def why(ctx: click.Context, output: Output, task_id: str) -> None:
         say(f"{found.task} waits now: {_now(found)}")
     if found.last_error is not None:
         say(error_text(found.task, found.last_error))
+    for worker in found.unrecorded:
+        say(
+            f"{found.task}: worker {worker.worker} holds outcomes of it that Pulsar has not stored "
+            f"(its oldest is from {local_moment(worker.since_ms)}). Their targets wait until that worker reaches "
+            "Pulsar or ends: see `fairlane doctor`."
+        )
 
 
 def _row(part: Part, found: Why) -> dict[str, Any]:

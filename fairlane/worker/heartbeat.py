@@ -13,7 +13,7 @@ from dispatcher.clock import ServiceClock
 from dispatcher.engine_stats import EngineStats
 from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.tier import TIERS, Tier
-from dispatcher.view import TierStats, WorkerBeat
+from dispatcher.view import TierStats, Unrecorded, WorkerBeat
 from dispatcher.view_form import FORM, older_workers
 from fairlane.worker.live_lanes import ALL_TIERS, Peer
 
@@ -24,6 +24,7 @@ MAX_NEWER = 50
 RATE_BEATS = 3
 """Rates are over so many beats."""
 STOPPED_KEPT_S = 3_600.0
+STOPPED = "stopped"
 
 
 class Beats(Protocol):
@@ -96,11 +97,12 @@ class Heartbeat:
     def run(self, stop: threading.Event) -> None:
         """Beats until `stop` is set; the last beat says `stopped` and is kept for an hour."""
         while not stop.is_set():
-            self._try_beat(self._state(), LIVE_KEPT_S)
+            self.beat(self._state(), LIVE_KEPT_S)
             stop.wait(self._period_s)
-        self._try_beat("stopped", STOPPED_KEPT_S)
+        self.beat(STOPPED, STOPPED_KEPT_S)
 
-    def _try_beat(self, state: str, kept_s: float) -> None:
+    def beat(self, state: str, kept_s: float) -> None:
+        """Send one heartbeat, and store what else was counted; not if Redis does not answer."""
         beat, asked_s = self._beat(state), self._clock.monotonic_s()
         try:
             self._clock.hear(self._beats.beat(beat, kept_s), asked_s)
@@ -150,7 +152,7 @@ class Heartbeat:
             rate=stats.rate,
             tiers=self._tiers(),
             metrics_port=identity.metrics_port,
-            extra=self._holds() | self._newer() | self._channels(),
+            extra=self._holds() | self._newer() | self._channels() | self._unrecorded(state),
             form=FORM,
         )
 
@@ -168,6 +170,15 @@ class Heartbeat:
         """Return the names of its channels, so that lanes of others are left to workers that have them."""
         channels = self._identity.channels
         return {} if channels is None else {"channels": sorted(channels)}
+
+    def _unrecorded(self, state: str) -> dict[str, Any]:
+        """Return the outcomes whose records are late, so that claims on them are kept while this worker lives. What
+        it had not recorded when it stopped it cannot record any more."""
+        late = self._stats.late_records
+        if late is None or state == STOPPED:
+            return {}
+        since_ms = self._clock.wall_ms() - round((self._clock.monotonic_s() - late.since_s) * 1000)
+        return {"unrecorded": msgspec.to_builtins(Unrecorded(since_ms, late.targets, late.tasks))}
 
     def _tiers(self) -> dict[str, TierStats]:
         """With the rates of the last few beats."""

@@ -137,6 +137,43 @@ def test_claims_of_a_worker_that_is_alive_are_spared_for_a_minute(world: LawWorl
     assert world.ledger.due_claims() == {partition: ["host-7.a.1|t"]}
 
 
+def test_claims_that_a_worker_has_unrecorded_outcomes_of_are_spared_until_its_heart_stops(world: LawWorld) -> None:
+    """Pulsar cannot be reached from it; another would send what it has sent."""
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 1)))
+    unrecorded = {"unrecorded": {"since_ms": world.clock.wall_ms() + 500, "targets": 1, "tasks": ["t"]}}
+    for _ in range(50):
+        world.advance(3_000)
+        world.beat("w", unrecorded)
+        assert world.ledger.due_claims() == {}
+    world.advance(6_000)
+    assert world.ledger.due_claims() == {TOPICS.partition_of("t"): ["w.1|t"]}
+
+
+def test_claims_end_as_ever_once_a_worker_has_recorded_what_it_knew_then(world: LawWorld) -> None:
+    """A worker that never stops sending always has some outcome that is not recorded yet."""
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 1)))
+    for waited_ms in range(3_000, 66_000, 3_000):
+        world.advance(3_000)
+        world.beat("w", {"unrecorded": {"since_ms": world.clock.wall_ms() - 10, "targets": 1}})
+        assert (world.ledger.due_claims() == {}) is (waited_ms < 63_000), waited_ms
+
+
+@pytest.mark.parametrize(
+    "extra", [None, {}, 7, "x", {"unrecorded": 7}, {"unrecorded": {}}, {"unrecorded": {"since_ms": [1]}}]
+)
+def test_a_heartbeat_that_makes_no_sense_spares_claims_as_one_that_says_nothing(world: LawWorld, extra: object) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, ask_own("t", 0, 1)))
+    world.advance(62_000)
+    world.beat("w", extra)
+    assert world.ledger.due_claims() == {}
+    world.advance(4_000)
+    world.beat("w", extra)
+    assert world.ledger.due_claims() == {TOPICS.partition_of("t"): ["w.1|t"]}
+
+
 def test_claims_of_a_worker_that_falls_silent_end_soon(world: LawWorld) -> None:
     world.apply(task_record("t"))
     world.beat("w")

@@ -5,20 +5,23 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dispatcher.clock import Clock, VirtualClock
+from backends.workers import Workers
+from dispatcher.clock import Clock, ServiceClock, VirtualClock
 from dispatcher.control import ControlChange, ControlRecord, GlobalChange, Sealed, TaskRecord, decode_control
 from dispatcher.engine import Engine, EnginePorts
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.envelope import FORMAT, Envelope, encode_message
+from dispatcher.errors import Unreachable
 from dispatcher.events import Drain, LaneReady, LanesChanged
 from dispatcher.lease import LaneKind
 from dispatcher.memory.courier import MemoryCourier, Script, all_sent
 from dispatcher.memory.lanes import MemoryLanes, MemoryPublisher
 from dispatcher.memory.leases import MemoryLeaseCaller
 from dispatcher.memory.logs import position
-from dispatcher.outcome import EpochMark
-from dispatcher.ports import LaneInfo
+from dispatcher.outcome import EpochMark, OutcomeRecord
+from dispatcher.ports import Done, LaneInfo
 from dispatcher.tier import Tier
+from fairlane.worker.heartbeat import LIVE_KEPT_S, Heartbeat, Identity
 from simulator.world import World
 
 HOUSEKEEPING_S = 0.2
@@ -64,6 +67,20 @@ class Tripped:
         return call
 
 
+class WorkerOutcomes:
+    """The outcome topics as one worker reaches them. cut: not at all."""
+
+    def __init__(self, world: "EngineWorld") -> None:
+        self.cut = False
+        self._outcomes = world.outcomes
+
+    def publish(self, task: str, record: OutcomeRecord, done: Done) -> None:
+        if self.cut:
+            done(Unreachable("Pulsar cannot be reached from here."))
+        else:
+            self._outcomes.publish(task, record, done)
+
+
 class Worker:
     """One engine over the world's broker, logs and ledger."""
 
@@ -79,16 +96,20 @@ class Worker:
         self.courier = MemoryCourier(clock, world.answer)
         self.leases = MemoryLeaseCaller(world.ledger)
         self.publisher = MemoryPublisher(world.broker)
+        self.outcomes = WorkerOutcomes(world)
         ports = EnginePorts(
             lanes=Tripped(self.lanes, self.wire, ["ack"]),
             courier=Tripped(self.courier, self.wire, ["send"]),
             leases=Tripped(self.leases, self.wire, ["ask"]),
-            outcomes=Tripped(world.outcomes, self.wire, ["publish"]),
+            outcomes=Tripped(self.outcomes, self.wire, ["publish"]),
             publisher=Tripped(self.publisher, self.wire, ["publish"]),
             dead_letters=Tripped(world.dead_letters, self.wire, ["publish"]),
             topics=world.topics,
         )
         self.engine = Engine(EngineSettings(worker=name, **settings), ports, clock, self.inbox)
+        self.heart = Heartbeat(
+            Workers(world.view), Identity(name, "host", 1, "0"), self.engine.stats, lambda: "serving", ServiceClock(clock)
+        )
         self.inbox.put(LanesChanged(world.held_lanes()))
 
     def work(self) -> float:
@@ -104,10 +125,27 @@ class Worker:
             return 1.0
         return wait_s
 
+    def beat(self) -> None:
+        """Send a heartbeat."""
+        if self.alive:
+            self.heart.beat("serving", LIVE_KEPT_S)
+
     def die(self) -> None:
         """SIGKILL."""
         self.alive = False
         self.lanes.crash()
+
+    def cut_off(self) -> None:
+        """Pulsar cannot be reached from it any more, and delivers to others what it holds. Redis can be reached."""
+        self.outcomes.cut = True
+        for lane in self.lanes.attached:
+            self.world.broker.detach(self.lanes, lane)
+
+    def reconnect(self) -> None:
+        """After `cut_off`."""
+        self.outcomes.cut = False
+        for lane in self.lanes.attached:
+            self.world.broker.attach(self.lanes, lane)
 
     def look(self) -> None:
         """The registry watcher says which lanes there are."""
@@ -129,7 +167,9 @@ class EngineWorld(World):
         self.provider_calls: list[Envelope] = []
         self.lanes: dict[str, LaneInfo] = {}
         self.folding = self.reachable = True
-        self._house_s = 0.0
+        self.beating = False
+        """Whether workers that live send heartbeats."""
+        self._house_s = self._beat_s = 0.0
         if capacity:
             self.set_global("capacity", str(capacity))
         for topic, tier, delay_s in self.topics.retry_lanes():
@@ -286,6 +326,7 @@ class EngineWorld(World):
                 if until is None:
                     return
                 raise AssertionError(f"Not within {within_s} s: {self.explain()}")
+            self.beat_all()
             wait_s = min([worker.work() for worker in self.workers], default=1.0)
             self.fold_all()
             if until is not None and until():
@@ -293,6 +334,13 @@ class EngineWorld(World):
             if wait_s > 0:
                 left_s = end_s - self.clock.monotonic_s()
                 self.clock.advance(max(0.001, min(wait_s, left_s)))
+
+    def beat_all(self) -> None:
+        """What the heartbeats do, once a second."""
+        if self.beating and self.reachable and self.clock.monotonic_s() >= self._beat_s:
+            self._beat_s = self.clock.monotonic_s() + 1.0
+            for worker in self.workers:
+                worker.beat()
 
     def fold_all(self) -> None:
         """What the folder, the finisher and the housekeeper do."""

@@ -1,0 +1,85 @@
+"""A worker that Pulsar cannot be reached from says which outcomes are not recorded, and nobody sends those again."""
+
+import pytest
+
+from dispatcher.errors import InvalidInput
+from dispatcher.lease import SPARED_MS
+from dispatcher.view import Unrecorded
+from tests.unit.engine_world import EngineWorld, Worker
+
+CUT_OFF_S = 5 * SPARED_MS / 1000
+
+
+def unrecorded(worker: Worker) -> Unrecorded | None:
+    """As its heartbeat says."""
+    beats = {beat.id: beat for beat in worker.heart._beats.workers()}
+    return beats[worker.name].unrecorded
+
+
+@pytest.fixture
+def world() -> EngineWorld:
+    world = EngineWorld(capacity=1_000)
+    world.beating = True
+    return world
+
+
+def test_what_a_worker_sent_that_is_cut_off_from_pulsar_only_is_sent_by_nobody_else(world: EngineWorld) -> None:
+    first, second = world.worker(), world.worker()
+    world.add_task("t", 20_000, chunk=10)
+    world.run(within_s=5.0)
+    first.cut_off()
+    world.run(within_s=CUT_OFF_S)
+    assert not world.finished("t")
+    assert unrecorded(first) is not None
+    assert unrecorded(second) is None
+    first.reconnect()
+    world.run(lambda: world.finished("t") and world.settled())
+    assert world.counts("t") == {"sent": 20_000}
+    assert set(world.calls().values()) == {1}
+    world.run(within_s=2.0)
+    assert unrecorded(first) is None
+
+
+def test_what_a_cut_off_worker_held_is_sent_by_another_once_its_heart_stops(world: EngineWorld) -> None:
+    first, _ = world.worker(), world.worker()
+    world.add_task("t", 20_000, chunk=10)
+    world.run(within_s=5.0)
+    first.cut_off()
+    world.run(within_s=CUT_OFF_S)
+    first.die()
+    world.run(lambda: world.finished("t") and world.settled(), within_s=60.0)
+    assert world.counts("t") == {"sent": 20_000}
+    assert max(world.calls().values()) == 2
+
+
+def test_a_worker_says_since_when_and_of_which_tasks_outcomes_are_not_recorded(world: EngineWorld) -> None:
+    worker = world.worker()
+    worker.outcomes.cut = True
+    began_ms = world.clock.wall_ms()
+    world.add_task("t", 20, chunk=10)
+    world.run(within_s=4.0)
+    assert unrecorded(worker) is None, "a record may take a while"
+    world.run(within_s=30.0)
+    said = unrecorded(worker)
+    assert said is not None
+    assert (said.targets, said.tasks) == (20, ["t"])
+    assert began_ms <= said.since_ms <= began_ms + 2_000
+
+
+def test_a_record_that_the_broker_refuses_for_ever_is_not_waited_for(world: EngineWorld) -> None:
+    worker = world.worker()
+    worker.outcomes.publish = lambda _task, _record, done: done(InvalidInput("The message is too big."))  # type: ignore[method-assign]
+    world.add_task("t", 20, chunk=10)
+    world.run(within_s=30.0)
+    assert worker.engine.stats.stored_again
+    assert unrecorded(worker) is None
+
+
+def test_a_worker_that_stops_gives_up_what_it_has_not_recorded(world: EngineWorld) -> None:
+    worker = world.worker()
+    worker.outcomes.cut = True
+    world.add_task("t", 20, chunk=10)
+    world.run(within_s=30.0)
+    assert unrecorded(worker) is not None
+    worker.heart.beat("stopped", 60.0)
+    assert unrecorded(worker) is None
