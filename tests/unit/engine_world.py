@@ -108,7 +108,11 @@ class Worker:
         )
         self.engine = Engine(EngineSettings(worker=name, **settings), ports, clock, self.inbox)
         self.heart = Heartbeat(
-            Workers(world.view), Identity(name, "host", 1, "0"), self.engine.stats, lambda: "serving", ServiceClock(clock)
+            Workers(world.view),
+            Identity(name, "host", 1, "0"),
+            self.engine.stats,
+            lambda: "serving",
+            ServiceClock(clock),
         )
         self.inbox.put(LanesChanged(world.held_lanes()))
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dispatcher.send_errors import SendError
 from dispatcher.served import Served
-from dispatcher.view import Globals, TargetCounts, TaskView, globals_of
-from dispatcher.why import Counted, HeldUp, Part, Span, Switch, counted_of, held_now, switches_of, why
+from dispatcher.view import Globals, TargetCounts, TaskView, WorkerBeat, globals_of
+from dispatcher.why import Counted, HeldUp, Part, Span, Switch, counted_of, held_now, switches_of, unrecorded_by, why
 from tests.unit.fairlane.test_what_if import SETTINGS, view
 from tests.unit.tasks import task_view
 
@@ -44,6 +44,16 @@ def resume(seconds: float) -> Switch:
 
 def task(**fields: object) -> TaskView:
     return view("t", created_ms=CREATED, **fields)  # type: ignore[arg-type]
+
+
+def test_workers_that_hold_outcomes_of_the_task_are_named_while_they_live() -> None:
+    def beat(worker: str, state: str, *tasks: str) -> WorkerBeat:
+        extra = {"unrecorded": {"since_ms": 7, "targets": 1, "tasks": list(tasks)}} if tasks else {}
+        return WorkerBeat(worker, "h", 1, state, 0, 0, "0", 0, 0, 0, 0.0, {}, extra=extra)
+
+    beats = [beat("a", "serving", "t", "u"), beat("b", "draining", "t"), beat("c", "lost", "t")]
+    beats += [beat("d", "serving", "u"), beat("e", "serving"), beat("f", "stopped", "t")]
+    assert unrecorded_by("t", beats) == [("a", 7), ("b", 7)]
 
 
 switches = st.lists(st.builds(Switch, st.integers(0, 2 * CREATED), st.booleans()))

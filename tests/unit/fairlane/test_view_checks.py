@@ -6,7 +6,7 @@ from backends.passed_over import MAX_KEPT, Passed, note_of
 from dispatcher.view import WorkerBeat
 from dispatcher.view_form import FORM
 from fairlane.cli.registry import MAX_SHOWN, shown_of
-from fairlane.view_checks import channel_findings, form_findings, passed_over_findings
+from fairlane.view_checks import channel_findings, form_findings, passed_over_findings, unrecorded_findings
 from tests.unit.tasks import task_view
 
 
@@ -62,6 +62,19 @@ def test_channels_of_live_tasks_that_no_live_worker_has_are_named() -> None:
         "an old worker may have it"
     )
     assert not list(channel_findings([], tasks)), "without workers nothing is known of their channels"
+
+
+def test_workers_that_cannot_record_outcomes_are_named_with_the_tasks_and_since_when() -> None:
+    late = {"unrecorded": {"since_ms": 1_000, "targets": 1_200, "tasks": list("abcdefg")}}
+    cut_off = structs.replace(beat(FORM, "serving"), seen_ms=74_000, extra=late)
+    others = [structs.replace(cut_off, state=state) for state in ("stopped", "lost")] + [beat(FORM, "serving")]
+    (finding,) = unrecorded_findings([*others, cut_off])
+    assert finding.level == "warn"
+    assert finding.what.startswith(
+        f"worker {cut_off.id} holds outcomes of 1,200 targets that Pulsar has not stored, the oldest for 1 m 13 s "
+        "(tasks a, b, c, d, e, …)"
+    )
+    assert "See whether host reaches Pulsar" in finding.fix
 
 
 def with_channels(*channels: str) -> WorkerBeat:
