@@ -14,7 +14,7 @@
 
 local now, due, recorded = now_ms(), {}, {}
 
--- Since when (ms) the worker has had outcomes without a record; nil: it does not say (0.2.0 never does).
+-- Since when (ms) the worker has outcomes without a record; nil: it does not say (0.2.0 never does).
 local function read_unrecorded_since(worker)
   local packed = redis.call('GET', P .. ':worker:' .. worker)
   local is_read, beat = pcall(cmsgpack.unpack, packed or '')
@@ -23,7 +23,7 @@ local function read_unrecorded_since(worker)
   return type(unrecorded) == 'table' and tonumber(unrecorded.since_ms) or nil
 end
 
--- Until when (ms) the worker has recorded all outcomes that it knows; nil: it is not alive.
+-- Until when (ms) the worker has recorded all outcomes that it knows; false: it is not alive.
 local function recorded_until(worker)
   if recorded[worker] == nil then
     local seen_ms = redis.call('ZSCORE', P .. ':workers', worker)
