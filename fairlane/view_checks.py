@@ -73,8 +73,7 @@ def unrecorded_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
             f"{duration(max(0, beat.seen_ms - late.since_ms) / 1000)} (tasks {shown}); its claims are kept until it "
             "has recorded them or ends",
             f"See whether {beat.host} reaches Pulsar, and its log. If Pulsar is well and this stays, stop the worker: "
-            "its claims end, and what it sent and did not record is sent again. A task that must not wait or be sent "
-            "again is ended by `fairlane task close`.",
+            "its claims end, and what it sent and did not record is sent again.",
         )
 
 
