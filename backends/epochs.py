@@ -13,7 +13,8 @@ class Epoch:
     wait_ms: time in which nothing is granted yet, because claims made before may still be in use. restoring: a snapshot
     is to be restored before anything is folded. claim_ms: the longest claim that was made in it so far. form: see
     dispatcher.view_form. address: where the view is, empty in one of 0.2. adopted: the installation moves here.
-    foreign: address of another Redis that holds the view of this installation; nothing is granted here then."""
+    foreign: address of another Redis that holds the view of this installation; nothing is granted here then. broken:
+    with which error a script failed half-way; the view is made anew."""
 
     id: str
     started_ms: int
@@ -29,6 +30,7 @@ class Epoch:
     address: str = ""
     adopted: bool = False
     foreign: str = ""
+    broken: str = ""
 
     @property
     def grants(self) -> bool:
@@ -64,6 +66,7 @@ class Epochs:
             address=fields.get("address", ""),
             adopted=fields.get("adopted") == "1",
             foreign=fields.get("foreign", ""),
+            broken=fields.get("broken", ""),
         )
 
     def ready(self) -> bool:
@@ -91,7 +94,7 @@ class Epochs:
         """Begin a view in which nothing is granted for wait_ms. Return False if there is one already.
 
         restoring: nothing is folded before quotas.snapshots says that the restoring is done. replaces: the id of a view
-        of an older form, whose place it takes. adopted: the installation moves here from another Redis.
+        of an older form or a broken one, whose place it takes. adopted: the installation moves here from another Redis.
         """
         view = self._view
         args = (epoch, wait_ms, partitions, view.run_id(), int(restoring), replaces, f"{view.keys.prefix}:*")

@@ -182,6 +182,7 @@ def _tls(settings: RedisSettings) -> dict[str, Any]:
     return options | {"ssl_check_hostname": settings.tls_verify_hostname}
 
 
+_THE_SCRIPT = "-- the script\n"
 _INCLUDE = re.compile(r"^-- include: (\S+)$", re.MULTILINE)
 
 
@@ -218,7 +219,14 @@ def _texts_in(folder: Traversable) -> Mapping[str, str]:
     folders = (folder, lua_folder("backends"))
     names = sorted(file.name.removesuffix(".lua") for file in folder.iterdir() if file.name.endswith(".lua"))
     texts = {name: assemble(name, folders) for name in names}
-    return {name: text for name, text in texts.items() if not text.startswith("-- library")}
+    guard = _read("guard.lua", folders)
+    return {name: _guarded(text, guard) for name, text in texts.items() if not text.startswith("-- library")}
+
+
+def _guarded(text: str, guard: str) -> str:
+    """Put a script into its guard, behind the line with its flags. One that may not write needs none."""
+    flags, body = text.split("\n", 1) if text.startswith("#!") else ("", text)
+    return text if "no-writes" in flags else f"{flags}\n{guard.replace(_THE_SCRIPT, body)}".lstrip("\n")
 
 
 class Scripts:

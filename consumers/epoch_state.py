@@ -32,6 +32,11 @@ class EpochState(Protocol):
         ...
 
     @property
+    def broken(self) -> str:
+        """The error with which a script failed half-way; empty if none did."""
+        ...
+
+    @property
     def foreign(self) -> str:
         """Address of another Redis that holds the view of this installation; empty if this one does."""
         ...

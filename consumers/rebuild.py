@@ -37,8 +37,11 @@ class Epochs(Protocol):
 
     def epoch(self) -> EpochState | None: ...
 
-    def begin_epoch(self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False) -> bool:
-        """False if there is one already. restoring: nothing is folded before the restoring is said to be over."""
+    def begin_epoch(
+        self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
+    ) -> bool:
+        """False if there is one already. restoring: nothing is folded before the restoring is said to be over.
+        replaces: the id of a broken view, whose place it takes."""
         ...
 
     def epoch_announced(self, epoch: str, first: bool, position: str) -> None:
@@ -149,10 +152,10 @@ class Rebuilder:
     def step(self) -> float:
         """Does the next thing there is to do; seconds until the next look. Raises Unreachable."""
         epoch = self._epochs.epoch()
-        if epoch is None:
-            return self._begin()
-        if epoch.foreign:
+        if epoch is not None and epoch.foreign:
             return self._settings.poll_s
+        if epoch is None or epoch.broken:
+            return self._begin(epoch)
         if epoch.ready:
             return self._settings.poll_s if epoch.address == self._settings.address else self._name(epoch)
         if epoch.restoring and self._restore is not None:
@@ -169,12 +172,14 @@ class Rebuilder:
             return self._mark(epoch.id)
         return self._settings.poll_s / 5
 
-    def _begin(self) -> float:
+    def _begin(self, broken: EpochState | None) -> float:
         """With the wait, whatever came before: only the control topic can say that there was nothing."""
-        epoch = self._new_id()
+        epoch, replaces = self._new_id(), "" if broken is None else broken.id
         settings, restoring = self._settings, self._restore is not None
-        if self._epochs.begin_epoch(epoch, settings.claim_max_ms, settings.partitions, restoring):
-            _log.info("Redis holds no view; making it from Pulsar, as epoch %s", epoch)
+        if self._epochs.begin_epoch(epoch, settings.claim_max_ms, settings.partitions, restoring, replaces):
+            if broken is not None:
+                _log.error("a script failed half-way (%s), and the view is broken", broken.broken)
+            _log.info("Redis holds no sound view; making it from Pulsar, as epoch %s", epoch)
         return 0.0
 
     def _announce(self, epoch: EpochState) -> float:

@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from backends.addresses import Address
 from backends.redis_client import Client
-from simulator.commands import OK, Answer
+from simulator.commands import OK, Answer, Commands
 from simulator.keyspace import KEYSPACE
 from simulator.lua import ScriptHost
 from simulator.store import Store
@@ -20,10 +20,10 @@ from simulator.store import Store
 class MemoryRedis:
     """One server: its store, its scripts, and the id of its run."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        """now_ms: the wall time that it takes for its own."""
+    def __init__(self, now_ms: Callable[[], int], commands: Commands = KEYSPACE) -> None:
+        """now_ms: the wall time that it takes for its own. commands: those that scripts call."""
         self.store = Store(now_ms)
-        self.scripts = ScriptHost(self.store, KEYSPACE)
+        self.scripts = ScriptHost(self.store, commands)
         self.run_id = secrets.token_hex(20)
         self._started_ms = now_ms()
 

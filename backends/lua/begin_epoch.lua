@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Begins a view in an empty Redis, or in place of one that has an older form.
+-- Begins a view in an empty Redis, or in place of one that has an older form or is broken.
 --
 -- KEYS[1] prefix
 -- ARGV[1] epoch, [2] ms in which nothing is granted, [3] number of outcome partitions, [4] run id of this Redis,
 --         [5] 1 if a snapshot is to be restored first: until that is done the outcome topics are not folded,
---         [6] epoch of the view of an older form that is replaced, '' for none, [7] pattern of the prefix's keys,
+--         [6] epoch of the view that is replaced, '' for none, [7] pattern of the prefix's keys,
 --         [8] address of this Redis, [9] 1 if the installation moves here from another Redis
 -- Returns 1, or 0 if there is a view already (another than the one to be replaced)
 
@@ -14,10 +14,11 @@
 -- include: wipe_all.lua
 
 local key = P .. ':epoch'
-local had = redis.call('HMGET', key, 'id', 'form', 'claim_ms')
+local had = redis.call('HMGET', key, 'id', 'form', 'claim_ms', 'broken')
 local wait_ms = tonumber(ARGV[2])
 if had[1] then
-  if had[1] ~= ARGV[6] or tonumber(had[2] or 1) >= FORM then return 0 end
+  local is_good = tonumber(had[2] or 1) >= FORM and not had[4]
+  if had[1] ~= ARGV[6] or is_good then return 0 end
   wait_ms = math.max(wait_ms, tonumber(had[3] or 0))
   wipe_all(ARGV[7])
 elseif redis.call('EXISTS', key) == 1 then

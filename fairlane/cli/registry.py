@@ -126,8 +126,8 @@ def describe(epoch: "Epoch | None") -> str:
     """One line on how far a view is."""
     if epoch is None:
         return "the view is empty"
-    if epoch.foreign:
-        return f"another Redis, {epoch.foreign}, holds the view of this installation"
+    if epoch.foreign or epoch.broken:
+        return _trouble_of(epoch)
     if epoch.ready:
         return "the view is complete"
     if epoch.wait_ms > 0:
@@ -135,6 +135,12 @@ def describe(epoch: "Epoch | None") -> str:
     if not epoch.marked:
         return f"epoch {epoch.id}: reading"
     return f"epoch {epoch.id}: {len(epoch.read)} of {epoch.partitions + 1} topics read to their ends"
+
+
+def _trouble_of(epoch: "Epoch") -> str:
+    if epoch.foreign:
+        return f"another Redis, {epoch.foreign}, holds the view of this installation"
+    return f"a script failed half-way ({epoch.broken}); a worker makes the view again from Pulsar"
 
 
 def fields_of(epoch: "Epoch | None") -> dict[str, Any]:
@@ -145,6 +151,7 @@ def fields_of(epoch: "Epoch | None") -> dict[str, Any]:
         "form": epoch.form,
         "address": epoch.address,
         "moved_to": epoch.foreign,
+        "broken": epoch.broken,
         "started_ms": epoch.started_ms,
         "complete": epoch.ready,
         "grants": epoch.grants,

@@ -55,18 +55,27 @@ local function claim_of(member)
   return call.claims[member]
 end
 
-local function close_claim(member)
-  local key = task_key(task_of_claim(member))
+local function forget_claim(member)
   redis.call('UNLINK', claim_key(member))
   redis.call('ZREM', P .. ':claims', member)
+end
+
+local function count_claim_less(member)
+  local key = task_key(task_of_claim(member))
   -- Below 0: the tombstone has expired meanwhile, and nobody would take such a hash away.
   if redis.call('HINCRBY', key, 'claims', -1) < 0 then redis.call('HDEL', key, 'claims') end
 end
 
+local function close_claim(member)
+  forget_claim(member)
+  count_claim_less(member)
+end
+
 local function open_claim(member, claim)
   if redis.call('ZADD', P .. ':claims', whole(claim.end_ms), member) == 1 then
+    call.undo[#call.undo + 1] = function() forget_claim(member) end
     redis.call('HINCRBY', task_key(task_of_claim(member)), 'claims', 1)
-    call.undo[#call.undo + 1] = function() close_claim(member) end
+    call.undo[#call.undo + 1] = function() count_claim_less(member) end
   else
     -- The call was made before, and its answer is forgotten by now: what it claimed then it still holds.
     local before = claim_of(member)

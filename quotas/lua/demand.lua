@@ -107,6 +107,23 @@ local function forget_demand(now)
   end
 end
 
+-- After a call that failed: it has counted some lanes in some pools. All are announced again within a call or two.
+local function forget_demand_of_all()
+  redis.call('UNLINK', P .. ':demand', P .. ':demand_of', P .. ':parts')
+  local pools = { 'total' }
+  for _, field in ipairs(redis.call('HKEYS', P .. ':globals')) do
+    local name = string.match(field, '^cap:(.*)$')
+    if name then pools[#pools + 1] = string.gsub(name, ':', '/', 1) end
+  end
+  for _, name in ipairs(pools) do
+    if redis.call('TYPE', P .. ':pool:' .. name).ok == 'hash' then
+      for _, tier in ipairs(TIERS) do
+        redis.call('HSET', P .. ':pool:' .. name, 'busy:' .. tier, '0', 'wanted:' .. tier, '0', 'waiting:' .. tier, '0')
+      end
+    end
+  end
+end
+
 local function load_demand(lanes)
   for from = 1, #lanes, 1000 do
     local to, names = math.min(from + 999, #lanes), {}

@@ -105,6 +105,7 @@ local function try_lease()
   for i = #call.undo, 1, -1 do call.undo[i]() end
   save_claims()
   save_tally()
+  forget_demand_of_all()
   return redis.error_reply(type(answer) == 'table' and answer.err or tostring(answer))
 end
 

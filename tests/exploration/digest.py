@@ -37,8 +37,7 @@ IGNORED = frozenset((
     "at_ms", "published_ms", "not_before_ms", "received_s", "leased_s", "sent_s", "since_s", "due_s", "due_ms",
     "hold_s", "message", "demand_ms", "_number", "_asked_s", "_rhythm", "_floor", "_given_back_seen",
     "_token", "_not_before_s", "_not_ready_s", "_repeat_s", "_loads", "received", "stats", "_receipts",
-    "pools", "demand", "debts", "first_outcome_ms", "end_ms", "lease_end_ms", "due", "cursors", "causes",
-    "_clocks", "_under_way", "now_ms", "claim_ms", "counted_until_ms", "_record", "latency_ms", "_oldest_ms",
+    "_clocks", "_under_way", "now_ms", "claim_ms", "_record", "latency_ms", "_oldest_ms", "_unrecorded", "draft",
 ))
 # fmt: on
 RELATIVE_S = frozenset(("use_by_s", "_first_asked_s"))

@@ -11,7 +11,7 @@ import redis
 
 from backends.pulsar_admin import PulsarAdmin
 from backends.pulsar_client import topics
-from dispatcher.errors import NotFound, Unreachable
+from dispatcher.errors import FairlaneError, NotFound, Unreachable
 from fairlane import PushClient, PushTask, Settings
 from tests import redis_server
 from tests.integration.worker_crew import audience, crew, eventually
@@ -56,6 +56,28 @@ def test_with_redis_gone_and_lanes_unloaded_nothing_is_sent_and_later_all_of_it_
                 assert going.wait(120).targets.sent == 40_000
                 assert members.targets(going.id) == Counter(audience(40_000, "g"))
         admin.close()
+
+
+@pytest.mark.timeout(300)
+def test_a_view_that_a_failing_script_left_half_written_is_made_again_and_nothing_is_sent_twice(
+    fresh_settings: Settings, tmp_path: Path
+) -> None:
+    """A key of another type stands in the way of a record of the control topic, behind the script's first write."""
+    binary = next(iter(redis_server.binaries().values()))
+    with redis_server.running(binary) as server:
+        settings = on(server, fresh_settings)
+        with crew(settings, tmp_path, "w1", "w2") as members, PushClient.connect(settings) as client:
+            client.set_capacity(CAPACITY)
+            going = client.submit(push(), audience(8_000, "g"))
+            eventually(lambda: going.progress().targets.sent > 400, 60, "it is in full swing")
+            with redis.Redis(port=server.port, protocol=2) as foreign:
+                foreign.set(f"{settings.redis.prefix}:app:b", "foreign")
+            with pytest.raises(FairlaneError, match="WRONGTYPE"):
+                client.submit(push(app="b"), audience(10, "b"))
+            told = "a script failed half-way"
+            eventually(lambda: any(told in members.log_of(name) for name in members.members), 60, "it is noticed")
+            assert going.wait(200).targets.sent == 8_000
+            assert members.targets(going.id) == Counter(audience(8_000, "g"))
 
 
 @pytest.mark.parametrize("binary", redis_server.binaries().values(), ids=redis_server.binaries())

@@ -139,6 +139,7 @@ class FakeEpoch:
     address: str = ""
     adopted: bool = False
     foreign: str = ""
+    broken: str = ""
 
 
 @dataclass
@@ -149,8 +150,10 @@ class FakeEpochs:
     def epoch(self) -> FakeEpoch | None:
         return self.now
 
-    def begin_epoch(self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False) -> bool:
-        if self.now is not None:
+    def begin_epoch(
+        self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
+    ) -> bool:
+        if self.now is not None and not (self.now.broken and self.now.id == replaces):
             return False
         self.now = FakeEpoch(epoch, wait_ms, restoring=restoring)
         return True

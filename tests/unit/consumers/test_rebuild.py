@@ -48,6 +48,19 @@ class Rebuild:
         return [record.epoch for record in control_records(self.control) if isinstance(record, EpochMark)]
 
 
+def test_a_broken_view_is_made_again_and_waits_for_its_claims() -> None:
+    rebuild = Rebuild()
+    worker = rebuild.worker()
+    for _ in range(3):
+        worker.step()
+    rebuild.epochs.now = FakeEpoch("e1", 0, announced=True, marked=True, broken="WRONGTYPE")
+    worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e2", 13_000)
+    worker.step()
+    assert worker.step() > 0
+    assert rebuild.marked() == ["e1"], "nothing is granted before the claims of the broken view have ended"
+
+
 def test_the_first_epoch_ever_does_not_wait() -> None:
     rebuild = Rebuild()
     rebuild.control.append(GlobalChange(1, "capacity", "10", 0))

@@ -1,0 +1,221 @@
+"""A script that fails at any of its commands has changed nothing, or the view says that it is broken."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from redis.exceptions import ResponseError
+
+from dispatcher.clock import VirtualClock
+from dispatcher.control import Checkpoint, ControlRecord
+from dispatcher.errors import FairlaneError
+from dispatcher.lease import GivenBack, Status
+from dispatcher.outcome import ClaimsEnded, CloseTask, Outcome, OutcomeRecord, encode_record
+from simulator.commands import Answer, Commands
+from simulator.keyspace import KEYSPACE
+from simulator.server import MemoryRedis
+from simulator.store import Store
+from simulator.world import view_in
+from tests.contract.ledger_crowd import assert_tallied
+from tests.contract.ledger_worlds import (
+    TOPICS,
+    LawWorld,
+    Place,
+    ServerClock,
+    ask,
+    ask_own,
+    ask_retry,
+    ask_shared,
+    capacity,
+    change,
+    finished,
+    fold,
+    mixed,
+    outcomes,
+    own_lane,
+    request,
+    run,
+    sealed,
+    setting,
+    statuses,
+    task_record,
+    want,
+)
+
+PARTITION = TOPICS.partition_of("a")
+Act = Callable[[LawWorld], object]
+
+
+class Failing(Commands):
+    """The commands of a Redis in memory, one of which fails: the `at`-th that scripts call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self.at = 0
+
+    def call(self, store: Store, words: Sequence[bytes]) -> Answer:
+        self.calls += 1
+        if self.calls == self.at:
+            raise ResponseError("ERR made to fail")
+        return KEYSPACE.call(store, words)
+
+
+class Bench:
+    """A service under way, to which an act is done again and again from the same state."""
+
+    def __init__(self) -> None:
+        clock = ServerClock()
+        clock.set(VirtualClock().wall_ms())
+        self.commands = Failing()
+        self.server = MemoryRedis(clock.now_ms, self.commands)
+        self.world = LawWorld(Place(view_in(self.server, "law"), None, clock))
+        _get_under_way(self.world)
+        self._start = self.server.store.snapshot()
+        self.before = self.truth()
+
+    def do(self, act: Act, fails_at: int = 0) -> int:
+        """From the start. Return the number of commands that scripts called."""
+        self.server.store.restore(self._start)
+        self.commands.calls, self.commands.at = 0, fails_at
+        try:
+            act(self.world)
+        finally:
+            self.commands.at = 0
+        return self.commands.calls
+
+    def truth(self) -> dict[bytes, Any]:
+        """All but what is counted for shares and figures; bits that are not set are as none."""
+        found = {}
+        for key, (value, _) in self.server.store.contents().items():
+            plain = value.rstrip(b"\0") if isinstance(value, bytes) else value
+            if plain and not key.startswith(SHARES):
+                found[key] = {k: v for k, v in plain.items() if k not in FIGURES} if isinstance(plain, dict) else plain
+        return found
+
+    @property
+    def broken(self) -> bool:
+        epoch = self.world.epochs.epoch()
+        assert epoch is not None
+        assert not (epoch.broken and epoch.ready)
+        return bool(epoch.broken)
+
+
+SHARES = tuple(f"law:{name}".encode() for name in ("demand", "parts", "pool:", "vt:", "stats"))
+FIGURES = {b"why", b"why_ms", b"why_from", b"cap_bucket", b"cap_us", b"cap_rate", b"claims"}
+
+
+def _get_under_way(world: LawWorld) -> None:
+    for task in ("a", "b"):
+        world.apply(task_record(task, cap=300))
+        world.apply(sealed(task, 40))
+    for task in ("s1", "s2"):
+        world.apply(task_record(task, "low", shared=True))
+    world.apply(capacity(1_000))
+    world.apply(setting("cap:channel:null", "500"))
+    world.advance(300)
+    shared = ask_shared(want("s1", 0, 3), want("s2", 0, 2))
+    world.ledger.lease(request(1, ask_own("a", 0, 10), ask_own("b", 0, 5), shared))
+    fold(world, outcomes("a", run(0, 4), mixed(4, [0, 9])), partition=PARTITION)
+    world.advance(300)
+
+
+def _lease(world: LawWorld) -> None:
+    back = GivenBack("w.1", own_lane("a"), "a", "0", 0, 6, 4, 1)
+    shared, retry = ask_shared(want("s1", 3, 3)), ask_retry(want("a", 4, 1, attempt=1))
+    world.ledger.lease(request(2, ask_own("a", 10, 10), ask_own("b", 5, 5), shared, retry, given_back=[back]))
+
+
+def _lease_copies(world: LawWorld) -> None:
+    world.ledger.lease(request(2, ask(own_lane("a"), want("a", 10, 5), want("a", 10, 5))))
+
+
+def _folds(*records: OutcomeRecord) -> Act:
+    def act(world: LawWorld) -> None:
+        cursor = world.fold.cursor(PARTITION)
+        assert world.fold.apply(PARTITION, cursor, "9", [encode_record(record) for record in records]).applied
+
+    return act
+
+
+def _applies(record: ControlRecord) -> Act:
+    return lambda world: world.registry.apply("99", record)
+
+
+ACTS: dict[str, Act] = {
+    "lease": _lease,
+    "lease of copies": _lease_copies,
+    "fold of outcomes": _folds(outcomes("a", run(5, 3), mixed(8, [0, 9]))),
+    "fold of a close": _folds(CloseTask(1, "a", Outcome.CANCELLED, 5)),
+    "fold of ended claims": _folds(ClaimsEnded(1, ["w.1|a"])),
+    "task": _applies(task_record("z")),
+    "seal": _applies(sealed("s1", 3)),
+    "cancel": _applies(change("a", "cancelled", "1")),
+    "move": _applies(change("s1", "lane", own_lane("s1"))),
+    "setting": _applies(setting("cap:app:shop", "3")),
+    "end": _applies(finished("a")),
+    "checkpoint": _applies(Checkpoint(1, "a", "0", 5, 5, 0, 5, "d")),
+    "heartbeat": lambda world: world.ledger.due_claims(),
+}
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_a_script_that_fails_changes_nothing_or_the_view_says_that_it_is_broken(name: str) -> None:
+    bench = Bench()
+    count = bench.do(ACTS[name])
+    for failing in range(1, count + 1):
+        with pytest.raises(FairlaneError, match="made to fail"):
+            bench.do(ACTS[name], failing)
+        assert bench.broken or bench.truth() == bench.before, f"command {failing} of {count}"
+
+
+def test_a_call_that_failed_leaves_the_shares_as_they_are_counted() -> None:
+    """Whatever it had counted, the next calls are granted what they would have been."""
+    bench = Bench()
+    count = bench.do(_lease)
+    for failing in range(1, count + 1):
+        with pytest.raises(FairlaneError, match="made to fail"):
+            bench.do(_lease, failing)
+        if not bench.broken:
+            assert_tallied(bench.world)
+            _assert_counted(bench.world, failing)
+
+
+def _assert_counted(world: LawWorld, failing: int) -> None:
+    """The pools' sums of demand are those of the lanes that have it."""
+    keys, client = world.view.keys, world.view.client
+    demand = client.hgetall(f"{keys.prefix}:demand_of").values()
+    wanted = sum(int(text.split()[2]) for text in demand if not text.startswith(b"debt"))
+    sums = client.hmget(keys.pool("total"), [f"wanted:{tier}" for tier in ("high", "medium", "low")])
+    assert sum(int(one or 0) for one in sums) == wanted, failing
+
+
+def test_a_broken_view_grants_nothing_and_is_replaced(world: LawWorld) -> None:
+    """A key of another type stands in the way of a fold, behind its first write."""
+    world.apply(task_record("t"))
+    client, prefix = world.view.client, world.view.keys.prefix
+    client.sadd(f"{prefix}:touched:t:0", "foreign")
+    with pytest.raises(FairlaneError, match="WRONGTYPE"):
+        world.fold.apply(0, None, "1", [encode_record(outcomes("t", run(0, 3)))])
+    epoch = world.epochs.epoch()
+    assert epoch is not None
+    assert epoch.broken.startswith("WRONGTYPE")
+    assert not epoch.ready
+    assert not world.ledger.lease(request(1, ask_own("t", 0, 3))).ready
+    assert not world.epochs.begin_epoch("other", 0, 2)
+    assert world.epochs.begin_epoch("sound", 0, 2, replaces=epoch.id)
+    sound = world.epochs.epoch()
+    assert sound is not None
+    assert (sound.id, sound.broken) == ("sound", "")
+    assert client.exists(f"{prefix}:touched:t:0") == 0
+
+
+def test_a_failure_before_the_first_write_breaks_nothing(world: LawWorld) -> None:
+    world.apply(task_record("t"))
+    client, prefix = world.view.client, world.view.keys.prefix
+    client.sadd(f"{prefix}:final:t:0", "foreign")
+    with pytest.raises(FairlaneError, match="WRONGTYPE"):
+        world.fold.apply(0, None, "1", [encode_record(outcomes("t", run(0, 3)))])
+    client.delete(f"{prefix}:final:t:0")
+    assert world.ready()
+    assert statuses(world.ledger.lease(request(1, ask_own("t", 0, 3)))) == [(Status.GRANTED, 3)]
