@@ -13,13 +13,22 @@ WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 class Text(bytearray):
     """A string, or a bitmap."""
 
+    def __deepcopy__(self, _memo: object) -> "Text":
+        return Text(self)
+
 
 class Hash(dict[bytes, bytes]):
     """Fields and values, in the order in which they came."""
 
+    def __deepcopy__(self, _memo: object) -> "Hash":
+        return Hash(self)
+
 
 class Set(dict[bytes, None]):
     """Members, in the order in which they came."""
+
+    def __deepcopy__(self, _memo: object) -> "Set":
+        return Set(self)
 
 
 class SortedSet:

@@ -21,6 +21,7 @@ from dispatcher.clock import VirtualClock
 from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_settling import Settling
 from dispatcher.engine_stats import EngineStats
+from dispatcher.engine_unrecorded import UnrecordedOutcomes
 from dispatcher.envelope import Envelope
 from dispatcher.scheduler import Flow, Scheduler
 from dispatcher.send_errors import SendError, SendErrors
@@ -29,7 +30,19 @@ from dispatcher.topics import Topics
 from tests.exploration.worker import NEVER_S, Ports
 
 OPAQUE = frozenset(
-    (VirtualClock, EngineSettings, EngineStats, SendError, SendErrors, Scheduler, Flow, RateWindow, Topics, Ports)
+    (
+        VirtualClock,
+        EngineSettings,
+        EngineStats,
+        SendError,
+        SendErrors,
+        UnrecordedOutcomes,
+        Scheduler,
+        Flow,
+        RateWindow,
+        Topics,
+        Ports,
+    )
 )
 """Of these only the type counts."""
 # fmt: off
@@ -37,7 +50,7 @@ IGNORED = frozenset((
     "at_ms", "published_ms", "not_before_ms", "received_s", "leased_s", "sent_s", "since_s", "due_s", "due_ms",
     "hold_s", "message", "demand_ms", "_number", "_asked_s", "_rhythm", "_floor", "_given_back_seen",
     "_token", "_not_before_s", "_not_ready_s", "_repeat_s", "_loads", "received", "stats", "_receipts",
-    "_clocks", "_under_way", "now_ms", "claim_ms", "_record", "latency_ms", "_oldest_ms", "_unrecorded", "draft",
+    "_clocks", "_under_way", "now_ms", "claim_ms", "_record", "latency_ms", "_oldest_ms",
 ))
 # fmt: on
 RELATIVE_S = frozenset(("use_by_s", "_first_asked_s"))

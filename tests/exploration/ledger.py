@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import msgpack
@@ -21,6 +21,7 @@ from tests.exploration.envelopes import TASK
 from tests.exploration.machine import WorkerState
 from tests.exploration.worker import NAME
 
+T = TypeVar("T")
 Name = tuple[int, int]
 """Of a claim: worker, number."""
 
@@ -62,9 +63,16 @@ class Granted:
 
 
 class LedgerMachine:
-    def __init__(self, topics: Topics) -> None:
+    """A state forgets what should make no difference (`plain`). Each is kept a second time with nothing forgotten since
+    the start; moves are made from there too, and `doubts` names those that did not lead to the same."""
+
+    def __init__(self, topics: Topics, doubts: int) -> None:
+        """doubts: one in so many moves is made twice, and all that lead to a new state."""
         self.states: list[ViewState] = []
+        self.doubts: list[str] = []
+        self._every = doubts
         self._stores: list[object] = []
+        self._whole: list[object] = []
         self._clock = VirtualClock()
         server = MemoryRedis(self._clock.wall_ms)
         self._store = server.store
@@ -82,27 +90,25 @@ class LedgerMachine:
             self._world.begin_view(str(epoch))
             if not epoch:
                 self._epoch()[b"ready"] = b"1"
+            self._whole.append(self._store.snapshot())
             known = self._moves["empty", epoch] = self._note()
         return int(known)
 
     def lease(self, state: int, worker: int, asks: WorkerState, number: int, lost: bool) -> tuple[int, Granted]:
         """The answer to a worker's call, which from now on has this number."""
+        request = asks.request
+        assert request is not None
         key = ("lease", state, worker, asks.request_key, number, lost)
-        if key not in self._moves:
-            assert asks.request is not None
-            self._moves[key] = self._lease(state, worker, asks.request, number, lost)
-        result: tuple[int, Granted] = self._moves[key]
-        return result
+        return self._move(key, state, lambda: self._lease(worker, request, number, lost))
 
-    def _lease(self, state: int, worker: int, request: LeaseRequest, number: int, lost: bool) -> tuple[int, Granted]:
-        self._store.restore(self._stores[state])
+    def _lease(self, worker: int, request: LeaseRequest, number: int, lost: bool) -> Granted:
         name = f"{NAME}{worker}"
         given = [msgspec.structs.replace(one, claim=name + one.claim.removeprefix(NAME)) for one in request.given_back]
         asked = msgspec.structs.replace(request, worker=name, number=number, given_back=given)
         answer = self._world.ledger.lease(asked)
         if not lost:
             self._store.delete(_call(worker))
-        return self._note(), self._granted(answer)
+        return self._granted(answer)
 
     def _granted(self, answer: LeaseAnswer) -> Granted:
         plain = msgspec.structs.replace(answer, number=0)
@@ -116,22 +122,24 @@ class LedgerMachine:
 
     def fold(self, state: int, body: bytes) -> int:
         def apply() -> None:
-            assert self._world.fold.apply(0, None, AFTER, [body]).applied
+            assert self._world.fold.apply(0, self._world.fold.cursor(0), self._position(), [body]).applied
 
         return self._do(("fold", state, body), state, apply)
 
     def control(self, state: int, record: ControlRecord) -> int:
-        return self._do(
-            ("control", state, encode_control(record)), state, lambda: self._world.registry.apply(AFTER, record)
-        )
+        def apply() -> None:
+            self._world.registry.apply(self._position(), record)
+
+        return self._do(("control", state, encode_control(record)), state, apply)
 
     def mark(self, state: int, epoch: int) -> int:
         """The control topic has been read to its mark."""
-        return self._do(
-            ("mark", state, epoch),
-            state,
-            lambda: self._world.registry.move_control_cursor(None, AFTER, str(epoch), marked=True),
-        )
+        registry = self._world.registry
+
+        def read() -> None:
+            assert registry.move_control_cursor(registry.control_cursor(), self._position(), str(epoch), marked=True)
+
+        return self._do(("mark", state, epoch), state, read)
 
     def end_claim(self, state: int, name: Name) -> int:
         """Time passes for one claim, and housekeeping sees it."""
@@ -153,24 +161,46 @@ class LedgerMachine:
 
     # ------------------------------------------------------------- states
     def _do(self, key: Any, state: int, change: Callable[[], object]) -> int:
-        known = self._moves.get(key)
-        if known is None:
+        return self._move(key, state, change)[0]
+
+    def _move(self, key: Any, state: int, change: Callable[[], T]) -> tuple[int, T]:
+        """The state after a change of this one, and what the change returned."""
+        if key not in self._moves:
             self._store.restore(self._stores[state])
-            change()
-            known = self._moves[key] = self._note()
-        return int(known)
+            result = change()
+            self._moves[key] = self._note(), result
+            if len(self._whole) < len(self.states) or len(self._moves) % self._every == 0:
+                self._make_again(key, state, change)
+        known: tuple[int, T] = self._moves[key]
+        return known
+
+    def _make_again(self, key: Any, state: int, change: Callable[[], object]) -> None:
+        """Make a move from where nothing was forgotten, too."""
+        self._store.restore(self._whole[state])
+        result = change()
+        if len(self._whole) < len(self.states):
+            self._whole.append(self._store.snapshot())
+        if (self._known.get(self._digest()), result) != self._moves[key]:
+            self.doubts.append(repr(key))
+
+    def _position(self) -> str:
+        """A place in a topic after all before it."""
+        return f"{len(self._moves):09}"
 
     def _note(self) -> int:
         """The number of what the store holds now."""
-        plain(self._store)
-        contents = self._store.contents()
-        name = blake2b(repr(_ordered(contents)).encode(), digest_size=16).digest()
+        name = self._digest()
         state = self._known.get(name)
         if state is None:
             state = self._known[name] = len(self.states)
             self._stores.append(self._store.snapshot())
             self.states.append(self._described(state))
         return state
+
+    def _digest(self) -> bytes:
+        """The name of what the store holds now, less what it is made to forget."""
+        plain(self._store)
+        return blake2b(repr(_ordered(self._store.contents())).encode(), digest_size=16).digest()
 
     def _described(self, state: int) -> ViewState:
         task = {name.decode(): value for name, value in (self._store.get(_key("task", TASK), Hash) or {}).items()}
@@ -241,7 +271,7 @@ def plain(store: Store) -> None:
         if field in FIGURES or (field in SUMS and task[field] == b"0"):
             del task[field]
         elif field.endswith(b"_pos"):
-            task[field] = BEFORE.encode()
+            task[field] = BEFORE
 
 
 def _ordered(contents: Mapping[bytes, tuple[Any, Any]]) -> list[Any]:
@@ -274,8 +304,8 @@ def scripts_folder() -> Path | None:
 PREFIX = "x"
 LATER_MS = 1e13
 """When claims end that have not been made to end."""
-BEFORE, AFTER = "1", "2"
-"""Positions of what has been read, and of what is read now."""
+BEFORE = b"0"
+"""The position of all that has been read."""
 OPEN = _key("open", TASK)
 BITMAPS = (_key("touched:"), _key("final:"))
 FORGOTTEN = tuple(

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import consumers.calls
 from dispatcher.lease import LeaseRequest, encode
 from dispatcher.topics import Topics
 from tests.exploration.digest import digest
 from tests.exploration.envelopes import Kind
+from tests.exploration.use_by import UseByCheck
 from tests.exploration.variants import Variant
 from tests.exploration.worker import Call, Input, LiveWorker, number_of
 
@@ -59,6 +59,7 @@ class WorkerMachine:
         self.states: list[WorkerState] = []
         self._lanes = variant.lanes()
         self._topics = topics
+        self._use_by = UseByCheck()
         self._known: dict[bytes, int] = {}
         self._starts: dict[tuple[Input, ...], int] = {}
         self._moves: dict[tuple[int, Input], tuple[int, tuple[int, ...]]] = {}
@@ -108,7 +109,7 @@ class WorkerMachine:
         state = self._known.get(name)
         if state is None:
             state = self._known[name] = len(self.states)
-            self.states.append(describe(worker, state, history))
+            self.states.append(describe(worker, state, history, self._use_by))
         elif history != self.states[state].history:
             self._other_histories[state] = history
         return state
@@ -132,13 +133,13 @@ def digest_of(worker: LiveWorker) -> bytes:
     return digest(whole, worker.clock.monotonic_s())
 
 
-def describe(worker: LiveWorker, number: int, history: tuple[Input, ...]) -> WorkerState:
+def describe(worker: LiveWorker, number: int, history: tuple[Input, ...], use_by: UseByCheck) -> WorkerState:
     ports = worker.ports
     now_s = worker.clock.monotonic_s()
     request = worker.engine._leases._request
     assert (request is None) == (ports.request is None)
     fixed = worker.fixed
-    calls = tuple(_call(call, now_s) for call in ports.calls)
+    calls = tuple(_call(call, use_by, now_s) for call in ports.calls)
     stores = tuple(store.plain() for store in ports.stores)
     lanes = worker.engine._working.lanes.values()
     held = [part for lane in lanes for credit in lane.credit.values() for part in credit.queue]
@@ -163,9 +164,6 @@ def describe(worker: LiveWorker, number: int, history: tuple[Input, ...]) -> Wor
     )
 
 
-def _call(call: Call, now_s: float) -> CallState:
-    return CallState(number_of(call.batch.claim), call.kinds(), is_ahead(call, now_s), call.checked)
-
-
-def is_ahead(call: Call, now_s: float) -> bool:
-    return call.checked or not consumers.calls.is_late(call.batch.use_by_s, now_s)
+def _call(call: Call, use_by: UseByCheck, now_s: float) -> CallState:
+    ahead = call.checked or use_by.allows(call.batch, now_s)
+    return CallState(number_of(call.batch.claim), call.kinds(), ahead, call.checked)

@@ -54,7 +54,8 @@ def _free(ledger: Any, members: Sequence[str]) -> None:
     """As a fold that reads of their end would."""
     if members:
         fold = RedisFold(ledger._view)
-        assert fold.apply(0, None, "", [encode_record(ClaimsEnded(1, list(members)))]).applied
+        cursor = fold.cursor(0)
+        assert fold.apply(0, cursor, cursor or "", [encode_record(ClaimsEnded(1, list(members)))]).applied
 
 
 def _frees_at_once(self: Any) -> Any:

@@ -15,7 +15,7 @@ class Scene:
         self.variant = variant
         self.lanes = [lane.name for lane in variant.lanes()]
         self.workers = WorkerMachine(variant, TOPICS)
-        self.ledger = LedgerMachine(TOPICS)
+        self.ledger = LedgerMachine(TOPICS, variant.doubts)
         self.kinds: list[Kind] = []
         self.bodies: list[bytes] = []
         self._numbers: dict[Kind, int] = {}

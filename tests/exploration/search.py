@@ -86,6 +86,7 @@ class Search:
         found.states, found.ends, found.seconds = len(self._worlds), len(self._ends), time.process_time() - began
         found.outages_felt = self.steps.outages_felt()
         found.doubts = [repr(doubt) for doubt in self.steps.scene.workers.doubts(self._variant.doubts)]
+        found.doubts += self.steps.scene.ledger.doubts
         found.workers, found.views = len(self.steps.scene.workers.states), len(self.steps.scene.ledger.states)
         return found
 

@@ -27,7 +27,7 @@ class Variant:
     """faults: how many of them in a run, of those in `kinds`. envelopes: what is published, twice where there are
     copies. before: what stands in the control topic; events: what somebody may do at any time. writers: those that the
     seal names. letting_go: the own lane is deleted when the task has ended. together: a lane may yield all it has at
-    once. hands: most deliveries a worker holds at once. doubts: one in so many moves is looked at by another history.
+    once. hands: most deliveries a worker holds at once. doubts: one in so many moves is made from another history too.
     broken: a rule left out on purpose, and which law it breaks first. limit: states."""
 
     name: str

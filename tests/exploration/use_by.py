@@ -1,0 +1,53 @@
+"""The check of the use-by as it ships: consumers/calls.py is asked whether it still calls the provider."""
+
+import asyncio
+from collections.abc import Sequence
+
+from consumers.calls import ChannelQueue
+from dispatcher.clock import VirtualClock
+from dispatcher.envelope import Envelope
+from dispatcher.outcome import ALL_SENT, Report
+from dispatcher.ports import Batch, BatchChannel
+
+DEADLINE_S = 30.0
+
+
+class Provider(BatchChannel):
+    """A channel that notes that it was called."""
+
+    name = "null"
+    timeout_s = DEADLINE_S
+    concurrency = 1
+    batch_limit = 100
+
+    def __init__(self) -> None:
+        self.called = False
+
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        self.called = True
+        return [ALL_SENT] * len(envelopes)
+
+
+class UseByCheck:
+    """Depends on times alone, so each answer is found out once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[float, float], bool] = {}
+
+    def allows(self, batch: Batch, now_s: float) -> bool:
+        """Return whether the provider is called for a batch that came in time and has its turn now."""
+        times = batch.use_by_s, now_s
+        if times not in self._known:
+            self._known[times] = asyncio.run(_is_sent(batch, now_s))
+        return self._known[times]
+
+
+async def _is_sent(batch: Batch, now_s: float) -> bool:
+    clock, provider = VirtualClock(), Provider()
+    reports: list[Report | None] = []
+    calls = ChannelQueue(provider, asyncio.get_running_loop(), clock)
+    calls.put(batch, lambda _, found: reports.extend(found))
+    clock.advance(now_s)
+    assert await calls.idle(DEADLINE_S)
+    assert all(report is not None for report in reports) is provider.called, "a call that was not made has no report"
+    return provider.called
