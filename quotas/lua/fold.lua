@@ -18,12 +18,13 @@
 local partition, expected, cursor = ARGV[1], ARGV[2], ARGV[3]
 local cursor_key = P .. ':fold:' .. partition
 
--- All open targets of a task get one outcome.
+-- All open targets of a task get one outcome. Without a seal these are what is published, unless the view is not ready
+-- and may not know of it: then the task stays open, and is closed once more when it is.
 local function close_task(record)
   local counts = counts_of(record.task)
   if counts.ended then return end
   local finals = counts.finals + added_to(counts)
-  if not counts.sealed then
+  if not counts.sealed and redis.call('HGET', P .. ':epoch', 'ready') == '1' then
     counts.sealed, counts.total = true, math.max(counts.published, finals)
     redis.call('HSET', task_key(counts.task), 'sealed', '1', 'total', whole(counts.total))
   end

@@ -8,14 +8,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.control import Checkpoint
-from dispatcher.lease import Status
-from dispatcher.outcome import OUTCOME_NAMES, RETRY, CloseTask, Outcome, Outcomes, encode_record
+from dispatcher.lease import Closable, Status
+from dispatcher.outcome import OUTCOME_NAMES, RETRY, CloseTask, EpochMark, Outcome, Outcomes, encode_record
 from dispatcher.ports import FoldResult
 from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import (
+    TOPICS,
     LawWorld,
     Worlds,
     ask_own,
+    change,
     fold,
     mixed,
     outcomes,
@@ -112,6 +114,28 @@ def test_closing_an_unsealed_task_counts_what_is_published(world: LawWorld) -> N
     assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
     fold(world, outcomes("t", run(4, 3)))
     assert world.counts("t") == {"sent": 4, "invalid": 0, "failed": 0, "expired": 0, "cancelled": 5}
+
+
+@pytest.mark.parametrize("known", ["nothing", "the task", "a part of its audience"])
+def test_a_close_that_a_rebuild_reads_before_the_control_topic_closes_all_that_is_published(
+    world: LawWorld, known: str
+) -> None:
+    """A cancelled, unsealed task of which 100 of 5,000 had an outcome ends as cancelled, with all 5,000."""
+    controls = [task_record("t"), Checkpoint(1, "t", "0", 3, 300, 0, 300, "d"), change("t", "cancelled", "1")]
+    world.restart_epoch(0)
+    for record in controls[: ["nothing", "the task", "a part of its audience"].index(known)]:
+        world.apply(record)
+    assert fold(world, outcomes("t", run(0, 100)), CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == []
+    for record in (*controls, Checkpoint(1, "t", "0", 50, 5_000, 0, 5_000, "d"), EpochMark(1, "again")):
+        world.apply(record)
+    for partition in range(TOPICS.outcome_partitions):
+        fold(world, EpochMark(1, "again"), partition=partition)
+    assert world.finisher.finish(["t"]) == []
+    assert world.ledger.closable() == [Closable("t", Outcome.CANCELLED)]
+    assert fold(world, CloseTask(1, "t", Outcome.CANCELLED, 5)).finished == ["t"]
+    assert world.finisher.finish(["t"]) == ["t"]
+    [view] = world.registry.tasks_by_id(["t"])
+    assert (view.state, view.targets.sent, view.targets.cancelled) == ("cancelled", 100, 4_900)
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["in one batch", "in two"])
