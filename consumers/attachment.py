@@ -22,6 +22,8 @@ from dispatcher.errors import FairlaneError, Malformed, NewerFormat
 from dispatcher.ports import Delivery
 
 _log = logging.getLogger(__name__)
+RETURN_AFTER_S = 5.0
+"""Longer than what is held waits to be asked about again."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,9 @@ class Attachment:
         self._around = around
         self._consumer: Any = None
         self._given_back: GivenBack | None = None
+        self._returned: GivenBack | None = None
+        """Messages beyond what may be held; apart from those whose channel is missing, which are moved if they are
+        many."""
         self._messages: deque[Any] = deque()
         self._armed = False
         self._arming = False
@@ -186,6 +191,21 @@ class Attachment:
             acknowledge(message, ignore)
         self.held = max(0, self.held - len(messages))
 
+    @property
+    def returning(self) -> int:
+        """Messages that are to be given back and are not yet."""
+        return 0 if self._returned is None else self._returned.waiting
+
+    def return_later(self, messages: Sequence[Any]) -> None:
+        """Give back messages that were given out, after RETURN_AFTER_S."""
+        returned = self._returned
+        if returned is None or self.closed:
+            return
+        for message in messages:
+            returned.put(message, after_s=RETURN_AFTER_S)
+        returned.start()
+        self.held = max(0, self.held - len(messages))
+
     def close(self, closed: Callable[[], None]) -> None:
         """Lets go, in the background; what is not acked goes to others. closed: called when that is done, from any
         thread."""
@@ -220,7 +240,9 @@ class Attachment:
         self.held = 0
         self._armed = True
         around = self._around
-        self._given_back = GivenBack(consumer, around.returner, around.missing, partial(around.ready, self.lane))
+        ready = partial(around.ready, self.lane)
+        self._given_back = GivenBack(consumer, around.returner, around.missing, ready)
+        self._returned = GivenBack(consumer, around.returner, around.missing, ready)
         self._consumer = consumer
         consumer.receive_async(self._arrived)
 

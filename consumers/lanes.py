@@ -156,7 +156,7 @@ class PulsarLanes:
             return [], True
         if len(self._unstored.get(lane, ())) >= _MAX_LETTERS:
             return [], True  # each letter that is stored announces the lane
-        if known.attachment.held >= self._settings.most_held:
+        if known.attachment.held + known.attachment.returning >= self._settings.most_held:
             known.full = True
             return [], True
         return known.attachment.drain(max_targets)
@@ -167,13 +167,23 @@ class PulsarLanes:
         if known is None:
             return
         known.attachment.ack([delivery.handle for delivery in deliveries])
+        self._holds_less(known)
+
+    def give_back(self, lane: str, deliveries: Sequence[Delivery]) -> None:
+        """See Lanes.give_back. Until they are given back they count as held, so `most_held` bounds them, too."""
+        known = self._lanes.get(lane)
+        if known is not None:
+            known.attachment.return_later([delivery.handle for delivery in deliveries])
+            self._holds_less(known)
+
+    def _holds_less(self, known: _Lane) -> None:
         if known.attachment.left:
             self._keep_out(known)
         elif known.wanted_targets is not None and not known.attachment.held:
             self.attach(known.info, known.wanted_targets)
         elif known.full and known.attachment.held < 3 * self._settings.most_held // 4:
             known.full = False
-            self._ready(lane)
+            self._ready(known.info.name)
 
     # ------------------------------------------------------------- the worker's
     def attached(self) -> int:

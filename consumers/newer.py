@@ -101,7 +101,7 @@ class Absent:
 
     open = closed = given_up = False
     left = True
-    held = queue = 0
+    held = queue = returning = 0
 
     def drain(self, _max_targets: int) -> tuple[list[Delivery], bool]:
         """Yield nothing."""
@@ -109,6 +109,9 @@ class Absent:
 
     def ack(self, _messages: Sequence[Any]) -> None:
         """Do nothing: the consumer is closed, and its messages come again as copies."""
+
+    def return_later(self, _messages: Sequence[Any]) -> None:
+        """Do nothing, as `ack`."""
 
     def close(self, closed: Callable[[], None]) -> None:
         """Call `closed` at once."""

@@ -65,6 +65,16 @@ class PartitionedAttachment:
         for topic, of_part in groupby(messages, lambda message: message.topic_name()):
             self._parts[topic].ack(list(of_part))
 
+    @property
+    def returning(self) -> int:
+        """Messages that are to be given back and are not yet."""
+        return sum(part.returning for part in self._order)
+
+    def return_later(self, messages: Sequence[Any]) -> None:
+        """As Attachment.return_later; each where it came from."""
+        for topic, of_part in groupby(messages, lambda message: message.topic_name()):
+            self._parts[topic].return_later(list(of_part))
+
     def close(self, closed: Callable[[], None]) -> None:
         """closed: called when all have let go."""
         left, lock = len(self._order), threading.Lock()

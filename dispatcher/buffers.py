@@ -161,6 +161,7 @@ class LaneBuffer:
         "due_ms",
         "filling",
         "grants",
+        "held_by_task",
         "held_envelopes",
         "held_targets",
         "info",
@@ -191,6 +192,8 @@ class LaneBuffer:
         self.credit_targets = 0
         self.held_envelopes = 0
         self.held_targets = 0
+        self.held_by_task: dict[str, tuple[int, int]] = {}
+        """Envelopes and targets that are held, by task."""
         self.out_targets = 0
         """Sent or being settled; not yet acked."""
         self.grants = RateWindow()
@@ -261,6 +264,14 @@ class LaneBuffer:
         self.asked = taken
         return taken
 
+    def hold(self, task: str, envelopes: int, targets: int) -> None:
+        """Count more envelopes of a task that are held, or fewer."""
+        self.held_envelopes += envelopes
+        self.held_targets += targets
+        of_task, targets_of_task = self.held_by_task.pop(task, (0, 0))
+        if of_task + envelopes:
+            self.held_by_task[task] = of_task + envelopes, targets_of_task + targets
+
     def forget_unsent(self) -> list[Stretch]:
         """Drops what waits and what is granted (the broker has it still). Returns the granted, to be given back."""
         granted = [stretch for credit in self.credit.values() for stretch in credit.queue]
@@ -268,6 +279,7 @@ class LaneBuffer:
             credit.queue.clear()
             credit.targets = 0
         self.waiting.clear()
+        self.held_by_task.clear()
         self.waiting_targets = self.credit_targets = self.held_targets = self.held_envelopes = 0
         return granted
 

@@ -15,6 +15,7 @@ from dispatcher.engine_stats import EngineStats
 from dispatcher.events import BatchSent, Drain, Event, Inbox, LaneReady, LanesChanged, LeaseAnswered, Stored
 from dispatcher.ports import Courier, DeadLetters, EnvelopePublisher, Lanes, LeaseCaller, OutcomeLog
 from dispatcher.send_errors import SendErrors
+from dispatcher.shared_bound import SharedBound
 from dispatcher.timers import Timers
 from dispatcher.topics import Topics
 
@@ -55,7 +56,17 @@ class Engine:
         self._timers = Timers()
         self._drain_by_s: float | None = None
         logs = Logs(ports.outcomes, ports.publisher, ports.dead_letters, ports.topics)
-        shared = Shared(settings, clock, self._timers, inbox, self.stats, self.errors)
+        partition_of = ports.topics.partition_of
+        shared = Shared(
+            settings,
+            clock,
+            self._timers,
+            inbox,
+            self.stats,
+            self.errors,
+            unsettled=SharedBound(settings.unsettled_targets, partition_of),
+            held=SharedBound(settings.held_targets, partition_of),
+        )
         self._working = WorkingSet(shared, ports.lanes)
         self._settling = Settling(shared, logs, self._working)
         self._sending = Sending(shared, ports.courier, self._working, self._settling)

@@ -38,12 +38,16 @@ class WorkingSet:
         self._clock = shared.clock
         self._timers = shared.timers
         self._stats = shared.stats
+        self._unsettled = shared.unsettled
+        self._held = shared.held
         self._drains: Scheduler[LaneBuffer] = Scheduler()
         """Lanes that may have something and have room for it, as far as we know."""
         self._heavy = 1
         """Lanes that may hold much."""
         self._stinted: dict[str, LaneBuffer] = {}
         """Lanes that were refused for the budget of all lanes."""
+        self._blocked: set[str] = set()
+        """Lanes of one task that has no room; each is looked at again after a while."""
         self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
 
     # ------------------------------------------------------------- which lanes
@@ -83,6 +87,8 @@ class WorkingSet:
         held = lane.buffered_targets - lane.asked_targets
         self._stats.credit_targets -= lane.credit_targets
         self._stats.held_envelopes -= lane.held_envelopes
+        for task, (_, targets) in lane.held_by_task.items():
+            self._held.add(task, -targets)
         for part in lane.forget_unsent():
             self._tell_unsent(lane, part)
         self._release(held)
@@ -175,13 +181,16 @@ class WorkingSet:
         limit = min(settings.lane_ceiling_targets, 2 * lane.grants.recent(now_s))
         limit = max(limit, settings.lane_floor_targets, roomy, chunk)
         buffered = lane.waiting_targets + lane.asked_targets + lane.credit_targets
+        if self._is_blocked(lane):
+            self._look_again_at(lane, now_s)
+            return 0
         left = settings.budget_targets - self.targets
         if left <= 0 and lane.targets:
             self._stinted[lane.name] = lane
             return 0
         if limit - buffered > left:
             limit = min(limit, buffered + max(left, settings.lane_floor_targets))
-        if lane.held_envelopes:
+        if lane.held_envelopes and lane.info.task:
             limit = min(limit, (settings.held_envelopes - lane.held_envelopes) * max(1, chunk))
         room = limit - buffered
         if room <= 0 or lane.filling:
@@ -190,6 +199,20 @@ class WorkingSet:
         # would be too much: that much is what a slow ledger is being asked about.
         worth = max(limit // 8, min(limit // 2, _quantum(lane)))
         return room if room >= worth else 0
+
+    def _is_blocked(self, lane: LaneBuffer) -> bool:
+        """Whether the lane has one task, and no more of it can be sent or held."""
+        task = lane.info.task
+        return bool(task) and not (self._unsettled.has_room(task) and self._held.has_room(task))
+
+    def _look_again_at(self, lane: LaneBuffer, now_s: float) -> None:
+        if lane.name not in self._blocked:
+            self._blocked.add(lane.name)
+            self._timers.at(now_s + self._settings.held_first_s, lambda: self._unblock(lane))
+
+    def _unblock(self, lane: LaneBuffer) -> None:
+        self._blocked.discard(lane.name)
+        self.thirst(lane)
 
     def _drain(self, lane: LaneBuffer, room: int) -> int:
         """Takes a little from the lane. Returns the number of envelopes."""
@@ -258,11 +281,31 @@ class WorkingSet:
             self.note(lane)
 
     def hold(self, lane: LaneBuffer, part: Stretch) -> None:
-        """Keeps envelopes that are claimed elsewhere (or the like); they are asked for again after a while."""
-        settings = self._settings
+        """Keep envelopes that are claimed elsewhere (or the like); they are asked for again after a while. The broker
+        is given back what is beyond the bounds: whatever is behind it in a lane of many is not held up."""
+        settings, room = self._settings, self._holding_room(lane, part)
+        if room < part.count:
+            kept = part.take(room) if room else None
+            self._return(lane, part)
+            if kept is None:
+                return
+            part = kept
         part.hold_s = min(settings.held_longest_s, max(settings.held_first_s, 2 * part.hold_s))
         self.set_aside(lane, part)
         self._timers.at(self._clock.monotonic_s() + part.hold_s, lambda: self._unhold(lane, part))
+
+    def _holding_room(self, lane: LaneBuffer, part: Stretch) -> int:
+        """How many envelopes of `part` may be held."""
+        if not self._held.has_room(part.task):
+            return 0
+        if lane.info.task:
+            return part.count
+        return max(0, self._settings.held_envelopes - lane.held_by_task.get(part.task, (0, 0))[0])
+
+    def _return(self, lane: LaneBuffer, part: Stretch) -> None:
+        self._port.give_back(lane.name, part.deliveries)
+        self._release(part.targets)
+        self.thirst(lane)
 
     def _unhold(self, lane: LaneBuffer, part: Stretch) -> None:
         if lane.closing:
@@ -274,14 +317,14 @@ class WorkingSet:
 
     def set_aside(self, lane: LaneBuffer, part: Stretch) -> None:
         """Count the envelopes as held until `bring_back`. A lane that is let go of forgets them."""
-        lane.held_envelopes += part.count
-        lane.held_targets += part.targets
+        lane.hold(part.task, part.count, part.targets)
+        self._held.add(part.task, part.targets)
         self._stats.held_envelopes += part.count
 
     def bring_back(self, lane: LaneBuffer, part: Stretch) -> None:
         """Return the envelopes to a lane that is not closing; they are not held any more."""
-        lane.held_envelopes -= part.count
-        lane.held_targets -= part.targets
+        lane.hold(part.task, -part.count, -part.targets)
+        self._held.add(part.task, -part.targets)
         self._stats.held_envelopes -= part.count
 
     def give_back(self, lane: LaneBuffer, part: Stretch) -> None:

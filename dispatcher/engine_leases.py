@@ -56,6 +56,7 @@ class Leases:
         self._timers = shared.timers
         self._inbox = shared.inbox
         self._stats = shared.stats
+        self._unsettled = shared.unsettled
         self._number = 0
         self._request: LeaseRequest | None = None
         self._asked: list[LaneBuffer] = []
@@ -189,7 +190,7 @@ class Leases:
         self._caller.ask(request, answered)
 
     def _lane_asks(self, now_s: float) -> list[LaneAsk]:
-        settings, wall_ms = self._settings, self._clock.wall_ms()
+        wall_ms = self._clock.wall_ms()
         horizon = self._horizon(now_s)
         working = self._working
         lanes = [lane for lane in working.lanes.values() if lane.waiting_targets or lane.credit_targets]
@@ -201,12 +202,27 @@ class Leases:
             room = levels.get(name, horizon) - credit
             parts: list[Stretch] = []
             if name in working.wanting and (room > 0 or not credit):
-                parts = lane.take_wants(max(1, room), settings.wants_per_lane, wall_ms)
+                parts = self._take_wants(lane, max(1, room), wall_ms)
             working.note(lane, wake=False)
             if parts or (self._capacity and not lane.parked and name in working.wanting):
                 asks.append(self._lane_ask(lane))
                 self._asked.append(lane)
         return asks
+
+    def _take_wants(self, lane: LaneBuffer, room: int, wall_ms: int) -> list[Stretch]:
+        """Take what is to be asked for. Set aside what could not be sent: outcomes of its task are not stored."""
+        has_room = self._unsettled.has_room
+        while parts := lane.take_wants(room, self._settings.wants_per_lane, wall_ms):
+            blocked = [part for part in parts if not has_room(part.task)]
+            if not blocked:
+                return parts
+            lane.asked = [part for part in parts if has_room(part.task)]
+            for part in blocked:
+                lane.asked_targets -= part.targets
+                self._working.hold(lane, part)
+            if lane.asked:
+                return lane.asked
+        return []
 
     def _lane_ask(self, lane: LaneBuffer) -> LaneAsk:
         info = lane.info

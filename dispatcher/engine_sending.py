@@ -1,5 +1,6 @@
 """Turns credit into batches: picks by the scheduler, as long as a channel has room."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -54,6 +55,7 @@ class Sending:
         self._clock = shared.clock
         self._inbox = shared.inbox
         self._stats = shared.stats
+        self._unsettled = shared.unsettled
         self._loads: dict[str, _Load] = {}
         self._under_way: dict[int, PickedBatch] = {}
         self._sent = RateWindow()
@@ -131,6 +133,17 @@ class Sending:
         if not credit.queue:
             self.scheduler.leave(credit.flow)
 
+    def _give_back_blocked(self, credit: Credit) -> None:
+        """Give back credit of tasks whose outcomes are not stored: others behind it may be sent."""
+        parts = list(credit.queue)
+        blocked = [part for part in parts if not self._unsettled.has_room(part.task)]
+        credit.queue = deque(part for part in parts if self._unsettled.has_room(part.task))
+        for part in reversed(blocked):
+            self._add(credit, -part.targets)
+            self._working.give_back(credit.lane, part)
+        if not credit.queue:
+            self.scheduler.leave(credit.flow)
+
     def _add(self, credit: Credit, targets: int) -> None:
         credit.targets += targets
         credit.lane.credit_targets += targets
@@ -139,15 +152,14 @@ class Sending:
     # ------------------------------------------------------------- picks
     def pump(self, now_s: float) -> None:
         """Sends what may be sent and finds room."""
-        pick, charge = self.scheduler.pick, self.scheduler.charge
-        most_unsettled = self._settings.unsettled_targets
-        while self._stats.unsettled_targets < most_unsettled:
-            flow = pick()
-            if flow is None:
-                return
+        pick, charge, has_room = self.scheduler.pick, self.scheduler.charge, self._unsettled.has_room
+        while (flow := pick()) is not None:
             credit = flow.item
             if not credit.queue or credit.queue[0].use_by_s <= now_s + self._settings.use_by_margin_s:
                 self._expire(credit, now_s)
+                continue
+            if not has_room(credit.queue[0].task):
+                self._give_back_blocked(credit)
                 continue
             batch = self._batch(credit)
             charge(flow, batch.targets)

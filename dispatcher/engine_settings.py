@@ -16,8 +16,10 @@ class EngineSettings:
     lane_floor_targets. A lane's buffer follows what it was granted in the last half second, twice over, between
     lane_floor_targets (lane_roomy_targets while half the budget is enough for all) and lane_ceiling_targets.
     prefetch_targets: for the client's queue of each lane.
-    held_envelopes: most envelopes of a lane that wait, unacked, for an answer other than HELD. held_first_s and
-    held_longest_s: until they are asked about again. parked_s: until a lane is tried that we were kept out of.
+    held_envelopes: most envelopes of a task in one lane that wait, unacked, for an answer other than HELD, or until
+    the task's outcomes are stored. held_targets: the same of all lanes, shared between outcome topics and tasks
+    (`SharedBound`). A lane of one task is not drained beyond them; from other lanes the broker is given back what is
+    beyond them. held_first_s and held_longest_s: until they are asked about again. parked_s: until a lane is tried that we were kept out of.
     attach_again_s: until a lane is attached again that has brought nothing yet.
 
     Leases. lease_ms: how long a grant may be used. claim_ms: how long its claims last: lease, longest channel timeout,
@@ -31,7 +33,9 @@ class EngineSettings:
 
     Sending. quantum_targets: most targets of one pick (at least one envelope). in_flight_batches and
     in_flight_targets: under way per channel; channel_batches overrides the former by channel name.
-    unsettled_targets: sent, their records not yet stored: above it nothing more is sent.
+    unsettled_targets: sent, their records not yet stored; shared between outcome topics and tasks (`SharedBound`).
+    Nothing more is sent of a task that has no room. With held_targets it is at most three quarters of budget_targets,
+    so that a topic that stores nothing leaves more than half of the budget to the tasks of the others.
 
     Settling. settle_linger_s: how long outcomes of a task are gathered into one record; settle_envelopes: at most so
     many, and no more once they name targets of so many characters (settle_named_characters: records are read ahead in
@@ -46,6 +50,7 @@ class EngineSettings:
     lane_ceiling_targets: int = 100_000
     prefetch_targets: int = 2_000
     held_envelopes: int = 1_000
+    held_targets: int = 50_000
     held_first_s: float = 0.25
     held_longest_s: float = 2.0
     parked_s: float = 2.0
@@ -71,7 +76,7 @@ class EngineSettings:
     in_flight_batches: int = 64
     in_flight_targets: int = 50_000
     channel_batches: Mapping[str, int] = field(default_factory=dict)
-    unsettled_targets: int = 200_000
+    unsettled_targets: int = 100_000
 
     settle_linger_s: float = 0.005
     settle_envelopes: int = 500

@@ -36,12 +36,15 @@ class Logs(msgspec.Struct, frozen=True):
 class _Job:
     """The steps left for some deliveries of one lane; `pending` things of the present step are not yet stored."""
 
-    __slots__ = ("acks", "draft", "lane", "pending", "plan", "record", "refused", "sent_s", "steps", "targets")
+    __slots__ = ("acks", "draft", "lane", "pending", "plan", "record", "refused", "sent_s", "steps", "targets", "task")
 
-    def __init__(self, lane: LaneBuffer, steps: list[list[Publish]], acks: list[Delivery], targets: int) -> None:
+    def __init__(
+        self, lane: LaneBuffer, task: str, steps: list[list[Publish]], acks: list[Delivery], targets: int
+    ) -> None:
         self.refused: Stretch | None = None
         """What the ledger is to be asked about again, should a step be impossible."""
         self.lane = lane
+        self.task = task
         self.steps = [step for step in steps if step]
         self.acks = acks
         self.targets = targets
@@ -90,6 +93,7 @@ class Settling:
         self._errors = shared.errors
         self._gathering: dict[tuple[str, str, str, str], _Gathering] = {}
         self._receipts: dict[int, _Receipt] = {}
+        self._unsettled = shared.unsettled
         self._unrecorded = UnrecordedOutcomes()
         self._token = 0
         # A stretch may be of many envelopes, and a record that names all their targets larger than a message may be.
@@ -100,7 +104,7 @@ class Settling:
         """The channel has spoken on each envelope of `part`."""
         gathering = self._gather(lane, part)
         gathering.draft.add(part, reports, self._clock.wall_ms())
-        self._stats.unsettled_targets += part.targets
+        self._count_unsettled(part.task, part.targets)
         self._start_if_full(gathering, part)
 
     def closed(self, lane: LaneBuffer, part: Stretch, code: int) -> None:
@@ -111,7 +115,7 @@ class Settling:
             whole = piece is part
             gathering = self._gather(lane, piece)
             gathering.draft.add_all(piece, code)
-            self._stats.unsettled_targets += piece.targets
+            self._count_unsettled(piece.task, piece.targets)
             self._start_if_full(gathering, piece)
 
     def flush(self, now_s: float, *, everything: bool = False) -> None:
@@ -163,7 +167,7 @@ class Settling:
         ]
         letters: list[Publish] = [partial(logs.dead_letters.publish, letter) for letter in plan.letters]
         record = partial(logs.outcomes.publish, plan.task, stored)
-        job = _Job(lane, [letters, [record], again], plan.acks, plan.targets)
+        job = _Job(lane, plan.task, [letters, [record], again], plan.acks, plan.targets)
         job.draft, job.plan, job.record = gathering.draft, plan, record
         job.sent_s = gathering.since_s
         self._advance(job)
@@ -178,7 +182,7 @@ class Settling:
             plan.task,
             lane.name,
         )
-        self._stats.unsettled_targets -= plan.targets
+        self._count_unsettled(plan.task, -plan.targets)
         self._working.ack(lane, [], plan.targets)
 
     def late_records(self, now_s: float) -> LateRecords | None:
@@ -248,10 +252,14 @@ class Settling:
     def _start(
         self, lane: LaneBuffer, steps: list[list[Publish]], part: Stretch, *, may_be_refused: bool = False
     ) -> None:
-        self._stats.unsettled_targets += part.targets
-        job = _Job(lane, steps, part.deliveries, part.targets)
+        self._count_unsettled(part.task, part.targets)
+        job = _Job(lane, part.task, steps, part.deliveries, part.targets)
         job.refused = part if may_be_refused else None
         self._advance(job)
+
+    def _count_unsettled(self, task: str, targets: int) -> None:
+        self._unsettled.add(task, targets)
+        self._stats.unsettled_targets = self._unsettled.targets
 
     # ------------------------------------------------------------- steps and receipts
     def stored(self, event: Stored) -> None:
@@ -261,7 +269,7 @@ class Settling:
             return
         if isinstance(event.error, NotFound) and receipt.job.refused is not None:
             del self._receipts[event.token]
-            self._stats.unsettled_targets -= receipt.job.targets
+            self._count_unsettled(receipt.job.task, -receipt.job.targets)
             self._working.look_again(receipt.job.lane, receipt.job.refused)
             return
         if receipt.publish is receipt.job.record and receipt.job.draft is not None and not _may_be_stored(event.error):
@@ -303,7 +311,7 @@ class Settling:
         self._timers.at(self._clock.monotonic_s() + receipt.wait_s, lambda: self._publish(token))
 
     def _finish(self, job: _Job) -> None:
-        self._stats.unsettled_targets -= job.targets
+        self._count_unsettled(job.task, -job.targets)
         if job.plan is not None:
             self._count(job, job.plan)
         self._working.ack(job.lane, job.acks, job.targets)

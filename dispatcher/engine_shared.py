@@ -7,6 +7,7 @@ from dispatcher.engine_settings import EngineSettings
 from dispatcher.engine_stats import EngineStats
 from dispatcher.events import Inbox
 from dispatcher.send_errors import SendErrors
+from dispatcher.shared_bound import SharedBound
 from dispatcher.timers import Timers
 
 
@@ -20,3 +21,7 @@ class Shared:
     inbox: Inbox
     stats: EngineStats
     errors: SendErrors
+    unsettled: SharedBound
+    """Targets sent, or in need of no sending, and not yet settled."""
+    held: SharedBound
+    """Targets that wait for an answer other than HELD, or for their outcome topic."""

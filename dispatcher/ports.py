@@ -70,6 +70,10 @@ class Lanes(Protocol):
 
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None: ...
 
+    def give_back(self, lane: str, deliveries: Sequence[Delivery]) -> None:
+        """Lets go of these alone: they are delivered again after a while, to any worker."""
+        ...
+
 
 class EnvelopePublisher(Protocol):
     """Publishes envelopes to lanes (retries, moves)."""

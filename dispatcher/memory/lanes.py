@@ -120,6 +120,15 @@ class MemoryBroker:
             max_targets -= len(message.envelope.targets)
         return taken, not waiting
 
+    def give_back(self, consumer: "MemoryLanes", lane: str, messages: Sequence[_Message]) -> None:
+        """Deliver these again, behind all that waits."""
+        topic = self._topic(lane)
+        mine = [message for message in messages if message.holder is consumer and not message.acked]
+        for message in mine:
+            message.holder = None
+        topic.waiting.extend(mine)
+        self._announce(lane, topic)
+
     def ack(self, consumer: "MemoryLanes", message: _Message) -> None:
         if message.holder is not consumer:
             return
@@ -165,6 +174,10 @@ class MemoryLanes:
         if lane in self._armed:
             for delivery in deliveries:
                 self._broker.ack(self, delivery.handle)
+
+    def give_back(self, lane: str, deliveries: Sequence[Delivery]) -> None:
+        if lane in self._armed:
+            self._broker.give_back(self, lane, [delivery.handle for delivery in deliveries])
 
     def announce(self, lane: str) -> None:
         """From the broker: there is something."""

@@ -40,17 +40,20 @@ class Receipts:
 
 
 class MemoryOutcomeLog:
-    """Implements dispatcher.ports.OutcomeLog. partitions: the records, encoded, by number of their outcome topic."""
+    """Implements dispatcher.ports.OutcomeLog. partitions: the records, encoded, by number of their outcome topic. away:
+    those that store nothing that workers publish."""
 
     def __init__(self, topics: Topics) -> None:
         self.partitions: defaultdict[int, list[bytes]] = defaultdict(list)
+        self.away: set[int] = set()
         self.receipts = Receipts()
         self._topics = topics
 
     def publish(self, task: str, record: OutcomeRecord, done: Done) -> None:
-        stored = self.receipts.stores()
+        partition = self._topics.partition_of(task)
+        stored = partition not in self.away and self.receipts.stores()
         if stored:
-            self.partitions[self._topics.partition_of(task)].append(encode_record(record))
+            self.partitions[partition].append(encode_record(record))
         self.receipts.confirm(done, stored=stored)
 
     def append(self, partition: int, record: OutcomeRecord) -> None:

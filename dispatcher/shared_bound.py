@@ -1,0 +1,41 @@
+"""A bound on targets that neither one outcome topic nor one task can use up."""
+
+from collections.abc import Callable
+
+
+class SharedBound:
+    """Counts targets by task and by the outcome topic of the task.
+
+    A task has room while it has fewer targets than what is free, less those of its topic. Whatever is stuck in one
+    task or topic, the others have room for more: alone, a task stops at a third of the bound and the tasks of one topic
+    at half of it. Not more than the bound is counted, and what is added without asking for room.
+    """
+
+    def __init__(self, bound: int, partition_of: Callable[[str], int]) -> None:
+        """partition_of: the number of a task's outcome topic."""
+        self.targets = 0
+        """Of all tasks."""
+        self._bound = bound
+        self._partition_of = partition_of
+        self._tasks: dict[str, tuple[int, int]] = {}
+        """Partition and targets of each task that has any."""
+        self._partitions: dict[int, int] = {}
+
+    def add(self, task: str, targets: int) -> None:
+        """Count more of a task's targets, or fewer."""
+        if not targets:
+            return
+        partition, of_task = self._tasks.get(task) or (self._partition_of(task), 0)
+        self.targets += targets
+        self._partitions[partition] = self._partitions.get(partition, 0) + targets
+        if of_task + targets:
+            self._tasks[task] = partition, of_task + targets
+        else:
+            del self._tasks[task]
+
+    def has_room(self, task: str) -> bool:
+        """Return whether more of the task may be added."""
+        if 3 * self.targets < self._bound:
+            return True  # asked for every pick: no task and no topic has more than all together
+        partition, of_task = self._tasks.get(task) or (self._partition_of(task), 0)
+        return of_task < self._bound - self.targets - self._partitions.get(partition, 0)

@@ -1,0 +1,112 @@
+"""What one outcome topic or one task keeps a worker from finishing leaves room for all others, and has its bounds."""
+
+from dispatcher.lease import LaneKind
+from dispatcher.ports import LaneInfo
+from dispatcher.tier import Tier
+from dispatcher.topics import Topics
+from tests.unit.engine_world import EngineWorld, Worker
+
+PARTITIONS = 4
+TOPICS = Topics(outcome_partitions=PARTITIONS)
+BUDGET = 20_000
+SETTINGS = {
+    "budget_targets": BUDGET,
+    "lane_ceiling_targets": BUDGET // 2,
+    "unsettled_targets": BUDGET // 2,
+    "held_targets": BUDGET // 4,
+}
+
+
+def task_of(partition: int, prefix: str = "t") -> str:
+    """The name of a task with this outcome topic."""
+    return next(name for number in range(1_000) if TOPICS.partition_of(name := f"{prefix}{number}") == partition)
+
+
+def new_world() -> EngineWorld:
+    return EngineWorld(topics=TOPICS, capacity=5_000)
+
+
+def held_in_memory(worker: Worker) -> int:
+    stats = worker.engine.stats
+    return stats.buffered_targets + stats.in_flight_targets + stats.unsettled_targets
+
+
+def finish_beside(world: EngineWorld, stuck: list[str], others: list[str], within_s: float) -> None:
+    """See the others finished while the topic of the stuck ones is away, and these once it is back."""
+    [worker] = world.workers
+    held = []
+
+    def done() -> bool:
+        held.append(held_in_memory(worker))
+        return world.finished(*others)
+
+    world.run(done, within_s=within_s)
+    assert not any(world.finished(task) for task in stuck)
+    assert max(held) <= BUDGET + 1_000
+    world.outcomes.away.clear()
+    world.run(lambda: world.finished(*stuck) and world.settled())
+    assert set(world.calls().values()) == {1}
+    assert worker.engine.stats.unsettled_targets == worker.engine.stats.held_envelopes == 0
+
+
+def test_an_outcome_topic_that_is_away_stops_no_task_of_the_others() -> None:
+    world = new_world()
+    world.outcomes.away.add(0)
+    world.worker(**SETTINGS)
+    stuck = [task_of(0, prefix) for prefix in "abc"]
+    for task in stuck:
+        world.add_task(task, 2 * BUDGET, chunk=10)
+    world.run(within_s=20.0)
+    others = [task_of(partition) for partition in range(1, PARTITIONS)]
+    for task in others:
+        world.add_task(task, 10_000, chunk=10)
+    finish_beside(world, stuck, others, within_s=40.0)
+
+
+def test_an_outcome_topic_that_is_away_stops_no_other_task_of_a_lane_that_they_share() -> None:
+    world = new_world()
+    world.outcomes.away.add(0)
+    world.worker(**SETTINGS)
+    stuck, other = task_of(0), task_of(1)
+    world.add_task(stuck, 2 * BUDGET, chunk=10, tier=Tier.LOW, shared=True)
+    world.add_task(other, 2_000, chunk=10, tier=Tier.LOW, shared=True)
+    finish_beside(world, [stuck], [other], within_s=60.0)
+
+
+def test_held_envelopes_of_one_task_hold_up_no_other_task_of_a_retry_lane() -> None:
+    """Another worker claims them, and will not say for long what became of them."""
+    world = new_world()
+    lane = world.topics.retry_lane(Tier.HIGH, 1)
+    first = world.worker("first")
+    world.add_task("held", 3_000, publish=False)
+    world.add_task("free", 500, publish=False)
+    first.outcomes.cut = world.beating = True
+    world.publish("held", lane, 3_000)
+    world.run(lambda: len(world.provider_calls) == 3_000, within_s=30.0)
+    first.cut_off()
+    second = world.worker("second", **SETTINGS)
+    world.publish("free", lane, 500)
+    world.run(lambda: world.finished("free"), within_s=30.0)
+    assert not world.finished("held")
+    assert second.engine.stats.held_envelopes <= 1_000
+    first.reconnect()
+    world.run(lambda: world.finished("held") and world.settled())
+    assert set(world.calls().values()) == {1}
+
+
+def test_a_lane_that_is_let_go_of_gives_back_its_part_of_the_bound() -> None:
+    world = new_world()
+    lane = world.topics.retry_lane(Tier.HIGH, 1)
+    worker = world.worker(**SETTINGS)
+    world.add_task("t", 5_000, publish=False, seal=False)
+    world.publish("t", lane, 3_000, writer="stage-1")
+    world.run(within_s=5.0)
+    bound = worker.engine._working._held
+    assert bound.targets
+    info = world.lanes[lane]
+    world.remove_lane(lane)
+    world.run(within_s=1.0)
+    assert (bound.targets, worker.engine.stats.held_envelopes) == (0, 0)
+    world._add_lane(LaneInfo(info.name, LaneKind.RETRY, info.tier, info.weight, info.chunk))
+    world.run(within_s=5.0)
+    assert 0 < worker.engine.stats.held_envelopes <= 1_000
