@@ -19,8 +19,8 @@ class EngineSettings:
     held_envelopes: most envelopes of a task in one lane that wait, unacked, for an answer other than HELD, or until
     the task's outcomes are stored. held_targets: the same of all lanes, shared between outcome topics and tasks
     (`SharedBound`). A lane of one task is not drained beyond them; from other lanes the broker is given back what is
-    beyond them. held_first_s and held_longest_s: until they are asked about again. parked_s: until a lane is tried that we were kept out of.
-    attach_again_s: until a lane is attached again that has brought nothing yet.
+    beyond them. held_first_s and held_longest_s: until they are asked about again. parked_s: until a lane is tried that
+    we were kept out of. attach_again_s: until a lane is attached again that has brought nothing yet.
 
     Leases. lease_ms: how long a grant may be used. claim_ms: how long its claims last: lease, longest channel timeout,
     margin. demand_ms: how long announced demand is good for. period_s: between calls while credit is short;

@@ -1,14 +1,17 @@
 """What one outcome topic or one task keeps a worker from finishing leaves room for all others, and has its bounds."""
 
 from dispatcher.lease import LaneKind
+from dispatcher.memory.courier import Script, all_sent
 from dispatcher.ports import LaneInfo
 from dispatcher.tier import Tier
 from dispatcher.topics import Topics
 from tests.unit.engine_world import EngineWorld, Worker
+from tests.unit.test_engine_settling import busy_at_first
 
 PARTITIONS = 4
 TOPICS = Topics(outcome_partitions=PARTITIONS)
 BUDGET = 20_000
+HELD = 10_000
 SETTINGS = {
     "budget_targets": BUDGET,
     "lane_ceiling_targets": BUDGET // 2,
@@ -22,8 +25,8 @@ def task_of(partition: int, prefix: str = "t") -> str:
     return next(name for number in range(1_000) if TOPICS.partition_of(name := f"{prefix}{number}") == partition)
 
 
-def new_world() -> EngineWorld:
-    return EngineWorld(topics=TOPICS, capacity=5_000)
+def new_world(script: Script = all_sent, capacity: int = 5_000) -> EngineWorld:
+    return EngineWorld(script, topics=TOPICS, capacity=capacity)
 
 
 def held_in_memory(worker: Worker) -> int:
@@ -75,19 +78,22 @@ def test_an_outcome_topic_that_is_away_stops_no_other_task_of_a_lane_that_they_s
 
 def test_held_envelopes_of_one_task_hold_up_no_other_task_of_a_retry_lane() -> None:
     """Another worker claims them, and will not say for long what became of them."""
-    world = new_world()
-    lane = world.topics.retry_lane(Tier.HIGH, 1)
+    world = new_world(busy_at_first, capacity=20_000)
     first = world.worker("first")
-    world.add_task("held", 3_000, publish=False)
-    world.add_task("free", 500, publish=False)
-    first.outcomes.cut = world.beating = True
-    world.publish("held", lane, 3_000)
-    world.run(lambda: len(world.provider_calls) == 3_000, within_s=30.0)
+    world.beating = True
+    world.add_task("held", HELD)
+    free = world.add_task("free", 500, publish=False)
+    world.run(lambda: first.engine.stats.retried == HELD)
+    first.outcomes.cut = True
+    world.run(lambda: len(world.provider_calls) == 2 * HELD)
+    lane = next(name for name in world.broker.lanes() if "retry-high" in name and world.broker.open(name))
+    waiting = len(world.broker.open(lane))
+    assert waiting > HELD / 2
     first.cut_off()
     second = world.worker("second", **SETTINGS)
-    world.publish("free", lane, 500)
-    world.run(lambda: world.finished("free"), within_s=30.0)
-    assert not world.finished("held")
+    world.publish("free", free, 500)
+    world.run(lambda: world.finished("free"))
+    assert len(world.broker.open(lane)) == waiting
     assert second.engine.stats.held_envelopes <= 1_000
     first.reconnect()
     world.run(lambda: world.finished("held") and world.settled())
