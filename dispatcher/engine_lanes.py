@@ -46,7 +46,7 @@ class WorkingSet:
         """Lanes that may hold much."""
         self._stinted: dict[str, LaneBuffer] = {}
         """Lanes that were refused for the budget of all lanes."""
-        self._blocked: set[str] = set()
+        self._blocked: set[LaneBuffer] = set()
         """Lanes of one task that has no room; each is looked at again after a while."""
         self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
 
@@ -201,17 +201,17 @@ class WorkingSet:
         return room if room >= worth else 0
 
     def _is_blocked(self, lane: LaneBuffer) -> bool:
-        """Whether the lane has one task, and no more of it can be sent or held."""
+        """Return whether the lane has one task, and no more of it can be sent or held."""
         task = lane.info.task
         return bool(task) and not (self._unsettled.has_room(task) and self._held.has_room(task))
 
     def _look_again_at(self, lane: LaneBuffer, now_s: float) -> None:
-        if lane.name not in self._blocked:
-            self._blocked.add(lane.name)
+        if lane not in self._blocked:
+            self._blocked.add(lane)
             self._timers.at(now_s + self._settings.held_first_s, lambda: self._unblock(lane))
 
     def _unblock(self, lane: LaneBuffer) -> None:
-        self._blocked.discard(lane.name)
+        self._blocked.discard(lane)
         self.thirst(lane)
 
     def _drain(self, lane: LaneBuffer, room: int) -> int:
@@ -295,7 +295,7 @@ class WorkingSet:
         self._timers.at(self._clock.monotonic_s() + part.hold_s, lambda: self._unhold(lane, part))
 
     def _holding_room(self, lane: LaneBuffer, part: Stretch) -> int:
-        """How many envelopes of `part` may be held."""
+        """Return the number of envelopes of `part` that may be held."""
         if not self._held.has_room(part.task):
             return 0
         if lane.info.task:

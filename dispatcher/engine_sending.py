@@ -125,20 +125,19 @@ class Sending:
         limit_s = now_s + self._settings.use_by_margin_s
         late: list[Stretch] = []
         while credit.queue and credit.queue[0].use_by_s <= limit_s:
-            part = credit.queue.popleft()
-            self._add(credit, -part.targets)
-            late.append(part)
-        for part in reversed(late):
-            self._working.give_back(credit.lane, part)
-        if not credit.queue:
-            self.scheduler.leave(credit.flow)
+            late.append(credit.queue.popleft())
+        self._give_back(credit, late)
 
     def _give_back_blocked(self, credit: Credit) -> None:
         """Give back credit of tasks whose outcomes are not stored: others behind it may be sent."""
         parts = list(credit.queue)
         blocked = [part for part in parts if not self._unsettled.has_room(part.task)]
         credit.queue = deque(part for part in parts if self._unsettled.has_room(part.task))
-        for part in reversed(blocked):
+        self._give_back(credit, blocked)
+
+    def _give_back(self, credit: Credit, parts: Sequence[Stretch]) -> None:
+        """parts: out of the queue already."""
+        for part in reversed(parts):
             self._add(credit, -part.targets)
             self._working.give_back(credit.lane, part)
         if not credit.queue:

@@ -8,7 +8,7 @@ class SharedBound:
 
     A task has room while it has fewer targets than what is free, less those of its topic. Whatever is stuck in one
     task or topic, the others have room for more: alone, a task stops at a third of the bound and the tasks of one topic
-    at half of it. Not more than the bound is counted, and what is added without asking for room.
+    at half of it. The bound is exceeded only by what is added without asking for room.
     """
 
     def __init__(self, bound: int, partition_of: Callable[[str], int]) -> None:

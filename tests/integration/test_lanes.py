@@ -275,6 +275,19 @@ def test_a_lane_yields_nothing_while_too_much_of_it_is_held(
     assert len(dock.lanes.drain(lane, 5)[0]) == 5
 
 
+def test_what_is_given_back_comes_again_and_the_rest_does_not(client: pulsar.Client, lane: str, dock: Dock) -> None:
+    publish_envelopes(client, lane, range(10))
+    dock.attach(lane)
+    first = dock.take(10)
+    dock.lanes.ack(lane, first[:4])
+    dock.lanes.give_back(lane, first[4:])
+    assert dock.lanes.held(lane) == 0
+    again = dock.take(6)
+    assert set(range(4, 10)) <= set(sequences(again))
+    dock.lanes.ack(lane, again)
+    assert dock.lanes.held(lane) == 0
+
+
 def test_a_queue_is_exchanged_only_when_it_is_far_off_and_nothing_is_held(
     client: pulsar.Client, lane: str, docks: Callable[..., Dock]
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
-from consumers.attachment import Attachment, Surroundings
+from consumers.attachment import RETURN_AFTER_S, Attachment, Surroundings
 from consumers.background import Background
 from consumers.give_back import GiveBackSettings, MissingChannels
 from consumers.opening import OK, Opener, Opening
@@ -108,6 +108,18 @@ def test_an_envelope_of_a_channel_that_the_worker_lacks_is_given_back_and_the_ot
     lane.later.pass_time()
     assert lane.consumer.given_back == [1]
     assert lane.consumer.acked == []
+
+
+def test_what_the_engine_cannot_hold_is_given_back_after_a_while_and_bounded_until_then() -> None:
+    lane = Lane([Message(number, "null") for number in range(5)])
+    deliveries, _ = lane.attachment.drain(1_000)
+    lane.attachment.return_later([delivery.handle for delivery in deliveries[1:4]])
+    assert (lane.attachment.held, lane.attachment.returning) == (2, 3)
+    assert lane.consumer.given_back == []
+    assert [delay_s for delay_s, _ in lane.later.due] == [RETURN_AFTER_S]
+    lane.later.pass_time()
+    assert lane.consumer.given_back == [1, 2, 3]
+    assert (lane.attachment.returning, lane.ready) == (0, ["lane"])
 
 
 def test_the_delay_doubles_each_time_it_comes_again_from_a_second_to_a_minute() -> None:
