@@ -117,6 +117,7 @@ def test_what_the_engine_cannot_hold_is_given_back_after_a_while_and_bounded_unt
     assert (lane.attachment.held, lane.attachment.returning) == (2, 3)
     assert lane.consumer.given_back == []
     assert [delay_s for delay_s, _ in lane.later.due] == [RETURN_AFTER_S]
+    lane.ready.clear()
     lane.later.pass_time()
     assert lane.consumer.given_back == [1, 2, 3]
     assert (lane.attachment.returning, lane.ready) == (0, ["lane"])
