@@ -43,6 +43,13 @@ def test_a_record_of_a_later_version_is_kept_and_the_fold_goes_on(world: LawWorl
     assert world.stats() == {"malformed": 1}
 
 
+def test_a_record_that_is_passed_over_at_every_reading_is_counted_once(world: LawWorld) -> None:
+    for reader in ("1", "1", "2"):
+        PassedOver(world.view, reader).keep("0", {position(0): "unknown"})
+    assert world.stats() == {"malformed": 1}
+    assert [(kept.position, kept.reader) for kept in PassedOver(world.view).kept("0")] == [(position(0), "2")]
+
+
 def test_a_version_that_can_read_it_applies_it_and_first_outcomes_stay(world: LawWorld) -> None:
     """The record failed three targets, of which two were recorded as sent behind it meanwhile."""
     world.apply(task_record("t"))
