@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tests.mutations.catalog import ROOT, Mutation, mutated
 
-WITHOUT_SERVERS = "in-process or not (memory or redis or valkey)"
+WITHOUT_SERVERS = "in-process or not (redis or valkey)"
 """Tests of the contract over a Redis in this process, and those that have no such choice."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)
 _IMPORTED = (
