@@ -17,7 +17,7 @@ from quotas.ledger import MOST_CLAIMS, RedisLedger
 from tests.cuttable_proxy import CuttableProxy, cuttable_proxy
 from tests.integration.worker_crew import Crew, audience, crew, eventually
 
-TARGETS = 6_000
+TARGETS = 20_000
 SPARED_MS = 0
 """Claims are looked at as if a worker that lives were spared for no longer: 60 s would be waited for otherwise."""
 
@@ -62,7 +62,12 @@ def test_a_worker_cut_off_from_pulsar_only_keeps_its_claims_and_nothing_is_sent_
         client.set_capacity(500)
         push = PushTask(app="a", tier="high", channel="log", message={"title": "hello"}, chunk=10)
         handle = client.submit(push, audience(TARGETS))
-        eventually(lambda: handle.progress().targets.sent > 500, 30, "it is in full swing")
+
+        def is_sending() -> bool:
+            [beat] = [beat for beat in client.workers() if beat.id.startswith("w1-")]
+            return beat.buffered > 0 and beat.rate > 0
+
+        eventually(is_sending, 30, "it is in full swing, with more in hand")
         for proxy in proxies:
             proxy.set_cut(True)
         eventually(lambda: list(unrecorded_findings(client.workers())), 30, "it says what it cannot record")
@@ -74,6 +79,7 @@ def test_a_worker_cut_off_from_pulsar_only_keeps_its_claims_and_nothing_is_sent_
         assert not [name for name in named_due(view, fresh_settings) if name.startswith(b"w1-")]
         for proxy in proxies:
             proxy.set_cut(False)
+        client.set_capacity(0)
         view_of_task = handle.wait(90)
         assert (view_of_task.state, view_of_task.targets.sent) == ("completed", TARGETS)
         assert members.targets(handle.id) == Counter(audience(TARGETS))
