@@ -14,7 +14,7 @@ class Epoch:
     is to be restored before anything is folded. claim_ms: the longest claim that was made in it so far. form: see
     dispatcher.view_form. address: where the view is, empty in one of 0.2. adopted: the installation moves here.
     foreign: address of another Redis that holds the view of this installation; nothing is granted here then. broken:
-    with which error a script failed half-way; the view is made anew."""
+    with which error a script failed half-way; the view is made again."""
 
     id: str
     started_ms: int

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
-from dispatcher.lease import Want
+from dispatcher.lease import LaneAsk, LaneKind, Want
 from dispatcher.ports import Delivery, LaneInfo
 from dispatcher.scheduler import Flow
 from dispatcher.tier import Tier
@@ -244,6 +244,16 @@ class LaneBuffer:
         if self.waiting and self.waiting[0].continues(stretch):
             stretch.deliveries.extend(self.waiting.popleft().deliveries)
         self.waiting.appendleft(stretch)
+
+    def ask(self) -> LaneAsk:
+        """Return what the ledger is asked for this lane."""
+        info = self.info
+        tier = str(self.tier) if info.kind == LaneKind.RETRY else ""
+        demand = self.waiting_targets + self.asked_targets + self.credit_targets
+        wants = [part.want() for part in self.asked]
+        return LaneAsk(
+            self.name, info.kind, tier, demand, wants, False, info.task, info.app, info.channel, info.delay_s
+        )
 
     def take_wants(self, targets: int, most: int, wall_ms: int) -> list[Stretch]:
         """Moves the head of what waits and is due into the call: up to `targets` (at least one envelope)."""

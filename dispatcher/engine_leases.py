@@ -21,7 +21,7 @@ from dispatcher.ports import LeaseCaller
 from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS
 
 _log = logging.getLogger(__name__)
-GRANTED, NO_CREDIT, RETRY = Status.GRANTED, Status.NO_CREDIT, LaneKind.RETRY
+GRANTED, NO_CREDIT = Status.GRANTED, Status.NO_CREDIT
 """Looked up once: an enumeration's member costs ten times a name's look-up, and these are asked of every envelope."""
 
 
@@ -157,7 +157,7 @@ class Leases:
         self._asked_suspects = True
         group = self._suspects.take()
         self._asked = list(dict.fromkeys(lane for lane, _ in group.parts))
-        self._start([self._lane_ask(lane) for lane in self._asked], group.given_back, now_s)
+        self._start([lane.ask() for lane in self._asked], group.given_back, now_s)
         return None
 
     def _start(self, asks: list[LaneAsk], given_back: list[GivenBack], now_s: float) -> None:
@@ -205,7 +205,7 @@ class Leases:
                 parts = self._take_wants(lane, max(1, room), wall_ms)
             working.note(lane, wake=False)
             if parts or (self._capacity and not lane.parked and name in working.wanting):
-                asks.append(self._lane_ask(lane))
+                asks.append(lane.ask())
                 self._asked.append(lane)
         return asks
 
@@ -223,15 +223,6 @@ class Leases:
             if lane.asked:
                 return lane.asked
         return []
-
-    def _lane_ask(self, lane: LaneBuffer) -> LaneAsk:
-        info = lane.info
-        tier = str(lane.tier) if info.kind == RETRY else ""
-        demand = lane.waiting_targets + lane.asked_targets + lane.credit_targets
-        wants = [part.want() for part in lane.asked]
-        return LaneAsk(
-            lane.name, info.kind, tier, demand, wants, False, info.task, info.app, info.channel, info.delay_s
-        )
 
     # ------------------------------------------------------------- answers
     def answered(self, event: LeaseAnswered, now_s: float) -> None:

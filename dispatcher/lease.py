@@ -54,12 +54,12 @@ class LaneAsk(msgspec.Struct, array_like=True, frozen=True, gc=False):
     wants: list[Want]
     waiting: bool = False
     task: str = ""
-    """Of a lane of one task's own."""
+    """The task whose own lane it is; empty for other lanes."""
     app: str = ""
     channel: str = ""
-    """What all that is in a side lane is of."""
+    """App and channel of a side lane."""
     delay_s: int = 0
-    """Of a retry lane."""
+    """The delay of a retry lane."""
 
 
 class GivenBack(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""What a Redis holds: keys of five types, and when they expire by the clock that is passed in."""
+"""The keys of a Redis, of five types, and when they expire by the clock that is passed in."""
 
 import copy
 from bisect import bisect_left, insort

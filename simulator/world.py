@@ -25,7 +25,7 @@ from simulator.server import MemoryRedis
 FIRST_VIEW = "first"
 FOLDED_AT_ONCE = 200
 COUNT_FIELDS = tuple("cancelled_n" if name == "cancelled" else name for name in OUTCOME_NAMES)
-"""Of a task's hash, in the order of Outcome."""
+"""Fields of a task's hash, in the order of Outcome."""
 
 
 def counts_in(values: Sequence[bytes | None]) -> dict[str, int]:

@@ -18,7 +18,7 @@ MESSAGE = encode_message({"title": "hello"})
 
 @dataclass
 class Controls:
-    """What was last set of a task. weight: in thousandths. shared: whether it has no lane of its own."""
+    """The controls of a task as they are now. weight: in thousandths. shared: whether it has no lane of its own."""
 
     tier: str
     weight: int

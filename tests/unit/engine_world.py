@@ -18,7 +18,7 @@ from dispatcher.memory.courier import MemoryCourier, Script, all_sent
 from dispatcher.memory.lanes import MemoryLanes, MemoryPublisher
 from dispatcher.memory.leases import MemoryLeaseCaller
 from dispatcher.memory.logs import position
-from dispatcher.outcome import EpochMark, OutcomeRecord
+from dispatcher.outcome import EpochMark, OutcomeRecord, Outcomes, decode_record
 from dispatcher.ports import Done, LaneInfo
 from dispatcher.tier import Tier
 from fairlane.worker.heartbeat import LIVE_KEPT_S, Heartbeat, Identity
@@ -366,6 +366,11 @@ class EngineWorld(World):
     def calls(self) -> Counter[tuple[str, int]]:
         """How often the provider was called for each target and attempt."""
         return Counter((target, envelope.attempt) for envelope in self.provider_calls for target in envelope.targets)
+
+    def records(self) -> list[Outcomes]:
+        """Of outcomes, in the first outcome topic."""
+        decoded = [decode_record(record) for record in self.outcomes.partitions[0]]
+        return [record for record in decoded if isinstance(record, Outcomes)]
 
     def counts(self, task: str) -> dict[str, int]:
         return {name: count for name, count in super().counts(task).items() if count}

@@ -7,7 +7,7 @@ import pytest
 
 from dispatcher.control import ControlChange, Finished
 from dispatcher.envelope import Envelope, decode_envelope
-from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Outcomes, Report, Verdict, decode_record
+from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
 from dispatcher.tier import Tier
 from tests.unit.engine_world import EngineWorld
 
@@ -310,7 +310,7 @@ def test_an_envelope_of_an_unknown_task_is_kept_whole_and_never_sent() -> None:
     assert {envelope.task for envelope in world.provider_calls} == {"known"}
     bodies = [decode_envelope(letter.body) for letter in world.dead_letters.letters]
     assert [(envelope.task, envelope.sequence) for envelope in bodies] == [("stranger", 0), ("stranger", 1)]
-    assert "stranger" not in [record.task for record in records(world)]
+    assert "stranger" not in [record.task for record in world.records()]
 
 
 def test_a_paused_task_leaves_the_retry_lanes_and_goes_on_from_its_own() -> None:
@@ -354,57 +354,3 @@ def test_envelopes_of_a_writer_that_does_not_count_are_dropped() -> None:
     run(world, "t")
     assert worker.engine.stats.dropped == 5
     assert len(world.provider_calls) == 5
-
-
-# ------------------------------------------------------------------ records
-def records(world: EngineWorld) -> list[Outcomes]:
-    decoded = [decode_record(record) for record in world.outcomes.partitions[0]]
-    return [record for record in decoded if isinstance(record, Outcomes)]
-
-
-def test_one_record_covers_many_envelopes() -> None:
-    world = EngineWorld()
-    world.add_task("t", 1_000)
-    world.worker()
-    run(world, "t")
-    assert len(records(world)) <= 5
-    assert sum(run.count for record in records(world) for run in record.runs) == 1_000
-    assert all(record.mixed == [] for record in records(world))
-
-
-def test_a_view_that_is_not_ready_is_not_sent_for() -> None:
-    world = EngineWorld()
-    world.add_task("t", 10)
-    world.begin_view("new")
-    worker = world.worker()
-    world.run(within_s=10.0)
-    assert world.provider_calls == []
-    assert len(worker.leases.requests) < 12, "asks less and less often"
-    world.read_marks("new")
-    run(world, "t")
-    assert most_calls(world) == 1
-
-
-# ------------------------------------------------------------------ what the journal is told
-def test_records_that_name_every_target_are_cut_before_they_grow_too_large() -> None:
-    world = EngineWorld()
-    world.add_task("t", 400, chunk=4)
-    world.worker(named_targets="all", settle_named_characters=100, settle_linger_s=1.0)
-    run(world, "t")
-    found = records(world)
-    named = [target for record in found for one in record.named for target in one.targets]
-    assert len(named) == len(set(named)) == 400
-    assert {record.app for record in found} == {"app"}
-    assert all(sum(len(target) for one in record.named for target in one.targets) < 1_000 for record in found)
-
-
-def test_targets_closed_in_great_number_are_not_named_in_one_record() -> None:
-    world = EngineWorld()
-    world.add_task("t", 3_000, chunk=10, shared=True)
-    world.worker(named_targets="all", settle_named_characters=100)
-    change(world, "t", "cancelled", "1")
-    run(world, "t")
-    found = records(world)
-    named = [sum(len(one.targets) for one in record.named) for record in found]
-    assert named == [sum(run.count * run.size for run in record.runs) for record in found]
-    assert 0 < max(named) <= 500

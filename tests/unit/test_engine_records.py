@@ -1,0 +1,56 @@
+"""What the outcome records of a worker hold, and how large they grow."""
+
+from dispatcher.control import ControlChange
+from tests.unit.engine_world import EngineWorld
+
+
+def run(world: EngineWorld, *tasks: str) -> None:
+    world.run(lambda: world.finished(*tasks) and world.settled())
+
+
+def test_one_record_covers_many_envelopes() -> None:
+    world = EngineWorld()
+    world.add_task("t", 1_000)
+    world.worker()
+    run(world, "t")
+    assert len(world.records()) <= 5
+    assert sum(run.count for record in world.records() for run in record.runs) == 1_000
+    assert all(record.mixed == [] for record in world.records())
+
+
+def test_a_view_that_is_not_ready_is_not_sent_for() -> None:
+    world = EngineWorld()
+    world.add_task("t", 10)
+    world.begin_view("new")
+    worker = world.worker()
+    world.run(within_s=10.0)
+    assert world.provider_calls == []
+    assert len(worker.leases.requests) < 12, "asks less and less often"
+    world.read_marks("new")
+    run(world, "t")
+    assert max(world.calls().values()) == 1
+
+
+# ------------------------------------------------------------------ what the journal is told
+def test_records_that_name_every_target_are_cut_before_they_grow_too_large() -> None:
+    world = EngineWorld()
+    world.add_task("t", 400, chunk=4)
+    world.worker(named_targets="all", settle_named_characters=100, settle_linger_s=1.0)
+    run(world, "t")
+    found = world.records()
+    named = [target for record in found for one in record.named for target in one.targets]
+    assert len(named) == len(set(named)) == 400
+    assert {record.app for record in found} == {"app"}
+    assert all(sum(len(target) for one in record.named for target in one.targets) < 1_000 for record in found)
+
+
+def test_targets_closed_in_great_number_are_not_named_in_one_record() -> None:
+    world = EngineWorld()
+    world.add_task("t", 3_000, chunk=10, shared=True)
+    world.worker(named_targets="all", settle_named_characters=100)
+    world.write(ControlChange(1, "t", "cancelled", "1", world.clock.wall_ms()))
+    run(world, "t")
+    found = world.records()
+    named = [sum(len(one.targets) for one in record.named) for record in found]
+    assert named == [sum(run.count * run.size for run in record.runs) for record in found]
+    assert 0 < max(named) <= 500
