@@ -88,12 +88,16 @@ def registry(view: RedisView) -> Registry:
 
 
 def view_at(url: str) -> RedisView:
-    return open_view(RedisSettings(url=url, prefix="test"))
+    return with_scripts(open_view(RedisSettings(url=url, prefix="test")))
 
 
 def view_in_process() -> RedisView:
     """An empty view in a Redis in this process, by the time of day."""
-    view = view_in(MemoryRedis(SystemClock().wall_ms), "test")
+    return with_scripts(view_in(MemoryRedis(SystemClock().wall_ms), "test"))
+
+
+def with_scripts(view: RedisView) -> RedisView:
+    """A view whose server knows all scripts."""
     for known in (view.scripts, view.scripts.of(lua_folder("quotas"))):
         known.check()  # or they are loaded when a test has made its view, which is then one before a restart
     return view

@@ -147,3 +147,19 @@ def test_where_apps_share_an_app_owes_nothing_for_tasks_that_have_gone(world: La
     worker = Worker(world, "a", "b")
     worker.work(5_000)
     assert 0.45 <= worker.granted["a"] / worker.granted.total() <= 0.55
+
+
+def test_a_worker_with_nothing_left_of_a_lane_hides_nothing_that_another_has_of_it(world: LawWorld) -> None:
+    """Its call comes between the others', and what it says of the lane is the last that was said."""
+    world.apply(capacity(1_000))
+    for task in ("high", "low"):
+        world.apply(task_record(task, task))
+    granted = Counter({"high": 0, "low": 0})
+    for number in range(1, 31):
+        world.advance(100)
+        world.ledger.lease(request(number, ask(own_lane("high"), demand=1), worker="almost empty"))
+        for task in ("low", "high"):
+            asked = ask(own_lane(task), want(task, granted[task], 400), demand=1_000)
+            pieces = statuses(world.ledger.lease(request(number, asked, worker=task)))
+            granted[task] += dict(pieces).get(Status.GRANTED, 0)
+    assert granted["high"] >= 0.8 * granted.total()

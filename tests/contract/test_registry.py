@@ -179,6 +179,16 @@ def test_a_seal_tells_that_all_is_done_until_the_end_is_written(registry: Regist
     assert registry.complete() == []
 
 
+def test_a_complete_task_is_found_among_many_live_ones(registry: Registry, view: RedisView) -> None:
+    """Redis is asked for a page of them at a time."""
+    ready(view)
+    tasks = [f"t{number}" for number in range(450)]
+    for number, task in enumerate(tasks):
+        registry.apply(position(number), task_record(task, created_ms=1_700_000_000_000 + number))
+    registry.apply(position(1_000), sealed(tasks[-1], 0))
+    assert registry.complete() == [tasks[-1]]
+
+
 def test_a_view_being_rebuilt_ends_no_task(registry: Registry) -> None:
     registry.apply(position(1), task_record())
     assert registry.apply(position(2), sealed("t1", 0)) == []

@@ -76,6 +76,17 @@ def test_a_lease_that_ran_out_is_its_holders_until_another_takes_it(registry: Re
     assert registry.hold_submission("renew", "t1", "a").state == "held"
 
 
+def test_a_takeover_is_later_than_the_one_before_it_when_the_clock_is_set_back(
+    registry: Registry, view: RedisView
+) -> None:
+    """Takeovers count in this order, and the last one seals."""
+    registry.hold_submission("take", "t1", "a", "host:1")
+    ahead_ms = view.now_ms() + 60_000
+    submitting = Keys(view.keys.prefix).submitting("t1")
+    view.command("HSET", submitting, "since_ms", ahead_ms, "until_ms", 0)
+    assert registry.hold_submission("take", "t1", "b", "host:2").since_ms > ahead_ms
+
+
 def test_a_new_task_is_admitted_with_its_lease(registry: Registry, view: RedisView) -> None:
     ready(view)
     view.command("HSET", view.keys.epoch, "grants_after_ms", "1")
