@@ -90,6 +90,14 @@ def test_what_watches_signals_is_put_back(pipe: IO[bytes]) -> None:
     assert signal.set_wakeup_fd(-1) == -1
 
 
+def has_in_time(world: FakeService, targets: list[str]) -> Iterator[bool]:
+    """Time passes with each look: how much of the parts one read brings is left to the system, and what does not fill
+    an envelope waits for a second."""
+    for found in has(world, LANE, targets):
+        world.clock.advance(2)
+        yield found
+
+
 @pytest.mark.parametrize(
     ("format_", "lines"),
     [
@@ -108,9 +116,7 @@ def test_what_a_slow_pipe_brought_is_sent_before_more_comes(pipe: IO[bytes], for
         with pipe:
             for part in lines[:-1]:
                 pipe.write(part.encode())
-            until(has(world, LANE, ["a", "b"]))
-            world.clock.advance(2)
-            until(has(world, LANE, ["a", "b", "c"]))
+            until(has_in_time(world, ["a", "b", "c"]))
             pipe.write(lines[-1].encode())
 
     with ThreadPoolExecutor(1) as pool:
