@@ -11,7 +11,7 @@ from dispatcher.view_form import FORM
 class Epoch:
     """One view, from an empty Redis on. read: topics read up to the mark (`control` and the numbers of outcome topics).
     wait_ms: time in which nothing is granted yet, because claims made before may still be in use. restoring: a snapshot
-    is to be restored before anything is folded. claim_ms: the longest claim that was made in it so far. form: see
+    is to be restored before anything is folded. claim_ms: the longest claim that workers are known to make. form: see
     dispatcher.view_form. address: where the view is, empty in one of 0.2. adopted: the installation moves here.
     foreign: address of another Redis that holds the view of this installation; nothing is granted here then. broken:
     with which error a script failed half-way; the view is made again."""
@@ -91,7 +91,8 @@ class Epochs:
         replaces: str = "",
         adopted: bool = False,
     ) -> bool:
-        """Begin a view in which nothing is granted for wait_ms. Return False if there is one already.
+        """Begin a view in which nothing is granted for wait_ms, the longest claim that may be in use. Return False if
+        there is one already.
 
         restoring: nothing is folded before quotas.snapshots says that the restoring is done. replaces: the id of a view
         of an older form or a broken one, whose place it takes. adopted: the installation moves here from another Redis.
@@ -134,10 +135,10 @@ class Epochs:
                 "Start workers of this version and stop the older ones, or use the program of the older version.",
             )
 
-    def epoch_announced(self, epoch: str, first: bool, position: str) -> None:
+    def epoch_announced(self, epoch: str, first: bool, position: str, claim_ms: int = 0) -> None:
         """Its EpochStarted is stored at `position`. first: no view was ever begun before, so there is no claim to wait
-        for."""
-        self._view.call("step_epoch", epoch, "announced", int(first), position, self._view.address)
+        for. claim_ms: the longest claim that the control topic knows of."""
+        self._view.call("step_epoch", epoch, "announced", int(first), position, self._view.address, claim_ms)
 
     def refuse_epoch(self, epoch: str, foreign: str) -> None:
         """Note that another Redis, at the address `foreign`, holds the view of this installation."""

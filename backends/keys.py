@@ -11,10 +11,11 @@ class Keys:
 
     @property
     def epoch(self) -> str:
-        """Hash: id, run_id, started_ms, ready, first (1: no view was before it), grants_after_ms, claim_ms (the longest
-        claim that is made), partitions, announced, marked, restoring (0, 1, or by whom), restorers, address (of this
-        Redis), announced_at (position of the record that says so), adopted (1: the installation moved here), foreign
-        (address of another Redis that holds the view), read:<control or partition>."""
+        """Hash: id, run_id, started_ms, ready, first (1: no view was before it), waits_from_ms (until when claims may
+        have been made that it lacks), grants_after_ms, claim_ms (the longest that is made), partitions, announced,
+        marked, restoring (0, 1, or by whom), restorers, address (of this Redis), announced_at (position of the record
+        that says so), adopted (1: the installation moved here), foreign (address of another Redis that holds the
+        view), read:<control or partition>."""
         return f"{self.prefix}:epoch"
 
     @property

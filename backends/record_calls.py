@@ -88,7 +88,7 @@ def _finished_call(position: str, record: Finished) -> Call:
 
 
 def _epoch_call(position: str, record: EpochStarted) -> Call:
-    return "apply_epoch", (position, record.epoch, record.address)
+    return "apply_epoch", (position, record.epoch, record.address, record.claim_ms)
 
 
 _CALLS: dict[type[ControlRecord], Callable[[str, Any], Call]] = {

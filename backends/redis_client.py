@@ -13,7 +13,7 @@ from typing import Any, cast
 import redis
 from redis import exceptions
 from redis.backoff import NoBackoff
-from redis.connection import ConnectionPool, parse_url
+from redis.connection import AbstractConnection, ConnectionPool, parse_url
 from redis.retry import Retry
 
 from backends.addresses import Address
@@ -22,6 +22,8 @@ from dispatcher.errors import FairlaneError, InvalidInput, Refused, Unreachable
 
 Observe = Callable[[str, float], None]
 """Called with a script's name and the seconds its call took."""
+OnConnect = Callable[[AbstractConnection], None]
+"""Called with every new connection before its first command, in place of the vendor's `on_connect`."""
 Arg = str | bytes | int
 
 
@@ -42,7 +44,7 @@ class Client(redis.Redis):
             raise Refused("This client is closed.", "Connect again.")
 
 
-def connect(settings: RedisSettings) -> Client:
+def connect(settings: RedisSettings, on_connect: OnConnect | None = None) -> Client:
     """A thread-safe client with a pool of connections; nothing is sent yet. Raises InvalidInput for an unusable URL,
     NotConfigured for none, and Unreachable if the local stack's Redis has ended."""
     options: dict[str, Any] = {
@@ -52,6 +54,7 @@ def connect(settings: RedisSettings) -> Client:
         "socket_timeout": settings.socket_timeout_s,
         "health_check_interval": 15,
         "retry": Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
+        "redis_connect_func": on_connect,
     }
     return _client(ConnectionPool(**_address(settings), **options), settings.address)
 
@@ -230,10 +233,8 @@ def _guarded(text: str, guard: str) -> str:
 
 
 class Scripts:
-    """The Lua scripts of one folder, called by their hash only.
+    """The Lua scripts of one folder, called by their hash and loaded where Redis does not know them.
 
-    A script Redis does not know means that Redis restarted (and may have lost its last second), or was flushed: then
-    `on_restart` runs before anything is loaded, so that no script can be called without it.
     Files that are only included by others say so by beginning with `-- library`.
     """
 
@@ -242,13 +243,11 @@ class Scripts:
         client: redis.Redis,
         folder: Traversable,
         *,
-        on_restart: Callable[[], None],
         observe: Observe | None = None,
     ) -> None:
         self._texts = _texts_in(folder)  # type: ignore[arg-type]  # a Traversable is hashable
         self._hashes = {name: _hash(text) for name, text in self._texts.items()}
         self._client = client
-        self._on_restart = on_restart
         self._observe = observe
 
     @property
@@ -257,7 +256,7 @@ class Scripts:
 
     def of(self, folder: Traversable) -> "Scripts":
         """The scripts of another folder, called in the same way."""
-        return Scripts(self._client, folder, on_restart=self._on_restart, observe=self._observe)
+        return Scripts(self._client, folder, observe=self._observe)
 
     def call(self, name: str, keys: Sequence[str], args: Sequence[Arg] = ()) -> Any:
         """The script's answer. Raises Unreachable."""
@@ -286,7 +285,7 @@ class Scripts:
         return answers
 
     def check(self) -> bool:
-        """False if Redis did not know the scripts: they are then loaded, after `on_restart`. Raises Unreachable."""
+        """False if Redis did not know the scripts: they are then loaded. Raises Unreachable."""
         with translated(self._client):
             known = all(self._client.script_exists(*self._hashes.values()))
             if not known:
@@ -305,7 +304,6 @@ class Scripts:
         return answers
 
     def _load(self) -> None:
-        self._on_restart()
         pipeline = self._client.pipeline(transaction=False)
         for text in self._texts.values():
             pipeline.script_load(text)

@@ -1,22 +1,24 @@
 """The view in Redis as a whole: client, names and scripts. Registry, epochs, seats and workers are made from it."""
 
+import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
 import redis
+from redis.connection import AbstractConnection
 
 from backends.keys import Keys
-from backends.redis_client import Arg, Client, Observe, Scripts, assemble, connect, lua_folder, translated
+from backends.redis_client import Arg, Client, Observe, OnConnect, Scripts, assemble, connect, lua_folder, translated
 from backends.settings import RedisSettings
 
 WITHOUT_TASK = "letters_without_task:"
 """Prefix of a lane's counter of messages that were no envelopes and became dead letters."""
 CLAIM_MAX_MS = 13_000
 """The longest a claim can last unless a channel's timeout is above 10 s: that, a lease of 2 s, and a margin."""
-_UPTIME_ERROR_MS = 1_000
+_RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,9 @@ def open_view(
     settings: RedisSettings, *, claim_max_ms: int = CLAIM_MAX_MS, observe: Observe | None = None
 ) -> RedisView:
     """The view under the settings' prefix; nothing is sent yet."""
-    client = connect(settings)
     keys = Keys(settings.prefix)
-    scripts = Scripts(
-        client, lua_folder("backends"), on_restart=restart_guard(client, keys, claim_max_ms), observe=observe
-    )
+    client = connect(settings, restart_guard(keys, claim_max_ms))
+    scripts = Scripts(client, lua_folder("backends"), observe=observe)
     return RedisView(client, keys, scripts, _address_of(client, keys.prefix))
 
 
@@ -100,20 +100,33 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def restart_guard(client: redis.Redis, keys: Keys, claim_max_ms: int) -> Callable[[], None]:
-    """What Scripts do when Redis has forgotten them: nothing is granted until every claim made before Redis started
-    has ended. claim_max_ms: of the longest that is made here."""
+def restart_guard(keys: Keys, claim_max_ms: int) -> OnConnect:
+    """Return what is done with every new connection: if it leads to another run of Redis than the view knows, Redis was
+    restarted with its data, or a replica took its place. Both may lack the claims of the last second, so nothing is
+    granted from then on until these have ended. claim_max_ms: of the longest that is made here."""
     text = assemble("note_restart", [lua_folder("backends")])
 
-    def guard() -> None:
-        server = client.info("server")
-        started_ms = redis_now_ms(client) - int(server["uptime_in_seconds"]) * 1000 + _UPTIME_ERROR_MS
-        client.eval(text, 1, keys.prefix, started_ms, server["run_id"], claim_max_ms)
+    def guard(connection: AbstractConnection) -> None:
+        connection.on_connect_check_health(check_health=False)  # type: ignore[no-untyped-call]  # the vendor's
+        server, known, time = _ask(connection, ("INFO", "server"), ("HGET", keys.epoch, "run_id"), ("TIME",))
+        found = _RUN_ID.search(server)
+        if found is not None and known not in (None, found[1]):
+            _ask(connection, ("EVAL", text, 1, keys.prefix, _ms(*time), found[1], claim_max_ms))
 
     return guard
 
 
+def _ask(connection: AbstractConnection, *commands: tuple[Arg, ...]) -> list[Any]:
+    """Return the answers of commands in one round trip of a connection that no client has yet."""
+    packed = connection.pack_commands(commands)  # type: ignore[no-untyped-call]  # the vendor's
+    connection.send_packed_command(packed, check_health=False)  # type: ignore[no-untyped-call]
+    return [connection.read_response() for _ in commands]
+
+
 def redis_now_ms(client: redis.Redis) -> int:
     """Redis' time in ms."""
-    seconds, microseconds = client.time()
+    return _ms(*client.time())
+
+
+def _ms(seconds: bytes | int, microseconds: bytes | int) -> int:
     return int(seconds) * 1000 + int(microseconds) // 1000

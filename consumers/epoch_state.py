@@ -22,6 +22,11 @@ class EpochState(Protocol):
     @property
     def wait_ms(self) -> int: ...
     @property
+    def claim_ms(self) -> int:
+        """The longest claim that workers are known to make."""
+        ...
+
+    @property
     def address(self) -> str:
         """Where the view is; empty in one of 0.2."""
         ...

@@ -15,12 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from backends.redis_view import CLAIM_MAX_MS
 from consumers.epoch_state import EpochState
 from consumers.folder import Held, OpenReader
 from dispatcher.clock import Clock
 from dispatcher.control import FORMAT as CONTROL_FORMAT
-from dispatcher.control import EpochStarted
-from dispatcher.control_checks import read_control
+from dispatcher.control import NO_EPOCH, EpochStarted
+from dispatcher.control_checks import MAX_CLAIM_MS, read_control
 from dispatcher.errors import FairlaneError, Malformed, Unreachable
 from dispatcher.outcome import FORMAT as OUTCOME_FORMAT
 from dispatcher.outcome import EpochMark, OutcomeRecord
@@ -44,8 +45,9 @@ class Epochs(Protocol):
         replaces: the id of a broken view, whose place it takes."""
         ...
 
-    def epoch_announced(self, epoch: str, first: bool, position: str) -> None:
-        """first: no view was ever begun before, so there is no claim to wait for. position: of its EpochStarted."""
+    def epoch_announced(self, epoch: str, first: bool, position: str, claim_ms: int = 0) -> None:
+        """first: no view was ever begun before, so there is no claim to wait for. position: of its EpochStarted.
+        claim_ms: the longest claim that the control topic knows of; the view waits for it too."""
         ...
 
     def refuse_epoch(self, epoch: str, foreign: str) -> None:
@@ -63,11 +65,11 @@ class OutcomeTopics(Protocol):
 
 @dataclass(frozen=True)
 class RebuildSettings:
-    """partitions: outcome topics. claim_max_ms: the longest a claim can last. poll_s: between two looks at
-    a ready view. remark_s: marks not reached by then are written again. address: of this Redis."""
+    """partitions: outcome topics. claim_max_ms: the longest claim that this worker makes or knows of. poll_s: between
+    two looks at a ready view. remark_s: marks not reached by then are written again. address: of this Redis."""
 
     partitions: int
-    claim_max_ms: int = 13_000
+    claim_max_ms: int = CLAIM_MAX_MS
     poll_s: float = 1.0
     remark_s: float = 30.0
     address: str = ""
@@ -85,10 +87,11 @@ class RebuildPorts:
 
 class _Before(NamedTuple):
     """What the control topic knows of earlier views. epochs: whether there was one. address: where the last was; empty
-    if that is not known."""
+    if that is not known, or it is the present one. claim_ms: the longest claim that any worker made."""
 
     epochs: bool = False
     address: str = ""
+    claim_ms: int = 0
 
     def and_then(self, body: bytes, epoch: str) -> "_Before":
         """Return what is known with one more record. An unreadable one may belong to an earlier view: its claims are
@@ -101,7 +104,16 @@ class _Before(NamedTuple):
             return self._replace(epochs=True)
         if not isinstance(record, EpochStarted):
             return self
-        return _Before(self.epochs or record.epoch != epoch, record.address or self.address)
+        address = self.address
+        if record.address:
+            address = "" if _view_of(record.epoch) == _view_of(epoch) else record.address
+        epochs = self.epochs or record.epoch not in (epoch, NO_EPOCH)
+        return _Before(epochs, address, max(self.claim_ms, record.claim_ms))
+
+
+def _view_of(epoch: str) -> str:
+    """Return the view's name without the run of Redis (backends/lua/note_restart.lua)."""
+    return epoch.partition(".")[0]
 
 
 class Rebuilder:
@@ -147,7 +159,14 @@ class Rebuilder:
         after them must still learn that there were others before it. Raises Unreachable."""
         epoch = self._epochs.epoch()
         if epoch is not None and epoch.ready:
-            self._control.append(self._started(epoch.id, epoch.address))
+            self._control.append(self._started(epoch.id, epoch.address, epoch.claim_ms))
+
+    def announce_claims(self) -> None:
+        """Say in the control topic how long this worker's claims last, if that is longer than is always waited for. To
+        be done before the first of them is made. Raises Unreachable."""
+        claim_ms = min(self._settings.claim_max_ms, MAX_CLAIM_MS)
+        if claim_ms > CLAIM_MAX_MS:
+            self._control.append(self._started(NO_EPOCH, "", claim_ms))
 
     def step(self) -> float:
         """Does the next thing there is to do; seconds until the next look. Raises Unreachable."""
@@ -191,21 +210,19 @@ class Rebuilder:
             self._epochs.refuse_epoch(epoch.id, before.address)
             return 0.0
         if before.epochs:
-            _log.info(
-                "epoch %s grants nothing for %d ms: claims before it may still be in use",
-                epoch.id,
-                epoch.wait_ms,
-            )
-        return self._name(epoch, not before.epochs)
+            claim_ms = max(epoch.claim_ms, before.claim_ms)
+            _log.info("epoch %s grants nothing for %d ms: claims before it may still be in use", epoch.id, claim_ms)
+        return self._name(epoch, not before.epochs, before.claim_ms)
 
-    def _name(self, epoch: EpochState, first: bool = False) -> float:
+    def _name(self, epoch: EpochState, first: bool = False, claim_ms: int = 0) -> float:
         """Announce where the view is. One of 0.2 does not say, and the server of any may get another name."""
-        position = self._control.append(self._started(epoch.id, self._settings.address))
-        self._epochs.epoch_announced(epoch.id, first, position)
+        claim_ms = max(claim_ms, epoch.claim_ms)
+        position = self._control.append(self._started(epoch.id, self._settings.address, claim_ms))
+        self._epochs.epoch_announced(epoch.id, first, position, claim_ms)
         return 0.0
 
-    def _started(self, epoch: str, address: str) -> EpochStarted:
-        return EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms(), address)
+    def _started(self, epoch: str, address: str, claim_ms: int = 0) -> EpochStarted:
+        return EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms(), address, claim_ms)
 
     def _before(self, epoch: str, position: str) -> _Before:
         """Read what the control topic knows of other views, up to our own record. Claims are made only under an epoch

@@ -134,8 +134,13 @@ class Finished(msgspec.Struct, array_like=True, frozen=True, tag="f"):
     reason: str = ""
 
 
+NO_EPOCH = "none"
+"""In an EpochStarted by which no view was begun."""
+
+
 class EpochStarted(msgspec.Struct, array_like=True, frozen=True, tag="b"):
-    """A view in Redis was begun. The first ever has no claims before it, so it need not wait for any to end."""
+    """A view in Redis was begun. The first ever has no claims before it, so it need not wait for any to end. A worker
+    writes one too, of NO_EPOCH, before it makes longer claims than are always waited for."""
 
     format: int
     epoch: str
@@ -143,6 +148,9 @@ class EpochStarted(msgspec.Struct, array_like=True, frozen=True, tag="b"):
     address: str = ""
     """Where the view is, as backends/redis_view.py names it; empty in records of 0.2 and where it does not matter. The
     last address in the topic is that of the one Redis that may grant."""
+    claim_ms: int = 0
+    """The longest claim that the writer knows of; 0 in records of 0.2 and where it does not matter. A view that may
+    lack claims grants nothing until the longest in the topic could have ended."""
 
 
 class Restated(msgspec.Struct, array_like=True, frozen=True, tag="r"):

@@ -46,6 +46,8 @@ from dispatcher.view import ENDED_STATES
 MAX_TIME_MS = 253_402_300_799_999
 """The end of the year 9999."""
 MAX_PARTITIONS = 10_000
+MAX_CLAIM_MS = 86_400_000
+"""After a fail-over nothing is granted for the longest claim."""
 MAX_EDITS = 10**9
 MAX_COUNT = 2**50
 """Maximum targets in all. Scripts count with doubles, which are exact up to 2^53."""
@@ -333,6 +335,7 @@ def _epoch_started(record: EpochStarted) -> None:
     _need(_EPOCH.fullmatch(record.epoch), "epoch", record.epoch)
     _time(record.at_ms, "time")
     _need(len(record.address) <= MAX_REASON_BYTES, "address", record.address)
+    _number(record.claim_ms, "longest claim", MAX_CLAIM_MS)
 
 
 def _epoch_mark(record: EpochMark) -> None:

@@ -10,7 +10,7 @@ from redis._parsers.base import BaseParser
 from redis.exceptions import ResponseError
 
 from backends.addresses import Address
-from backends.redis_client import Client
+from backends.redis_client import Client, OnConnect
 from simulator.commands import OK, Answer, Commands
 from simulator.keyspace import KEYSPACE
 from simulator.lua import ScriptHost
@@ -35,9 +35,15 @@ class MemoryRedis:
         if emptied:
             self.store.clear()
 
-    def client(self) -> Client:
-        """Return a client."""
-        pool = redis.ConnectionPool(connection_class=MemoryConnection, server=self, protocol=2)
+    def fail_over(self) -> None:
+        """Come back as a replica that took the place of this server: with another run id, its data and its scripts."""
+        self.run_id = secrets.token_hex(20)
+
+    def client(self, on_connect: OnConnect | None = None) -> Client:
+        """Return a client. Its connections end where the server's run does."""
+        pool = redis.ConnectionPool(
+            connection_class=MemoryConnection, server=self, protocol=2, redis_connect_func=on_connect
+        )
         client = cast("Client", Client.from_pool(pool))
         client.address = Address("redis://memory", "in memory")
         return client
@@ -74,13 +80,21 @@ class MemoryConnection(redis.connection.AbstractConnection):
     def __init__(self, server: MemoryRedis, **options: Any) -> None:
         self._server = server
         self._answers: deque[Answer | ResponseError] = deque()
+        self._run_id = ""
         super().__init__(**options)
 
     def repr_pieces(self) -> list[tuple[str, str]]:
         return [("server", "in memory")]
 
     def connect(self) -> None:
-        """There is nothing to connect to."""
+        """Be a new connection if it was ended, or if the server's run is another one."""
+        if self._run_id != self._server.run_id:
+            if self.redis_connect_func is not None:
+                self.redis_connect_func(self)  # type: ignore[call-arg]  # the vendor's type is of none
+            self._run_id = self._server.run_id
+
+    def on_connect_check_health(self, check_health: bool = True) -> None:  # noqa: ARG002
+        """There is nothing to agree on."""
 
     def _connect(self) -> None:
         """There is nothing to connect to."""
@@ -90,6 +104,7 @@ class MemoryConnection(redis.connection.AbstractConnection):
 
     def disconnect(self, *_: object) -> None:
         self._answers.clear()
+        self._run_id = ""
 
     def can_read(self, *_: object) -> bool:
         return bool(self._answers)

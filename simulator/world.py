@@ -35,9 +35,9 @@ def counts_in(values: Sequence[bytes | None]) -> dict[str, int]:
 
 def view_in(server: MemoryRedis, prefix: str = "world") -> RedisView:
     """Return the view under a prefix of a Redis in memory."""
-    client, keys = server.client(), Keys(prefix)
-    scripts = Scripts(client, lua_folder("backends"), on_restart=restart_guard(client, keys, CLAIM_MAX_MS))
-    return RedisView(client, keys, scripts, f"memory, prefix {prefix}")
+    keys = Keys(prefix)
+    client = server.client(restart_guard(keys, CLAIM_MAX_MS))
+    return RedisView(client, keys, Scripts(client, lua_folder("backends")), f"memory, prefix {prefix}")
 
 
 class World:

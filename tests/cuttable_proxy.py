@@ -9,7 +9,8 @@ _CHUNK = 1 << 16
 
 
 class CuttableProxy:
-    """Passes bytes on in both directions. cut: whether it does not; see `set_cut`.
+    """Passes bytes on in both directions. cut: whether it does not; see `set_cut`. to_port: where connections lead to
+    that are made from now on.
 
     Pulsar's answer to a lookup names its broker's own address, around the proxy. `addresses` in what the server says
     are replaced by others of the same length, so that lengths in the frames stay right.
@@ -18,7 +19,7 @@ class CuttableProxy:
     def __init__(self, to_port: int, listener: socket.socket, addresses: dict[bytes, bytes]) -> None:
         self.port = int(listener.getsockname()[1])
         self.cut = False
-        self._to_port = to_port
+        self.to_port = to_port
         self._listener = listener
         self._addresses = addresses
         self._ends: list[socket.socket] = []
@@ -37,7 +38,7 @@ class CuttableProxy:
                 if self.cut:
                     here.close()
                     continue
-                there = socket.create_connection(("127.0.0.1", self._to_port))
+                there = socket.create_connection(("127.0.0.1", self.to_port))
                 self._ends += [here, there]
                 threading.Thread(target=self._pass_on, args=(here, there, {}), daemon=True).start()
                 threading.Thread(target=self._pass_on, args=(there, here, self._addresses), daemon=True).start()

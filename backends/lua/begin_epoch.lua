@@ -2,7 +2,7 @@
 -- Begins a view in an empty Redis, or in place of one that has an older form or is broken.
 --
 -- KEYS[1] prefix
--- ARGV[1] epoch, [2] ms in which nothing is granted, [3] number of outcome partitions, [4] run id of this Redis,
+-- ARGV[1] epoch, [2] ms of the longest claim that may be in use, in which nothing is granted, [3] number of outcome partitions, [4] run id of this Redis,
 --         [5] 1 if a snapshot is to be restored first: until that is done the outcome topics are not folded,
 --         [6] epoch of the view that is replaced, '' for none, [7] pattern of the prefix's keys,
 --         [8] address of this Redis, [9] 1 if the installation moves here from another Redis
@@ -13,6 +13,7 @@
 -- include: form.lua
 -- include: wipe_all.lua
 
+local MOVED_MS = 10000 -- for workers on another Redis to read that the view has moved; they grant until then
 local key = P .. ':epoch'
 local had = redis.call('HMGET', key, 'id', 'form', 'claim_ms', 'broken')
 local wait_ms = tonumber(ARGV[2])
@@ -25,8 +26,10 @@ elseif redis.call('EXISTS', key) == 1 then
   return 0
 end
 local now = now_ms()
+local waits_from = now + (ARGV[9] == '1' and MOVED_MS or 0)
 redis.call('HSET', key, 'id', ARGV[1], 'started_ms', whole(now), 'ready', '0', 'announced', '0', 'marked', '0',
-  'grants_after_ms', whole(now + wait_ms), 'partitions', ARGV[3], 'run_id', ARGV[4], 'restoring', ARGV[5],
+  'waits_from_ms', whole(waits_from), 'grants_after_ms', whole(waits_from + wait_ms), 'claim_ms', whole(wait_ms),
+  'partitions', ARGV[3], 'run_id', ARGV[4], 'restoring', ARGV[5],
   'form', whole(FORM), 'address', ARGV[8], 'adopted', ARGV[9])
 announce('epoch', '')
 return 1

@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
--- Redis was restarted with its data, and may have lost the claims of its last second. Nothing is granted until they
--- have ended, and then not before the topics have been read as far as they went at that time: the view gets a new id,
--- so that its rebuild goes on from the stored cursors.
+-- Redis is another run than the view knows: it was restarted with its data, or a replica took its place. Claims of the
+-- last second may be missing. Nothing is granted until they have ended, and then not before the topics have been read
+-- as far as they went at that time: the view gets a new id, so that its rebuild goes on from the stored cursors. It is
+-- announced again, since only the control topic surely knows of the longest claim.
 --
 -- KEYS[1] prefix
--- ARGV[1] when Redis was started (ms), [2] run id of this Redis, [3] ms of the longest claim that the caller knows of;
+-- ARGV[1] when that was noticed (ms), [2] run id of this Redis, [3] ms of the longest claim that the caller knows of;
 --   workers may have made longer ones
--- Returns 1, or 0 if there is no view, or it was begun (or has been here before) since Redis started
+-- Returns 1, or 0 if there is no view, or it was begun, or this was noticed, in this run
 
 -- include: feed.lua
 
@@ -15,7 +16,7 @@ local got = redis.call('HMGET', key, 'id', 'run_id', 'partitions', 'claim_ms')
 if not got[1] or got[2] == ARGV[2] then return 0 end
 local claims_end_ms = tonumber(ARGV[1]) + math.max(tonumber(ARGV[3]), tonumber(got[4] or 0))
 redis.call('HSET', key, 'id', string.match(got[1], '^[^.]*') .. '.' .. ARGV[2], 'run_id', ARGV[2], 'ready', '0',
-  'marked', '0', 'grants_after_ms', whole(claims_end_ms))
+  'announced', '0', 'marked', '0', 'waits_from_ms', ARGV[1], 'grants_after_ms', whole(claims_end_ms))
 redis.call('HDEL', key, 'first', 'read:control')
 for partition = 0, tonumber(got[3] or 0) - 1 do redis.call('HDEL', key, 'read:' .. partition) end
 announce('epoch', '')

@@ -49,7 +49,7 @@ class RedisSide:
 
 
 def open_redis(settings: RedisSettings, topics: Topics, claim_max_ms: int, observe: Observe | None = None) -> RedisSide:
-    """Raises Unreachable. A Redis that was restarted is told to grant nothing for a while, before anything else."""
+    """Raises Unreachable."""
     view = open_view(settings, claim_max_ms=claim_max_ms, observe=observe)
     view.ping()
     view.scripts.check()

@@ -19,8 +19,6 @@ from fairlane.worker.threads import Threads
 
 Progress = Callable[[Epoch | None], None]
 _POLL_S = 0.25
-_MOVED_MS = 10_000
-"""Time for the workers on another Redis to read that the view has moved, before anything is granted here."""
 
 
 def rebuild(
@@ -44,14 +42,15 @@ def rebuild(
             raise Refused(f"The view cannot be made again now: {judged.why}.")
         known = redis.epochs.epoch()
         claim_max_ms = max(CLAIM_MAX_MS, known.claim_ms if known else 0)
+        owner = f"by-hand-{secrets.token_hex(3)}"
+        jobs = SharedJobs(redis, pulsar, owner, SystemClock(), lambda: 1, claim_max_ms)
+        jobs.announce_claims()
         if judged.standing is Standing.RAISE:
             raise_form(redis.epochs, settings.pulsar.outcome_partitions)
         elif adopt:
-            _begin_adopted(redis, settings.pulsar.outcome_partitions, claim_max_ms + _MOVED_MS)
+            _begin_adopted(redis, settings.pulsar.outcome_partitions, claim_max_ms)
         elif wipe:
             redis.view.wipe()
-        owner = f"by-hand-{secrets.token_hex(3)}"
-        jobs = SharedJobs(redis, pulsar, owner, SystemClock(), lambda: 1, claim_max_ms)
         jobs.start(threads, housekeeping=False)
         return _await_ready(redis.epochs, over, progress, time.monotonic() + timeout_s)
     finally:

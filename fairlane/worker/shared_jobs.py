@@ -90,6 +90,10 @@ class SharedJobs:
         self._closing = Housekeeper(closing_chores(redis, pulsar, clock), held, clock)
         self._housekeeper = Housekeeper(self._clearing_chores(redis, pulsar, clock), held, clock)
 
+    def announce_claims(self) -> None:
+        """To be done before the first lease (`Rebuilder.announce_claims`). Raises Unreachable."""
+        self._rebuilder.announce_claims()
+
     def start(self, threads: Threads, housekeeping: bool = True) -> None:
         """Each in a thread of its own."""
         threads.start("seats", self.seats.run)

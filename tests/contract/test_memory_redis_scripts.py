@@ -28,7 +28,7 @@ class ServerTwins(Twins):
 def contents(world: Any) -> dict[bytes, Any]:
     found = contents_of(world.view.client, f"{world.view.keys.prefix}:*")
     epoch = found[world.view.keys.epoch.encode()][1]
-    for of_the_server in (b"run_id", b"started_ms", b"address"):
+    for of_the_server in (b"run_id", b"started_ms", b"waits_from_ms", b"address"):
         epoch.pop(of_the_server)
     return {key: value for key, value in found.items() if not key.endswith(CHOSEN_BY_THE_SERVER)}
 

@@ -1,5 +1,7 @@
 """After a restart of Redis, which may have lost the claims of its last second."""
 
+from backends.epochs import Epoch
+from dispatcher.control import FORMAT, NO_EPOCH, EpochStarted
 from dispatcher.lease import Status
 from dispatcher.outcome import EpochMark
 from tests.contract.ledger_worlds import LawWorld, ask_own, fold, request, statuses, task_record
@@ -52,3 +54,55 @@ def test_a_restart_is_noted_once(world: LawWorld) -> None:
     args = [world.clock.wall_ms(), "another run", OWN_CLAIMS_MS]
     assert world.view.scripts.call("note_restart", [world.view.keys.prefix], args) == 0
     read_to_the_mark(world, epoch)
+
+
+def epoch_of(world: LawWorld) -> Epoch:
+    epoch = world.epochs.epoch()
+    assert epoch is not None
+    return epoch
+
+
+def fail_over(world: LawWorld) -> None:
+    """As if a replica had taken the place of the server: it has the data and the scripts, and every connection is
+    new."""
+    world.view.command("HSET", world.view.keys.epoch, "run_id", "the primary")
+    world.view.client.connection_pool.disconnect()
+
+
+def test_a_new_connection_to_another_run_waits_for_the_claims_of_the_one_before(world: LawWorld) -> None:
+    """Though the scripts are known, and nobody learns it from them."""
+    world.apply(task_record("t"))
+    assert world.ledger.lease(request(1, ask_own("t", 0, 1), claim_ms=63_000)).ready
+    fail_over(world)
+    assert not world.ledger.lease(request(2, ask_own("t", 0, 1))).ready
+    found = epoch_of(world)
+    assert (found.ready, found.announced, found.marked, found.read) == (False, False, False, frozenset())
+    assert 60_000 < found.wait_ms <= 63_000, "from when it was noticed"
+
+
+def test_more_connections_to_the_same_run_do_not_wait_again(world: LawWorld) -> None:
+    fail_over(world)
+    epoch, grants_after = world.view.command("HMGET", world.view.keys.epoch, "id", "grants_after_ms")
+    for _ in range(2):
+        world.view.client.connection_pool.disconnect()
+        assert world.view.command("HMGET", world.view.keys.epoch, "id", "grants_after_ms") == [epoch, grants_after]
+
+
+def test_a_view_that_may_lack_claims_waits_for_the_longest_that_the_control_topic_knows_of(world: LawWorld) -> None:
+    """The replica did not get it, nor does the worker that noticed make any as long."""
+    fail_over(world)
+    found = epoch_of(world)
+    assert 10_000 < found.wait_ms <= OWN_CLAIMS_MS
+    world.epochs.epoch_announced(found.id, first=False, position="1", claim_ms=63_000)
+    assert 60_000 < epoch_of(world).wait_ms <= 63_000
+
+
+def test_the_longest_claim_of_the_control_topic_is_kept_and_does_not_hold_a_view_that_is_complete(
+    world: LawWorld,
+) -> None:
+    for claim_ms in (63_000, 20_000, 0):
+        world.apply(EpochStarted(FORMAT, NO_EPOCH, 0, "", claim_ms))
+    found = epoch_of(world)
+    assert (found.claim_ms, found.wait_ms) == (63_000, 0)
+    world.epochs.epoch_announced(found.id, first=False, position="1", claim_ms=63_000)
+    assert epoch_of(world).wait_ms == 0

@@ -224,7 +224,7 @@ def test_a_restart_with_data_waits_for_old_claims_and_reads_on(tmp_path: Path, o
         found = epochs.epoch()
         assert found is not None
         assert found.id.startswith("e.")
-        assert (found.announced, found.marked, found.ready, found.read) == (True, False, False, frozenset())
+        assert (found.announced, found.marked, found.ready, found.read) == (False, False, False, frozenset())
         assert found.wait_ms > 0
         assert grants_after_ms(view) - before_ms > 10_000
         assert grants_after_ms(view) - view.now_ms() <= 14_000

@@ -136,6 +136,7 @@ class FakeEpoch:
     marked: bool = False
     restoring: bool = False
     started_ms: int = 0
+    claim_ms: int = 0
     address: str = ""
     adopted: bool = False
     foreign: str = ""
@@ -158,9 +159,9 @@ class FakeEpochs:
         self.now = FakeEpoch(epoch, wait_ms, restoring=restoring)
         return True
 
-    def epoch_announced(self, epoch: str, first: bool, position: str) -> None:
+    def epoch_announced(self, epoch: str, first: bool, position: str, claim_ms: int = 0) -> None:
         if self.now is not None and self.now.id == epoch:
-            wait_ms = 0 if first else self.now.wait_ms
+            wait_ms = 0 if first else max(self.now.wait_ms, claim_ms)
             self.now = replace(self.now, wait_ms=wait_ms, announced=True, restoring=False, address=self.address)
 
     def refuse_epoch(self, epoch: str, foreign: str) -> None:

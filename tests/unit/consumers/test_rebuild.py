@@ -7,7 +7,7 @@ import pytest
 
 from consumers.rebuild import Rebuilder, RebuildPorts, RebuildSettings
 from dispatcher.clock import VirtualClock
-from dispatcher.control import EpochStarted, GlobalChange
+from dispatcher.control import NO_EPOCH, EpochStarted, GlobalChange
 from dispatcher.errors import NotFound, Refused, Unreachable
 from dispatcher.outcome import EpochMark
 from tests.actors import running
@@ -30,15 +30,20 @@ class Rebuild:
         self.clock = VirtualClock()
         self.made = 0
 
-    def worker(self, restore: Callable[[str], None] | None = None) -> Rebuilder:
+    def worker(self, restore: Callable[[str], None] | None = None, claim_max_ms: int = 13_000) -> Rebuilder:
         ports = RebuildPorts(self.epochs, self.control, self.outcomes, self.control.open)
-        settings = replace(SETTINGS, address=self.epochs.address)
+        settings = replace(SETTINGS, address=self.epochs.address, claim_max_ms=claim_max_ms)
         return Rebuilder(ports, lambda: True, self.clock, self.new_id, settings, restore)
 
     def addresses(self) -> list[str]:
         """Where views were said to be, in order."""
         records = [record for record in control_records(self.control) if isinstance(record, EpochStarted)]
         return [record.address for record in records if record.address]
+
+    def claims(self) -> list[int]:
+        """What was said of the longest claim, in order."""
+        records = [record for record in control_records(self.control) if isinstance(record, EpochStarted)]
+        return [record.claim_ms for record in records if record.claim_ms]
 
     def new_id(self) -> str:
         self.made += 1
@@ -263,3 +268,57 @@ def test_a_view_of_0_2_is_said_to_be_where_it_is() -> None:
     assert rebuild.addresses() == ["old"]
     worker.restate()
     assert rebuild.addresses() == ["old", "old"]
+
+
+def test_a_rebuild_waits_for_the_longer_claims_of_a_worker_that_is_gone() -> None:
+    rebuild = at("old")
+    gone = rebuild.worker(claim_max_ms=63_000)
+    gone.announce_claims()
+    worker = rebuild.worker()
+    worker.announce_claims()
+    for _ in range(3):
+        worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 63_000, announced=True, address="old")
+    assert rebuild.claims() == [63_000, 63_000], "said by the worker that makes them, and with the view"
+
+
+def test_claims_of_the_first_worker_of_all_are_not_waited_for() -> None:
+    rebuild = Rebuild()
+    worker = rebuild.worker(claim_max_ms=63_000)
+    worker.announce_claims()
+    for _ in range(2):
+        worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 0, announced=True)
+
+
+def test_the_longest_claim_is_said_again_before_the_topic_forgets_it() -> None:
+    rebuild = Rebuild()
+    rebuild.epochs.now = FakeEpoch("e0", 0, ready=True, announced=True, marked=True, claim_ms=63_000)
+    rebuild.worker().restate()
+    assert rebuild.claims() == [63_000]
+
+
+def test_claims_that_no_worker_can_make_are_not_waited_for() -> None:
+    """A record that makes no sense must not stop the service for good."""
+    rebuild = at("old")
+    rebuild.control.append(EpochStarted(1, NO_EPOCH, 0, "", 10**12))
+    worker = rebuild.worker()
+    for _ in range(3):
+        worker.step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, announced=True, address="old")
+
+
+def test_a_view_that_failed_over_to_another_address_is_no_other_one() -> None:
+    rebuild = at("replica")
+    rebuild.epochs.now = FakeEpoch("e-old.3f2a", 13_000, address="old")
+    for _ in range(2):
+        rebuild.worker().step()
+    assert rebuild.epochs.now == FakeEpoch("e-old.3f2a", 13_000, announced=True, address="replica")
+
+
+def test_one_that_died_while_announcing_does_not_hide_where_the_view_is() -> None:
+    rebuild = at("new")
+    rebuild.epochs.begin_epoch("e1", 13_000, 2)
+    rebuild.control.append(EpochStarted(1, "e1", 0))  # and died
+    rebuild.worker().step()
+    assert rebuild.epochs.now == FakeEpoch("e1", 13_000, foreign="old")

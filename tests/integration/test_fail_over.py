@@ -1,0 +1,132 @@
+"""A replica takes the place of Redis, and may lack the claims of the last second."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from backends.epochs import Epoch, Epochs
+from backends.redis_client import lua_folder
+from backends.redis_view import CLAIM_MAX_MS, RedisView, open_view
+from backends.settings import RedisSettings
+from dispatcher.clock import VirtualClock
+from fairlane import PushClient, PushTask, Settings
+from simulator.world import World
+from tests.contract.ledger_worlds import ask_own, request, task_record
+from tests.cuttable_proxy import CuttableProxy, cuttable_proxy
+from tests.integration.worker_crew import audience, crew, delivered_at_s, eventually
+from tests.redis_server import RedisServer, binaries, running
+
+TARGETS = 10_000
+IN_HAND_S = 3.0
+"""A lease lasts 2 s: what was granted before is sent by then."""
+
+
+class Pair(NamedTuple):
+    """A primary, its replica, and the address under which clients find whichever is in charge."""
+
+    primary: RedisServer
+    replica: RedisServer
+    proxy: CuttableProxy
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.proxy.port}/0"
+
+    def stop_replication(self) -> None:
+        """What the primary is given from now on, the replica lacks."""
+        self._at_the_replica("REPLICAOF", "NO", "ONE")
+
+    def fail_over(self) -> None:
+        """End the primary; clients find the replica."""
+        self.proxy.set_cut(True)
+        self.primary.kill()
+        self.proxy.to_port = self.replica.port
+        self.proxy.set_cut(False)
+
+    def has_all(self) -> bool:
+        """Whether the replica has what the primary was given so far."""
+        with closing(open_view(RedisSettings(url=self.primary.url))) as view:
+            return bool(view.command("WAIT", 1, 1_000))
+
+    def _at_the_replica(self, *words: str) -> None:
+        with closing(open_view(RedisSettings(url=self.replica.url))) as view:
+            view.command(*words)
+
+
+@pytest.fixture(params=sorted(binaries()))
+def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    with pair_of(binaries()[request.param]) as pair:
+        yield pair
+
+
+@contextmanager
+def pair_of(binary: str) -> Iterator[Pair]:
+    with running(binary) as primary:
+        replicates = ("--replicaof", f"127.0.0.1 {primary.port}", "--repl-diskless-sync-delay", "0")
+        with running(binary, *replicates) as replica, cuttable_proxy(primary.port) as proxy:
+            pair = Pair(primary, replica, proxy)
+            eventually(pair.has_all, 20, "the replica has the primary's data")
+            yield pair
+
+
+def epoch_of(view: RedisView) -> Epoch:
+    epoch = Epochs(view).epoch()
+    assert epoch is not None
+    return epoch
+
+
+def test_what_the_replica_lacks_of_the_last_second_is_not_granted_again(pair: Pair) -> None:
+    """It knows the scripts, since they were loaded there too."""
+    with closing(open_view(RedisSettings(url=pair.url, prefix="test"))) as view:
+        world = World(VirtualClock(), view=view)
+        world.write(task_record("t"))
+        assert world.ledger.lease(request(1, ask_own("t", 0, 1))).ready
+        eventually(pair.has_all, 20, "the replica has the view")
+        pair.stop_replication()
+        with closing(open_view(RedisSettings(url=pair.replica.url, prefix="another"))) as other:
+            for known in (other.scripts, other.scripts.of(lua_folder("quotas"))):
+                known.check()
+        assert world.ledger.lease(request(2, ask_own("t", 10, 5))).ready
+        pair.fail_over()
+
+        assert not world.ledger.lease(request(3, ask_own("t", 10, 5), worker="other")).ready
+        found = epoch_of(view)
+        assert (found.ready, found.announced, found.marked) == (False, False, False)
+        assert CLAIM_MAX_MS - 5_000 < found.wait_ms <= CLAIM_MAX_MS, "from when it was noticed"
+
+        with closing(open_view(RedisSettings(url=pair.url, prefix="test"))) as later:
+            assert epoch_of(later).id == found.id
+            assert epoch_of(later).wait_ms <= found.wait_ms, "one that notices later does not make it wait again"
+
+
+@pytest.mark.timeout(240)
+def test_workers_send_nothing_for_the_longest_claim_after_they_notice(fresh_settings: Settings, tmp_path: Path) -> None:
+    with pair_of(next(iter(binaries().values()))) as pair:
+        redis = fresh_settings.redis.model_copy(update={"url": pair.url})
+        settings = fresh_settings.model_copy(update={"redis": redis})
+        with (
+            crew(settings, tmp_path, "w1", "w2") as members,
+            PushClient.connect(settings) as client,
+            closing(open_view(redis)) as view,
+        ):
+            client.set_capacity(1_000)
+            push = PushTask(app="a", tier="high", channel="log", message={"title": "hello"}, chunk=10)
+            handle = client.submit(push, audience(TARGETS))
+            eventually(lambda: handle.progress().targets.sent > 1_000, 30, "it is in full swing")
+            pair.stop_replication()
+            eventually(lambda: handle.progress().targets.sent > 2_000, 30, "the replica lacks some of it")
+            pair.fail_over()
+
+            eventually(lambda: "." in epoch_of(view).id, 20, "a worker or this client notices")
+            noticed_s = time.time()
+            grants_s = noticed_s + epoch_of(view).wait_ms / 1000
+            assert grants_s - noticed_s > CLAIM_MAX_MS / 1000 - 5
+            assert handle.wait(90).targets.sent == TARGETS
+            assert members.targets(handle.id) == Counter(audience(TARGETS))
+            times = [at_s for at_s, _, _ in delivered_at_s(members)]
+            assert not [at_s for at_s in times if noticed_s + IN_HAND_S < at_s < grants_s]
