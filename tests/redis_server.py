@@ -1,4 +1,4 @@
-"""Private Redis and Valkey servers for tests, each on a free port, without files."""
+"""Private Redis and Valkey servers for tests, each on a free port and in a folder of its own."""
 
 import shutil
 import socket
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import redis
 from redis.backoff import NoBackoff
@@ -52,13 +53,14 @@ def running(binary: str, *options: str, port: int | None = None) -> Iterator[Red
     """A server for as long as the block runs. options: as on its command line."""
     port = port or free_port()
     command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *options]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        _await_answer(port, process)
-        yield RedisServer(f"redis://127.0.0.1:{port}/0", process)
-    finally:
-        process.kill()
-        process.wait()
+    with TemporaryDirectory() as folder:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder)
+        try:
+            _await_answer(port, process)
+            yield RedisServer(f"redis://127.0.0.1:{port}/0", process)
+        finally:
+            process.kill()
+            process.wait()
 
 
 def _await_answer(port: int, process: subprocess.Popen[bytes]) -> None:
