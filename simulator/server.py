@@ -93,7 +93,7 @@ class MemoryConnection(redis.connection.AbstractConnection):
                 self.redis_connect_func(self)  # type: ignore[call-arg]  # the vendor's type is of none
             self._run_id = self._server.run_id
 
-    def on_connect_check_health(self, check_health: bool = True) -> None:  # noqa: ARG002
+    def on_connect_check_health(self, check_health: bool = True) -> None:
         """There is nothing to agree on."""
 
     def _connect(self) -> None:
@@ -115,7 +115,7 @@ class MemoryConnection(redis.connection.AbstractConnection):
     def pack_commands(self, commands: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
         return list(commands)
 
-    def send_packed_command(self, command: Iterable[Sequence[Any]], check_health: bool = True) -> None:  # noqa: ARG002
+    def send_packed_command(self, command: Iterable[Sequence[Any]], check_health: bool = True) -> None:
         for words in command:
             self._take(words)
 
