@@ -115,7 +115,7 @@ class MemoryConnection(redis.connection.AbstractConnection):
     def pack_commands(self, commands: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
         return list(commands)
 
-    def send_packed_command(self, command: Iterable[Sequence[Any]], check_health: bool = True) -> None:
+    def send_packed_command(self, command: Iterable[Sequence[Any]], check_health: bool = True) -> None:  # noqa: ARG002
         for words in command:
             self._take(words)
 
