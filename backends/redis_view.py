@@ -107,7 +107,7 @@ def restart_guard(keys: Keys, claim_max_ms: int) -> OnConnect:
     text = assemble("note_restart", [lua_folder("backends")])
 
     def guard(connection: AbstractConnection) -> None:
-        connection.on_connect_check_health(check_health=False)  # type: ignore[no-untyped-call]  # the vendor's
+        connection.on_connect_check_health(check_health=False)
         server, known, time = _ask(connection, ("INFO", "server"), ("HGET", keys.epoch, "run_id"), ("TIME",))
         found = _RUN_ID.search(server)
         if found is not None and known not in (None, found[1]):
