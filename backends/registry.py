@@ -82,6 +82,11 @@ class Registry:
         """
         return bool(self._view.call("move_cursor", expected or "", to, epoch, int(marked)))
 
+    def complete_among(self, tasks: Sequence[str]) -> list[str]:
+        """Those of these tasks whose targets all have an outcome and whose end is not yet written; as `apply` says,
+        but by the cursor of the control topic as it is now: a seal counts once it is before that."""
+        return [task.decode() for task in self._view.call("complete_among", *tasks)] if tasks else []
+
     # ------------------------------------------------------------- tasks
 
     def task(self, task: str) -> TaskView | None:

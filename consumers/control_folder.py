@@ -3,12 +3,12 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from backends.topic_reader import Record
 from consumers.folder import FoldSettings, Held, IdleWatch, OpenReader, run_while_held
 from consumers.recheck import Kept, recheck
-from dispatcher.control import ControlRecord
+from dispatcher.control import ControlRecord, Sealed, TaskRecord
 from dispatcher.control_checks import read_control
 from dispatcher.errors import Malformed
 from dispatcher.outcome import EpochMark
@@ -16,6 +16,14 @@ from dispatcher.outcome import EpochMark
 _log = logging.getLogger(__name__)
 CONTROL = "control"
 """The topic's name among the records passed over."""
+
+
+class _Batch(NamedTuple):
+    """Records of the topic that were applied. marked: the epoch's mark is among them. sealed: tasks that they may have
+    completed."""
+
+    marked: bool
+    sealed: list[str]
 
 
 class ControlView(Protocol):
@@ -30,6 +38,10 @@ class ControlView(Protocol):
     def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
         """False, and nothing changed, if the cursor stands elsewhere than expected or the view is another by now.
         marked: the epoch's mark was among what was read."""
+        ...
+
+    def complete_among(self, tasks: Sequence[str]) -> Sequence[str]:
+        """Those of these tasks that are complete, now that the cursor is behind their seals."""
         ...
 
 
@@ -77,10 +89,11 @@ class ControlFolder:
             while self._held() and not stop.is_set():
                 records = reader.read(self._settings.batch, self._settings.poll_s)
                 if records:
-                    marked = self._apply(records, epoch)
-                    if not self._view.move_control_cursor(cursor, records[-1].position, epoch, marked):
+                    batch = self._apply(records, epoch)
+                    if not self._view.move_control_cursor(cursor, records[-1].position, epoch, batch.marked):
                         return
                     cursor = records[-1].position
+                    self._tell(self._view.complete_among(batch.sealed))
                 elif idle.due() and self._view.control_cursor() != cursor:
                     return
         finally:
@@ -89,15 +102,18 @@ class ControlFolder:
     def _apply_again(self, records: Sequence[Record]) -> None:
         self._apply(records, "")
 
-    def _apply(self, records: Sequence[Record], epoch: str) -> bool:
-        """Return whether the epoch's mark is among them. Keep positions of records passed over before the cursor
-        moves past them."""
+    def _apply(self, records: Sequence[Record], epoch: str) -> _Batch:
+        """Keep positions of records passed over before the cursor moves past them."""
         readable, passed = _read(records)
         self._kept.keep(CONTROL, passed)
-        finished = self._view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)])
+        self._tell(self._view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)]))
+        found = [record for _, record in readable]
+        marked = any(isinstance(record, EpochMark) and record.epoch == epoch for record in found)
+        return _Batch(marked, [record.task for record in found if isinstance(record, Sealed | TaskRecord)])
+
+    def _tell(self, finished: Sequence[str]) -> None:
         if finished:
             self._finished(list(finished))
-        return any(isinstance(record, EpochMark) and record.epoch == epoch for _, record in readable)
 
 
 def _read(records: Sequence[Record]) -> tuple[list[tuple[str, ControlRecord]], dict[str, str]]:

@@ -86,7 +86,14 @@ class World:
 
     def write(self, record: ControlRecord) -> list[str]:
         """Store a record in the control topic and apply it. Return the task if by it all its targets have outcomes."""
-        return self.registry.apply(self.control.append(record), record)
+        return self.read_control(self.control.append(record), record)
+
+    def read_control(self, position: str, record: ControlRecord) -> list[str]:
+        """Apply a record of the control topic, and move its cursor there, as a fold does."""
+        self.registry.apply(position, record)
+        self.view.command("HSET", self.view.keys.control, "cursor", position)
+        task = getattr(record, "task", "")
+        return self.registry.complete_among([task] if task else [])
 
     # ------------------------------------------------------------- what some worker does for all
     def fold_outcomes(self) -> list[str]:

@@ -5,6 +5,7 @@ local call = {
   globals = {}, -- settings.lua: fields as stored
   wanted = {}, -- settings.lua: fields to be read
   tasks = {}, -- tasks.lua: by id
+  cursor = nil, -- tasks.lua: up to where the control topic has been read
   opened = {}, -- marks.lua: open envelopes that this call claims
   ends = {}, -- marks.lua: by writer, where its wants end
   copies = {}, -- marks.lua: by writer, whether its wants overlap

@@ -1,6 +1,7 @@
 -- library
 -- include: keys.lua
 -- include: settings.lua
+-- include: seals.lua
 -- What the ledger needs of a task's hash, read once a call, and what it says of the task's envelopes.
 local GRANTABLE, GRANTED, NO_CREDIT, HELD, DROP, REPUBLISH = -1, 0, 1, 2, 3, 4
 local CANCELLED, EXPIRED, UNKNOWN, PARKED, MOVE = 5, 6, 7, 8, 9
@@ -8,7 +9,7 @@ local MAIN_WRITER = '0'
 local TASK_FIELDS = {
   'lane', 'shared', 'tier', 'weight', 'cap', 'paused', 'cancelled', 'start_ms', 'expires_ms', 'hold', 'sealed',
   'writers', 'ended', 'closed', 'cap_bucket', 'cap_us', 'app', 'channel', 'why_ms', 'stopped',
-  'cap_rate',
+  'cap_rate', 'sealed_pos',
 }
 
 -- lane is false where the task's record has not been read. The cap is kept as `RATE` or `RATE:BURST`.
@@ -19,7 +20,9 @@ local function task_of(id)
   task = { id = id, lane = got[1], shared = got[2] == '1', tier = got[3] or '', weight = math.max(int(got[4]), 1) }
   task.cap, task.cap_burst = read_cap(got[5])
   task.paused, task.cancelled = got[6] == '1', got[7] == '1' or got[20] ~= false
-  task.start_ms, task.expires_ms, task.hold, task.sealed = int(got[8]), int(got[9]), got[10] == '1', got[11] == '1'
+  task.start_ms, task.expires_ms, task.hold = int(got[8]), int(got[9]), got[10] == '1'
+  call.cursor = call.cursor or control_cursor()
+  task.sealed = got[11] == '1' and is_settled(got[22], call.cursor)
   task.over = (got[13] or '') ~= '' or got[14] == '1'
   task.writers = (task.sealed and (got[12] or '') ~= '') and ',' .. got[12] .. ','
   task.counts = {}

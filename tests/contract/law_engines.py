@@ -147,7 +147,7 @@ class LawEngines(LawWorld):
 
     def _hear(self) -> None:
         while self.reachable and self._unheard:
-            self.registry.apply(*self._unheard.pop(0))
+            self.read_control(*self._unheard.pop(0))
 
     # ------------------------------------------------------------- the ledger goes and comes
     def lose_ledger(self) -> None:

@@ -128,7 +128,7 @@ class LedgerMachine:
 
     def control(self, state: int, record: ControlRecord) -> int:
         def apply() -> None:
-            self._world.registry.apply(self._position(), record)
+            self._world.read_control(self._position(), record)
 
         return self._do(("control", state, encode_control(record)), state, apply)
 
@@ -266,6 +266,8 @@ def plain(store: Store) -> None:
     if epoch[b"ready"] == b"1":
         epoch.clear()
         epoch.update(READY)
+    control = store.get(_key("control"), Hash) or Hash()
+    control.update(dict.fromkeys(control, BEFORE))
     task = store.get(_key("task", TASK), Hash) or Hash()
     for field in list(task):
         if field in FIGURES or (field in SUMS and task[field] == b"0"):
@@ -309,7 +311,7 @@ BEFORE = b"0"
 OPEN = _key("open", TASK)
 BITMAPS = (_key("touched:"), _key("final:"))
 FORGOTTEN = tuple(
-    map(_key, ("feed", "version", "stats", "demand", "pool:", "vt:", "parts", "fold:", "control", "served"))
+    map(_key, ("feed", "version", "stats", "demand", "pool:", "vt:", "parts", "fold:", "served"))
 )
 READY = {b"id": b"ready", b"ready": b"1", b"grants_after_ms": b"0", b"partitions": b"1", b"form": b"%d" % FORM}
 SUMS = {b"claims", b"finals", *(field.encode() for field in COUNT_FIELDS)}

@@ -209,7 +209,7 @@ class EngineWorld(World):
         for place, body in enumerate(self.control.records):
             record = decode_control(body)
             if not isinstance(record, EpochMark):
-                self.registry.apply(position(place), record)
+                self.read_control(position(place), record)
         for worker in self.workers:
             worker.leases.fail = 0
 

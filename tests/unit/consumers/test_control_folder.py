@@ -26,6 +26,7 @@ class View:
         self.flush_at = -1
         self.marked = False
         self.positions: list[str] = []
+        self.complete: list[str] = []
         self.passed = FakePassedOver()
 
     def control_cursor(self) -> str | None:
@@ -41,6 +42,9 @@ class View:
                 self.flush_at = -1
                 self.flush()
         return [record.task for _, record in records if isinstance(record, ControlChange) and record.value == "999"]
+
+    def complete_among(self, tasks: Sequence[str]) -> list[str]:
+        return [task for task in tasks if task in self.complete]
 
     def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
         if expected != self.cursor or epoch != self.epoch:
