@@ -24,11 +24,6 @@ from dispatcher.service_settings import Cap
 Call = tuple[str, Sequence[Arg]]
 
 
-def task_of(record: ControlRecord) -> str:
-    """Return the task that the record is about; empty if it is about none."""
-    return "" if isinstance(record, GlobalChange | EpochStarted | EpochMark | Restated) else record.task
-
-
 def call_of(position: str, record: ControlRecord) -> Call | None:
     """Return the call, or None for a record that changes nothing in the registry.
 

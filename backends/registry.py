@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from backends.record_calls import Call, call_of, sealed_call, task_call, task_of
+from backends.record_calls import Call, call_of, sealed_call, task_call
 from backends.redis_view import RedisView
 from backends.task_rows import (
     LIVE_FIELDS,
@@ -54,21 +54,17 @@ class Registry:
 
     # ------------------------------------------------------------- the fold of the control topic
 
-    def apply(self, position: str, record: ControlRecord) -> list[str]:
+    def apply(self, position: str, record: ControlRecord) -> None:
         """Applies a record of the control topic, stored there at `position`; one round trip.
 
         Records may come in any order and any number of times: the view is the same in the end. Of one that is restated,
-        the original is to be applied. Returns the task's id if by now all its targets have an outcome and its end is
-        not yet written (never while the view is not ready).
+        the original is to be applied. A seal counts once the cursor is at or behind it.
         """
-        return self.apply_all([(position, record)])
+        self.apply_all([(position, record)])
 
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
         """As `apply`, for many (position, record) in one round trip."""
-        calls = [(task_of(record), call) for position, record in records if (call := call_of(position, record))]
-        answers = self._view.call_many([call for _, call in calls])
-        complete = (task for (task, _), answer in zip(calls, answers, strict=True) if task and answer == 1)
-        return list(dict.fromkeys(complete))
+        self._view.call_many([call for position, record in records if (call := call_of(position, record))])
 
     def control_cursor(self) -> str | None:
         """Up to where the control topic has been applied; None: nothing yet."""
@@ -83,8 +79,8 @@ class Registry:
         return bool(self._view.call("move_cursor", expected or "", to, epoch, int(marked)))
 
     def complete_among(self, tasks: Sequence[str]) -> list[str]:
-        """Those of these tasks whose targets all have an outcome and whose end is not yet written; as `apply` says,
-        but by the cursor of the control topic as it is now: a seal counts once it is before that."""
+        """Those of these tasks whose targets all have an outcome and whose end is not yet written; none while the view
+        is not ready."""
         return [task.decode() for task in self._view.call("complete_among", *tasks)] if tasks else []
 
     # ------------------------------------------------------------- tasks

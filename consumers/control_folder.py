@@ -19,8 +19,8 @@ CONTROL = "control"
 
 
 class _Batch(NamedTuple):
-    """Records of the topic that were applied. marked: the epoch's mark is among them. sealed: tasks that they may have
-    completed."""
+    """Records of the topic that were applied. marked: the epoch's mark is among them. sealed: tasks that they complete
+    if all their targets have an outcome."""
 
     marked: bool
     sealed: list[str]
@@ -31,8 +31,8 @@ class ControlView(Protocol):
 
     def control_cursor(self) -> str | None: ...
 
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> Sequence[str]:
-        """Applies (position, record)s; says which tasks are complete by now. Idempotent; older never undoes newer."""
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
+        """Applies (position, record)s. Idempotent; older never undoes newer."""
         ...
 
     def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
@@ -41,7 +41,7 @@ class ControlView(Protocol):
         ...
 
     def complete_among(self, tasks: Sequence[str]) -> Sequence[str]:
-        """Those of these tasks that are complete, now that the cursor is behind their seals."""
+        """Those of these tasks whose targets all have an outcome. A seal counts once the cursor is behind it."""
         ...
 
 
@@ -93,27 +93,27 @@ class ControlFolder:
                     if not self._view.move_control_cursor(cursor, records[-1].position, epoch, batch.marked):
                         return
                     cursor = records[-1].position
-                    self._tell(self._view.complete_among(batch.sealed))
+                    self._finish(batch.sealed)
                 elif idle.due() and self._view.control_cursor() != cursor:
                     return
         finally:
             reader.close()
 
     def _apply_again(self, records: Sequence[Record]) -> None:
-        self._apply(records, "")
+        self._finish(self._apply(records, "").sealed)
 
     def _apply(self, records: Sequence[Record], epoch: str) -> _Batch:
         """Keep positions of records passed over before the cursor moves past them."""
         readable, passed = _read(records)
         self._kept.keep(CONTROL, passed)
-        self._tell(self._view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)]))
+        self._view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)])
         found = [record for _, record in readable]
         marked = any(isinstance(record, EpochMark) and record.epoch == epoch for record in found)
         return _Batch(marked, [record.task for record in found if isinstance(record, Sealed | TaskRecord)])
 
-    def _tell(self, finished: Sequence[str]) -> None:
-        if finished:
-            self._finished(list(finished))
+    def _finish(self, sealed: Sequence[str]) -> None:
+        if complete := self._view.complete_among(sealed):
+            self._finished(list(complete))
 
 
 def _read(records: Sequence[Record]) -> tuple[list[tuple[str, ControlRecord]], dict[str, str]]:

@@ -31,9 +31,9 @@ _READ_S = 1.0
 class Registry(Protocol):
     """The part of backends.registry.Registry that is used here."""
 
-    def apply(self, position: str, record: ControlRecord) -> list[str]: ...
+    def apply(self, position: str, record: ControlRecord) -> None: ...
 
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]: ...
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None: ...
 
     def submission(self, task: str) -> SubmissionRow | None: ...
 
@@ -82,9 +82,9 @@ class KnownSubmissions:
         self._epochs = epochs
         self._control = control
 
-    def apply(self, position: str, record: ControlRecord) -> list[str]:
+    def apply(self, position: str, record: ControlRecord) -> None:
         """As the registry's."""
-        return self._registry.apply(position, record)
+        self._registry.apply(position, record)
 
     def admit(self, record: TaskRecord, who: str = "") -> Admission:
         """As the registry's."""
@@ -103,9 +103,9 @@ class KnownSubmissions:
         """As the registry's."""
         return self._registry.seal_submission(position, seal)
 
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> list[str]:
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
         """As the registry's."""
-        return self._registry.apply_all(records)
+        self._registry.apply_all(records)
 
     def in_flight(self, tasks: Sequence[str]) -> Mapping[str, InFlight]:
         """As the registry's."""

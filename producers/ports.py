@@ -89,9 +89,9 @@ class InFlight(NamedTuple):
 class Registrar(Protocol):
     """The registry's part in a submission. Raises Unreachable when Redis is gone."""
 
-    def apply(self, position: str, record: ControlRecord) -> object: ...
+    def apply(self, position: str, record: ControlRecord) -> None: ...
 
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> object:
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
         """As `apply`, for many (position, record) in one round trip."""
         ...
 

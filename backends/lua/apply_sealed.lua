@@ -6,7 +6,7 @@
 -- KEYS[1] prefix
 -- ARGV[1] task, [2] position, [3] targets, [4] refused, [5] digest, [6] writers, comma separated, [7] submitter, [8] 1: only if it
 --   holds the lease, or this seal counts already
--- Returns 1 if by now the task is complete, else 0; -1: it does not, and nothing changed
+-- Returns 0; -1: it does not, and nothing changed
 
 -- include: submission.lua
 -- include: task_index.lua
@@ -18,7 +18,7 @@ local key = task_key(task)
 
 local read = redis.call('HMGET', key, 'sealed_pos', 'ended')
 local asks = ARGV[8] == '1'
-if read[1] and read[1] <= position then return asks and read[1] < position and -1 or is_complete(task) end
+if read[1] and read[1] <= position then return asks and read[1] < position and -1 or 0 end
 local holds_lease = redis.call('HGET', submitting_key(task), 'id') == ARGV[7]
 if asks and not holds_lease then return -1 end
 if not may_seal(task, ARGV[7], position) then return 0 end
@@ -29,4 +29,4 @@ if (read[2] or '') ~= '' then clear(task) else keep(task) end
 if holds_lease then redis.call('DEL', submitting_key(task)) end
 reindex(task)
 announce('task', task)
-return is_complete(task)
+return 0

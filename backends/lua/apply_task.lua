@@ -4,7 +4,7 @@
 --
 -- KEYS[1] prefix
 -- ARGV[1] task, [2] position, [3] tier, [4] weight, [5] cap, then pairs of field and value: the static part
--- Returns 1 if by now the task is complete, else 0
+-- Returns 0
 
 -- include: task_index.lua
 -- include: task_end.lua
@@ -15,7 +15,7 @@ local key = task_key(task)
 local controls = { tier = ARGV[3], weight = ARGV[4], cap = ARGV[5] }
 
 local read = redis.call('HGET', key, 'record_pos')
-if read and read <= position then return is_complete(task) end
+if read and read <= position then return 0 end
 
 -- Another app's record, accepted under the same id at the same moment and later in the topic, was applied before.
 if read then list_under_app(task, redis.call('HGET', key, 'app'), false) end
@@ -28,4 +28,4 @@ keep(task)
 drop_messages(task)
 reindex(task)
 announce('task', task)
-return is_complete(task)
+return 0

@@ -9,6 +9,6 @@
 
 local answer = {}
 for _, task in ipairs(ARGV) do
-  if is_complete(task) == 1 then answer[#answer + 1] = task end
+  if is_complete(task) then answer[#answer + 1] = task end
 end
 return answer

@@ -11,6 +11,6 @@ local first = tonumber(ARGV[1])
 local tasks = redis.call('ZRANGE', P .. ':tasks', first, first + tonumber(ARGV[2]) - 1)
 local answer = { #tasks }
 for _, task in ipairs(tasks) do
-  if is_complete(task) == 1 then answer[#answer + 1] = task end
+  if is_complete(task) then answer[#answer + 1] = task end
 end
 return answer

@@ -5,12 +5,12 @@
 -- Whether every target of a sealed task has an outcome and its end is not yet written. Says no while the view is not
 -- ready: a view being rebuilt knows too little.
 local function is_complete(task)
-  if redis.call('HGET', P .. ':epoch', 'ready') ~= '1' then return 0 end
+  if redis.call('HGET', P .. ':epoch', 'ready') ~= '1' then return false end
   local got = redis.call('HMGET', task_key(task), 'lane', 'sealed', 'total', 'finals', 'ended', 'sealed_pos')
-  if not is_settled(got[6], control_cursor()) then return 0 end
+  if not is_settled(got[6], control_cursor()) then return false end
   -- More than all: it was closed unsealed, and the seal came after all and leaves writers out.
   local is_over = tonumber(got[4] or 0) >= tonumber(got[3] or 0)
-  return got[1] and got[2] == '1' and (got[5] or '') == '' and is_over and 1 or 0
+  return got[1] and got[2] == '1' and (got[5] or '') == '' and is_over
 end
 
 -- Keys of the state of its envelopes.

@@ -1,5 +1,6 @@
 -- Finds tasks that are cancelled, stopped or expired, have open targets and no live claim: one CloseTask record can give
--- all their open targets an outcome, those that wait in a retry lane included. Looks at a page of the live tasks.
+-- all their open targets an outcome, those that wait in a retry lane included. A seal that does not count yet is waited
+-- for: how many targets are open follows from it. Looks at a page of the live tasks.
 --
 -- KEYS[1] prefix
 -- ARGV[1] first place in the list of live tasks, [2] how many to look at
@@ -8,15 +9,17 @@
 -- include: keys.lua
 -- include: clock.lua
 -- include: integers.lua
+-- include: seals.lua
 
 local now, first = now_ms(), tonumber(ARGV[1])
 local tasks = redis.call('ZRANGE', P .. ':tasks', first, first + tonumber(ARGV[2]) - 1)
-local answer = { #tasks }
+local answer, cursor = { #tasks }, control_cursor()
 
 local function closing(task)
   local got = redis.call('HMGET', task_key(task), 'lane', 'ended', 'claims', 'sealed', 'total', 'finals',
-    'cancelled', 'expires_ms', 'stopped')
+    'cancelled', 'expires_ms', 'stopped', 'sealed_pos')
   if not got[1] or (got[2] or '') ~= '' or int(got[3]) > 0 then return nil end
+  if not is_settled(got[10], cursor) then return nil end
   if got[4] == '1' and int(got[6]) >= int(got[5]) then return nil end
   if got[7] == '1' then return 'cancelled', '' end
   if got[9] then return 'cancelled', got[9] end

@@ -11,8 +11,9 @@ local function counts_of(task)
   local counts = call.counts[task]
   if counts then return counts end
   local got = redis.call('HMGET', task_key(task), 'ended', 'closed', 'lane', 'sealed', 'total', 'published', 'finals',
-    'first_outcome_ms')
+    'first_outcome_ms', 'sealed_pos')
   counts = { task = task, ended = (got[1] or '') ~= '', known = got[3], sealed = got[4] == '1', writers = {} }
+  counts.seal_pos = got[9]
   counts.over = counts.ended or got[2] == '1'
   counts.total, counts.published, counts.finals, counts.first_ms = int(got[5]), int(got[6]), int(got[7]), int(got[8])
   counts.by_code = { [0] = 0, 0, 0, 0, 0 }

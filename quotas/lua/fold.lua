@@ -19,7 +19,8 @@ local partition, expected, cursor = ARGV[1], ARGV[2], ARGV[3]
 local cursor_key = P .. ':fold:' .. partition
 
 -- All open targets of a task get one outcome. Without a seal these are what is published, unless the view is not ready
--- and may not know of it: then the task stays open, and is closed once more when it is.
+-- and may not know of it. Then, and where the seal does not count yet, the task stays open, and is closed once more
+-- later.
 local function close_task(record)
   local counts = counts_of(record.task)
   if counts.ended then return end
@@ -28,7 +29,8 @@ local function close_task(record)
     counts.sealed, counts.total = true, math.max(counts.published, finals)
     redis.call('HSET', task_key(counts.task), 'sealed', '1', 'total', whole(counts.total))
   end
-  counts.by_code[record.code] = counts.by_code[record.code] + math.max(counts.total - finals, 0)
+  local open = is_settled(counts.seal_pos, control_cursor()) and math.max(counts.total - finals, 0) or 0
+  counts.by_code[record.code] = counts.by_code[record.code] + open
   counts.over = true
   note_time(counts, record.at_ms)
   redis.call('HSET', task_key(counts.task), 'closed', '1')
@@ -77,6 +79,6 @@ redis.call('HSET', cursor_key, 'cursor', cursor)
 
 local finished = {}
 for _, task in ipairs(call.counted) do
-  if is_complete(task) == 1 then finished[#finished + 1] = task end
+  if is_complete(task) then finished[#finished + 1] = task end
 end
 return { 1, cursor, finished }

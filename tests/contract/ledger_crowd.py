@@ -16,7 +16,7 @@ MOST = 1 << 51
 """Numbers in pools are below this; doubles hold whole ones exactly up to four times as much."""
 OWNED = (
     *("app:", "task:", "tasks", "index", "lane:", "globals", "epoch", "stats", "feed", "version", "test-clock"),
-    *("claims", "claim:", "fold:", "touched:", "final:", "open:", "sides", "paused"),
+    *("claims", "claim:", "fold:", "control", "touched:", "final:", "open:", "sides", "paused"),
 )
 """Of the registry and of the fold; the tombstones' housekeeper and the cleaner of lanes take away what is theirs."""
 

@@ -6,7 +6,7 @@ from msgspec import Raw
 
 from consumers.control_folder import ControlFolder
 from consumers.folder import FoldSettings
-from dispatcher.control import ControlChange, ControlRecord, Restated, encode_control
+from dispatcher.control import ControlChange, ControlRecord, Restated, Sealed, encode_control
 from dispatcher.outcome import EpochMark
 from tests.actors import running
 from tests.unit.consumers.fakes import ControlTopic, FakePassedOver, eventually, position
@@ -26,13 +26,14 @@ class View:
         self.flush_at = -1
         self.marked = False
         self.positions: list[str] = []
-        self.complete: list[str] = []
+        self.complete_at: dict[str, str] = {}
+        """By task: the cursor from which on it is complete."""
         self.passed = FakePassedOver()
 
     def control_cursor(self) -> str | None:
         return self.cursor
 
-    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> Sequence[str]:
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
         for at, record in records:
             self.positions.append(at)
             if isinstance(record, ControlChange):
@@ -41,10 +42,9 @@ class View:
             if self.applied == self.flush_at:
                 self.flush_at = -1
                 self.flush()
-        return [record.task for _, record in records if isinstance(record, ControlChange) and record.value == "999"]
 
     def complete_among(self, tasks: Sequence[str]) -> list[str]:
-        return [task for task in tasks if task in self.complete]
+        return [task for task in tasks if (self.cursor or "") >= self.complete_at.get(task, "~")]
 
     def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
         if expected != self.cursor or epoch != self.epoch:
@@ -154,8 +154,9 @@ def test_the_mark_of_another_epoch_does_not_count() -> None:
         eventually(lambda: view.marked)
 
 
-def test_complete_tasks_are_told() -> None:
-    view, topic, told = View(), ControlTopic(), list[str]()
-    topic.append(ControlChange(1, "t0", "weight", "999", 0))
+def test_a_task_that_a_seal_completes_is_told_once_the_cursor_is_behind_the_seal() -> None:
+    view, topic, told = View(), topic_of(2), list[str]()
+    topic.append(Sealed(1, "t9", 10, 0, "", ["0"]))
+    view.complete_at = {"t9": position(2), "t1": position(1)}
     with running(folder(view, topic, told).run):
-        eventually(lambda: told == ["t0"])
+        eventually(lambda: told == ["t9"])
