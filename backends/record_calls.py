@@ -12,13 +12,11 @@ from dispatcher.control import (
     EpochStarted,
     Finished,
     GlobalChange,
-    Restated,
     Sealed,
     TakenOver,
     TaskRecord,
     encode_control,
 )
-from dispatcher.outcome import EpochMark
 from dispatcher.service_settings import Cap
 
 Call = tuple[str, Sequence[Arg]]

@@ -310,9 +310,7 @@ BEFORE = b"0"
 """The position of all that has been read."""
 OPEN = _key("open", TASK)
 BITMAPS = (_key("touched:"), _key("final:"))
-FORGOTTEN = tuple(
-    map(_key, ("feed", "version", "stats", "demand", "pool:", "vt:", "parts", "fold:", "served"))
-)
+FORGOTTEN = tuple(map(_key, ("feed", "version", "stats", "demand", "pool:", "vt:", "parts", "fold:", "served")))
 READY = {b"id": b"ready", b"ready": b"1", b"grants_after_ms": b"0", b"partitions": b"1", b"form": b"%d" % FORM}
 SUMS = {b"claims", b"finals", *(field.encode() for field in COUNT_FIELDS)}
 FIGURES = {b"rate", b"rate_n", b"rate_ms", b"why", b"why_ms", b"why_from", b"pauses", b"first_outcome_ms"}
