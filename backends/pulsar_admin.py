@@ -175,6 +175,10 @@ class PulsarAdmin:
         """The broker lets go of the topic; whoever is attached connects again."""
         self._call("PUT", f"{_path(topic)}/unload")
 
+    def unload_bundle(self, namespace: str, bundle: str) -> None:
+        """The broker lets go of all topics of a bundle, named by its boundaries; any broker may take it then."""
+        self._call("PUT", f"namespaces/{namespace}/{bundle}/unload")
+
     def close(self) -> None:
         self._http.clear()
 

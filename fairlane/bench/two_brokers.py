@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import urllib3
 
@@ -60,6 +61,64 @@ class TwoBrokers:
         os.kill(self.second.pid, signal.SIGCONT)
 
 
+class Brokers:
+    """Two brokers of a cluster on this machine, started one by one; the second can be ended and started again."""
+
+    def __init__(self, folder: Path, cache: Path, say: Callable[[str], None], more: Mapping[str, str]) -> None:
+        """more: settings of both."""
+        self._env = {**os.environ, **ZOOKEEPER}
+        self._java, self._unpacked = java.find(self._env), distribution.ensure(cache, self._env, say)
+        self.ports, self._zookeeper = _ports()
+        self._folder, self._say, self._more = folder, say, more
+        self._started: dict[int, ServerState] = {}
+
+    @property
+    def first(self) -> PulsarSettings:
+        """How the first is reached; it answers for all topics."""
+        return PulsarSettings(url=f"pulsar://{ports.HOST}:{self.ports[0].broker}", admin_url=self.web_url(0))
+
+    def web_url(self, number: int) -> str:
+        return f"http://{ports.HOST}:{self.ports[number].web}"
+
+    def server(self, number: int) -> ServerState:
+        return self._started[number]
+
+    def start(self, number: int) -> None:
+        """Start a broker and wait until it serves."""
+        home = Home(self._folder / f"broker-{number + 1}")
+        home.make()
+        self._say(f"starting broker {number + 1} on port {self.ports[number].broker}")
+        command = _command(number, self._java, self._unpacked, home, self.ports[number], self._zookeeper, self._more)
+        server = self._started[number] = _started(command, home, self._env)
+        logs = (home.logs / "pulsar-console.log", home.logs / "pulsar.log")
+        launch.wait_ready(server, lambda: pulsar_server.is_ready(self.ports[number].web), logs, READY_S)
+
+    def kill(self, number: int) -> None:
+        """End a broker at once; its topics are nobody's until its session with ZooKeeper has ended."""
+        server = self._started[number]
+        processes.stop(server.pid, server.birth, 0.0)
+
+    def stop(self) -> None:
+        for number in sorted(self._started, reverse=True):
+            server = self._started[number]
+            with suppress(ProcessLookupError):
+                os.kill(server.pid, signal.SIGCONT)
+            processes.stop(server.pid, server.birth, STOP_S)
+
+
+@contextmanager
+def brokers_in(
+    folder: Path, cache: Path, say: Callable[[str], None], more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Brokers]:
+    """Two brokers that are not started yet; what was started in `folder` is stopped and deleted afterwards."""
+    brokers = Brokers(folder, cache, say, more)
+    try:
+        yield brokers
+    finally:
+        brokers.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @contextmanager
 def two_brokers(folder: Path, cache: Path, partitions: int, say: Callable[[str], None]) -> Iterator[TwoBrokers]:
     """Starts both in `folder`, and stops and deletes them afterwards.
@@ -67,39 +126,18 @@ def two_brokers(folder: Path, cache: Path, partitions: int, say: Callable[[str],
     A broker alone takes every topic that it is asked for, so all partitions but one are asked for before the second is
     there.
     """
-    env = {**os.environ, **ZOOKEEPER}
-    found, unpacked = java.find(env), distribution.ensure(cache, env, say)
-    chosen, zookeeper = _ports()
-    started: list[ServerState] = []
-
-    def start(number: int) -> str:
-        home = Home(folder / f"broker-{number + 1}")
-        home.make()
-        say(f"starting broker {number + 1} on port {chosen[number].broker}")
-        command = _command(number, found, unpacked, home, chosen[number], zookeeper)
-        started.append(_started(command, home, env))
-        logs = (home.logs / "pulsar-console.log", home.logs / "pulsar.log")
-        launch.wait_ready(started[-1], lambda: pulsar_server.is_ready(chosen[number].web), logs, READY_S)
-        return f"http://{ports.HOST}:{chosen[number].web}"
-
-    try:
-        first_url = start(0)
-        settings = PulsarSettings(url=f"pulsar://{ports.HOST}:{chosen[0].broker}", admin_url=first_url)
-        names = _created(settings, partitions)
-        owners = [_taken(name, first_url) for name in names[1:]]
-        owners.insert(0, _taken(names[0], start(1)))
-        blocked = tuple(number for number, owner in enumerate(owners) if owner != settings.url)
+    with brokers_in(folder, cache, say) as brokers:
+        brokers.start(0)
+        names = _created(brokers.first, partitions)
+        owners = [take(name, brokers.web_url(0)) for name in names[1:]]
+        brokers.start(1)
+        owners.insert(0, take(names[0], brokers.web_url(1)))
+        blocked = tuple(number for number, owner in enumerate(owners) if owner != brokers.first.url)
         if not blocked or len(blocked) == partitions:
             raise FairlaneError(f"All partitions are on one broker: {owners}.", "Run it again.")
-        with closing(PulsarAdmin(settings)) as admin:
+        with closing(PulsarAdmin(brokers.first)) as admin:
             admin.create_subscription(TOPIC, SUBSCRIPTION)
-        yield TwoBrokers(settings, TOPIC, blocked, started[1])
-    finally:
-        for server in reversed(started):
-            with suppress(ProcessLookupError):
-                os.kill(server.pid, signal.SIGCONT)
-            processes.stop(server.pid, server.birth, STOP_S)
-        shutil.rmtree(folder, ignore_errors=True)
+        yield TwoBrokers(brokers.first, TOPIC, blocked, brokers.server(1))
 
 
 def _created(settings: PulsarSettings, partitions: int) -> list[str]:
@@ -120,16 +158,24 @@ def _ports() -> tuple[list[pulsar_server.PulsarPorts], int]:
 
 
 def _command(
-    number: int, found: java.Java, unpacked: Path, home: Home, chosen: pulsar_server.PulsarPorts, zookeeper: int
+    number: int,
+    found: java.Java,
+    unpacked: Path,
+    home: Home,
+    chosen: pulsar_server.PulsarPorts,
+    zookeeper: int,
+    settings: Mapping[str, str],
 ) -> list[str]:
     if number == 0:
-        conf = pulsar_conf.write(unpacked, home.pulsar, chosen.broker, chosen.web)
+        conf = pulsar_conf.write(unpacked, home.pulsar, chosen.broker, chosen.web, more=settings)
         more = ["--zookeeper-dir=zookeeper", f"--zookeeper-port={zookeeper}"]
         arguments = [*pulsar_server.standalone_arguments(conf, chosen), *more]
         return pulsar_server.java_command(found, unpacked, home, pulsar_server.MAIN, arguments)
     store = f"zk:{ports.HOST}:{zookeeper}"
     where = {"metadataStoreUrl": store, "configurationMetadataStoreUrl": store}
-    conf = pulsar_conf.write(unpacked, home.pulsar, chosen.broker, chosen.web, "broker.conf", {**OF_SECOND, **where})
+    conf = pulsar_conf.write(
+        unpacked, home.pulsar, chosen.broker, chosen.web, "broker.conf", {**OF_SECOND, **where, **settings}
+    )
     return pulsar_server.java_command(found, unpacked, home, BROKER, ["--broker-conf", str(conf)])
 
 
@@ -142,8 +188,8 @@ def _started(command: list[str], home: Home, env: Mapping[str, str]) -> ServerSt
     return ServerState(pid=pid, birth=birth, program="pulsar", version=distribution.VERSION, ports={})
 
 
-def _taken(topic: str, admin_url: str) -> str:
-    """Asks a broker for the topic with authority: it takes it if nobody has it. The address of who has it then."""
+def take(topic: str, admin_url: str) -> str:
+    """Ask a broker for the topic with authority: it takes it if nobody has it. Return the address of its broker."""
     http = urllib3.PoolManager(retries=urllib3.Retry(5, backoff_factor=0.2, status_forcelist=(500, 503)))
     path = topic.replace("persistent://", "persistent/")
     try:

@@ -8,6 +8,7 @@ import click
 
 from dispatcher import values
 from fairlane.cli.connect import settings_of
+from fairlane.cli.exit_codes import FAILURE
 from fairlane.cli.groups import CommandGroup
 from fairlane.cli.output import Output, output_option, say
 from producers.settings import CompressionRule
@@ -326,3 +327,21 @@ def reconcile(targets: int, master: str) -> Benchmark:
     from fairlane.bench.reconcile import run
 
     return f"reconcile {targets}", lambda _settings, seed: run(targets, master, seed, say)
+
+
+@bench.command()
+@click.option("--minutes", type=click.FloatRange(0.1), default=10.0, show_default=True, help="With faults.")
+@click.option("--seed", type=int, default=2026, show_default=True, help="Of the faults and the tasks.")
+@output_option
+@click.pass_context
+def nemesis(ctx: click.Context, output: Output, minutes: float, seed: int) -> None:
+    """Random faults on servers of its own, and a checker outside of Fairlane: targets lost, never ended, called twice.
+
+    Two brokers and two Redis are started, three workers and two submitters. Exits with 1 if a target is lost, never
+    ended, or called twice although its first worker was neither killed, stopped nor cut off."""
+    from fairlane.bench.nemesis.run import Trial, run
+
+    report = run(settings_of(ctx), Trial(seed, minutes * 60), say)
+    output.emit_document(report.document(), report.rows())
+    if not report.holds:
+        ctx.exit(FAILURE)

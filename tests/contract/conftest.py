@@ -11,11 +11,11 @@ from backends.redis_view import RedisView, open_view
 from backends.registry import Registry
 from backends.settings import RedisSettings
 from backends.system_clock import SystemClock
+from fairlane.bench.redis_server import binaries, running
 from simulator.server import MemoryRedis
 from simulator.world import view_in
 from tests.contract.ledger_worlds import LawWorld, Worlds, in_process_worlds, redis_worlds
 from tests.contract.moved_clock import lua_with_test_clock
-from tests.redis_server import binaries, running
 
 IN_PROCESS = "in-process"
 EVERY_REDIS = [IN_PROCESS, *sorted(binaries())]

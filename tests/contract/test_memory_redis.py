@@ -9,9 +9,9 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fairlane.bench.redis_server import binaries, running
 from simulator.server import MemoryRedis
 from tests.contract.memory_twins import contents_of
-from tests.redis_server import binaries, running
 
 NOW_MS = 1_700_000_000_000
 keys = st.sampled_from(["text", "hash", "set", "zset", "new"])

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from fairlane import PushClient, PushTask, Settings
+from fairlane.bench import redis_server
+from fairlane.bench.redis_server import RedisServer
 from fairlane.errors import Refused
 from fairlane.view_checks import view_findings
 from fairlane.worker.rebuild_by_hand import rebuild
-from tests import redis_server
 from tests.integration.worker_crew import audience, crew, eventually
-from tests.redis_server import RedisServer
 
 TASK = PushTask(app="a", tier="high", channel="log", message="hi", chunk=10)
 

@@ -3,9 +3,8 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -15,63 +14,21 @@ from backends.redis_view import CLAIM_MAX_MS, RedisView, open_view
 from backends.settings import RedisSettings
 from dispatcher.clock import VirtualClock
 from fairlane import PushClient, PushTask, Settings
+from fairlane.bench.redis_pair import RedisPair, redis_pair
+from fairlane.bench.redis_server import binaries
 from simulator.world import World
 from tests.contract.ledger_worlds import ask_own, request, task_record
-from tests.cuttable_proxy import CuttableProxy, cuttable_proxy
 from tests.integration.worker_crew import audience, crew, delivered_at_s, eventually
-from tests.redis_server import RedisServer, binaries, running
 
 TARGETS = 10_000
 IN_HAND_S = 3.0
 """A lease lasts 2 s: what was granted before is sent by then."""
 
 
-class Pair(NamedTuple):
-    """A primary, its replica, and the address under which clients find whichever is in charge."""
-
-    primary: RedisServer
-    replica: RedisServer
-    proxy: CuttableProxy
-
-    @property
-    def url(self) -> str:
-        return f"redis://127.0.0.1:{self.proxy.port}/0"
-
-    def stop_replication(self) -> None:
-        """What the primary is given from now on, the replica lacks."""
-        self._at_the_replica("REPLICAOF", "NO", "ONE")
-
-    def fail_over(self) -> None:
-        """End the primary; clients find the replica."""
-        self.proxy.set_cut(True)
-        self.primary.kill()
-        self.proxy.to_port = self.replica.port
-        self.proxy.set_cut(False)
-
-    def has_all(self) -> bool:
-        """Whether the replica has what the primary was given so far."""
-        with closing(open_view(RedisSettings(url=self.primary.url))) as view:
-            return bool(view.command("WAIT", 1, 1_000))
-
-    def _at_the_replica(self, *words: str) -> None:
-        with closing(open_view(RedisSettings(url=self.replica.url))) as view:
-            view.command(*words)
-
-
 @pytest.fixture(params=sorted(binaries()))
-def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
-    with pair_of(binaries()[request.param]) as pair:
+def pair(request: pytest.FixtureRequest) -> Iterator[RedisPair]:
+    with redis_pair(binaries()[request.param]) as pair:
         yield pair
-
-
-@contextmanager
-def pair_of(binary: str) -> Iterator[Pair]:
-    with running(binary) as primary:
-        replicates = ("--replicaof", f"127.0.0.1 {primary.port}", "--repl-diskless-sync-delay", "0")
-        with running(binary, *replicates) as replica, cuttable_proxy(primary.port) as proxy:
-            pair = Pair(primary, replica, proxy)
-            eventually(pair.has_all, 20, "the replica has the primary's data")
-            yield pair
 
 
 def epoch_of(view: RedisView) -> Epoch:
@@ -80,7 +37,7 @@ def epoch_of(view: RedisView) -> Epoch:
     return epoch
 
 
-def test_what_the_replica_lacks_of_the_last_second_is_not_granted_again(pair: Pair) -> None:
+def test_what_the_replica_lacks_of_the_last_second_is_not_granted_again(pair: RedisPair) -> None:
     """It knows the scripts, since they were loaded there too."""
     with closing(open_view(RedisSettings(url=pair.url, prefix="test"))) as view:
         world = World(VirtualClock(), view=view)
@@ -106,7 +63,7 @@ def test_what_the_replica_lacks_of_the_last_second_is_not_granted_again(pair: Pa
 
 @pytest.mark.timeout(240)
 def test_workers_send_nothing_for_the_longest_claim_after_they_notice(fresh_settings: Settings, tmp_path: Path) -> None:
-    with pair_of(next(iter(binaries().values()))) as pair:
+    with redis_pair(next(iter(binaries().values()))) as pair:
         redis = fresh_settings.redis.model_copy(update={"url": pair.url})
         settings = fresh_settings.model_copy(update={"redis": redis})
         with (

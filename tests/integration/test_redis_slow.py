@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairlane import PushClient, PushTask, Settings
-from tests import redis_server
+from fairlane.bench import redis_server
 from tests.delaying_proxy import DelayingProxy, delaying_proxy
 from tests.integration.worker_crew import crew, delivered_at_s
 

@@ -18,7 +18,7 @@ from backends.registry import Registry
 from backends.settings import RedisSettings
 from dispatcher.control import FORMAT, GlobalChange
 from dispatcher.errors import Unreachable
-from tests.redis_server import binaries, running
+from fairlane.bench.redis_server import binaries, running
 
 OPENSSL = shutil.which("openssl") or ""
 pytestmark = pytest.mark.skipif(not OPENSSL, reason="openssl is needed to make certificates")

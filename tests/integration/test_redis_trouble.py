@@ -13,9 +13,9 @@ from backends.pulsar_admin import PulsarAdmin
 from backends.pulsar_client import topics
 from dispatcher.errors import FairlaneError, NotFound, Unreachable
 from fairlane import PushClient, PushTask, Settings
-from tests import redis_server
+from fairlane.bench import redis_server
+from fairlane.bench.redis_server import RedisServer
 from tests.integration.worker_crew import audience, crew, eventually
-from tests.redis_server import RedisServer
 
 MESSAGE = {"title": "hello"}
 CAPACITY = 400

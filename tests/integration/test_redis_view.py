@@ -23,9 +23,9 @@ from dispatcher.control import FORMAT, ControlChange, GlobalChange
 from dispatcher.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.topics import Topics
 from dispatcher.view import Change, TierStats, WorkerBeat
+from fairlane.bench.redis_server import RedisServer, binaries, free_port, running
 from quotas.ledger import RedisLedger
 from tests.contract.ledger_worlds import request, task_record
-from tests.redis_server import RedisServer, binaries, free_port, running
 
 BINARIES = sorted(binaries().items())
 

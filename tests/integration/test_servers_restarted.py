@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairlane import PushClient, PushTask, Settings
-from tests import redis_server
+from fairlane.bench import redis_server
 from tests.integration.provider import assert_adds_up
 from tests.integration.worker_crew import audience, crew, eventually
 

@@ -14,10 +14,10 @@ from backends.pulsar_client import close, connect, topics
 from backends.snapshot_topics import SnapshotTopics
 from dispatcher.snapshot import FORMAT, Begun, Chunk, Cursors, Packer, TaskPart, check, parts_of, records_of
 from fairlane import PushClient, PushTask, Settings
+from fairlane.bench import redis_server
+from fairlane.bench.redis_server import RedisServer
 from fairlane.cli import main
-from tests import redis_server
 from tests.integration.worker_crew import Crew, audience, crew, environment, eventually
-from tests.redis_server import RedisServer
 
 OFTEN = "[worker]\nsnapshot_every_s = 1\n"
 

@@ -21,6 +21,7 @@ from backends.settings import PulsarSettings
 from dispatcher.errors import NotFound, Unreachable
 from dispatcher.topics import SUBSCRIPTION, Topics
 from fairlane import PushClient, PushTask, Settings
+from fairlane.bench import redis_server
 from fairlane.cli import exit_codes, main
 from fairlane.stack import processes
 from fairlane.stack.addresses import StackAddresses, addresses_in_force
@@ -28,7 +29,6 @@ from fairlane.stack.errors import PortTaken
 from fairlane.stack.homes import default_cache
 from fairlane.stack.launch import StackOptions
 from fairlane.stack.stack import LocalStack
-from tests import redis_server
 from tests.conftest import GIVEN, settings_for
 from tests.integration.provider import assert_adds_up
 from tests.integration.worker_crew import audience, crew, eventually

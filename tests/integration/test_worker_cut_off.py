@@ -12,9 +12,9 @@ from backends.pulsar_client import topics
 from backends.redis_view import RedisView, open_view
 from dispatcher.lease import ALIVE_MS
 from fairlane import PushClient, PushTask, Settings
+from fairlane.bench.cuttable_proxy import CuttableProxy, cuttable_proxy
 from fairlane.view_checks import unrecorded_findings
 from quotas.ledger import MOST_CLAIMS, RedisLedger
-from tests.cuttable_proxy import CuttableProxy, cuttable_proxy
 from tests.integration.worker_crew import Crew, audience, crew, eventually
 
 TARGETS = 20_000

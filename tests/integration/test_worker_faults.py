@@ -12,7 +12,7 @@ from backends.redis_view import open_view
 from backends.topic_reader import TopicReader
 from dispatcher.outcome import Outcomes, decode_record
 from fairlane import PushClient, PushTask, Settings
-from tests import redis_server
+from fairlane.bench import redis_server
 from tests.integration.worker_crew import audience, crew, eventually
 
 MESSAGE = {"title": "hello"}

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fairlane import PushClient, PushTask, Settings
+from fairlane.bench import redis_server
 from fairlane.cli import exit_codes
 from producers.handle import TaskHandle
-from tests import redis_server
 from tests.integration import bad_channels
 from tests.integration.worker_crew import Crew, audience, crew, eventually
 

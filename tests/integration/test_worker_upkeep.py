@@ -11,8 +11,8 @@ import pytest
 
 from backends.pulsar_admin import PulsarAdmin
 from fairlane import PushClient, PushTask, Settings
+from fairlane.bench import redis_server
 from fairlane.cli import main
-from tests import redis_server
 from tests.integration.worker_crew import START_S, audience, crew, environment, eventually
 
 MESSAGE = {"title": "hello"}

@@ -10,7 +10,7 @@ from backends import pulsar_client, redis_client
 from backends.addresses import Address
 from backends.settings import PulsarSettings, RedisSettings, require_addresses
 from dispatcher.errors import FairlaneError, InvalidInput, NotConfigured, Unreachable
-from tests.redis_server import free_port
+from fairlane.bench.redis_server import free_port
 
 HERE = "from the environment"
 

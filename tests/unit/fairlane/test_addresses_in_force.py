@@ -11,6 +11,7 @@ import pytest
 
 from dispatcher.errors import InvalidInput, NotConfigured
 from fairlane import PushClient, Settings
+from fairlane.bench.redis_server import free_port
 from fairlane.cli import exit_codes
 from fairlane.cli.main import run
 from fairlane.stack import processes, state
@@ -19,7 +20,6 @@ from fairlane.stack.homes import Home
 from fairlane.stack.launch import StackOptions
 from fairlane.stack.stack import LocalStack
 from fairlane.stack.state import ServerState, StackPorts, StackState
-from tests.redis_server import free_port
 
 PORTS = {"broker": 1, "web": 2, "bookie": 3, "redis": 4}
 

@@ -1,0 +1,182 @@
+"""The laws, judged by what was left behind: a pure function of four logs.
+
+It shares nothing with Fairlane's ledger or view: what it takes is what the provider, the submitters and the one who did
+the damage have noted themselves, and the outcome records as they are stored.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import NamedTuple
+
+RETRY = 9
+"""The code of a result that is not final."""
+UNDELIVERED = frozenset({2, 3, 4})
+"""Codes of outcomes that may be recorded of a target that the recording worker has not called: failed, expired,
+cancelled."""
+
+
+class Call(NamedTuple):
+    """One target in one call of the provider, noted before the provider answered."""
+
+    at_ms: int
+    worker: str
+    task: str
+    target: str
+    envelope: tuple[str, int]
+    """Writer and sequence."""
+    position: int
+    attempt: int
+
+
+class Fault(NamedTuple):
+    """worker: the incarnation that was killed, stopped or cut off; empty if the fault hit something else. until_ms:
+    when it was over."""
+
+    kind: str
+    worker: str
+    from_ms: int
+    until_ms: float
+    what: str = ""
+
+
+class Recorded(NamedTuple):
+    """What one record says of one envelope. codes: by position."""
+
+    stored_ms: int
+    worker: str
+    claim: str
+    task: str
+    envelope: tuple[str, int]
+    attempt: int
+    codes: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """accepted: targets by task."""
+
+    accepted: Mapping[str, Sequence[str]]
+    calls: Sequence[Call]
+    faults: Sequence[Fault]
+    records: Sequence[Recorded]
+
+
+class Case(NamedTuple):
+    """What became of one target, for people. why: in a sentence; fault: the nearest one."""
+
+    task: str
+    target: str
+    why: str
+    calls: tuple[Call, ...] = ()
+    records: tuple[tuple[str, int, int, int], ...] = ()
+    """Worker, attempt, code and time of each record."""
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """accepted: how many targets. Each list names a target at most once."""
+
+    accepted: int
+    calls: int
+    lost: list[Case] = field(default_factory=list)
+    never_ended: list[Case] = field(default_factory=list)
+    excused: list[Case] = field(default_factory=list)
+    not_excused: list[Case] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return not (self.lost or self.never_ended or self.not_excused)
+
+
+def check(evidence: Evidence) -> Verdict:
+    """Judge every accepted target."""
+    return _Court(evidence).verdict()
+
+
+class _Court:
+    """Indexes of the evidence, and the laws."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._calls: dict[tuple[str, str], list[Call]] = defaultdict(list)
+        for call in sorted(evidence.calls):
+            self._calls[call.task, call.target].append(call)
+        self._faults: dict[str, list[Fault]] = defaultdict(list)
+        for fault in evidence.faults:
+            self._faults[fault.worker].append(fault)
+        self._records: dict[tuple[str, tuple[str, int]], list[Recorded]] = defaultdict(list)
+        for record in evidence.records:
+            self._records[record.task, record.envelope].append(record)
+
+    def verdict(self) -> Verdict:
+        accepted = {(task, target) for task, targets in self._evidence.accepted.items() for target in targets}
+        found = Verdict(len(accepted), len(self._evidence.calls))
+        for task, target in sorted(accepted | self._calls.keys()):
+            self._judge(task, target, (task, target) in accepted, found)
+        return found
+
+    def _judge(self, task: str, target: str, accepted: bool, found: Verdict) -> None:
+        """A target that was not accepted need not end; it may not be called twice, either."""
+        calls = self._calls.get((task, target), [])
+        records = self._records_of(calls[0]) if calls else []
+        if accepted and not calls:
+            found.lost.append(Case(task, target, "the provider was never called"))
+            return
+        if stray := _without_call(records, calls):
+            found.lost.append(self._case(calls, records, f"recorded by {stray.worker}, which has not called"))
+        if accepted and all(_code(record, calls[0]) == RETRY for record in records):
+            found.never_ended.append(self._case(calls, records, "no final outcome is stored"))
+        self._judge_calls(calls, records, found)
+
+    def _judge_calls(self, calls: list[Call], records: list[Recorded], found: Verdict) -> None:
+        excuses = list[str]()
+        for first, second in combinations(calls, 2):
+            if first.attempt < second.attempt and _was_retried(first, records):
+                continue
+            excuse = self._excuse(first, second, records)
+            if excuse is None:
+                why = f"{first.worker} called (attempt {first.attempt}), then {second.worker} ({second.attempt})"
+                found.not_excused.append(self._case(calls, records, why, first))
+                return
+            excuses.append(f"{excuse.kind} {excuse.worker}")
+        if excuses:
+            found.excused.append(self._case(calls, records, ", ".join(dict.fromkeys(excuses))))
+
+    def _excuse(self, first: Call, second: Call, records: list[Recorded]) -> Fault | None:
+        """The fault of the first caller between its call and its record, and before the second call."""
+        mine = [r.stored_ms for r in records if r.worker == first.worker and r.attempt == first.attempt]
+        until_ms = min([*mine, second.at_ms])
+        faults = self._faults.get(first.worker, [])
+        return next((f for f in faults if f.from_ms <= until_ms and f.until_ms >= first.at_ms), None)
+
+    def _records_of(self, call: Call) -> list[Recorded]:
+        records = self._records.get((call.task, call.envelope), [])
+        return sorted((r for r in records if call.position in r.codes), key=lambda record: record.stored_ms)
+
+    def _case(self, calls: list[Call], records: Iterable[Recorded], why: str, about: Call | None = None) -> Case:
+        call = about or calls[0]
+        kept = tuple((r.worker, r.attempt, r.codes[call.position], r.stored_ms) for r in records)
+        nearest = min(self._evidence.faults, key=lambda fault: _distance_ms(fault, call.at_ms), default=None)
+        return Case(call.task, call.target, why, tuple(calls), kept, nearest)
+
+
+def _distance_ms(fault: Fault, at_ms: int) -> float:
+    return max(fault.from_ms - at_ms, at_ms - fault.until_ms, 0.0)
+
+
+def _code(record: Recorded, call: Call) -> int:
+    return record.codes[call.position]
+
+
+def _was_retried(call: Call, records: Iterable[Recorded]) -> bool:
+    return any(record.attempt == call.attempt and _code(record, call) == RETRY for record in records)
+
+
+def _without_call(records: Iterable[Recorded], calls: Sequence[Call]) -> Recorded | None:
+    """A record whose worker has not made the call that it tells of."""
+    made = {(call.worker, call.attempt) for call in calls}
+    told = (record for record in records if _code(record, calls[0]) not in UNDELIVERED)
+    return next((record for record in told if (record.worker, record.attempt) not in made), None)
