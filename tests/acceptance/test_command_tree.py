@@ -24,6 +24,7 @@ PROMISED = {
     *(f"bench {name}" for name in ("throughput", "steady", "shares", "laws", "controls", "latency", "fairness")),
     *(f"bench {name}" for name in ("picks", "many-lanes", "many-tasks", "rotation", "rebuild", "idle", "memory")),
     "bench full-speed",
+    "bench nemesis",
     *(f"task {name}" for name in ("submit", "list", "show", "wait", "failures", "pause", "resume", "cancel", "set")),
     *("task edit", "task why", "tier show", "tier set", "tier sharing", "capacity show", "capacity set"),
     *(f"channel {name}" for name in ("list", "show", "cap", "pause", "resume")),

@@ -13,13 +13,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dispatcher.errors import FairlaneError
-from dispatcher.task import PushTask
 from dispatcher.tier import TIERS
+from fairlane import PushClient, PushTask
 from fairlane.bench.nemesis.provider import NAME
+from fairlane.errors import FairlaneError
 from fairlane.settings import Settings
 from fairlane.worker.process import stop_on_signals
-from producers.client import PushClient
 
 CHUNKS = (1, 7, 20)
 SIZES = (20, 200, 1_500)

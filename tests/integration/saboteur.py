@@ -1,0 +1,34 @@
+"""A provider in whose worker Fairlane is broken: some outcomes are never recorded, some targets are called twice."""
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from backends.outcome_topic import OutcomeTopic
+from dispatcher.envelope import Envelope
+from dispatcher.outcome import Report
+from fairlane.bench.nemesis.provider import NemesisChannel
+
+EVERY = 20
+
+
+class Saboteur(NemesisChannel):
+    """Of twenty records one is not stored and acknowledged all the same; of twenty calls one is made twice."""
+
+    async def open(self) -> None:
+        await super().open()
+        publish, records = OutcomeTopic.publish, count(1)
+
+        def forgetful(log: OutcomeTopic, task: str, record: Any, done: Any) -> None:
+            if next(records) % EVERY:
+                publish(log, task, record, done)
+            else:
+                done(None)
+
+        OutcomeTopic.publish = forgetful  # type: ignore[method-assign]
+        self.calls = count(1)
+
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        if next(self.calls) % EVERY == 0:
+            self.note(envelopes)
+        return await super().deliver(envelopes, tier)

@@ -1,0 +1,169 @@
+"""The nemesis: its checker catches each breach of a law and accepts each excuse; its plan follows from the seed."""
+
+from collections import Counter
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from dispatcher.envelope import decode_envelope
+from dispatcher.errors import Malformed
+from fairlane.bench.nemesis.checker import RETRY, Call, Evidence, Fault, Recorded, Verdict, check
+from fairlane.bench.nemesis.evidence import recorded
+from fairlane.bench.nemesis.faults import nonsense
+from fairlane.bench.nemesis.plan import Kind, plan
+from fairlane.bench.nemesis.submitters import wish
+
+SENT, FAILED = 0, 2
+ENVELOPE = ("0", 7)
+
+
+def call(worker: str, at_ms: int, attempt: int = 0, target: str = "x", position: int = 0) -> Call:
+    return Call(at_ms, worker, "t", target, ENVELOPE, position, attempt)
+
+
+def record(worker: str, stored_ms: int, code: int = SENT, attempt: int = 0, position: int = 0) -> Recorded:
+    return Recorded(stored_ms, worker, f"{worker}-abc.1", "t", ENVELOPE, attempt, {position: code})
+
+
+def fault(worker: str, from_ms: int, until_ms: int | None = None, kind: Kind = Kind.KILL_WORKER) -> Fault:
+    return Fault(str(kind), worker, from_ms, from_ms if until_ms is None else until_ms)
+
+
+def judged(*found: Call | Fault | Recorded) -> Verdict:
+    """One accepted target, `x` of task `t`."""
+    calls = [one for one in found if isinstance(one, Call)]
+    faults = [one for one in found if isinstance(one, Fault)]
+    records = [one for one in found if isinstance(one, Recorded)]
+    return check(Evidence({"t": ["x"]}, calls, faults, records))
+
+
+def counts(verdict: Verdict) -> tuple[int, int, int, int]:
+    """Lost, never ended, excused, not excused."""
+    return tuple(map(len, (verdict.lost, verdict.never_ended, verdict.excused, verdict.not_excused)))  # type: ignore[return-value]
+
+
+TWICE = (call("a", 100), call("b", 500), record("b", 600))
+LATER = (call("b", 1_300, attempt=1), record("b", 1_400, attempt=1))
+
+
+def test_a_target_that_was_called_once_and_recorded_is_well() -> None:
+    verdict = judged(call("a", 100), record("a", 200), fault("a", 150))
+    assert (counts(verdict), verdict.holds) == ((0, 0, 0, 0), True)
+
+
+def test_a_target_that_was_never_called_is_lost() -> None:
+    verdict = judged()
+    assert (counts(verdict), verdict.holds) == ((1, 0, 0, 0), False)
+
+
+def test_a_target_that_is_recorded_as_sent_by_a_worker_that_never_called_is_lost() -> None:
+    verdict = judged(call("a", 100), fault("a", 150), record("b", 300))
+    assert (counts(verdict), verdict.holds) == ((1, 0, 0, 0), False)
+    assert verdict.lost[0].why == "recorded by b, which has not called"
+
+
+def test_a_target_that_was_given_up_by_another_worker_is_not_lost() -> None:
+    assert judged(call("a", 100), fault("a", 150), record("b", 300, FAILED)).holds
+
+
+@pytest.mark.parametrize("records", [(), (record("a", 200, RETRY),)])
+def test_a_target_without_a_final_outcome_has_never_ended(records: tuple[Recorded, ...]) -> None:
+    verdict = judged(call("a", 100), *records)
+    assert (counts(verdict), verdict.holds) == ((0, 1, 0, 0), False)
+
+
+def test_an_outcome_of_another_target_of_the_envelope_ends_nothing() -> None:
+    assert counts(judged(call("a", 100), record("a", 200, position=1))) == (0, 1, 0, 0)
+
+
+def test_a_second_call_without_a_fault_is_not_excused() -> None:
+    verdict = judged(*TWICE, record("a", 200))
+    assert (counts(verdict), verdict.holds) == ((0, 0, 0, 1), False)
+
+
+@pytest.mark.parametrize("kind", [Kind.KILL_WORKER, Kind.STOP_WORKER, Kind.CUT_PULSAR, Kind.CUT_REDIS])
+def test_a_fault_of_the_first_worker_between_its_call_and_its_record_excuses(kind: Kind) -> None:
+    verdict = judged(*TWICE, record("a", 200), fault("a", 150, kind=kind))
+    assert (counts(verdict), verdict.holds) == ((0, 0, 1, 0), True)
+    assert verdict.excused[0].why == f"{kind} a"
+
+
+@pytest.mark.parametrize(
+    "of",
+    [fault("a", 50, 99), fault("a", 201, 900), fault("b", 150), fault("", 150, kind=Kind.WIPE_REDIS)],
+    ids=["before the call", "after the record", "of the second worker", "of Redis"],
+)
+def test_any_other_fault_excuses_nothing(of: Fault) -> None:
+    verdict = judged(*TWICE, record("a", 200), of)
+    assert (counts(verdict), verdict.holds) == ((0, 0, 0, 1), False)
+    assert verdict.not_excused[0].fault == of
+
+
+def test_a_fault_after_the_second_call_excuses_nothing() -> None:
+    assert counts(judged(*TWICE, fault("a", 501))) == (0, 0, 0, 1)
+
+
+def test_a_cut_that_began_before_the_call_and_lasts_excuses() -> None:
+    assert counts(judged(*TWICE, fault("a", 50, 300, Kind.CUT_PULSAR))) == (0, 0, 1, 0)
+
+
+def test_a_second_call_after_a_recorded_one_is_not_excused_by_a_third_workers_death() -> None:
+    verdict = judged(*TWICE, call("c", 900), record("c", 950), fault("a", 150))
+    assert counts(verdict) == (0, 0, 0, 1)
+
+
+def test_a_retry_is_a_new_attempt_and_needs_no_excuse() -> None:
+    verdict = judged(
+        call("a", 100), record("a", 200, RETRY), call("b", 1_300, attempt=1), record("b", 1_400, attempt=1)
+    )
+    assert counts(verdict) == (0, 0, 0, 0)
+
+
+def test_a_new_attempt_without_a_recorded_retry_is_not_excused() -> None:
+    assert counts(judged(call("a", 100), record("a", 200), *LATER)) == (0, 0, 0, 1)
+
+
+def test_a_target_that_was_not_accepted_need_not_end_and_is_not_called_twice() -> None:
+    calls = [call("a", 100, target="y"), call("b", 200, target="y")]
+    verdict = check(Evidence({}, calls, [], []))
+    assert (verdict.accepted, counts(verdict)) == (0, (0, 0, 0, 1))
+
+
+def test_records_are_read_as_they_are_stored() -> None:
+    runs, mixed = [["0", 0, 5, 2, 2, 0]], [["0", 1, 9, 20, [3, 7], b"\x00\x09", 1], ["0", 0, 10, 2, None, b"\x01\x00"]]
+    body = msgspec.msgpack.encode(["o", 1, "t", "w0-2-abc123.17", 5, "nemesis", runs, mixed, "app", 3, []])
+    found = recorded(body, 1_000)
+    assert [(one.envelope[1], one.attempt, one.codes) for one in found] == [
+        (5, 0, {0: 0, 1: 0}),
+        (6, 0, {0: 0, 1: 0}),
+        (9, 1, {3: 0, 7: 9}),
+        (10, 0, {0: 1, 1: 0}),
+    ]
+    assert {(one.worker, one.task, one.stored_ms) for one in found} == {("w0-2", "t", 1_000)}
+    assert recorded(msgspec.msgpack.encode(["e", 1, ["w0-2-abc123.17"]]), 1_000) == []
+
+
+# ------------------------------------------------------------------- the plan
+def test_the_same_seed_gives_the_same_plan() -> None:
+    assert plan(7, 600) == plan(7, 600) != plan(8, 600)
+    assert wish("s0", 3, 7) == wish("s0", 3, 7)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_kind_of_fault_occurs_in_ten_minutes(seed: int) -> None:
+    steps = plan(seed, 600)
+    assert set(Counter(step.kind for step in steps)) == set(Kind)
+    assert [step.at_s for step in steps] == sorted(step.at_s for step in steps)
+    assert all(step.at_s < 600 for step in steps)
+
+
+def test_a_worker_suffers_one_fault_at_a_time() -> None:
+    steps = [step for step in plan(3, 3_600) if step.victim == "worker-0"]
+    assert all(one.at_s + one.lasts_s < other.at_s for one, other in pairwise(steps))
+
+
+@pytest.mark.parametrize("body", nonsense("t"))
+def test_nonsense_is_no_envelope(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        decode_envelope(body)
