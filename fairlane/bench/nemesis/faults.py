@@ -5,7 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +13,9 @@ from threading import Lock
 from typing import Any
 
 from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import close, connect, topics
+from backends.pulsar_client import close, connect, topics, translated
 from dispatcher.envelope import FORMAT, MAX_FORMAT, Envelope, encode_envelope, encode_message
+from dispatcher.errors import NotFound
 from dispatcher.topics import Topics
 from fairlane.bench.nemesis import provider
 from fairlane.bench.nemesis.checker import Fault
@@ -86,7 +87,8 @@ class Nemesis:
     def _one(self, step: Step) -> None:
         self._say(f"{step.at_s:6.1f} s  {step.kind} ({step.victim}, {step.lasts_s:.1f} s)")
         try:
-            self._apply[step.kind](step)
+            with suppress(NotFound):  # the lane of a task that has just ended
+                self._apply[step.kind](step)
         except Exception as error:  # whatever it is, it is noted, and the other faults go on
             self._journal.failed.append(f"{step.kind} ({step.victim}): {error!r}")
             self._say(f"        not done: {step.kind}: {error!r}")
@@ -124,9 +126,10 @@ class Nemesis:
         with self._journal.noted(step.kind, topic):
             client = connect(self._scene.settings.pulsar)
             try:
-                producer = client.create_producer(topic)
-                for body in nonsense(topic.rpartition("/")[2]):
-                    producer.send(body)
+                with translated(f"write into {topic}", client):
+                    producer = client.create_producer(topic)
+                    for body in nonsense(topic.rpartition("/")[2]):
+                        producer.send(body)
             finally:
                 close(client)
 
