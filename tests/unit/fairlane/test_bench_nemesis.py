@@ -124,6 +124,12 @@ def test_a_new_attempt_without_a_recorded_retry_is_not_excused() -> None:
     assert counts(judged(call("a", 100), record("a", 200), *LATER)) == (0, 0, 0, 1)
 
 
+def test_an_attempt_that_is_made_again_after_the_next_one_is_not_excused_by_the_latters_fault() -> None:
+    calls = call("a", 100), call("b", 1_300, attempt=1), call("c", 1_500), call("c", 1_600, attempt=1)
+    verdict = judged(*calls, record("a", 200, RETRY), record("c", 1_700, attempt=1), fault("b", 1_350))
+    assert counts(verdict) == (0, 0, 0, 1)
+
+
 def test_a_target_that_was_not_accepted_need_not_end_and_is_not_called_twice() -> None:
     calls = [call("a", 100, target="y"), call("b", 200, target="y")]
     verdict = check(Evidence({}, calls, [], []))
