@@ -12,6 +12,7 @@ from fairlane.bench.redis_server import RedisServer, running
 
 SYNC_S = 20.0
 """How long a replica may take to have the primary's data."""
+ACK_S = 1.5
 
 
 class RedisPair:
@@ -50,8 +51,15 @@ class RedisPair:
         _command(self.primary, "FLUSHALL")
 
     def has_all(self) -> bool:
-        """Whether the replica has what the primary was given so far."""
-        return bool(_command(self.primary, "WAIT", 1, 1_000))
+        """Whether the replica has what the primary was given until this call; it says so once a second."""
+        with _client(self.primary) as client:
+            given, until_s = client.info("replication")["master_repl_offset"], time.monotonic() + ACK_S
+            while time.monotonic() < until_s:
+                replica = client.info("replication").get("slave0", {})
+                if replica.get("state") == "online" and replica["offset"] >= given:
+                    return True
+                time.sleep(0.02)
+        return False
 
     def _replica(self) -> RedisServer:
         """Start one, and return once it has the primary's data."""
@@ -71,7 +79,11 @@ def redis_pair(binary: str) -> Iterator[RedisPair]:
         yield RedisPair(binary, servers)
 
 
-def _command(server: RedisServer, *words: str | int) -> object:
-    """Ask a server itself: a connection of Fairlane's would write its guard, which a replica refuses."""
-    with redis.Redis(port=server.port, protocol=2) as client:
-        return client.execute_command(*words)
+def _command(server: RedisServer, *words: str | int) -> None:
+    with _client(server) as client:
+        client.execute_command(*words)
+
+
+def _client(server: RedisServer) -> redis.Redis:
+    """A client of the server itself: connections of Fairlane write its guard, which a replica refuses."""
+    return redis.Redis(port=server.port, protocol=2)
