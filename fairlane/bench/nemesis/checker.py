@@ -5,9 +5,8 @@ the damage have noted themselves, and the outcome records as they are stored.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import NamedTuple
 
 RETRY = 9
@@ -64,7 +63,7 @@ class Evidence:
 
 
 class Case(NamedTuple):
-    """What became of one target, for people. why: in a sentence; fault: the nearest one."""
+    """What became of one target, for people. why: in a sentence; fault: the excuse, or the nearest one."""
 
     task: str
     target: str
@@ -132,18 +131,19 @@ class _Court:
         self._judge_calls(calls, records, found)
 
     def _judge_calls(self, calls: list[Call], records: list[Recorded], found: Verdict) -> None:
-        excuses = list[str]()
-        for first, second in combinations(calls, 2):
+        excuses = list[Fault]()
+        for first, second in _pairs(calls):
             if first.attempt < second.attempt and _was_retried(first, records):
                 continue
             excuse = self._excuse(first, second, records)
             if excuse is None:
                 why = f"{first.worker} called (attempt {first.attempt}), then {second.worker} ({second.attempt})"
-                found.not_excused.append(self._case(calls, records, why, first))
+                found.not_excused.append(self._case(calls, records, why, about=first))
                 return
-            excuses.append(f"{excuse.kind} {excuse.worker}")
+            excuses.append(excuse)
         if excuses:
-            found.excused.append(self._case(calls, records, ", ".join(dict.fromkeys(excuses))))
+            why = ", ".join(dict.fromkeys(f"{excuse.kind} {excuse.worker}" for excuse in excuses))
+            found.excused.append(self._case(calls, records, why, excuses[0]))
 
     def _excuse(self, first: Call, second: Call, records: list[Recorded]) -> Fault | None:
         """The fault of the first caller between its call and its record, and before the second call."""
@@ -156,11 +156,27 @@ class _Court:
         records = self._records.get((call.task, call.envelope), [])
         return sorted((r for r in records if call.position in r.codes), key=lambda record: record.stored_ms)
 
-    def _case(self, calls: list[Call], records: Iterable[Recorded], why: str, about: Call | None = None) -> Case:
+    def _case(
+        self,
+        calls: list[Call],
+        records: Iterable[Recorded],
+        why: str,
+        fault: Fault | None = None,
+        about: Call | None = None,
+    ) -> Case:
+        """fault: None for the one nearest to the call that it is about, the first unless it is given."""
         call = about or calls[0]
         kept = tuple((r.worker, r.attempt, r.codes[call.position], r.stored_ms) for r in records)
-        nearest = min(self._evidence.faults, key=lambda fault: _distance_ms(fault, call.at_ms), default=None)
+        nearest = fault or min(self._evidence.faults, key=lambda one: _distance_ms(one, call.at_ms), default=None)
         return Case(call.task, call.target, why, tuple(calls), kept, nearest)
+
+
+def _pairs(calls: Sequence[Call]) -> Iterator[tuple[Call, Call]]:
+    """Each call with those before it that it repeats: those of its attempt or, if it is the first of that, all."""
+    for index, second in enumerate(calls):
+        earlier = calls[:index]
+        same = [call for call in earlier if call.attempt == second.attempt]
+        yield from ((first, second) for first in same or earlier)
 
 
 def _distance_ms(fault: Fault, at_ms: int) -> float:

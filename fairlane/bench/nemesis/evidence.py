@@ -80,6 +80,11 @@ class OutcomeTopics:
                     self.records += recorded(body, self._times.of(topic, position))
                     self._after[topic] = position
 
+    def keep(self, path: Path) -> None:
+        """Write what was read into a file: the topics go with the brokers."""
+        with path.open("w") as log:
+            log.writelines(json.dumps(record) + "\n" for record in self.records)
+
 
 class _EntryTimes:
     """When the broker stored an entry; messages of one batch share it."""

@@ -12,6 +12,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from urllib3.exceptions import HTTPError
+
 from backends.pulsar_admin import PulsarAdmin
 from backends.pulsar_client import close, connect, topics, translated
 from dispatcher.envelope import FORMAT, MAX_FORMAT, Envelope, encode_envelope, encode_message
@@ -119,7 +121,8 @@ class Nemesis:
             edges = admin.policies(namespace)["bundles"]["boundaries"]
             for low, high in pairwise(edges):
                 admin.unload_bundle(namespace, f"{low}_{high}")
-            take(topic, self._scene.brokers.web_url(int(step.pick * 1_000) % 2))
+            with suppress(KeyError, HTTPError):  # that broker is not there
+                take(topic, self._scene.brokers.web_url(int(step.pick * 1_000) % 2))
 
     def _nonsense(self, step: Step) -> None:
         topic = self._topic(step)

@@ -40,6 +40,7 @@ class Report:
             "lost": _cases(verdict.lost),
             "never_ended": _cases(verdict.never_ended),
             "twice_and_excused": _cases(verdict.excused),
+            "excused_by": dict(Counter(case.fault.kind for case in verdict.excused if case.fault)),
             "twice_and_not_excused": _cases(verdict.not_excused),
             "never_confirmed": self.submissions.open,
             "submissions_repeated": self.submissions.failed,

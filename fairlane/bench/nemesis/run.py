@@ -123,6 +123,8 @@ def _at_rest(found: Scene, journal: Journal, calm_s: float, say: Callable[[str],
         if (left, verdict.calls) != seen:
             seen, changed_s = (left, verdict.calls), time.monotonic()
         if not left or time.monotonic() - changed_s > calm_s:
+            if not verdict.holds:
+                topics.keep(found.folder / "records.jsonl")
             return verdict
         time.sleep(LOOK_S)
 

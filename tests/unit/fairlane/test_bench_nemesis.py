@@ -87,6 +87,7 @@ def test_a_fault_of_the_first_worker_between_its_call_and_its_record_excuses(kin
     verdict = judged(*TWICE, record("a", 200), fault("a", 150, kind=kind))
     assert (counts(verdict), verdict.holds) == ((0, 0, 1, 0), True)
     assert verdict.excused[0].why == f"{kind} a"
+    assert verdict.excused[0].fault == fault("a", 150, kind=kind)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,17 @@ def test_a_retry_is_a_new_attempt_and_needs_no_excuse() -> None:
 
 def test_a_new_attempt_without_a_recorded_retry_is_not_excused() -> None:
     assert counts(judged(call("a", 100), record("a", 200), *LATER)) == (0, 0, 0, 1)
+
+
+def test_an_excused_repetition_may_come_after_the_next_attempt() -> None:
+    """A worker that was stopped records its retry and makes it, and the other one has begun meanwhile."""
+    calls = call("a", 100), call("a", 1_300, attempt=1), call("b", 1_400)
+    records = record("a", 900, RETRY), record("a", 1_350, attempt=1), record("b", 1_500, RETRY)
+    assert counts(judged(*calls, *records, fault("a", 150, 800, Kind.STOP_WORKER))) == (0, 0, 1, 0)
+
+
+def test_an_attempt_that_was_never_made_before_is_not_excused_after_a_later_one() -> None:
+    assert counts(judged(call("a", 100, attempt=1), call("b", 200), record("b", 300))) == (0, 0, 0, 1)
 
 
 def test_an_attempt_that_is_made_again_after_the_next_one_is_not_excused_by_the_latters_fault() -> None:
