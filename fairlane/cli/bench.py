@@ -342,6 +342,8 @@ def nemesis(ctx: click.Context, output: Output, minutes: float, seed: int) -> No
     from fairlane.bench.nemesis.run import Trial, run
 
     report = run(settings_of(ctx), Trial(seed, minutes * 60), say)
+    for line in report.examples():
+        say(line)
     output.emit_document(report.document(), report.rows())
     if not report.holds:
         ctx.exit(FAILURE)

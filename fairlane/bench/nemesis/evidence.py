@@ -15,6 +15,7 @@ from backends.pulsar_client import close, connect, topics
 from backends.topic_reader import TopicReader
 from dispatcher.errors import FairlaneError
 from fairlane.bench.nemesis.checker import Call, Recorded
+from fairlane.bench.nemesis.logs import lines
 from fairlane.bench.nemesis.submitters import audience
 from fairlane.settings import Settings
 
@@ -28,13 +29,12 @@ WAIT_S = 2.0
 
 
 def calls(folder: Path) -> list[Call]:
-    """All calls of the provider; a line that a kill cut short was not answered, but was a call all the same."""
+    """All calls of the provider; one whose line a kill cut short was not answered."""
     return [call for path in sorted(folder.glob("calls-*.jsonl")) for call in _calls_in(path)]
 
 
 def _calls_in(path: Path) -> Iterator[Call]:
-    for line in path.read_text().splitlines():
-        at_ms, worker, task, writer, sequence, attempt, positions, targets = json.loads(line)
+    for at_ms, worker, task, writer, sequence, attempt, positions, targets in lines(path):
         for position, target in zip(positions, targets, strict=True):
             yield Call(at_ms, worker, task, target, (writer, sequence), position, attempt)
 
@@ -43,14 +43,12 @@ class Submissions:
     """What the submitters have noted. accepted: targets of the tasks that were confirmed; open: tasks that were not."""
 
     def __init__(self, folder: Path) -> None:
-        lines = [
-            json.loads(line) for path in folder.glob("submitted-*.jsonl") for line in path.read_text().splitlines()
-        ]
-        asked = {line["task"]: line["count"] for line in lines if line["what"] == "asked"}
-        confirmed = {line["task"]: line["accepted"] for line in lines if line["what"] == "confirmed"}
+        noted = [line for path in folder.glob("submitted-*.jsonl") for line in lines(path)]
+        asked = {line["task"]: line["count"] for line in noted if line["what"] == "asked"}
+        confirmed = {line["task"]: line["accepted"] for line in noted if line["what"] == "confirmed"}
         self.accepted = {task: audience(task, asked[task])[:number] for task, number in confirmed.items()}
         self.open = sorted(asked.keys() - confirmed.keys())
-        self.failed = sum(line["what"] == "failed" for line in lines)
+        self.failed = sum(line["what"] == "failed" for line in noted)
 
 
 class OutcomeTopics:

@@ -21,6 +21,7 @@ from dispatcher.errors import NotFound
 from dispatcher.topics import Topics
 from fairlane.bench.nemesis import provider
 from fairlane.bench.nemesis.checker import Fault
+from fairlane.bench.nemesis.logs import lines
 from fairlane.bench.nemesis.plan import Kind, Step
 from fairlane.bench.nemesis.scene import Place, Scene
 from fairlane.bench.two_brokers import take
@@ -207,9 +208,8 @@ def now_ms() -> int:
 
 def asked_tasks(folder: Path, submitter: str) -> list[str]:
     """Tasks that a submitter has asked for so far."""
-    path = folder / f"submitted-{submitter}.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [found["task"] for found in map(json.loads, lines) if found["what"] == "asked"]
+    found = lines(folder / f"submitted-{submitter}.jsonl")
+    return [line["task"] for line in found if line["what"] == "asked"]
 
 
 def nonsense(task: str) -> list[bytes]:

@@ -1,7 +1,9 @@
 """What a run has shown, for people and as JSON."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from fairlane.bench.nemesis.checker import Case, Fault, Verdict
@@ -59,6 +61,29 @@ class Report:
             {"figure": "never_confirmed", "value": len(self.submissions.open)},
             {"figure": "faults", "value": len(self.faults)},
         ]
+
+    def examples(self) -> Iterator[str]:
+        """Lines about targets that break a law."""
+        verdict = self.verdict
+        broken = (
+            ("lost", verdict.lost),
+            ("never ended", verdict.never_ended),
+            ("twice and not excused", verdict.not_excused),
+        )
+        for name, cases in broken:
+            yield from (f"{name}: {_told(case)}" for case in cases[:EXAMPLES])
+
+
+def _told(case: Case) -> str:
+    """Return a case in one line; times are of the wall clock."""
+    calls = ", ".join(f"{call.worker} at {_clock(call.at_ms)}" for call in case.calls) or "nobody"
+    fault = case.fault
+    near = f"{fault.kind} {fault.worker or fault.what}, {_clock(fault.from_ms)}" if fault else "none"
+    return f"{case.target}: {case.why}; called by {calls}; nearest fault: {near}"
+
+
+def _clock(at_ms: float) -> str:
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%H:%M:%S.%f")[:-3]
 
 
 def _cases(cases: list[Case]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from dispatcher.tier import TIERS
 from fairlane import PushClient, PushTask
+from fairlane.bench.nemesis.logs import lines
 from fairlane.bench.nemesis.provider import NAME
 from fairlane.errors import FairlaneError
 from fairlane.settings import Settings
@@ -59,9 +60,9 @@ class Submitter:
 
     def _numbers(self) -> Iterator[tuple[int, bool]]:
         """Yield the task left over, if there is one, and those that follow; with whether it was asked for before."""
-        lines = [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
-        asked = sum(line["what"] == "asked" for line in lines)
-        if asked > sum(line["what"] == "confirmed" for line in lines):
+        noted = lines(self._log)
+        asked = sum(line["what"] == "asked" for line in noted)
+        if asked > sum(line["what"] == "confirmed" for line in noted):
             yield asked - 1, True
         while not self._stop.is_set():
             yield asked, False

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from dispatcher.envelope import decode_envelope
 from dispatcher.errors import Malformed
 from fairlane.bench.nemesis.checker import RETRY, Call, Evidence, Fault, Recorded, Verdict, check
-from fairlane.bench.nemesis.evidence import recorded
+from fairlane.bench.nemesis.evidence import Submissions, recorded
 from fairlane.bench.nemesis.faults import nonsense
+from fairlane.bench.nemesis.logs import lines
 from fairlane.bench.nemesis.plan import Kind, plan
+from fairlane.bench.nemesis.report import Report
 from fairlane.bench.nemesis.submitters import wish
 
 SENT, FAILED = 0, 2
@@ -160,6 +163,21 @@ def test_records_are_read_as_they_are_stored() -> None:
     ]
     assert {(one.worker, one.task, one.stored_ms) for one in found} == {("w0-2", "t", 1_000)}
     assert recorded(msgspec.msgpack.encode(["e", 1, ["w0-2-abc123.17"]]), 1_000) == []
+
+
+def test_a_line_that_is_not_written_to_its_end_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text('{"a": 1}\n{"a": ')
+    assert lines(tmp_path / "log") == [{"a": 1}]
+    assert lines(tmp_path / "none") == []
+
+
+def test_examples_name_target_workers_times_and_the_nearest_fault(tmp_path: Path) -> None:
+    verdict = judged(*TWICE, record("a", 200), fault("a", 50, 99))
+    (line,) = Report(1, 20, verdict, [], [], Submissions(tmp_path), {}).examples()
+    assert line == (
+        "twice and not excused: x: a called (attempt 0), then b (0); called by a at 00:00:00.100, b at 00:00:00.500; "
+        "nearest fault: kill worker a, 00:00:00.050"
+    )
 
 
 # ------------------------------------------------------------------- the plan

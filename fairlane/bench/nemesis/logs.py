@@ -1,0 +1,12 @@
+"""Logs of JSON lines that may still be written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def lines(path: Path) -> list[Any]:
+    """The whole lines of a file that may not be there. Its writer may be in the middle of the last one."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
