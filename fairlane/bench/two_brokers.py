@@ -5,6 +5,7 @@ can join its cluster; it has the bookie as well.
 """
 
 import os
+import secrets
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +31,8 @@ BUNDLES = 64
 ZOOKEEPER = {"PULSAR_STANDALONE_USE_ZOOKEEPER": "1"}
 BROKER = "org.apache.pulsar.PulsarBrokerStarter"
 CLUSTER = "standalone"
+APART = 900
+"""How far apart the ports of two runs may be."""
 READY_S = 180.0
 STOP_S = 20.0
 OF_SECOND: dict[str, str] = {
@@ -148,10 +151,10 @@ def _created(settings: PulsarSettings, partitions: int) -> list[str]:
 
 
 def _ports() -> tuple[list[pulsar_server.PulsarPorts], int]:
-    """Free ones, away from those of local stacks."""
-    numbers: list[int] = []
+    """Free ones, away from those of local stacks, and of other runs: a broker that is killed leaves its ports free."""
+    apart, numbers = secrets.randbelow(APART), list[int]()
     for preferred in (16_650, 16_651, 18_080, 18_081, 13_181, 12_181):
-        numbers.append(ports.choose(preferred, numbers))
+        numbers.append(ports.choose(preferred + apart, numbers))
     broker, broker2, web, web2, bookie, zookeeper = numbers
     first, second = pulsar_server.PulsarPorts(broker, web, bookie), pulsar_server.PulsarPorts(broker2, web2, 0)
     return [first, second], zookeeper
