@@ -58,18 +58,18 @@ def _behind(runs: Sequence[Cell]) -> str:
 
 
 _CPU = (
-    "CPU of the two cores decides. Before it acknowledges, Fairlane has leased and claimed the message, stored an "
-    "outcome record of its targets and counted them; the others acknowledge and no more."
+    "the limit is the CPU of the two cores. Fairlane leases and claims a message, stores an outcome record of its "
+    "targets and counts them before it acknowledges the message; the others only acknowledge it."
 )
 _STORED = (
-    "Pulsar, on the same two cores, stores each message and answers with a receipt that the submission waits for; "
-    "Dramatiq does not wait for its broker, and Redis keeps it in memory."
+    "Pulsar, on the same two cores, stores each message, and the submission waits for its receipt. Dramatiq does not "
+    "wait for its broker, and Redis keeps messages in memory."
 )
 _PER_TASK = (
-    "the wait is about as long as the call of submit (in brackets). A task is more than a message: its record in the "
-    "control topic, a lane of its own (topic and subscription), its envelopes and its seal are stored by Pulsar with a "
-    "receipt each, where the others push one message to a queue that is there. It is a cost per task, not per target, "
-    "and does not grow with the backlog or with the size of the messages in progress."
+    "nearly all of the wait is the call of submit (in brackets). For each task Pulsar stores a control record, a new "
+    "topic with its subscription, envelopes and a seal, each with a receipt; the others push one message to an "
+    "existing queue. This cost is per task, not per target. It does not grow with the backlog or with the size of "
+    "messages in progress."
 )
 
 LINES = (
@@ -81,14 +81,14 @@ LINES = (
          _STORED),
     Line("shares", "high/medium/low %, all backlogged, wanted 60/30/10 (mean deviation, points)", _shares,
          "deviation_points", "the ledger grants whole envelopes, and keeps the shares over a window, not at every "
-         "instant.", less=True, level=0.5, amount=True),
+         "moment.", less=True, level=0.5, amount=True),
     Line("idle-tier", "capacity used with high idle (medium/low %)", _idle, "used_percent",
-         "what is granted is paid in advance, and given back and granted again where a worker cannot use it in time.",
+         "credit is granted in advance; a worker that cannot use it in time returns it, to be granted again.",
          level=2.0, amount=True),
     Line("wait-10", "wait of a small high task, p50 / p99 (and of the call of submit, p50), 10 a message", _wait,
          "p50_ms", _PER_TASK, less=True, level=2.0, amount=True),
     Line("wait-100", "the same, 100 a message", _wait, "p50_ms",
-         _PER_TASK + " A worker kept free for high is quicker, and its part of the capacity is lost when high is idle.",
+         _PER_TASK + " A worker kept free for high is quicker, but its capacity is lost while high is idle.",
          less=True, level=2.0, amount=True),
     Line("behind", "small tasks behind a large one done after, first / median / last", _behind, "median_s",
          "small tasks share the tier with the large one and with each other.", less=True, level=0.1),

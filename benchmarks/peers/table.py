@@ -49,8 +49,8 @@ def _reasons(lines: list[Line], results: Results) -> list[str]:
         return []
     behind = [line for line in found if "fairlane" not in ahead(line, results[line.row])]
     if not behind:
-        return ["Fairlane is ahead, or level with who is, in every row."]
-    title = f"Fairlane is ahead, or level with who is, in {len(found) - len(behind)} of {len(found)} rows. Where not:"
+        return ["Fairlane is ahead or level in every row."]
+    title = f"Fairlane is ahead or level in {len(found) - len(behind)} of {len(found)} rows. The others:"
     return [title, ""] + [f"- **{line.title}**: {_why(line, results[line.row])}" for line in behind]
 
 
