@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from backends.redis_view import RedisView
 from dispatcher.errors import NotReady, Refused
 from dispatcher.view_form import FORM
+from dispatcher.view_home import held_elsewhere
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Epochs:
         if self._view.command("HGET", self._view.keys.epoch, "ready") == b"0":
             raise NotReady(
                 "The view in Redis is being rebuilt, and cannot tell yet.",
-                "Try again when `fairlane registry status` says that it is complete.",
+                "Workers make it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
             )
 
     def begin_epoch(
@@ -114,11 +115,7 @@ class Epochs:
         """Raise Refused if another Redis holds the view of this installation."""
         foreign = self._view.command("HGET", self._view.keys.epoch, "foreign")
         if foreign:
-            raise Refused(
-                f"The view of this installation is in another Redis, {foreign.decode()}. "
-                f"This one is {self._view.address}.",
-                "Correct redis.url; if the view is to be here from now on, run `fairlane registry adopt`.",
-            )
+            raise held_elsewhere(foreign.decode(), self._view.address)
 
     def check_form(self) -> None:
         """Raise Refused if a newer version or another Redis keeps the view, NotReady if an older version does."""

@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from backends.redis_view import CLAIM_MAX_MS
 from consumers.epoch_state import EpochState
@@ -21,16 +21,15 @@ from consumers.folder import Held, OpenReader
 from dispatcher.clock import Clock
 from dispatcher.control import FORMAT as CONTROL_FORMAT
 from dispatcher.control import NO_EPOCH, EpochStarted
-from dispatcher.control_checks import MAX_CLAIM_MS, read_control
-from dispatcher.errors import FairlaneError, Malformed, Unreachable
+from dispatcher.control_checks import MAX_CLAIM_MS
+from dispatcher.errors import FairlaneError, Unreachable
 from dispatcher.outcome import FORMAT as OUTCOME_FORMAT
 from dispatcher.outcome import EpochMark, OutcomeRecord
 from dispatcher.ports import ControlLog
+from dispatcher.view_home import EarlierViews, held_elsewhere, read_views
 
 _log = logging.getLogger(__name__)
 _NOT_HELD_S = 0.1
-_EPOCH_TAG = b"\xa1b"
-"""How an EpochStarted is told from other records before it is decoded: behind the header of a short array."""
 
 
 class Epochs(Protocol):
@@ -77,43 +76,15 @@ class RebuildSettings:
 
 @dataclass(frozen=True)
 class RebuildPorts:
-    """open_control: reads the control topic from a position."""
+    """What it works with."""
 
     epochs: Epochs
     control: ControlLog
     outcomes: OutcomeTopics
     open_control: OpenReader
-
-
-class _Before(NamedTuple):
-    """What the control topic knows of earlier views. epochs: whether there was one. address: where the last was; empty
-    if that is not known, or it is the present one. claim_ms: the longest claim that any worker made."""
-
-    epochs: bool = False
-    address: str = ""
-    claim_ms: int = 0
-
-    def and_then(self, body: bytes, epoch: str) -> "_Before":
-        """Return what is known with one more record. An unreadable one may belong to an earlier view: its claims are
-        then waited for."""
-        if self.epochs and body[1:3] != _EPOCH_TAG:
-            return self
-        try:
-            _, record = read_control("", body)
-        except Malformed:
-            return self._replace(epochs=True)
-        if not isinstance(record, EpochStarted):
-            return self
-        address = self.address
-        if record.address:
-            address = "" if _view_of(record.epoch) == _view_of(epoch) else record.address
-        epochs = self.epochs or record.epoch not in (epoch, NO_EPOCH)
-        return _Before(epochs, address, max(self.claim_ms, record.claim_ms))
-
-
-def _view_of(epoch: str) -> str:
-    """Return the view's name without the run of Redis (backends/lua/note_restart.lua)."""
-    return epoch.partition(".")[0]
+    """Reads the control topic from a position."""
+    cursor: Callable[[], str | None] = lambda: None
+    """Return up to where the view has read the control topic; None for nothing. Raises Unreachable."""
 
 
 class Rebuilder:
@@ -134,6 +105,7 @@ class Rebuilder:
         self._control = ports.control
         self._outcomes = ports.outcomes
         self._open_control = ports.open_control
+        self._cursor = ports.cursor
         self._held = held
         self._clock = clock
         self._new_id = new_id
@@ -156,10 +128,22 @@ class Rebuilder:
 
     def restate(self) -> None:
         """Announces a complete view once more: the control topic keeps records for some days only, and a view begun
-        after them must still learn that there were others before it. Raises Unreachable."""
+        after them must still learn that there were others before it. Raises Unreachable, and Refused as check_home."""
+        self.check_home()
         epoch = self._epochs.epoch()
         if epoch is not None and epoch.ready:
             self._control.append(self._started(epoch.id, epoch.address, epoch.claim_ms))
+
+    def check_home(self) -> None:
+        """Raise Refused if the view has moved to another Redis and nothing here has read so yet: it may have been
+        adopted there while no worker ran. To be done before anything is granted. Raises Unreachable."""
+        epoch = self._epochs.epoch()
+        if epoch is None or not epoch.announced:
+            return  # announcing it tells
+        found = read_views(self._open_control(self._cursor()), epoch.id)
+        if found.is_elsewhere(self._settings.address):
+            self._epochs.refuse_epoch(epoch.id, found.address)
+            raise held_elsewhere(found.address, self._settings.address)
 
     def announce_claims(self) -> None:
         """Say in the control topic how long this worker's claims last, if that is longer than is always waited for. To
@@ -205,7 +189,7 @@ class Rebuilder:
         """Announce the view, with its address only if no other Redis is known to hold one: workers that read another
         address than theirs stop."""
         before = self._before(epoch.id, self._control.append(self._started(epoch.id, "")))
-        if before.address not in ("", self._settings.address) and not epoch.adopted:
+        if before.is_elsewhere(self._settings.address) and not epoch.adopted:
             _log.error("another Redis, %s, holds the view of this installation; none is made here", before.address)
             self._epochs.refuse_epoch(epoch.id, before.address)
             return 0.0
@@ -224,11 +208,11 @@ class Rebuilder:
     def _started(self, epoch: str, address: str, claim_ms: int = 0) -> EpochStarted:
         return EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms(), address, claim_ms)
 
-    def _before(self, epoch: str, position: str) -> _Before:
+    def _before(self, epoch: str, position: str) -> EarlierViews:
         """Read what the control topic knows of other views, up to our own record. Claims are made only under an epoch
         that is ready, and that is announced before it is ready: without another there is no claim."""
         reader = self._open_control(None)
-        found, reached = _Before(), ""
+        found, reached = EarlierViews(), ""
         try:
             while reached < position:
                 records = reader.read(1000, 5.0)

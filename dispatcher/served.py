@@ -48,13 +48,19 @@ class WaitingTasks(NamedTuple):
     targets: int
 
     def __str__(self) -> str:
-        return f"no worker has channel {self.channel}: {self.tasks:,} tasks with {self.targets:,} targets wait for it"
+        tasks = "1 task" if self.tasks == 1 else f"{self.tasks:,} tasks"
+        return f"no worker has channel {self.channel}: {tasks} with {self.targets:,} targets wait for it"
 
 
 def waiting_tasks(served: Served, tasks: Iterable[TaskView]) -> list[WaitingTasks]:
     """Return, by channel, the live tasks with open targets whose channel no live worker has."""
-    open_targets: dict[str, list[int]] = {}
-    for task in tasks:
-        if not task.ended and task.targets.pending and served.lacks(task.channel):
-            open_targets.setdefault(task.channel, []).append(task.targets.pending)
-    return [WaitingTasks(channel, len(counts), sum(counts)) for channel, counts in sorted(open_targets.items())]
+    return waiting_of(served, ((task.channel, task.targets.pending) for task in tasks if not task.ended))
+
+
+def waiting_of(served: Served, open_targets: Iterable[tuple[str, float]]) -> list[WaitingTasks]:
+    """Return the same of live tasks, each given by its channel and the number of its open targets."""
+    found: dict[str, list[int]] = {}
+    for channel, pending in open_targets:
+        if pending and served.lacks(channel):
+            found.setdefault(channel, []).append(round(pending))
+    return [WaitingTasks(channel, len(counts), sum(counts)) for channel, counts in sorted(found.items())]

@@ -34,7 +34,8 @@ class Situation(NamedTuple):
         """Return the seconds until each task is done, where that can be foreseen from what is being sent.
 
         If the workers send less than capacity and caps allow, what they send counts as the capacity. A task of which
-        something is to be tried again is not done before that is due.
+        something is to be tried again is not done before that is due. None is foreseen of an audience that is still
+        being submitted, unless its size is known and more of it is to come.
         """
         steps = max(20, _ETA_WORK // max(1, len(self.tasks)))
         found = self._forecast(self.settings.capacity or self.measured_rate, steps)
@@ -44,10 +45,11 @@ class Situation(NamedTuple):
                 return {}
             found = self._forecast(self.measured_rate, steps)
         retry_s = {task.id: (task.last_error.retry_ms - self.now_ms) / 1000 for task in self.tasks if task.last_error}
+        endless = {task.id for task in self.tasks if not task.sealed and task.expected_targets <= task.targets.total}
         return {
             task: max(seconds, retry_s.get(task, 0.0))
             for task, seconds in found.done_s.items()
-            if seconds is not None and found.rates.get(task, 0.0) < math.inf
+            if seconds is not None and task not in endless and found.rates.get(task, 0.0) < math.inf
         }
 
     def _rates_are_known(self) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from backends.task_rows import LiveTask
 from dispatcher.forecast import Flow, Job, Shares, rates_of
+from dispatcher.served import Served, WaitingTasks, waiting_of
 from dispatcher.service_settings import pools_of
 from dispatcher.situation import sendable, shares_of
 from dispatcher.tier import TIERS
@@ -64,6 +65,8 @@ class Signals(NamedTuple):
     demand limits the rate, because then nothing tells."""
     tiers: list[TierSignals]
     """One for each tier; none while the backlog is not known."""
+    missing: list[WaitingTasks] = []  # noqa: RUF012  # a field of a tuple
+    """Tasks whose channel no live worker has. They are in no backlog: more of the same workers would not send them."""
 
     def of(self, tier: str) -> TierSignals:
         return next(signals for signals in self.tiers if signals.tier == tier)
@@ -99,6 +102,9 @@ class SignalMeter:
     def take(self, look: Look) -> Signals:
         shares = shares_of(look.settings)
         jobs = [job for job in look.jobs if sendable(job, look.settings)]
+        missing = waiting_of(Served.by(look.beats), ((job.channel, job.pending) for job in jobs))
+        lacking = {waiting.channel for waiting in missing}
+        jobs = [job for job in jobs if job.channel not in lacking]
         backlog = _by_tier(jobs, lambda job: job.pending)
         alive = [beat for beat in look.beats if beat.state in ("serving", "draining")]
         rates = {tier: sum(_rate(beat, tier) for beat in alive) for tier in backlog}
@@ -108,7 +114,8 @@ class SignalMeter:
         caps = load.binding_caps()
         limited_by, needed = load.limit(serving, caps)
         tiers = [load.signals(tier) for tier in backlog]
-        return Signals(look.settings.capacity, sum(rates.values()), serving, limited_by, caps, needed, tiers)
+        rate = sum(rates.values())
+        return Signals(look.settings.capacity, rate, serving, limited_by, caps, needed, tiers, missing)
 
     def _arrivals(self, now_s: float, backlog: dict[str, int], rates: Mapping[str, float]) -> dict[str, float]:
         """What the queues grew by, and what was sent meanwhile."""

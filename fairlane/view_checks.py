@@ -1,6 +1,7 @@
 """Checks of the view in Redis for `fairlane doctor`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 
 from backends.epochs import Epochs
 from backends.passed_over import MAX_KEPT, Passed, PassedOver
@@ -14,18 +15,23 @@ from dispatcher.values import duration
 from dispatcher.view import TaskView, WorkerBeat
 from dispatcher.view_form import Standing, judge
 from fairlane.settings import Settings
+from producers.connection import Connection
 
 _SHOWN_LANES = 10
 _SHOWN_TASKS = 5
 
 
 def view_findings(settings: Settings) -> Iterator[Finding]:
-    """Return no findings if Redis does not answer: other findings say so."""
+    """Return no findings if Redis does not answer: other findings say so. Of a view that is not this installation's,
+    nothing else is said."""
+    elsewhere = list(home_findings(settings))
+    yield from elsewhere
+    if elsewhere:
+        return
     try:
         view = open_view(settings.redis)
         try:
             beats, epochs = Workers(view).workers(), Epochs(view)
-            yield from home_findings(epochs)
             yield from form_findings(epochs.form(), beats)
             yield from newer_findings(beats)
             yield from unrecorded_findings(beats)
@@ -37,12 +43,15 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
         return
 
 
-def home_findings(epochs: Epochs) -> Iterator[Finding]:
+def home_findings(settings: Settings) -> Iterator[Finding]:
     """Yield a failure if another Redis holds the view of this installation."""
     try:
-        epochs.check_home()
+        with closing(Connection(settings)) as connection:
+            connection.check_home()
     except Refused as error:
         yield Finding("fail", error.cause, error.next_step)
+    except FairlaneError:  # of Pulsar: other findings say so
+        return
 
 
 def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
@@ -78,8 +87,16 @@ def unrecorded_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
 
 
 def channel_findings(beats: Iterable[WorkerBeat], tasks: Iterable[TaskView]) -> Iterator[Finding]:
-    """Return a finding for each channel of live tasks that no live worker has."""
+    """Yield a warning for each channel of live tasks that no live worker has; a single one if no worker is there."""
+    beats = list(beats)
     served = Served.by(beats)
+    if all(beat.state in ("stopped", "lost") for beat in beats):
+        counts = [task.targets.pending for task in tasks if task.targets.pending and not task.ended]
+        if counts:
+            number = "1 task" if len(counts) == 1 else f"{len(counts):,} tasks"
+            what = f"no worker is running: {number} with {sum(counts):,} targets wait for one"
+            yield Finding("warn", what, "Run `fairlane worker`.")
+        return
     for waiting in waiting_tasks(served, tasks):
         fix = f"Start a worker with channel {waiting.channel}, or cancel these tasks. Live workers have: "
         yield Finding("warn", str(waiting), f"{fix}{served.named()}.")

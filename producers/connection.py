@@ -13,6 +13,7 @@ from backends.settings import require_addresses
 from backends.workers import Workers
 from dispatcher.errors import Unreachable
 from dispatcher.ports import DeadLetter
+from dispatcher.view_home import held_elsewhere
 from producers.foresight import Foresight
 from producers.known_tasks import KnownTasks
 from producers.owner import OwnerProcess
@@ -53,6 +54,7 @@ class Connection:
         with self._lock:
             if self._services is None:
                 self.check_form()
+                self.check_home()
                 self._services = self._connected().services(self.registry, self.epochs)
             return self._services
 
@@ -61,6 +63,20 @@ class Connection:
         what needs it says so."""
         with suppress(Unreachable):
             self.epochs.check_form()
+
+    def check_home(self) -> None:
+        """Raise Refused if another Redis holds the view. Workers note that in Redis; where none is running, ask the
+        control topic. Without Redis nothing is said. Raises Unreachable if Pulsar does not answer."""
+        try:
+            self.epochs.check_home()
+            if any(beat.is_live for beat in self.workers.workers()):
+                return
+            epoch, after = self.epochs.epoch(), self.registry.control_cursor()
+        except Unreachable:
+            return
+        found = self._connected().earlier_views(epoch.id if epoch else "", after)
+        if found.is_elsewhere(self._view.address) and not (epoch and epoch.adopted):
+            raise held_elsewhere(found.address, self._view.address)
 
     def letters(self, task: str) -> Iterator[DeadLetter]:
         """Return the task's dead letters so far: none is read while its counts say that there is none. Raises as

@@ -34,6 +34,9 @@ def csv_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterable[Ro
     column = _target_column(header)
     if column is None:
         raise _no_column(path, line if header else "")
+    twice = next((name for place, name in enumerate(header) if name in header[:place]), None)
+    if twice is not None:
+        raise InvalidInput(f"targets: {path} has two columns named {twice!r}.", "Give each column a name of its own.")
     return bursts, parser(_row_maker(header, column, keep, path))
 
 

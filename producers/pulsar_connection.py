@@ -14,7 +14,9 @@ from backends.letter_index import Span
 from backends.pulsar_admin import PulsarAdmin
 from backends.registry import Registry
 from backends.system_clock import SystemClock
+from backends.topic_reader import TopicReader
 from dispatcher.ports import DeadLetter
+from dispatcher.view_home import EarlierViews, read_views
 from producers.history import KnownSubmissions
 from producers.ids import id_maker
 from producers.lanes import PulsarLanes
@@ -48,6 +50,10 @@ class PulsarConnection:
             options=options,
             who=f"{socket.gethostname()}:{os.getpid()}",
         )
+
+    def earlier_views(self, epoch: str, after: str | None) -> EarlierViews:
+        """Return what the control topic says behind a position of views other than this one. Raises Unreachable."""
+        return read_views(TopicReader(self._client, self._topics.control, after), epoch)
 
     def letters(self, task: str, spans: Sequence[Span], expected: int) -> Iterator[DeadLetter]:
         """Read as read_dead_letters."""

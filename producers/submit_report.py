@@ -87,7 +87,7 @@ class SubmitReport:
             cause = f"has no target that is accepted ({refused})"
         return InvalidInput(
             f"targets: the audience of task {self._task} {cause}, so the task is not submitted.",
-            "Check where the targets come from. Where none is right, allow it: `--allow-empty`, allow_empty=True.",
+            "Check where the targets come from. If it may be empty, say so: `--allow-empty`, allow_empty=True.",
         )
 
     def progress(self, accepted: int) -> None:

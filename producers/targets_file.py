@@ -121,6 +121,11 @@ class TargetsFile:
         return lines.bursts(), _line_items
 
     def _kind(self, lines: Lines) -> Format:
+        if "\0" in lines.beginning():  # UTF-16, a spreadsheet, Parquet
+            raise InvalidInput(
+                f"targets: {self._name} is not a text in UTF-8: its first line has NUL characters.",
+                "Save it as UTF-8, as CSV or one target a line; `fairlane ingest` reads Parquet.",
+            )
         if self.format != "auto":
             return self.format
         suffix = Path(str(self.path).removesuffix(".gz")).suffix.lower()

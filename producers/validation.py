@@ -140,6 +140,8 @@ def _variables_complaint(variables: object) -> str:
         return "variables are a mapping from text to values"
     try:
         too_large = len(_encode_variables(dict(variables))) > MAX_VARIABLES_BYTES
+    except UnicodeEncodeError:
+        return "the variables have text that is not UTF-8"
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
         return f"the variables cannot be encoded: {error}"
     return f"the variables are larger than {MAX_VARIABLES_BYTES:,} bytes (encoded)" if too_large else ""

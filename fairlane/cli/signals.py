@@ -8,7 +8,7 @@ import click
 from dispatcher.errors import NotReady
 from dispatcher.situation import job_of_view
 from fairlane.cli.connect import client_of
-from fairlane.cli.output import Output, output_option
+from fairlane.cli.output import Output, output_option, say
 from fairlane.signals import Look, SignalMeter, Signals, signals_without_counts
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def signals(ctx: click.Context, output: Output) -> None:
 
     Takes two seconds to measure. The backlog is what may be sent now; what `fairlane channel list` and `fairlane app
     list` call queued is all that has no outcome, of paused and scheduled tasks too. `caps` names the caps that hold
-    back what waits.
+    back what waits. Tasks whose channel no worker has are in no backlog (`missing_channels`): more of the same workers
+    would not send them.
 
     After a restart of Redis without workers nobody can restore the counts: then one worker is needed, and the tiers
     are not known until it runs.
@@ -46,7 +47,11 @@ def signals(ctx: click.Context, output: Output) -> None:
         "limited_by": found.limited_by,
         "caps": found.caps,
     }
-    output.emit_document({**service, "tiers": {row["tier"]: row for row in rows}}, [*rows], summary=service)
+    missing = {"missing_channels": [waiting._asdict() for waiting in found.missing]}
+    document = {**service, **missing, "tiers": {row["tier"]: row for row in rows}}
+    output.emit_document(document, [*rows], summary=service)
+    for waiting in found.missing:
+        say(str(waiting))
 
 
 def _measured(client: "PushClient") -> Signals:

@@ -27,8 +27,8 @@ def rebuild(
     """Empty the view if asked to, and return when it is complete again. Workers that run take part by themselves.
     full: delete snapshots first, so that everything is read. adopt: make the view here, though another Redis holds it.
 
-    Raises Refused while workers of an older version are there; Unreachable, also when it is not complete in time: it
-    goes on with the next worker, or the next call.
+    Raises Refused while workers of an older version are there, or if another Redis holds the view and `adopt` is not
+    set; Unreachable, also when it is not complete in time: it goes on with the next worker, or the next call.
     """
     redis = open_redis(settings.redis, pulsar_client.topics(settings.pulsar), CLAIM_MAX_MS)
     pulsar = open_pulsar(settings.pulsar)
@@ -44,6 +44,8 @@ def rebuild(
         claim_max_ms = max(CLAIM_MAX_MS, known.claim_ms if known else 0)
         owner = f"by-hand-{secrets.token_hex(3)}"
         jobs = SharedJobs(redis, pulsar, owner, SystemClock(), lambda: 1, claim_max_ms)
+        if not adopt:
+            jobs.check_home()
         jobs.announce_claims()
         if judged.standing is Standing.RAISE:
             raise_form(redis.epochs, settings.pulsar.outcome_partitions)

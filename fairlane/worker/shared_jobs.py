@@ -79,7 +79,9 @@ class SharedJobs:
         )
         self._snapshotter = snapshotter(redis, pulsar, self._held(SNAPSHOT), clock, snapshot_every_s)
         self._rebuilder = Rebuilder(
-            RebuildPorts(redis.epochs, pulsar.control, pulsar.outcomes, pulsar.control.reader),
+            RebuildPorts(
+                redis.epochs, pulsar.control, pulsar.outcomes, pulsar.control.reader, redis.registry.control_cursor
+            ),
             self._held(REBUILD),
             clock,
             partial(secrets.token_hex, 8),
@@ -89,6 +91,10 @@ class SharedJobs:
         held = self._held(HOUSEKEEPING)
         self._closing = Housekeeper(closing_chores(redis, pulsar, clock), held, clock)
         self._housekeeper = Housekeeper(self._clearing_chores(redis, pulsar, clock), held, clock)
+
+    def check_home(self) -> None:
+        """To be done before the first lease (`Rebuilder.check_home`). Raises Refused, Unreachable."""
+        self._rebuilder.check_home()
 
     def announce_claims(self) -> None:
         """To be done before the first lease (`Rebuilder.announce_claims`). Raises Unreachable."""

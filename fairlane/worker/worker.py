@@ -96,6 +96,7 @@ class Worker:
         self._connect()
         self._build_engine()
         self._build_actors()
+        self._jobs.check_home()
         self._jobs.announce_claims()
 
     # ------------------------------------------------------------- construction

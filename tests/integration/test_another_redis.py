@@ -34,13 +34,9 @@ def test_a_worker_with_another_redis_is_refused_until_the_view_is_adopted_there(
             client.set_capacity(2_000)
             going = client.submit(TASK, audience(20_000, "g"))
             eventually(lambda: going.progress().targets.sent > 1_000, 60, "it is in full swing")
+            found_wrong(there, (first.port, second.port))
             refused(there, tmp_path / "there")
-            (finding,) = view_findings(there)
-            assert (finding.level, str(first.port) in finding.what, str(second.port) in finding.what) == (
-                "fail", True, True,
-            )  # fmt: skip
-            with PushClient.connect(there) as wrong, pytest.raises(Refused, match="another Redis"):
-                wrong.submit(TASK, ["a"])
+            found_wrong(there, (first.port, second.port))
             assert going.wait(60).targets.sent == 20_000
             assert members.targets(going.id) == Counter(audience(20_000, "g"))
 
@@ -52,6 +48,17 @@ def test_a_worker_with_another_redis_is_refused_until_the_view_is_adopted_there(
             assert client.task(going.id).progress().targets.sent == 20_000
             after = client.submit(TASK, audience(500, "h"))
             assert after.wait(60).targets.sent == 500
+
+
+def found_wrong(settings: Settings, ports: tuple[int, int]) -> None:
+    """Submit, steer and examine with another Redis, which is empty unless a worker was started with it."""
+    (finding,) = view_findings(settings)
+    assert finding.level == "fail"
+    with PushClient.connect(settings) as wrong:
+        for use in (lambda: wrong.submit(TASK, ["a"]), lambda: wrong.set_capacity(1)):
+            with pytest.raises(Refused, match="another Redis") as refused:
+                use()
+            assert all(str(port) in text for port in ports for text in (refused.value.cause, finding.what))
 
 
 def refused(settings: Settings, folder: Path) -> None:

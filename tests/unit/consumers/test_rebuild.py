@@ -257,6 +257,22 @@ def test_a_view_moves_to_another_redis_where_that_is_asked_for() -> None:
     assert rebuild.addresses() == ["old", "new"]
 
 
+def test_a_view_that_moved_while_no_worker_ran_is_refused_and_not_announced_again() -> None:
+    """Its workers were stopped, so none of them read that it was adopted at another Redis."""
+    rebuild = at("old")
+    here = FakeEpoch("e-old", 0, ready=True, announced=True, marked=True, address="old")
+    rebuild.epochs.now = here
+    worker = rebuild.worker()
+    worker.check_home()
+    rebuild.control.append(EpochStarted(1, "e-new", 0, "new"))
+    for before_serving in (worker.check_home, worker.restate):
+        rebuild.epochs.now = here
+        with pytest.raises(Refused, match=r"in another Redis, new\. This one is old"):
+            before_serving()
+        assert rebuild.epochs.now == replace(here, foreign="new")
+    assert rebuild.addresses() == ["old", "new"], "workers that serve the view at new are not stopped"
+
+
 def test_a_view_of_0_2_is_said_to_be_where_it_is() -> None:
     rebuild = at("old")
     rebuild.control.records.clear()

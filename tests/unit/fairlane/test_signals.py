@@ -2,9 +2,11 @@
 
 from math import inf
 
+import msgspec
 import pytest
 
 from dispatcher.forecast import Job
+from dispatcher.served import WaitingTasks
 from dispatcher.service_settings import Cap
 from dispatcher.view import Globals, TierStats, WorkerBeat
 from fairlane.signals import Look, SignalMeter, Signals
@@ -65,6 +67,19 @@ def test_a_backlog_that_capacity_would_send_and_workers_do_not_asks_for_workers(
     assert signals(job("high", 90_000), beats=[beat("a", 1.0)]).workers_needed == 2
     assert signals(job("high", 90_000), beats=[]).workers_needed == 1
     assert signals(job("high", 90_000), beats=[beat("a", 300), beat("l", 500, state="lost")]).rate == 300
+
+
+def test_a_backlog_whose_channel_no_worker_has_asks_for_no_more_of_the_same_workers() -> None:
+    """It asked for twice as many, for ever."""
+    mail = msgspec.structs.replace(beat("a"), extra={"channels": ["mail"]})
+    found = signals(job("high", 9_000, channel="sms"), job("low", 50, channel="mail"), beats=[mail])
+    assert found.missing == [WaitingTasks("sms", 1, 9_000)]
+    assert (found.of("high").backlog, found.of("low").backlog) == (0, 50)
+    assert (found.limited_by, found.workers_needed) == ("workers", 2), "for what they can send"
+    alone = signals(job("high", 9_000, channel="sms"), beats=[mail])
+    assert (alone.limited_by, alone.workers_needed) == ("demand", 0)
+    at_zero = signals(job("high", 9_000, channel="sms"), beats=[])
+    assert (at_zero.limited_by, at_zero.workers_needed, at_zero.missing) == ("workers", 1, [])
 
 
 def test_a_backlog_that_a_cap_holds_back_asks_for_no_workers() -> None:

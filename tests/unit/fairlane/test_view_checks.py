@@ -61,7 +61,16 @@ def test_channels_of_live_tasks_that_no_live_worker_has_are_named() -> None:
     assert not list(channel_findings([with_channels("null"), beat(FORM, "serving")], tasks)), (
         "an old worker may have it"
     )
-    assert not list(channel_findings([], tasks)), "without workers nothing is known of their channels"
+
+
+def test_tasks_that_wait_for_any_worker_are_counted() -> None:
+    """`doctor` said that all is well."""
+    tasks = [task_view("a", 5), task_view("b", 7, channel="sms"), task_view("c", 0), task_view("d", 9, finished_ms=1)]
+    (finding,) = channel_findings([structs.replace(with_channels("sms"), state="stopped")], tasks)
+    assert (finding.level, finding.what) == ("warn", "no worker is running: 2 tasks with 12 targets wait for one")
+    assert "fairlane worker" in finding.fix
+    assert not list(channel_findings([], tasks[2:]))
+    assert not list(channel_findings([structs.replace(beat(FORM, "standby"))], tasks)), "that is said by itself"
 
 
 def test_workers_that_cannot_record_outcomes_are_named_with_the_tasks_and_since_when() -> None:

@@ -83,6 +83,16 @@ def test_without_capacity_and_rate_only_caps_tell() -> None:
     assert etas(Service(tasks, 0, serving(0))) == [None, pytest.approx(10.0)]
 
 
+def test_of_an_audience_that_still_comes_no_end_is_foreseen_unless_its_size_is_known() -> None:
+    """One whose submitter had died after it had published nothing was said to be done in 0 s."""
+    died = task_view("a", 0, sealed=False, expected_targets=-1)
+    streams = task_view("b", 500, sealed=False, expected_targets=-1)
+    over = task_view("c", 500, sealed=False, expected_targets=400)
+    known = task_view("d", 500, sealed=False, expected_targets=2_000)
+    found = etas(Service([died, streams, over, known], 1_000, serving(1_000)))
+    assert found == [None, None, None, pytest.approx(3.0)]
+
+
 def test_paused_and_ended_tasks_get_no_estimate() -> None:
     ended = task_view("b", state="completed", finished_ms=5, eta_s=0.0)
     service = Service([task_view("a", 6_000, state="paused"), ended], 1_000, serving(9))

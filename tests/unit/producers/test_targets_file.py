@@ -69,6 +69,30 @@ def test_formats(tmp_path: Path, name: str, text: str, items: list[object]) -> N
     assert list(TargetsFile(written(tmp_path, name, text))) == items
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.json", "guess"])
+@pytest.mark.parametrize("data", ["target,name\nabc,Ann\n".encode("utf-16"), b"PK\x03\x04\x14\x00\x06\nabc\n"])
+def test_a_file_that_is_no_text_is_refused_though_some_of_its_lines_could_be_targets(
+    tmp_path: Path, name: str, data: bytes
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InvalidInput, match=f"{name} is not a text in UTF-8"):
+        list(TargetsFile(tmp_path / name))
+
+
+def test_a_header_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
+    """The value of the first was lost."""
+    for header in ("target,name,name", "target,target"):
+        with pytest.raises(InvalidInput, match=r"a\.csv has two columns named '(name|target)'"):
+            list(TargetsFile(written(tmp_path, "a.csv", f"{header}\none,Ann,Bob\n")))
+
+
+def test_variables_that_are_not_utf_8_are_refused_and_say_so(tmp_path: Path) -> None:
+    (tmp_path / "latin-1.csv").write_bytes("target,name\none,José\ntwo,Ann\n".encode("latin-1"))
+    found: list[Refusal] = []
+    list(cut(TargetsFile(tmp_path / "latin-1.csv"), Cutter(1), found.extend))
+    assert [(refusal.line, refusal.reason) for refusal in found] == [(2, "the variables have text that is not UTF-8")]
+
+
 @pytest.mark.parametrize("name", ["a.csv.gz", "guess"])
 def test_gzip_is_recognised(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(b"token,name\none,Ann\n"))
