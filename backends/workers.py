@@ -38,8 +38,15 @@ class Workers:
             return []
         now_ms = self._view.now_ms()
         before = Span(0 if epoch is None or is_first == b"1" else int(known), int(first or now_ms))
-        spans = [before, *(Span(*map(int, gap.split("-"))) for gap in (gaps or b"").decode().split())]
+        spans = [before, *_spans(gaps)]
         return [*spans, Span(int(last), now_ms)] if last and now_ms - int(last) > SUSPECT_MS else spans
+
+    def outages(self) -> list[Span]:
+        """Return the spans of time (ms) in which no worker reached Redis, and the last in which nothing was granted
+        because Redis had been restarted or emptied."""
+        gaps = self._view.command("HGET", self._view.keys.served, "outages")
+        waited = self._view.command("HMGET", self._view.keys.epoch, "waits_from_ms", "grants_after_ms")
+        return [*_spans(gaps), *([Span(*map(int, waited))] if all(waited) else [])]
 
     def workers(self) -> list[WorkerBeat]:
         """All that are or lately were there, by id; seen_ms is Redis' time. A worker that has not been seen for 3 s is
@@ -48,6 +55,10 @@ class Workers:
         pairs = zip(found[::2], found[1::2], strict=True)
         beats = [_judged(_decoded(beat), seen_ms, now_ms) for seen_ms, beat in pairs]
         return sorted(beats, key=lambda beat: beat.id)
+
+
+def _spans(gaps: bytes | None) -> list[Span]:
+    return [Span(*map(int, gap.split("-"))) for gap in (gaps or b"").decode().split()]
 
 
 def _decoded(body: bytes) -> WorkerBeat:

@@ -12,6 +12,7 @@ SCHEDULED, PAUSED, HELD, UNKNOWN = "scheduled", "paused", "held_until_sealed", "
 CHANNEL_PAUSED = "channel_paused"
 NO_CHANNEL = "no_channel"
 NO_WORKER_RUNS = "no_worker_runs"
+NO_REDIS = "no_redis"
 NO_WORKER, RETRY_WAIT, PROVIDER = "no_worker", "retry_wait", "provider"
 AUDIENCE, LAST_TARGETS = "audience", "last_targets"
 MEANINGS = {
@@ -21,6 +22,7 @@ MEANINGS = {
     CHANNEL_PAUSED: "its channel was paused",
     NO_WORKER_RUNS: "no worker was running",
     NO_CHANNEL: "no worker had its channel",
+    NO_REDIS: "workers did not reach Redis, or it had come back and claims made before had to end",
     "tier_share": "the capacity went to other tiers, which had their shares",
     "task_weight": "the capacity went to other tasks of its tier, by their weights",
     "app_weight": "the capacity went to other apps, by their weights",
@@ -117,6 +119,8 @@ class HeldUp(NamedTuple):
     no_worker_runs: Sequence[Span] = ()
     no_channel: Sequence[Span] = ()
     """When no worker had its channel."""
+    outages: Sequence[Span] = ()
+    """When no worker reached Redis, or nothing was granted yet after that."""
 
 
 class Counted(NamedTuple):
@@ -194,6 +198,7 @@ def _spans_by_cause(
     yield CHANNEL_PAUSED, _paused(held_up.channel_pauses, age)
     yield NO_WORKER_RUNS, held_up.no_worker_runs
     yield NO_CHANNEL, held_up.no_channel
+    yield NO_REDIS, held_up.outages
     if task.hold_until_sealed and not task.sealed and not task.ended:
         yield HELD, [age]
     starts = [ms for ms in (counted.span.from_ms, task.first_outcome_ms) if ms]

@@ -196,7 +196,8 @@ class PushClient:
         workers, now_ms = self._connection.workers, registry.now_ms()
         beats = workers.workers()
         served = Served.by(beats)
-        held_up = HeldUp(registry.pauses(id), registry.channel_pauses(view.channel))
+        pauses, channel_pauses = registry.pauses(id), registry.channel_pauses(view.channel)
+        held_up = HeldUp(pauses, channel_pauses, outages=workers.outages())
         if served.is_known:
             held_up = held_up._replace(no_worker_runs=workers.absences(), no_channel=workers.absences(view.channel))
         found = why(view, registry.why(id), held_up, registry.globals(), now_ms, served)

@@ -11,6 +11,7 @@ from dispatcher.why import (
     CHANNEL_PAUSED,
     HELD,
     NO_CHANNEL,
+    NO_REDIS,
     NO_WORKER_RUNS,
     PAUSED,
     PROVIDER,
@@ -40,6 +41,7 @@ ADVICE = {
     "audience": "finish its submission",
     NO_WORKER_RUNS: "fairlane worker",
     NO_CHANNEL: "a worker with channel {channel}",
+    NO_REDIS: "see why Redis was gone: its log",
 }
 """Cause -> what makes it less. Of the others nothing does, or nobody knows."""
 _NOW = {

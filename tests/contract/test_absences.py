@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from backends.epochs import Epochs
 from backends.redis_view import RedisView
 from backends.registry import Registry
 from backends.settings import PulsarSettings, RedisSettings
@@ -64,6 +65,19 @@ def test_a_worker_that_redis_did_not_hear_was_there(view: RedisView, workers: Wo
     age(view, "http", MINUTE_MS)
     workers.beat(beat(started_ms=view.now_ms() - 2 * MINUTE_MS))
     assert len(workers.absences("http")) == 1
+
+
+def test_the_time_without_redis_and_the_wait_behind_it_are_known(view: RedisView, workers: Workers) -> None:
+    """They were half of a task's age, and not counted."""
+    workers.beat(beat())
+    gone_ms = age(view, "", MINUTE_MS)
+    back_ms = workers.beat(beat(started_ms=gone_ms - 1_000))
+    workers.beat(beat(started_ms=gone_ms - 1_000))
+    assert workers.outages() == [Span(gone_ms, back_ms)]
+    assert len(workers.absences()) == 1, "workers were there"
+    Epochs(view).begin_epoch("e1", 13_000, 1)
+    waits_ms = Epochs(view).epoch().started_ms  # type: ignore[union-attr]  # it was just begun
+    assert workers.outages() == [Span(gone_ms, back_ms), Span(waits_ms, waits_ms + 13_000)]
 
 
 def test_the_oldest_of_many_gaps_are_forgotten(view: RedisView, workers: Workers) -> None:

@@ -99,6 +99,14 @@ def test_before_a_worker_runs_and_before_one_has_the_channel() -> None:
     }
 
 
+def test_the_time_without_redis_is_a_cause() -> None:
+    gone = [span(20, 35), span(35, 48)]
+    assert at(task(), 60, outages=gone, counted={"cap_total": 32_000}, span_s=(0, 60)) == {
+        "cap_total": 32_000,
+        "no_redis": 28_000,
+    }
+
+
 def test_after_the_last_count_comes_the_end_of_a_task() -> None:
     ended = task(finished_ms=CREATED + 9_000)
     assert at(ended, 60, counted={"sending": 6_000}, span_s=(1, 7)) == {
