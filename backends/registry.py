@@ -13,11 +13,13 @@ from backends.task_rows import (
     SUBMISSION_FIELDS,
     VIEW_FIELDS,
     EndedTask,
+    IdleTask,
     LivePage,
     LiveTask,
     Look,
     SubmissionRow,
     ended_task,
+    idle_task,
     live_task,
     row_of,
     submission_row,
@@ -160,6 +162,11 @@ class Registry:
     def live_views(self) -> list[TaskView]:
         """All tasks that have not ended, newest first."""
         return self._views(self._live_rows(VIEW_FIELDS))
+
+    def idle_tasks(self) -> list[IdleTask]:
+        """All tasks that have not ended, with how long nothing has happened to them."""
+        rows = ((now_ms, row_of(row, VIEW_FIELDS)) for now_ms, row in self._live_rows(VIEW_FIELDS))
+        return [idle_task(row, now_ms) for now_ms, row in rows]
 
     def live_by_id(self, tasks: Sequence[str]) -> list[LiveTask]:
         """Those of the named tasks that have not ended: what to look at after a change was announced."""

@@ -32,7 +32,7 @@ LIVE_FIELDS = (
 VIEW_FIELDS = (
     *LIVE_FIELDS, "cancelled_n", "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused",
     "created_ms", "first_outcome_ms", "finished_ms", "reason", "sealed_pos", "closed",
-    "error", "errors", "error_ms", "error_attempt", "retry_ms",
+    "error", "errors", "error_ms", "error_attempt", "retry_ms", "close", "why_ms",
 )  # fmt: skip
 SUBMISSION_FIELDS = (
     *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
@@ -106,6 +106,14 @@ class EndedTask(NamedTuple):
     lane: str
     shared: bool
     finished_ms: int
+
+
+class IdleTask(NamedTuple):
+    """A task that has not ended. idle_ms: since it was accepted, started or expired, a worker asked for leave to send
+    some of it, its next attempt was due, or a target had an outcome."""
+
+    task: TaskView
+    idle_ms: int
 
 
 class SubmissionRow(NamedTuple):
@@ -212,13 +220,14 @@ def task_view(row: Row, now_ms: int) -> TaskView:
     # A task that is closed unsealed has the flag too (its total is what was published), but no seal.
     sealed, closed = row.flag("sealed"), row.flag("closed")
     sealed = sealed and not (closed and not row.text("sealed_pos"))
+    state = "failed" if row.text("close") and not row.text("ended") else row.state
     rate = row.decimal("rate") if now_ms - row.number("rate_ms") <= RATE_STALE_MS and targets.pending else 0.0
     return TaskView(
         id=row.id,
         app=row.text("app"),
         tier=row.text("tier"),
         channel=row.text("channel"),
-        state=row.state,
+        state=state,
         sealed=sealed,
         weight=row.number("weight") / MILLI,
         cap=cap.rate,
@@ -238,10 +247,19 @@ def task_view(row: Row, now_ms: int) -> TaskView:
         hold_until_sealed=row.flag("hold"),
         cap_burst=cap.burst,
         partitions=row.number("partitions"),
-        reason=(row.text("reason") or row.text("stopped")) if row.state == "failed" else "",
+        reason=(row.text("reason") or row.text("close") or row.text("stopped")) if state == "failed" else "",
         closed=closed,
         last_error=_last_error(row),
     )
+
+
+def idle_task(row: Row, now_ms: int) -> IdleTask:
+    """Parse a row with VIEW_FIELDS."""
+    last_ms = max(row.number(name) for name in ("created_ms", "start_ms", "rate_ms", "why_ms", "retry_ms"))
+    expires_ms = row.number("expires_ms")
+    if expires_ms <= now_ms:
+        last_ms = max(last_ms, expires_ms)
+    return IdleTask(task_view(row, now_ms), max(0, now_ms - last_ms))
 
 
 def _last_error(row: Row) -> SendError | None:

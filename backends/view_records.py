@@ -25,7 +25,7 @@ from dispatcher.service_settings import paused_field
 _log = logging.getLogger(__name__)
 _CONTROLS = {
     "tier": "tier", "weight": "weight", "cap": "cap", "paused": "paused", "cancelled": "cancelled",
-    "stopped": "stopped", "override": "override", "lane": "moved_lane",
+    "stopped": "stopped", "close": "close", "override": "override", "lane": "moved_lane",
 }  # fmt: skip
 """Control -> the field of a task's hash that holds it; where it was set stands under its name and `_pos`."""
 _COUNTS = ("sent", "invalid", "failed", "expired", "cancelled_n")

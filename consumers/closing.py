@@ -12,6 +12,8 @@ from dispatcher.lease import Closable
 from dispatcher.outcome import FORMAT, ClaimsEnded, CloseTask, OutcomeRecord
 
 _log = logging.getLogger(__name__)
+CLOSE_ANYWAY_S, END_ANYWAY_S = 15.0, 30.0
+"""How long a task that an operator closed waits for its claims (others end within 13 s); for its outcome topic."""
 STEP_S, COMPARED_S = 1.0, 60.0
 """The step of Redis' clock that a claim's margin covers; the span over which gains are added up."""
 
@@ -32,7 +34,8 @@ class ClaimTable(Protocol):
         ...
 
     def closable(self) -> Sequence[Closable]:
-        """Return tasks that are cancelled, stopped or expired, have not ended and have no live claim."""
+        """Return tasks that are cancelled, stopped or expired, have not ended and have no live claim, and those that an
+        operator closed."""
         ...
 
 
@@ -46,15 +49,20 @@ class Closing:
         outcomes: OutcomeTopics,
         partition_of: Callable[[str], int],
         clock: Clock,
+        end_anyway: Callable[[Sequence[str]], None],
         close_again_s: float = 5.0,
     ) -> None:
-        """close_again_s: a task named in a CloseTask is not named in another before that."""
+        """end_anyway: ends tasks that an operator closed, whatever is recorded; returns at once. close_again_s: a task
+        named in a CloseTask is not named in another before that."""
         self._claims = claims
         self._outcomes = outcomes
         self._partition_of = partition_of
         self._clock = clock
         self._close_again_s = close_again_s
+        self._end_anyway = end_anyway
         self._closed_s: dict[str, float] = {}
+        self._asked_s: dict[str, float] = {}
+        """Since when tasks that an operator closed have been seen not to end."""
         self._comparison = ClockComparison(COMPARED_S)
         self._step_ms = 0
         """Forward steps of the ledger's clock that claims were not lengthened by yet."""
@@ -99,10 +107,15 @@ class Closing:
     def _closed_tasks(self) -> Iterator[tuple[int, OutcomeRecord]]:
         now_s = self._clock.monotonic_s()
         self._closed_s = {task: at_s for task, at_s in self._closed_s.items() if now_s - at_s < self._close_again_s}
-        for task, code, reason in self._claims.closable():
-            if task not in self._closed_s:
-                yield self._partition_of(task), CloseTask(FORMAT, task, code, self._clock.wall_ms(), reason)
-                self._closed_s[task] = now_s
+        closable = self._claims.closable()
+        self._asked_s = {one.task: self._asked_s.get(one.task, now_s) for one in closable if one.closed}
+        self._end_anyway([task for task, asked_s in self._asked_s.items() if now_s - asked_s >= END_ANYWAY_S])
+        for one in closable:
+            task = one.task
+            if task in self._closed_s or (one.waits and now_s - self._asked_s[task] < CLOSE_ANYWAY_S):
+                continue
+            yield self._partition_of(task), CloseTask(FORMAT, task, one.code, self._clock.wall_ms(), one.reason)
+            self._closed_s[task] = now_s
 
     def _append_all(self, records: Iterator[tuple[int, OutcomeRecord]]) -> None:
         """Append the records; after a failure go on with the other partitions, then raise the first failure."""

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from msgspec.structs import replace
+
 from dispatcher.clock import Clock
 from dispatcher.control import FORMAT, ControlRecord, Finished
 from dispatcher.errors import Unreachable
@@ -92,6 +94,8 @@ class Finisher:
         self._inbox: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._queued: set[str] = set()
         """What is in the inbox: a task that cannot be ended now is named again and again."""
+        self._anyway: set[str] = set()
+        """Tasks to be ended although targets of theirs have no outcome."""
 
     def take(self, tasks: Sequence[str]) -> None:
         """From any thread; returns at once."""
@@ -99,6 +103,12 @@ class Finisher:
             if task not in self._queued:
                 self._queued.add(task)
                 self._inbox.put(task)
+
+    def end_anyway(self, tasks: Sequence[str]) -> None:
+        """End tasks that an operator closed and whose outcome topic is not read: targets without an outcome in the view
+        end as cancelled. From any thread; returns at once, and is to be called again for a task that has not ended."""
+        self._anyway.update(tasks)
+        self.take(tasks)
 
     def run(self, stop: threading.Event) -> None:
         """Returns when `stop` is set. What is not ended by then, the next housekeeper finds."""
@@ -139,13 +149,26 @@ class Finisher:
         """Those that were ended here. Raises Unreachable."""
         if not tasks or not self._complete():
             return []
-        views = [view for view in self._tasks.tasks_by_id(tasks) if _is_done(view)]
+        views = [view for view in map(self._as_asked, self._tasks.tasks_by_id(tasks)) if _is_done(view)]
         records = [self._tombstone(view) for view in views]
         if records:
             self._tasks.apply_all(list(zip(self._control.append_many(records), records, strict=True)))
         for view, record in zip(views, records, strict=True):
             _log.info("task %s ended: %s, %d of %d sent", view.id, record.state, view.targets.sent, view.targets.total)
         return [view.id for view in views]
+
+    def _as_asked(self, view: TaskView) -> TaskView:
+        """Give open targets of a task that is to be ended anyway their outcome."""
+        if view.id not in self._anyway:
+            return view
+        self._anyway.discard(view.id)
+        counts, still_open = view.targets, max(0, view.targets.pending)
+        if still_open:
+            _log.warning(
+                "task %s was closed by an operator and ends without the outcomes of %d targets", view.id, still_open
+            )
+        closed = replace(counts, cancelled=counts.cancelled + still_open, pending=0)
+        return replace(view, closed=True, targets=closed)
 
     def _tombstone(self, view: TaskView) -> Finished:
         counts, end = view.targets, end_of(view)

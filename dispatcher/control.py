@@ -102,8 +102,9 @@ class TakenOver(msgspec.Struct, array_like=True, frozen=True, tag="o"):
 
 class ControlChange(msgspec.Struct, array_like=True, frozen=True, tag="x"):
     """A live control of one task. field -> value: weight (thousandths), cap (targets/s, or targets/s:burst), tier
-    (name), paused ("1"/"0"), cancelled ("1"), stopped (why: see `stopping`), lane (the topic of a task that leaves its
-    shared lane), override (see `encode_override`). Values are strings on the wire."""
+    (name), paused ("1"/"0"), cancelled ("1"), stopped (why: see `stopping`), close (why: a stopped task must end,
+    whatever holds it up), lane (the topic of a task that leaves its shared lane), override (see `encode_override`).
+    Values are strings on the wire."""
 
     format: int
     task: str

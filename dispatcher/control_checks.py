@@ -255,6 +255,7 @@ _CONTROLS: dict[str, Callable[[ControlChange], None]] = {
     "paused": lambda record: _switch(record.value, "pause"),
     "cancelled": lambda record: _switch(record.value, "cancel"),
     "stopped": lambda record: _reason(record.value),
+    "close": lambda record: _reason(record.value),
     "lane": lambda record: _lane(record.value, record.task),
     "override": _override,
 }

@@ -142,11 +142,16 @@ class Piece(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Closable(NamedTuple):
-    """A task whose open targets can all be given one outcome. reason: why it was stopped, or empty."""
+    """A task whose open targets can all be given one outcome."""
 
     task: str
     code: int
     reason: str = ""
+    """Why it was stopped or closed."""
+    closed: bool = False
+    """An operator closed it: it must end, whatever holds its end up."""
+    waits: bool = False
+    """It is closed, and has claims in force or a seal that does not count yet."""
 
 
 class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -1,6 +1,6 @@
 """Checks of the view in Redis for `fairlane doctor`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from backends.epochs import Epochs
@@ -8,17 +8,20 @@ from backends.passed_over import MAX_KEPT, Passed, PassedOver
 from backends.provision import Finding
 from backends.redis_view import open_view
 from backends.registry import Registry
+from backends.task_rows import IdleTask
 from backends.workers import Workers
 from dispatcher.errors import FairlaneError, Refused
 from dispatcher.served import Served, waiting_tasks
 from dispatcher.values import duration
-from dispatcher.view import TaskView, WorkerBeat
+from dispatcher.view import ENDED_STATES, TaskView, WorkerBeat
 from dispatcher.view_form import Standing, judge
 from fairlane.settings import Settings
 from producers.connection import Connection
 
 _SHOWN_LANES = 10
 _SHOWN_TASKS = 5
+STUCK_MS = 900_000
+"""A task that waits for its next attempt waits for 600 s at most."""
 
 
 def view_findings(settings: Settings) -> Iterator[Finding]:
@@ -35,7 +38,10 @@ def view_findings(settings: Settings) -> Iterator[Finding]:
             yield from form_findings(epochs.form(), beats)
             yield from newer_findings(beats)
             yield from unrecorded_findings(beats)
-            yield from channel_findings(beats, Registry(view).live_views())
+            registry = Registry(view)
+            idle = registry.idle_tasks()
+            yield from channel_findings(beats, [one.task for one in idle])
+            yield from stuck_findings(beats, idle, registry.globals().paused_channels)
             yield from passed_over_findings(PassedOver(view).by_topic(settings.pulsar.outcome_partitions))
         finally:
             view.close()
@@ -100,6 +106,34 @@ def channel_findings(beats: Iterable[WorkerBeat], tasks: Iterable[TaskView]) -> 
     for waiting in waiting_tasks(served, tasks):
         fix = f"Start a worker with channel {waiting.channel}, or cancel these tasks. Live workers have: "
         yield Finding("warn", str(waiting), f"{fix}{served.named()}.")
+
+
+def stuck_findings(
+    beats: Iterable[WorkerBeat], tasks: Iterable[IdleTask], paused_channels: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Yield a warning if tasks have open targets and nothing explains why nothing happens to them."""
+    served = Served.by(beats)
+    stuck = [one for one in tasks if _is_stuck(one, served, paused_channels)]
+    if not stuck:
+        return
+    shown = ", ".join(one.task.id for one in stuck[:_SHOWN_TASKS]) + (", …" if len(stuck) > _SHOWN_TASKS else "")
+    pending = sum(one.task.targets.pending for one in stuck)
+    number = "1 task cannot end by itself" if len(stuck) == 1 else f"{len(stuck):,} tasks cannot end by themselves"
+    yield Finding(
+        "warn",
+        f"{number}: {pending:,} targets have no outcome, and nothing has happened "
+        f"for {duration(min(one.idle_ms for one in stuck) / 1000)} or longer ({shown})",
+        'See "A task cannot end" in docs/operations.md for the cause. `fairlane task close ID --reason TEXT` ends a '
+        "task as failed.",
+    )
+
+
+def _is_stuck(one: IdleTask, served: Served, paused_channels: Collection[str]) -> bool:
+    task = one.task
+    if not served.workers or one.idle_ms < STUCK_MS or task.targets.pending <= 0:
+        return False
+    may_be_sent = task.channel not in paused_channels and not served.lacks(task.channel)
+    return task.state in ENDED_STATES or (task.state == "running" and task.sealed and may_be_sent)
 
 
 def form_findings(form: int | None, beats: Sequence[WorkerBeat]) -> Iterator[Finding]:

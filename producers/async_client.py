@@ -30,6 +30,7 @@ class AsyncTaskHandle(AsyncProxy[TaskHandle]):
         return self._target.result
 
     cancel = awaited(TaskHandle.cancel)
+    close = awaited(TaskHandle.close)
     edit_message = awaited(TaskHandle.edit_message)
     failures = awaited(TaskHandle.failures)
     failures_by_reason = awaited(TaskHandle.failures_by_reason)

@@ -131,6 +131,11 @@ class TaskHandle:
         """Like `cancel`, but the task ends as failed with this reason, which its view and its tombstone keep."""
         return self._controls.stop(self.id, reason, wait_s)
 
+    def close(self, reason: str, wait_s: float = 0.0) -> Cancelled:
+        """Like `stop`, for a task that cannot end by itself, also if it was cancelled or stopped before: it ends as
+        failed with this reason within 30 s, its open targets as cancelled. Raises TaskEnded if it has ended."""
+        return self._controls.close(self.id, reason, wait_s)
+
     def set_weight(self, weight: float) -> None:
         """Share among the tasks of its tier, 0.001 to 1,000."""
         self._controls.set_weight(self.id, weight)

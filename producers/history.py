@@ -219,6 +219,8 @@ def _changed(row: SubmissionRow, change: ControlChange) -> SubmissionRow:
             return row._replace(state="cancelled")
         case "stopped" if not row.ended and row.state != "cancelled":
             return row._replace(state="failed")
+        case "close" if not row.ended:
+            return row._replace(state="failed")
         case "lane":
             return row._replace(shares_lane=False, lane=change.value)
         case "override":

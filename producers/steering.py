@@ -12,13 +12,13 @@ from dispatcher.tier import MILLI
 from dispatcher.view import TaskView
 from producers.controls import changes_of, leaves_shared_lane, store
 from producers.ports import Services
-from producers.task_changes import LIVE_STATES, Changes, TaskFilter
+from producers.task_changes import Changes, TaskFilter
 
 T = TypeVar("T")
 _BATCH = 500
 """Tasks changed in one round trip: some ms of Redis' time."""
 _LANE_MAKERS = 16
-_ENDS = {"cancelled": "cancelled", "stopped": "failed"}
+_ENDS = {"cancelled": "cancelled", "stopped": "failed", "close": "failed"}
 """Fields that end a task -> its state then."""
 
 
@@ -125,10 +125,10 @@ class Steering:
         changes.fields()
         if tasks.names_all:
             raise InvalidInput("The filter names no tasks, and an empty one would take all.", "Give it ids, or an app.")
-        found, refused = self._find(tasks)
+        found, refused = self._find(tasks, changes)
         steps = [Step(task, changes.needed(task)) for task in found]
-        steps += [Step(task, {}) for task in refused if task.state == changes.end]
-        refused = [task for task in refused if task.state != changes.end]
+        steps += [Step(task, {}) for task in refused if changes.is_done(task)]
+        refused = [task for task in refused if not changes.is_done(task)]
         why = {task.id: f"Task {task.id} is {task.state} and takes no more changes." for task in refused}
         return Plan(tuple(steps), why)
 
@@ -155,16 +155,16 @@ class Steering:
         self._create_lanes(leaving)
         return Steered(tuple(changed), len(plan.steps) - len(steps), failed, len(leaving))
 
-    def _find(self, wanted: TaskFilter) -> tuple[list[TaskView], list[TaskView]]:
-        """Those that take changes, and those named that do not."""
+    def _find(self, wanted: TaskFilter, changes: Changes) -> tuple[list[TaskView], list[TaskView]]:
+        """Those that take the changes, and those named that do not."""
         if not wanted.ids:
             views = self._views.live_views()
-            return [view for view in views if view.state in LIVE_STATES and wanted.takes(view)], []
+            return [view for view in views if changes.takes(view) and wanted.takes(view)], []
         views = [view for batch in _batches(list(dict.fromkeys(wanted.ids))) for view in self._views.tasks_by_id(batch)]
         views += [self._known.task(task) for task in sorted(set(wanted.ids) - {view.id for view in views})]
         matching = [view for view in views if wanted.takes(view)]
-        live = [view for view in matching if view.state in LIVE_STATES]
-        return live, [view for view in matching if view.state not in LIVE_STATES]
+        refused = [view for view in matching if not changes.takes(view)]
+        return [view for view in matching if changes.takes(view)], refused
 
     def _store(self, batch: Sequence[Step]) -> None:
         services = self._services()

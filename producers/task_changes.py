@@ -65,6 +65,9 @@ class Changes:
     """True ends the task."""
     stopped: str | None = None
     """Ends it as failed, for this reason."""
+    closed: str | None = None
+    """Ends it as failed, for this reason, even if it was ended before and cannot end. Its claims and its outcome topic
+    are waited for some seconds only."""
 
     def __post_init__(self) -> None:
         self._stored()
@@ -72,7 +75,17 @@ class Changes:
     @property
     def end(self) -> str:
         """Return the state in which the changes end a task; empty if it goes on."""
-        return "cancelled" if self.cancelled else "" if self.stopped is None else "failed"
+        return (
+            "cancelled" if self.cancelled else "failed" if self.stopped is not None or self.closed is not None else ""
+        )
+
+    def takes(self, task: TaskView) -> bool:
+        """Return whether the task can be changed so: only a close is for tasks that were ended and have not."""
+        return task.state in LIVE_STATES or (self.closed is not None and not task.ended)
+
+    def is_done(self, task: TaskView) -> bool:
+        """Return whether a task that takes no more changes was ended so. One that has ended cannot be closed."""
+        return self.closed is None and task.state == self.end
 
     def fields(self) -> dict[str, str]:
         """Return what is stored, by field. Raise InvalidInput if nothing is to change."""
@@ -88,7 +101,8 @@ class Changes:
             "cap": None if self.cap is None else self._cap,
             "paused": None if self.paused is None else self._paused,
             "cancelled": (lambda: "1") if self.cancelled else None,
-            "stopped": None if self.stopped is None else self._reason,
+            "stopped": self._reason if self.stopped is not None or self.closed is not None else None,
+            "close": None if self.closed is None else self._reason,
         }
         return {name: text() for name, text in given.items() if text is not None}
 
@@ -97,9 +111,10 @@ class Changes:
         return {name: text for name, text in self.fields().items() if not _is_so(task, name, text)}
 
     def _reason(self) -> str:
-        reason = stopping("", self.stopped, 0).value if isinstance(self.stopped, str) else ""
+        given = self.stopped if self.closed is None else self.closed
+        reason = stopping("", given, 0).value if isinstance(given, str) else ""
         if not reason:
-            raise InvalidInput(f"reason: is {self.stopped!r}.", "Say in a text why the task is stopped.")
+            raise InvalidInput(f"reason: is {given!r}.", "Say in a text why the task is stopped.")
         return reason
 
     def _weight(self) -> str:

@@ -71,14 +71,16 @@ class RedisLedger:
 
     def closable(self) -> list[Closable]:
         """Return tasks that are cancelled, stopped or expired and have no live claims, with the outcome of their open
-        targets."""
+        targets; and those that an operator closed, with or without claims."""
         found: list[Closable] = []
         first, looked_at = 0, PAGE
         while looked_at == PAGE:
             looked_at, *rows = self._call("closable", first, PAGE)
             found += [
-                Closable(task.decode(), int(Outcome[outcome.decode().upper()]), reason.decode())
-                for task, outcome, reason in rows
+                Closable(
+                    task.decode(), int(Outcome[outcome.decode().upper()]), reason.decode(), bool(closed), bool(waits)
+                )
+                for task, outcome, reason, closed, waits in rows
             ]
             first += looked_at
         return found

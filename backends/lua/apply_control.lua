@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- Applies a ControlChange: the last in the topic counts, for each control; a cancel is never taken back, and of
--- reasons to stop the task the first in the topic counts.
+-- reasons to stop or close the task the first in the topic counts.
 --
 -- KEYS[1] prefix
--- ARGV[1] task, [2] position, [3] weight | tier | cap | paused | cancelled | stopped | lane | override,
+-- ARGV[1] task, [2] position, [3] weight | tier | cap | paused | cancelled | stopped | close | lane | override,
 --         [4] value, [5] at_ms
 -- Returns 0
 
@@ -19,7 +19,7 @@ local key = task_key(task)
 if field == 'paused' then note_pause(key, 'pauses', position, value, ARGV[5]) end
 if field == 'cancelled' and value ~= '1' then return 0 end
 local read = redis.call('HGET', key, field .. '_pos')
-if field == 'stopped' then
+if field == 'stopped' or field == 'close' then
   if value == '' or read and read <= position then return 0 end
 elseif read and read >= position then
   return 0

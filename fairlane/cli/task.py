@@ -15,6 +15,7 @@ _PLACES = {
     "resume": "fairlane.cli.task_steer:resume",
     "cancel": "fairlane.cli.task_steer:cancel",
     "stop": "fairlane.cli.task_steer:stop",
+    "close": "fairlane.cli.task_steer:close",
     "set": "fairlane.cli.task_steer:set_controls",
     "edit": "fairlane.cli.task_edit:edit",
 }

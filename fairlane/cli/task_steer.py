@@ -1,4 +1,4 @@
-"""`fairlane task pause | resume | cancel | stop | set`: of tasks by id, or of all that a filter takes."""
+"""`fairlane task pause | resume | cancel | stop | close | set`: of tasks by id, or of all that a filter takes."""
 
 from dataclasses import asdict
 from functools import partial
@@ -69,9 +69,24 @@ def stop(ctx: click.Context, output: Output, asked: Asked, reason: str, no_wait:
     _end_many(ctx, output, asked, Changes(stopped=reason), no_wait)
 
 
-def _end_many(ctx: click.Context, output: Output, asked: Asked, changes: Changes, no_wait: bool) -> None:
+@click.command()
+@click.option("--reason", required=True, metavar="TEXT", help="Why; the task's state tells it from then on.")
+@_no_wait
+@_ids
+@asked_options
+@output_option
+@click.pass_context
+def close(ctx: click.Context, output: Output, asked: Asked, reason: str, no_wait: bool) -> None:
+    """End tasks that cannot end by themselves, also cancelled and stopped ones: as failed, for a reason, within 30 s.
+    `fairlane doctor` names such tasks."""
+    _end_many(ctx, output, asked, Changes(closed=reason), no_wait, "is closed")
+
+
+def _end_many(
+    ctx: click.Context, output: Output, asked: Asked, changes: Changes, no_wait: bool, done: str = ""
+) -> None:
     follow = partial(_follow_in_flight, wait_s=0.0 if no_wait else IN_FLIGHT_S)
-    change_many(ctx, output, asked, changes, changes.end, follow)
+    change_many(ctx, output, asked, changes, done or changes.end, follow)
 
 
 def _follow_in_flight(client: "PushClient", tasks: list[str], wait_s: float) -> dict[str, Any]:

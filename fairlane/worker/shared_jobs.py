@@ -44,8 +44,8 @@ def shelf_of(pulsar: PulsarSide) -> SnapshotTopics:
     return SnapshotTopics(pulsar.client, pulsar.admin, pulsar.topics)
 
 
-def closing_chores(redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> tuple[Chore, ...]:
-    closing = Closing(redis.ledger, pulsar.outcomes, pulsar.topics.partition_of, clock)
+def closing_chores(redis: RedisSide, pulsar: PulsarSide, clock: Clock, finisher: Finisher) -> tuple[Chore, ...]:
+    closing = Closing(redis.ledger, pulsar.outcomes, pulsar.topics.partition_of, clock, finisher.end_anyway)
     return Chore(closing.end_claims, begin=closing.begin), Chore(closing.close_tasks, rest=REST)
 
 
@@ -89,7 +89,7 @@ class SharedJobs:
             Restorer(redis.snapshots, shelf_of(pulsar), topics.outcome_partitions).restore,
         )
         held = self._held(HOUSEKEEPING)
-        self._closing = Housekeeper(closing_chores(redis, pulsar, clock), held, clock)
+        self._closing = Housekeeper(closing_chores(redis, pulsar, clock, self.finisher), held, clock)
         self._housekeeper = Housekeeper(self._clearing_chores(redis, pulsar, clock), held, clock)
 
     def check_home(self) -> None:

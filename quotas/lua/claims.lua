@@ -71,6 +71,11 @@ local function close_claim(member)
   count_claim_less(member)
 end
 
+-- A claim that is listed and cannot be read: something deleted it.
+local function drop_lost_claim(member)
+  if redis.call('ZREM', P .. ':claims', member) == 1 then count_claim_less(member) end
+end
+
 local function open_claim(member, claim)
   if redis.call('ZADD', P .. ':claims', whole(claim.end_ms), member) == 1 then
     call.undo[#call.undo + 1] = function() forget_claim(member) end

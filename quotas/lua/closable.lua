@@ -1,10 +1,12 @@
 -- Finds tasks that are cancelled, stopped or expired, have open targets and no live claim: one CloseTask record can give
 -- all their open targets an outcome, those that wait in a retry lane included. A seal that does not count yet is waited
--- for: how many targets are open follows from it. Looks at a page of the live tasks.
+-- for: how many targets are open follows from it. Tasks that an operator closed are named whatever they wait for. Looks
+-- at a page of the live tasks.
 --
 -- KEYS[1] prefix
 -- ARGV[1] first place in the list of live tasks, [2] how many to look at
--- Returns {how many were looked at, {task, 'cancelled' or 'expired', why it was stopped}...}
+-- Returns {how many were looked at, {task, 'cancelled' or 'expired', why it was stopped or closed, 1 if an operator
+--   closed it, 1 if it waits for claims or its seal}...}
 
 -- include: keys.lua
 -- include: clock.lua
@@ -17,18 +19,20 @@ local answer, cursor = { #tasks }, control_cursor()
 
 local function closing(task)
   local got = redis.call('HMGET', task_key(task), 'lane', 'ended', 'claims', 'sealed', 'total', 'finals',
-    'cancelled', 'expires_ms', 'stopped', 'sealed_pos')
-  if not got[1] or (got[2] or '') ~= '' or int(got[3]) > 0 then return nil end
-  if not is_settled(got[10], cursor) then return nil end
+    'cancelled', 'expires_ms', 'stopped', 'sealed_pos', 'close')
+  if not got[1] or (got[2] or '') ~= '' then return nil end
+  local waits = int(got[3]) > 0 or not is_settled(got[10], cursor)
+  if waits and not got[11] then return nil end
   if got[4] == '1' and int(got[6]) >= int(got[5]) then return nil end
-  if got[7] == '1' then return 'cancelled', '' end
-  if got[9] then return 'cancelled', got[9] end
+  if got[11] then return { task, 'cancelled', got[11], 1, waits and 1 or 0 } end
+  if got[7] == '1' then return { task, 'cancelled', '', 0, 0 } end
+  if got[9] then return { task, 'cancelled', got[9], 0, 0 } end
   local expires = int(got[8])
-  if expires > 0 and expires <= now then return 'expired', '' end
+  if expires > 0 and expires <= now then return { task, 'expired', '', 0, 0 } end
 end
 
 for _, task in ipairs(tasks) do
-  local outcome, reason = closing(task)
-  if outcome then answer[#answer + 1] = { task, outcome, reason } end
+  local found = closing(task)
+  if found then answer[#answer + 1] = found end
 end
 return answer

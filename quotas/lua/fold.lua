@@ -48,6 +48,8 @@ local function end_claims(record)
       end
       claim.runs, claim.changed = {}, true
       if freed > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats_possible', whole(freed)) end
+    else
+      drop_lost_claim(member)
     end
   end
   save_claims()

@@ -83,17 +83,26 @@ local function use(member, writer, attempt, first, count)
   for _, run in ipairs(cut_claim(member, writer, attempt, first, count)) do tally('used', run, run.count) end
 end
 
+-- Of a task that was closed or has ended: while a view is made, all that it once was sent is read again.
+local function repeat_over(count)
+  if redis.call('HGET', P .. ':epoch', 'ready') == '1' then repeats(count) end
+end
+
 local function fold_outcomes(record)
   local counts, member = counts_of(record.task), record.claim .. '|' .. record.task
   for _, run in ipairs(record.runs) do
-    if not counts.over then
+    if counts.over then
+      repeat_over(run.count)
+    else
       keep_writer(counts, run.writer)
       fold_run(counts, run)
     end
     use(member, run.writer, run.attempt, run.first, run.count)
   end
   for _, mixed in ipairs(record.mixed) do
-    if not counts.over then
+    if counts.over then
+      repeat_over(1)
+    else
       keep_writer(counts, mixed.writer)
       fold_mixed(counts, mixed)
     end

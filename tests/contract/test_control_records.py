@@ -14,6 +14,7 @@ CHANGES: dict[str, ControlRecord] = {
     "pause": change("t1", "paused", "1"),
     "cancel": change("t1", "cancelled", "1"),
     "stop": change("t1", "stopped", "no credential"),
+    "close": change("t1", "close", "envelopes were lost"),
     "edit": change("t1", "override", encode_override(1, {"title": "Sale"})),
     "more to send": Checkpoint(FORMAT, "t1", "0", 1, 10, 0, 10, "d"),
     "seal": sealed("t1", 10),

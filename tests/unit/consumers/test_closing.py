@@ -36,7 +36,8 @@ class Claims:
 class Ending:
     def __init__(self) -> None:
         self.claims, self.outcomes, self.clock = Claims(), OutcomeTopics(), VirtualClock()
-        self.closing = Closing(self.claims, self.outcomes, lambda task: 1, self.clock)
+        self.ended: list[str] = []
+        self.closing = Closing(self.claims, self.outcomes, lambda task: 1, self.clock, self.ended.extend)
 
     def records(self, partition: int) -> list[object]:
         return list(outcome_records(self.outcomes.topics[partition])) if partition in self.outcomes.topics else []
@@ -120,8 +121,25 @@ def test_an_outcome_topic_that_takes_nothing_holds_up_no_other() -> None:
     with pytest.raises(Unreachable):
         ending.closing.end_claims()
     assert ending.records(1) == [ClaimsEnded(1, ["w.2|b"])]
-    closing = Closing(ending.claims, ending.outcomes, lambda task: int(task[1:]) % 2, ending.clock)
+    closing = Closing(ending.claims, ending.outcomes, lambda task: int(task[1:]) % 2, ending.clock, ending.ended.extend)
     ending.claims.close = [Closable(f"t{number}", int(Outcome.CANCELLED)) for number in range(4)]
     with pytest.raises(Unreachable):
         closing.close_tasks()
     assert [record.task for record in ending.records(1)[1:]] == ["t1", "t3"]
+
+
+def test_a_task_that_an_operator_closed_waits_for_claims_and_for_its_topic_so_long_and_no_longer() -> None:
+    ending = Ending()
+    ending.claims.close = [Closable("a", int(Outcome.CANCELLED), "lost", closed=True, waits=True)]
+    ending.outcomes.topics = {1: Topic()}
+    said: dict[int, tuple[int, bool]] = {}
+    for second in range(40):
+        ending.closing.close_tasks()
+        said[second] = len(ending.records(1)), bool(ending.ended)
+        ending.clock.advance(1)
+    assert (said[14], said[15], said[29], said[30]) == ((0, False), (1, False), (3, False), (4, True))
+    ending.outcomes.topics = {1: Topic(broken=True)}
+    ending.ended.clear()
+    with pytest.raises(Unreachable):
+        ending.closing.close_tasks()
+    assert ending.ended == ["a"]

@@ -127,6 +127,17 @@ def test_a_stop_says_the_same_and_wants_a_reason(
     assert run(["task", "stop", "a"]) == exit_codes.USAGE
 
 
+def test_a_close_takes_a_task_that_was_cancelled_and_is_refused_by_one_that_has_ended(
+    connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
+) -> None:
+    connected(Client(OPEN))
+    assert run(["task", "close", "a", "--reason", "lost"]) == exit_codes.OK
+    assert "a is closed" in capsys.readouterr().err
+    connected(Client(ENDED))
+    assert run(["task", "close", "z", "--reason", "lost"]) == exit_codes.REFUSED
+    assert run(["task", "close", "z"]) == exit_codes.USAGE
+
+
 def test_a_cancel_whose_targets_in_flight_cannot_be_read_still_says_what_it_changed(
     connected: Callable[[Client], Client], capsys: pytest.CaptureFixture[str]
 ) -> None:

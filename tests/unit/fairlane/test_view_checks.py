@@ -3,10 +3,18 @@
 from msgspec import structs
 
 from backends.passed_over import MAX_KEPT, Passed, note_of
+from backends.task_rows import IdleTask
 from dispatcher.view import WorkerBeat
 from dispatcher.view_form import FORM
 from fairlane.cli.registry import MAX_SHOWN, shown_of
-from fairlane.view_checks import channel_findings, form_findings, passed_over_findings, unrecorded_findings
+from fairlane.view_checks import (
+    STUCK_MS,
+    channel_findings,
+    form_findings,
+    passed_over_findings,
+    stuck_findings,
+    unrecorded_findings,
+)
 from tests.unit.tasks import task_view
 
 
@@ -84,6 +92,28 @@ def test_workers_that_cannot_record_outcomes_are_named_with_the_tasks_and_since_
         "(tasks a, b, c, d, e, …)"
     )
     assert "See whether host reaches Pulsar" in finding.fix
+
+
+def test_tasks_to_which_nothing_happens_for_no_reason_are_named_with_the_way_out() -> None:
+    lost, late = task_view("lost", 5), task_view("late", 7, state="cancelled")
+    explained = [
+        task_view("paused", 5, state="paused"),
+        task_view("incomplete", 5, sealed=False),
+        task_view("waiting", 5, channel="sms"),
+        task_view("done", 0),
+    ]
+    beats = [with_channels("null")]
+    tasks = [IdleTask(task, STUCK_MS) for task in (lost, late, *explained)]
+    (finding,) = stuck_findings(beats, tasks)
+    assert finding.level == "warn"
+    assert finding.what == (
+        "2 tasks cannot end by themselves: 12 targets have no outcome, and nothing has happened for 15 m 00 s "
+        "or longer (lost, late)"
+    )
+    assert "`fairlane task close ID --reason TEXT`" in finding.fix
+    assert not list(stuck_findings(beats, [IdleTask(lost, STUCK_MS - 1)]))
+    assert not list(stuck_findings(beats, [IdleTask(lost, STUCK_MS)], {"null"})), "its channel is paused"
+    assert not list(stuck_findings([], tasks)), "without workers nothing happens to any task"
 
 
 def with_channels(*channels: str) -> WorkerBeat:

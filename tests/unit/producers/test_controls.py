@@ -195,3 +195,18 @@ def test_values_out_of_range_are_refused(change: Change) -> None:
     with pytest.raises(InvalidInput):
         change(Controls(world.services))
     assert len(world.records) == count
+
+
+def test_a_close_is_for_tasks_that_have_not_ended_however_they_were_ended_before() -> None:
+    world = world_with()
+    world.cancel("t")
+    Controls(world.services).close("t", " envelopes were lost\n")
+    stored = [(record.field, record.value) for record in controls_of(world)]
+    assert stored[-2:] == [("stopped", "envelopes were lost"), ("close", "envelopes were lost")]
+    world.finish("t", "failed")
+    with pytest.raises(TaskEnded):
+        Controls(world.services).close("t", "again")
+    with pytest.raises(NotFound):
+        Controls(FakeService().services).close("t", "why")
+    with pytest.raises(InvalidInput, match="reason"):
+        Controls(world_with().services).close("t", " ")

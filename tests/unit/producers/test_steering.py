@@ -201,3 +201,21 @@ def test_lanes_that_cannot_be_created_now_are_left_to_the_workers() -> None:
     done = steered.carry_out(steered.plan(TaskFilter(tier="low"), Changes(weight=2)))
     assert done.changed == tuple("abcdefgh")
     assert world.lanes == {}
+
+
+def test_a_close_takes_whatever_has_not_ended_and_is_refused_by_what_has() -> None:
+    tasks = [
+        task("a"),
+        task("b", state="cancelled"),
+        task("c", state="failed", reason="no credential"),
+        task("d", state="failed", finished_ms=1),
+        task("e", state="completed", finished_ms=1),
+    ]
+    world, closing = FakeService(), Changes(closed="lost")
+    plan = steering(world, *tasks).plan(TaskFilter(ids=("a", "b", "c", "d", "e")), closing)
+    assert [step.task.id for step in plan.changing] == ["a", "b", "c"]
+    assert plan.changing[1].changes == {"state": ("cancelled", "failed")}
+    assert list(plan.refused) == ["d", "e"]
+    steering(world, *tasks).carry_out(plan)
+    assert stored(world)[:2] == [("a", "stopped", "lost"), ("a", "close", "lost")]
+    assert len(steering(world, *tasks).plan(TaskFilter(app="shop"), closing).steps) == 3
