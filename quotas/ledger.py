@@ -1,5 +1,6 @@
 """The ledger in Redis: who may send now. One method per script."""
 
+import logging
 from collections.abc import Mapping
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -16,6 +17,7 @@ from dispatcher.lease import (
     Closable,
     LeaseAnswer,
     LeaseRequest,
+    claim_name,
     decode_answer,
     encode,
 )
@@ -26,6 +28,11 @@ from dispatcher.topics import Topics
 PAGE = 200
 """Live tasks looked at in one call for closable ones: Redis serves nobody else meanwhile, for some milliseconds."""
 MOST_CLAIMS = 1_000
+SWEEP = "sweep"
+"""The worker that claims envelopes whose claim was lost."""
+MAX_LOST = 5_000
+"""Envelopes of a task whose claim was lost that are claimed at once; one call handles up to 1,000."""
+_log = logging.getLogger(__name__)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -68,6 +75,30 @@ class RedisLedger:
     def lengthen_claims(self, step_ms: int) -> None:
         """Lengthen claims that were live before Redis' clock was set forward by this much."""
         self._call("lengthen_claims", step_ms)
+
+    def claim_lost(self) -> int:
+        """Claim envelopes that are marked as claimed and whose claim something deleted; return how many. They may be
+        granted again once that claim has ended like that of a dead worker, since a record may be on its way."""
+        name, found, index = claim_name(SWEEP, self._view.now_ms()), 0, 0
+        while True:
+            looked_at, *tasks = self._call("unclaimed", index, PAGE)
+            found += sum(self._claim_lost_of(task, name) for task in tasks)
+            index += looked_at
+            if not looked_at:
+                break
+        if found:
+            _log.warning("%d envelopes were claimed and in no claim: something deleted keys of the view", found)
+        return found
+
+    def _claim_lost_of(self, task: bytes, name: str) -> int:
+        """What is beyond the bound another sweep finds."""
+        found, goes_on = 0, b""
+        while found < MAX_LOST:
+            goes_on, claimed = self._call("claim_lost", task, name, goes_on)
+            found += claimed
+            if not goes_on:
+                break
+        return found
 
     def closable(self) -> list[Closable]:
         """Return tasks that are cancelled, stopped or expired and have no live claims, with the outcome of their open

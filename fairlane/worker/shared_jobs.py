@@ -22,9 +22,9 @@ from fairlane.worker.connections import PulsarSide, RedisSide
 from fairlane.worker.threads import Threads
 
 CONTROL, REBUILD, HOUSEKEEPING, SNAPSHOT = "control", "rebuild", "housekeeping", "snapshot"
-FINISHED_EVERY_S, PRUNE_EVERY_S, RESTATE_EVERY_S = 5.0, 60.0, 600.0
-"""Between two looks for complete tasks without a tombstone; two prunings; two looks whether records of long ago are to
-be restated."""
+FINISHED_EVERY_S, SWEEP_EVERY_S, PRUNE_EVERY_S, RESTATE_EVERY_S = 5.0, 60.0, 60.0, 600.0
+"""Between two looks for complete tasks without a tombstone; for claims that were deleted; two prunings; two looks
+whether records of long ago are to be restated."""
 REST = 50.0
 """Looks at all live tasks take no more than a fiftieth of Redis' time, however many there are."""
 
@@ -143,6 +143,7 @@ class SharedJobs:
             Chore(lanes.round, begin=lanes.begin),
             Chore(sides.round, begin=sides.begin),
             Chore(self._end_tasks(redis), FINISHED_EVERY_S, REST),
+            Chore(redis.ledger.claim_lost, SWEEP_EVERY_S, REST),
             Chore(registry.prune, PRUNE_EVERY_S),
             Chore(self._restater(redis, pulsar, clock).round, RESTATE_EVERY_S),
         )

@@ -130,6 +130,12 @@ def _lease_copies(world: LawWorld) -> None:
     world.ledger.lease(request(2, ask(own_lane("a"), want("a", 10, 5), want("a", 10, 5))))
 
 
+def _sweep(world: LawWorld) -> None:
+    world.view.client.delete(world.view.keys.claim("w.1", "a"), world.view.keys.claims)
+    world.view.client.hset(world.view.keys.task("a"), "claims", 0)
+    world.ledger.claim_lost()
+
+
 def _folds(*records: OutcomeRecord) -> Act:
     def act(world: LawWorld) -> None:
         cursor = world.fold.cursor(PARTITION)
@@ -156,6 +162,7 @@ ACTS: dict[str, Act] = {
     "end": _applies(finished("a")),
     "checkpoint": _applies(Checkpoint(1, "a", "0", 5, 5, 0, 5, "d")),
     "heartbeat": lambda world: world.ledger.due_claims(),
+    "sweep": _sweep,
 }
 
 
