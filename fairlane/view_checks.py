@@ -143,7 +143,7 @@ def form_findings(form: int | None, beats: Sequence[WorkerBeat]) -> Iterator[Fin
         return
     waiting = sum(beat.state == "standby" for beat in beats)
     what = f"{waiting} workers stand by: " if waiting else "workers of this version would stand by: "
-    yield Finding("warn", f"{what}{judged.why}", 'See "Upgrading" in docs/operations.md.')
+    yield Finding("warn", f"{what}{judged.why}", "See docs/how-to/upgrading.md.")
 
 
 def passed_over_findings(passed: Mapping[str, Sequence[Passed]]) -> Iterator[Finding]:

@@ -30,6 +30,7 @@ DOCUMENTS = (
     "docs/operations.md",
     "docs/fairness.md",
     "docs/spark.md",
+    *(f"docs/how-to/{page.name}" for page in sorted((ROOT / "docs" / "how-to").glob("*.md"))),
 )
 FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|lua|md|toml|yaml|csv|sh|lock)|(?:[\w.-]+/)+)`")
 MADE_LATER = (
@@ -59,6 +60,19 @@ def test_links_lead_somewhere(document: str) -> None:
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text_of(document))
     local = [link for link in links if "://" not in link]
     assert not [link for link in local if not (ROOT / document).parent.joinpath(link).exists()]
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the anchors that GitHub gives to the headings."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_to_headings_lead_to_one(document: str) -> None:
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text_of(document))
+    places = [((ROOT / document).parent / (file or Path(document).name), anchor) for file, anchor in links]
+    assert not [f"{file.name}#{anchor}" for file, anchor in places if anchor not in anchors(file)]
 
 
 def test_the_tests_named_for_the_settle_rules_exist() -> None:
