@@ -36,8 +36,6 @@ def test_the_example_of_a_scenario_is_met() -> None:
 
 
 def test_every_rule_that_is_checked_is_listed() -> None:
-    listed = set(re.findall(r"^\| ([\w-]+(?: \w+)*) \|", PAGE.partition("## Invariants")[2], re.MULTILINE)) - {
-        "rule"
-    }
+    listed = set(re.findall(r"^\| ([\w-]+(?: \w+)*) \|", PAGE.partition("## Invariants")[2], re.MULTILINE)) - {"rule"}
     sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "fairlane" / "simulate").glob("*.py"))
     assert set(re.findall(r"violate\(\s*\"([^\"]+)\"", sources)) == listed
