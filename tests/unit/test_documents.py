@@ -23,6 +23,7 @@ from fairlane.worker.call_times import CallTimes
 from fairlane.worker.metrics import EngineCollector, ServiceCollector
 
 ROOT = Path(__file__).parents[2]
+INTERNALS = tuple(f"docs/internals/{page.name}" for page in sorted((ROOT / "docs" / "internals").glob("*.md")))
 DOCUMENTS = (
     "README.md",
     "ARCHITECTURE.md",
@@ -31,6 +32,7 @@ DOCUMENTS = (
     "docs/fairness.md",
     "docs/spark.md",
     *(f"docs/how-to/{page.name}" for page in sorted((ROOT / "docs" / "how-to").glob("*.md"))),
+    *INTERNALS,
 )
 FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|lua|md|toml|yaml|csv|sh|lock)|(?:[\w.-]+/)+)`")
 MADE_LATER = (
@@ -46,7 +48,16 @@ def text_of(name: str) -> str:
 
 @pytest.mark.parametrize("lifecycle", [TASK, WORKER], ids=lambda lifecycle: lifecycle.name)
 def test_the_pictures_of_the_life_cycles_are_those_of_the_tables(lifecycle: Lifecycle) -> None:
-    assert f"```mermaid\n{lifecycle.to_mermaid()}```" in text_of("ARCHITECTURE.md")
+    assert f"```mermaid\n{lifecycle.to_mermaid()}```" in text_of("docs/internals/state.md")
+
+
+def test_the_tour_takes_half_an_hour() -> None:
+    assert len(text_of("ARCHITECTURE.md").splitlines()) <= 200
+
+
+def test_the_index_of_the_internals_names_every_page() -> None:
+    pages = {Path(name).name for name in INTERNALS} - {"README.md"}
+    assert set(re.findall(r"^\| \[([^]]+)\]\(\1\)", text_of("docs/internals/README.md"), re.MULTILINE)) == pages
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -76,7 +87,7 @@ def test_links_to_headings_lead_to_one(document: str) -> None:
 
 
 def test_the_tests_named_for_the_settle_rules_exist() -> None:
-    named = set(re.findall(r"`(test_\w+)`", text_of("ARCHITECTURE.md")))
+    named = set(re.findall(r"`(test_\w+)`", "\n".join(map(text_of, INTERNALS))))
     files = (ROOT / "tests").rglob("test_*.py")
     there = {name for file in files for name in re.findall(r"def (test_\w+)", file.read_text())}
     assert named

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md says where each law is tested: those tests are there, and run over all ledgers where it says so."""
+"""docs/internals/ledger.md names the tests of each law: they exist, in the folders that it says."""
 
 import re
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SECTION = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("### Laws and where they are tested")[2]
-ROWS = [line.split("|")[1:-1] for line in SECTION.partition("\n###")[0].splitlines() if line.startswith("| ")][1:]
+PAGE = (ROOT / "docs" / "internals" / "ledger.md").read_text(encoding="utf-8")
+SECTION = PAGE.partition("### Laws and where they are tested")[2]
+ROWS = [line.split("|")[1:-1] for line in SECTION.partition("\n##")[0].splitlines() if line.startswith("| ")][1:]
 LAWS = 8
 
 
