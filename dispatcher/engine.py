@@ -140,7 +140,6 @@ class Engine:
     def _expire(self) -> None:
         now_s = self._clock.monotonic_s()
         self._sending.expire(now_s)
-        self.stats.rate = self._sending.recent(now_s) * 2.0
         self.stats.in_channels = self._sending.in_channels(now_s)
         self.stats.late_records = self._settling.late_records(now_s)
         self._timers.at(now_s + EXPIRY_S, self._expire)

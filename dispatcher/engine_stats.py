@@ -85,8 +85,6 @@ class EngineStats:
     in_flight_batches: int = 0
     in_flight_targets: int = 0
     unsettled_targets: int = 0
-    rate: float = 0.0
-    """Targets sent a second, recently."""
     in_channels: dict[str, int] = field(default_factory=dict)
     """Task -> for how long (ms) some of it has been in its channel, waiting for a place or an answer."""
     late_records: LateRecords | None = None

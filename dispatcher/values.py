@@ -36,6 +36,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def counted(value: int, noun: str) -> str:
+    """Return a number with its noun: 1 task, 2,000 tasks."""
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+
+
 def limit(value: float | None) -> str:
     """Return a cap or a limit, of which 0 means that there is none."""
     return number(value) if value else NOTHING

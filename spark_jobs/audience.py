@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dispatcher.errors import InvalidInput
+from producers.audience_rows import TARGET_COLUMNS
 from spark_jobs.failures import JobFailed, translated
 
 if TYPE_CHECKING:
@@ -49,6 +50,14 @@ def read_table(spark: "SparkSession", source: TableSource) -> "DataFrame":
     if not table.columns:
         raise InvalidInput(f"{source.path} has no columns, so it has no rows either.", "Check the path and the format.")
     return table
+
+
+def with_targets(table: "DataFrame", target: str = TARGET_COLUMNS[0]) -> "DataFrame":
+    """Return the table with its column `token` or `address` called `target`, if that is wanted and there is none."""
+    if target != TARGET_COLUMNS[0] or target in table.columns:
+        return table
+    column = next((name for name in TARGET_COLUMNS if name in table.columns), target)
+    return table.withColumnRenamed(column, target)
 
 
 def renamed(table: "DataFrame", names: Mapping[str, str]) -> "DataFrame":

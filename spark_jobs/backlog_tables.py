@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from dispatcher.values import NOTHING, duration
+from dispatcher.values import NOTHING, counted, duration
 from spark_jobs.backlog_causes import ADVICE, MEANINGS, UNKNOWN
 from spark_jobs.backlog_report import Group, Report, TaskBacklog, Waits, span
 
@@ -15,11 +15,12 @@ _SHORT_MS = 600_000
 def sentences(report: Report) -> Iterator[str]:
     """What matters first."""
     total = report.total
-    yield f"Backlog at {moment(report.until_ms)}: {total.backlog:,} targets of {total.tasks:,} tasks{_held(total)}."
+    backlog = f"{counted(total.backlog, 'target')} of {counted(total.tasks, 'task')}"
+    yield f"Backlog at {moment(report.until_ms)}: {backlog}{_held(total)}."
     if report.recent_s:
         yield (
             f"In the last {span(report.recent_s)} {total.arrival_rate:,.0f} targets/s came and "
-            f"{total.service_rate:,.0f} were sent{_capacity(report)}, by {report.service.workers:,} workers."
+            f"{total.service_rate:,.0f} were sent{_capacity(report)}, by {counted(report.service.workers, 'worker')}."
         )
     if total.backlog:
         yield _ahead(report)

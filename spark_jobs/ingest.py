@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dispatcher.errors import FairlaneError, InvalidInput, Refused
 from producers.connection import Connection
-from spark_jobs.audience import TableSource, read_table, renamed
+from spark_jobs.audience import TableSource, read_table, renamed, with_targets
 from spark_jobs.columns import columns_of
 from spark_jobs.folders import delete_folder
 from spark_jobs.ingest_rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
@@ -147,7 +147,7 @@ def suppressed_targets(spark: "SparkSession", options: IngestOptions) -> "DataFr
     from pyspark.sql import functions as f
 
     found: DataFrame | None = None
-    given = [(source.path, read_table(spark, source)) for source in options.suppress]
+    given = [(source.path, with_targets(read_table(spark, source))) for source in options.suppress]
     if options.invalid_targets:
         given.append(("the journal", invalid_targets(spark, options.tables)))
     for path, table in given:
@@ -164,7 +164,7 @@ def suppressed_targets(spark: "SparkSession", options: IngestOptions) -> "DataFr
 def _prepared(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None") -> "tuple[DataFrame, Rules]":
     """Only what is needed; all rows of a target are in one part, so that its double is met there."""
     task = options.task
-    table = renamed(table, options.names)
+    table = with_targets(renamed(table, options.names), task.target)
     columns = columns_of(table.schema, task, _MAP)
     wanted = dict.fromkeys(
         [columns.target, *columns.split, *columns.variables, *([columns.whole] * bool(columns.whole))]

@@ -3,7 +3,7 @@
 import click
 
 from dispatcher.service_settings import Cap
-from fairlane.cli.arguments import CapText, cap_words
+from fairlane.cli.arguments import CapText, LimitText, cap_words
 from fairlane.cli.completion import app_names, channel_names
 from fairlane.cli.connect import client_of
 from fairlane.cli.groups import CommandGroup
@@ -75,8 +75,8 @@ def weight(ctx: click.Context, trial: Trial, name: str, number: float) -> None:
 
 @app.command()
 @_name
-@click.option("--tasks", type=click.IntRange(0), help="Most live tasks; 0: any number.")
-@click.option("--targets", type=click.IntRange(0), help="Most queued targets; 0: any number.")
+@click.option("--tasks", metavar="N", type=LimitText(), help="Most live tasks; none: any number.")
+@click.option("--targets", metavar="N", type=LimitText(), help="Most queued targets; none: any number.")
 @click.pass_context
 def limit(ctx: click.Context, name: str, tasks: int | None, targets: int | None) -> None:
     """Refuse what an app submits beyond so many live tasks or queued targets (exit code 5); * is every other app."""

@@ -82,6 +82,15 @@ class Time(Parameter):
             self.fail(str(error), param, ctx)
 
 
+class LimitText(Parameter):
+    """A whole number, or none (0)."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        return 0 if value == "none" else click.IntRange(0).convert(value, param, ctx)
+
+
 class CapText(Parameter):
     """RATE, RATE:BURST or none, as a Cap. of: what it limits, for errors."""
 

@@ -82,10 +82,10 @@ def _check_usage(task: str | None, day: str | None, audience: str | None) -> Non
 
 
 def _audience(spark: "SparkSession", tables: Path, task: str | None, given: Mapping[str, Any]) -> "DataFrame":
-    from spark_jobs.audience import read_table, renamed
+    from spark_jobs.audience import read_table, renamed, with_targets
     from spark_jobs.reconcile import given_audience
 
-    table = renamed(read_table(spark, source_of(given["audience"], given)), names_of(given))
+    table = with_targets(renamed(read_table(spark, source_of(given["audience"], given)), names_of(given)))
     return given_audience(spark, table, tables, task or "")
 
 

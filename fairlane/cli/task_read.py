@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from dispatcher.tier import Tier
-from dispatcher.values import count, percent
+from dispatcher.values import count, counted, percent
 from dispatcher.view import STATES, TaskView
 from fairlane.cli.arguments import Duration
 from fairlane.cli.completion import app_names, channel_names, task_argument
@@ -39,7 +39,8 @@ def _emit(output: Output, view: TaskView) -> None:
     fields, total = task_fields(view), view.targets.total
     done = total - view.targets.pending
     said = f"{count(done)} of {count(total)}" + (f", {percent(done / total)}" if total else "")
-    output.emit_record(fields, {**fields, "done": said}, _FIRST)
+    shown = {**fields, "done": said, "eta_s": None if view.ended else view.eta_s}
+    output.emit_record(fields, shown, _FIRST)
 
 
 @click.command("list")
@@ -111,7 +112,7 @@ def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None
         view = client.task(task_id).wait(timeout, on_progress=shown)
     _emit(output, view)
     if view.targets.failed:
-        say(f"{view.targets.failed:,} targets failed: fairlane task failures {task_id} --by-reason")
+        say(f"{counted(view.targets.failed, 'target')} failed: fairlane task failures {task_id} --by-reason")
     if view.state != "completed" or (fail_on_failures and view.targets.failed):
         ctx.exit(FAILURE)
 

@@ -10,6 +10,7 @@ import click
 from dispatcher.errors import FairlaneError
 from dispatcher.service_settings import Cap
 from dispatcher.tier import Tier
+from dispatcher.values import counted
 from fairlane.cli.arguments import Duration, Time
 from fairlane.cli.completion import app_names, channel_names
 from fairlane.cli.connect import client_of
@@ -181,12 +182,12 @@ def _duplicates(result: "SubmitResult", rules: "AudienceRules") -> Iterator[str]
     found = result.duplicates or 0
     if rules.duplicates == "remove":
         if found:
-            yield f"{found:,} duplicates were removed"
+            yield f"removed {counted(found, 'duplicate')}"
         return
     beyond = result.accepted > COUNTED
     if found:
         among = f" among its first {COUNTED:,} targets" if beyond else ""
-        yield f"{found:,} targets came before{among} and are sent again; --unique removes them"
+        yield f"{counted(found, 'duplicate')}{among}, sent again; --unique removes them"
     elif beyond:
         yield f"duplicates are not counted beyond the first {COUNTED:,} targets; --unique removes them"
 

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from dispatcher.send_errors import SendError
-from dispatcher.values import duration, percent
+from dispatcher.values import counted, duration, percent
 from dispatcher.why import (
     CHANNEL_PAUSED,
     HELD,
@@ -35,7 +35,7 @@ ADVICE = {
     "task_cap": "fairlane task set {id} cap=RATE",
     "cap_total": "fairlane capacity set RATE",
     "no_worker": "more workers: fairlane worker",
-    "retry_wait": "see why sends fail: fairlane task failures {id}",
+    "retry_wait": "see the last error: fairlane task show {id}",
     "sending": "more workers, or a quicker channel",
     "provider": "a quicker provider, or a channel that makes more calls at once",
     "audience": "finish its submission",
@@ -110,10 +110,8 @@ def _now(found: Why) -> str:
 
 def error_text(task: str, error: SendError) -> str:
     """Return a line on the last error of a task's sends."""
-    times = "1 send" if error.count == 1 else f"{error.count:,} sends"
-    return (
-        f"{task}: {times} failed so far, the last at {local_moment(error.at_ms)}: {error.reason or 'no reason given'}"
-    )
+    sends, reason = counted(error.count, "send"), error.reason or "no reason given"
+    return f"{task}: {sends} failed so far, the last at {local_moment(error.at_ms)}: {reason}"
 
 
 def _advice(cause: str, found: Why) -> str:

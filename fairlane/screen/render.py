@@ -63,7 +63,7 @@ def _task_row(task: TaskView) -> dict[str, object]:
         "done": done,
         "total": count(total) + ("" if task.sealed or task.ended else "+"),
         "rate": task.rate,
-        "eta_s": task.eta_s,
+        "eta_s": None if task.ended else task.eta_s,
         "weight": task.weight,
     }
 

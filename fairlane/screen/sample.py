@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dispatcher.clock import Clock
+from dispatcher.served import Served
 from dispatcher.situation import job_of_view, sendable
 from dispatcher.tier import TIERS
 from dispatcher.view import Globals, TaskView, WorkerBeat
@@ -104,8 +105,9 @@ class Sampler:
         rates = {tier: sum(track.rate(tier, now_s) for track in tracks) for tier in names}
         sent = {tier: sum(track.sent(tier) for track in tracks) for tier in names}
         tasks = sorted(self.source.live_tasks(), key=lambda task: (task.created_ms, task.id))
-        now_ms = self.clock.wall_ms()
-        sending = [task for task in tasks if sendable(job_of_view(task, now_ms), settings)]
+        now_ms, served = self.clock.wall_ms(), Served.by(workers)
+        served_tasks = [task for task in tasks if not served.lacks(task.channel)]
+        sending = [task for task in served_tasks if sendable(job_of_view(task, now_ms), settings)]
         return Sample(now_s, settings, tier_figures(settings, sending, rates), tasks, sending, workers, sent)
 
 

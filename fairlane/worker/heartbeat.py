@@ -137,7 +137,7 @@ class Heartbeat:
         return Peer(identity.id, tuple(map(str, identity.tiers)), newer, identity.channels)
 
     def _beat(self, state: str) -> WorkerBeat:
-        stats, identity = self._stats, self._identity
+        stats, identity, tiers = self._stats, self._identity, self._tiers()
         return WorkerBeat(
             id=identity.id,
             host=identity.host,
@@ -149,8 +149,8 @@ class Heartbeat:
             lanes=stats.lanes,
             in_flight=stats.in_flight_targets,
             buffered=stats.buffered_targets,
-            rate=stats.rate,
-            tiers=self._tiers(),
+            rate=sum(tier.rate for tier in tiers.values()),
+            tiers=tiers,
             metrics_port=identity.metrics_port,
             extra=self._holds() | self._newer() | self._channels() | self._unrecorded(state),
             form=FORM,

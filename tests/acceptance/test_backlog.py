@@ -79,7 +79,7 @@ def test_the_page_is_one_file(alone: CommandLine) -> None:
     told = run(alone, "backlog", "report", "--tables", "tables", "--since", since(), "-o", "html")
     assert told.code == 0, told
     assert told.out.startswith("<!doctype html>")
-    assert "600 targets of 1 tasks" in told.out
+    assert "600 targets of 1 task" in told.out
 
 
 @pytest.mark.timeout(SPARK_S + 60)

@@ -66,6 +66,7 @@ def test_caps_weights_and_pauses_are_set_and_shown(fairlane: CommandLine) -> Non
         (("app", "cap", "shop", "300"), "at most 300 targets/s"),
         (("app", "cap", "shop", "40", "--channel", "null"), "on channel null"),
         (("app", "weight", "shop", "2.5"), "weight=2.5"),
+        (("app", "limit", "shop", "--targets", "none"), "targets=none"),
         (("app", "limit", "shop", "--tasks", "7"), "tasks=7"),
         (("tier", "sharing", "apps"), "apps share"),
         (("capacity", "set", "900:30"), "30 at once"),

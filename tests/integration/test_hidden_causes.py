@@ -118,6 +118,7 @@ def test_a_submitter_sees_why_nothing_is_sent(
             assert why.age_ms < 10_000 or parts(why).get("unknown", 0.0) < UNCOUNTED, why
         assert parts(client.why("slow-http"))["provider"] > 0.7
         assert parts(client.why("busy-http"))["retry_wait"] > 0.7
+        assert "fairlane task show busy-http" in said("task", "why", "busy-http"), "it has no failures yet"
         assert parts(client.why(absent.id))["no_channel"] > 0.99
         assert absent.progress().eta_s is None
 

@@ -6,6 +6,7 @@ from io import StringIO
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from rich.console import Console
 
 from dispatcher.clock import VirtualClock
@@ -62,9 +63,11 @@ def test_what_may_not_be_sent_is_no_backlog_and_due_no_share() -> None:
         task("stopped", channel="off"),
         task("paused", state="paused"),
         task("later", state="scheduled", start_ms=10**15),
+        task("unserved", channel="sms"),
         task("open", "low", total=7),
     ]
-    sample = Sampler(Service([], tasks, frozenset({"off"})), VirtualClock()).take()
+    worker = structs.replace(beat("a"), extra={"channels": ["null", "off"]})
+    sample = Sampler(Service([worker], tasks, frozenset({"off"})), VirtualClock()).take()
     assert [tier.backlog for tier in sample.tiers] == [0, 0, 7]
     assert [tier.wanted for tier in sample.tiers] == [None, None, 1.0]
     assert [tier.drain_s for tier in sample.tiers] == [0.0, 0.0, None]

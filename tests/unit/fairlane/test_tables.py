@@ -295,3 +295,8 @@ def test_times_of_a_record_are_local_and_name_their_zone() -> None:
 def test_what_a_number_names_takes_no_separators() -> None:
     shown = drawn(record_of({"pulsar": {"pid": 32_725, "ports": {"web": 18_082}, "memory_bytes": 467_353_600}}), 80)
     assert [line.split()[-1] for line in shown] == ["32725", "18082", "467,353,600"]
+
+
+def test_a_task_that_has_ended_has_no_eta() -> None:
+    done = task_view("done", state="completed", eta_s=0.0, finished_ms=1)
+    assert drawn(tasks_table([done], 1), 200)[-1].split()[-2:] == ["-", "1"]

@@ -89,11 +89,11 @@ def test_duplicates_are_counted_and_said_unless_they_are_removed(
     client.duplicates = 1_234
     assert run(["task", "submit", tasks_file(tmp_path, "first"), "-o", "json"]) == exit_codes.OK
     shown = capsys.readouterr()
-    assert "first: 1,234 targets came before and are sent again; --unique removes them" in shown.err
+    assert "first: 1,234 duplicates, sent again; --unique removes them" in shown.err
     assert json.loads(shown.out)[0]["duplicates"] == 1_234
     assert (client.options["duplicates"], client.options["allow_empty"]) == ("count", False)
     assert run(["task", "submit", tasks_file(tmp_path, "first"), "--unique", "--allow-empty"]) == exit_codes.OK
-    assert "first: 1,234 duplicates were removed" in capsys.readouterr().err
+    assert "first: removed 1,234 duplicates" in capsys.readouterr().err
     assert (client.options["duplicates"], client.options["allow_empty"]) == ("remove", True)
 
 

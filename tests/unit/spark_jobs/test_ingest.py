@@ -52,6 +52,19 @@ def test_columns_go_by_the_names_they_are_mapped_to(spark: "SparkSession", tmp_p
     assert {row.target: row.name for row in out.collect() if row.target == "device-3"} == {"device-3": "name 3"}
 
 
+def test_targets_may_be_called_token_or_address_as_in_a_file_for_submit(spark: "SparkSession", tmp_path: Path) -> None:
+    (tmp_path / "optout.csv").write_text("token\ndevice-3\n")
+    chosen = options(
+        stored(spark, tmp_path / "people", "address string, name string, age int"),
+        suppress=(TableSource(str(tmp_path / "optout.csv")),),
+    )
+    out = transform(read_table(spark, chosen.audience), chosen, suppressed_targets(spark, chosen))
+    assert out.columns == ["target", "name", "reason"]
+    assert [row.target for row in out.collect() if row.reason == "suppressed"] == ["device-3"]
+    own = options(tmp_path / "people", {"target": "address"})
+    assert transform(read_table(spark, own.audience), own).columns == ["address", "name", "reason"]
+
+
 def test_suppressed_targets_of_the_channel_are_left_out(spark: "SparkSession", tmp_path: Path) -> None:
     dead = [("device-1", "null"), ("device-1", "null"), ("device-2", "other"), ("device-4", None)]
     spark.createDataFrame(dead, "target string, channel string").write.parquet(str(tmp_path / "dead"))

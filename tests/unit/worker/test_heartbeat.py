@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dispatcher.clock import ServiceClock, VirtualClock
 from dispatcher.engine_stats import EngineStats
 from dispatcher.errors import Unreachable
+from dispatcher.tier import Tier
 from dispatcher.view import WorkerBeat
 from fairlane.view_checks import newer_findings
 from fairlane.worker.heartbeat import Heartbeat, Identity
@@ -122,3 +123,18 @@ def test_a_worker_that_is_gone_is_seen_to_be() -> None:
     assert seen[8] == {"a", "b"}
     assert seen[-1] == {"a"}
     assert mine.alive_workers() == 1
+
+
+def test_a_workers_rate_is_over_three_seconds_however_its_envelopes_fall() -> None:
+    """100 targets at a time, twice a second at most: the estimates made of it jumped between 3 h and 7 h."""
+    clock, stats = VirtualClock(), EngineStats()
+    redis = Redis(clock)
+    mine = Heartbeat(redis, Identity("a", "h", 1, "1"), stats, lambda: "serving", ServiceClock(clock))
+    rates: list[float] = []
+
+    def second(number: int) -> None:
+        rates.append(redis.beats["a"][1].rate)
+        stats.tiers[Tier.LOW].sent += 300 if number % 3 == 0 else 0
+
+    mine.run(Seconds(clock, 30, second))
+    assert set(rates[6:]) == {100.0}
