@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple, Self
 
+from dispatcher.values import counted
 from dispatcher.view import TaskView, WorkerBeat
 
 
@@ -48,7 +49,7 @@ class WaitingTasks(NamedTuple):
     targets: int
 
     def __str__(self) -> str:
-        tasks = "1 task" if self.tasks == 1 else f"{self.tasks:,} tasks"
+        tasks = counted(self.tasks, "task")
         return f"no worker has channel {self.channel}: {tasks} with {self.targets:,} targets wait for it"
 
 
