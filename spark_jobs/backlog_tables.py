@@ -57,11 +57,12 @@ def _ahead(report: Report) -> str:
 
 def sections(report: Report) -> list[Section]:
     """A title and rows each."""
+    asked = report.service.asked_capacity
     return [
-        ("Tiers", [_group(one) for one in report.tiers]),
-        ("Apps", [_group(one) for one in report.apps]),
-        ("Channels", [_group(one) for one in report.channels]),
-        ("Tasks with the largest backlog", [_task(one) for one in report.tasks]),
+        ("Tiers", [_group(one, asked) for one in report.tiers]),
+        ("Apps", [_group(one, asked) for one in report.apps]),
+        ("Channels", [_group(one, asked) for one in report.channels]),
+        ("Tasks with the largest backlog", [_task(one, asked) for one in report.tasks]),
         ("Waits of these tasks", [_task_waits(one) for one in report.tasks if one.waits is not None]),
         ("By age", _ages(report)),
         ("What holds it back", _causes(report)),
@@ -71,7 +72,7 @@ def sections(report: Report) -> list[Section]:
     ]
 
 
-def _group(group: Group) -> Row:
+def _group(group: Group, asked: int) -> Row:
     return {
         group.dimension: group.name,
         "backlog": f"{group.backlog:,}",
@@ -81,13 +82,13 @@ def _group(group: Group) -> Row:
         "oldest": duration(group.oldest_s),
         "drain": ahead(group, group.drain_s),
         "done in": ahead(group, group.done_s),
-        "at capacity": ahead(group, group.done_at_capacity_s),
+        "at capacity": ahead(group, group.done_at_capacity_s) if asked else NOTHING,
         "held back by": _held_back(group.held_back),
         **_waits(group.waits),
     }
 
 
-def _task(task: TaskBacklog) -> Row:
+def _task(task: TaskBacklog, asked: int) -> Row:
     return {
         "task": task.task,
         "app": task.app,
@@ -98,7 +99,7 @@ def _task(task: TaskBacklog) -> Row:
         "sent/s": f"{task.service_rate:,.1f}",
         "oldest": duration(task.oldest_s),
         "done in": NOTHING if task.held_by else _until(task.done_s),
-        "at capacity": NOTHING if task.held_by else _until(task.done_at_capacity_s),
+        "at capacity": NOTHING if task.held_by or not asked else _until(task.done_at_capacity_s),
         "workers": NOTHING if task.consumers is None else f"{task.consumers:,}",
         "held back by": task.held_by.replace("_", " ") or _held_back(task.held_back),
     }

@@ -163,6 +163,13 @@ def test_without_a_rate_nothing_is_promised() -> None:
     assert (single.recent_s, single.total.service_rate) == (0.0, 0.0)
 
 
+def test_without_any_capacity_no_end_is_shown_for_it() -> None:
+    """It said `never` of everything."""
+    unlimited = FACTS._replace(service=[one | {"capacity": 0} for one in FACTS.service])
+    rows = [row for _, found in sections(report_of(unlimited, OPTIONS, ms(25)))[:4] for row in found]
+    assert {row["at capacity"] for row in rows} == {"-"}
+
+
 def test_ages_are_drained_the_oldest_first(made: Report) -> None:
     bands = [(one.label, one.backlog, one.drain_s) for one in made.ages if one.backlog]
     assert bands == [("10 s to 1 min", 1_500, 26.25), ("15 min to 1 h", 600, 7.5)]
