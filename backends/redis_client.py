@@ -254,6 +254,11 @@ class Scripts:
     def names(self) -> list[str]:
         return list(self._texts)
 
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """By name, as Redis knows them."""
+        return self._hashes
+
     def of(self, folder: Traversable) -> "Scripts":
         """The scripts of another folder, called in the same way."""
         return Scripts(self._client, folder, observe=self._observe)

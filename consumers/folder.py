@@ -105,13 +105,13 @@ class OutcomeFolder:
     def _apply(self, expected: str | None, records: Sequence[Record]) -> str | None:
         """The new cursor, or None if the view stood elsewhere."""
         result = self._fold.apply(self._partition, expected, records[-1].position, *_columns(records))
+        if result.finished:
+            self._finished(list(result.finished))
         if not result.applied:
             if result.cursor == (expected or ""):
                 return None  # a snapshot is being restored
             _log.info("outcomes-%d: the view stands elsewhere; reading on from there", self._partition)
             return None
-        if result.finished:
-            self._finished(list(result.finished))
         return records[-1].position
 
 

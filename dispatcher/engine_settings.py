@@ -37,10 +37,10 @@ class EngineSettings:
     Nothing more is sent of a task that has no room. With held_targets it is at most three quarters of budget_targets,
     so that a topic that stores nothing leaves more than half of the budget to the tasks of the others.
 
-    Settling. settle_linger_s: how long outcomes of a task are gathered into one record; settle_envelopes: at most so
-    many, and no more once they name targets of so many characters (settle_named_characters: records are read ahead in
-    thousands). named_targets: which targets records name. store_again_*: between attempts to store something whose
-    receipt is missing.
+    Settling. settle_linger_s: how long outcomes of a task are gathered into one record; settle_envelopes: maximum
+    envelopes in it, which one call of a fold takes (dispatcher/fold_cost.py). It is closed once it names targets of
+    this many characters (settle_named_characters: records are read ahead in thousands). named_targets: which targets
+    records name. store_again_*: between attempts to store something whose receipt is missing.
     """
 
     worker: str

@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from dispatcher.buffers import LONGEST_STRETCH, LaneBuffer, Stretch
+from dispatcher.buffers import LaneBuffer, Stretch
 from dispatcher.engine_lanes import WorkingSet
 from dispatcher.engine_shared import Shared
 from dispatcher.engine_unrecorded import LateRecords, UnrecordedOutcomes
@@ -97,7 +97,7 @@ class Settling:
         self._unrecorded = UnrecordedOutcomes()
         self._token = 0
         # A stretch may be of many envelopes, and a record that names all their targets larger than a message may be.
-        self._closed_at_once = MAX_CHUNK if settings.named_targets == "all" else LONGEST_STRETCH * MAX_CHUNK
+        self._closed_targets = MAX_CHUNK if settings.named_targets == "all" else settings.settle_envelopes * MAX_CHUNK
 
     # ------------------------------------------------------------- what came of a send
     def reported(self, lane: LaneBuffer, part: Stretch, reports: Sequence[Report]) -> None:
@@ -111,7 +111,7 @@ class Settling:
         """Claimed without a lease: all targets have the outcome `code` (cancelled, expired)."""
         whole = False
         while not whole:
-            piece = part.take_targets(self._closed_at_once)
+            piece = part.take(min(self._settings.settle_envelopes, max(1, self._closed_targets // max(1, part.size))))
             whole = piece is part
             gathering = self._gather(lane, piece)
             gathering.draft.add_all(piece, code)
@@ -137,6 +137,9 @@ class Settling:
     def _gather(self, lane: LaneBuffer, part: Stretch) -> _Gathering:
         key = (lane.name, part.task, part.claim, part.channel)
         gathering = self._gathering.get(key)
+        if gathering is not None and len(gathering.draft.acks) + part.count > self._settings.settle_envelopes:
+            self._settle(self._gathering.pop(key))
+            gathering = None
         if gathering is None:
             app = part.deliveries[0].envelope.app
             draft = Draft(part.task, part.claim, part.channel, app, self._settings.named_targets)

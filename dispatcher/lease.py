@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from dispatcher.positions import unpack_positions
+
 FORMAT = 1
 
 DUE_AGAIN_MS = 3_000
@@ -130,15 +132,19 @@ class Status(IntEnum):
 class Piece(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The next `count` envelopes of a want have `status`.
 
-    REPUBLISH (count is 1): attempt is the one recorded, open_positions the places in the first envelope that are still
-    open. MOVE: lane is where to. Otherwise these are empty.
+    REPUBLISH (count is 1): attempt is the one recorded, open the places in the first envelope that are still open
+    (dispatcher/positions.py). MOVE: lane is where to. Otherwise these are empty.
     """
 
     status: int
     count: int
     attempt: int = 0
-    open_positions: list[int] = []
+    open: str = ""
     lane: str = ""
+
+    @property
+    def open_positions(self) -> list[int]:
+        return unpack_positions(self.open)
 
 
 class Closable(NamedTuple):

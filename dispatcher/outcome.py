@@ -12,7 +12,7 @@ from dispatcher.topics import TASK_PATTERN
 
 FORMAT = 1
 MAX_ENVELOPES = 10_000
-"""Maximum envelopes in one record; a fold reads each while Redis serves nobody else. Workers write up to 1,500."""
+"""Maximum envelopes in one record; workers write up to 500 (0.2.0: 1,500). A fold cuts larger ones into calls."""
 MAX_CLAIMS = 10_000
 """Maximum claims in one record; workers write up to 1,000."""
 MAX_REASON = 200

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from dispatcher.view import WorkerBeat
 
-FORM = 2
-"""The form of this version's view (also in backends/lua/form.lua). 1 is that of 0.1.0, which did not name it."""
+FORM = 3
+"""The form of this version's view (also in backends/lua/form.lua). 1 is that of 0.1.0, which did not name it; up to 2
+the state of an open envelope had a list of positions (now dispatcher/positions.py)."""
 GONE = ("stopped", "lost")
 MAX_NAMED = 5
 

@@ -1,6 +1,6 @@
 """The fold in Redis: counts, final bits and cursor change in one script."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources.abc import Traversable
 
 import msgspec
@@ -9,15 +9,25 @@ from backends.passed_over import note_of
 from backends.redis_client import lua_folder
 from backends.redis_view import RedisView
 from dispatcher.errors import Malformed
-from dispatcher.outcome import Outcomes, read_outcomes
+from dispatcher.fold_cost import CALL_COST, cost_of, cut, one_by_one
+from dispatcher.outcome import Mixed, Outcome, OutcomeRecord, Outcomes, read_outcomes
 from dispatcher.ports import FoldResult
+from dispatcher.positions import all_positions, pack_flags
 
 _encode = msgspec.msgpack.Encoder().encode
+_FINAL = len(Outcome)
+_UNTRIED = 127
+"""Instead of a code, of a position that an attempt did not have. Not final either."""
+_TRIED = bytes(0x30 if code == _UNTRIED else 0x31 for code in range(256))
+_LEFT = bytes(0x31 if _FINAL <= code != _UNTRIED else 0x30 for code in range(256))
+
+Call = tuple[str, list[bytes]]
+"""A new cursor, and the records behind the old one up to it."""
 
 
 class RedisFold:
     """Implements dispatcher.ports.Fold. All methods raise Unreachable when Redis is gone; the call may be made again:
-    the cursor tells whether the lost one was carried out."""
+    the cursor tells how much of the lost one was carried out."""
 
     def __init__(self, view: RedisView, folder: Traversable | None = None, reader: str = "") -> None:
         """folder: of the scripts, if not this package's. reader: this version, as PassedOver has it."""
@@ -37,32 +47,68 @@ class RedisFold:
         records: Sequence[bytes],
         positions: Sequence[str] | None = None,
     ) -> FoldResult:
-        """Fold records. One that cannot be read, or is of a later version, is counted (`malformed`), kept by its
-        position and passed over: a fold must go on."""
-        places = positions or [cursor] * len(records)
-        readable = [self._for_script(body, place) for body, place in zip(records, places, strict=True)]
-        args: list[str | bytes | int] = [partition, expected or "", cursor, *readable]
-        applied, stands, *rest = self._scripts.call("fold", [self._prefix], args)
-        finished = [task.decode() for task in rest[0]] if rest else []
-        return FoldResult(applied == 1, stands.decode(), finished)
+        """Fold records, in as many calls of the script as dispatcher/fold_cost.py wants. One that cannot be read, or is
+        of a later version, is counted (`malformed`), kept by its position and passed over: a fold must go on."""
+        stands, finished = expected or "", []
+        for reached, readable in self._calls(stands, cursor, records, positions):
+            args: list[str | bytes | int] = [partition, stands, reached, *readable]
+            applied, found, *rest = self._scripts.call("fold", [self._prefix], args)
+            finished += [task.decode() for task in rest[0]] if rest else []
+            stands = found.decode()
+            if applied != 1:
+                return FoldResult(False, stands, finished)
+        return FoldResult(True, stands, finished)
 
-    def _for_script(self, body: bytes, position: str) -> bytes:
+    def _calls(
+        self, expected: str, cursor: str, records: Sequence[bytes], positions: Sequence[str] | None
+    ) -> Iterator[Call]:
+        """Cut records into calls. The cursor stays before a record that is cut until its last part is folded."""
+        reached, cost, readable = expected, 0, list[bytes]()
+        for body, position in zip(records, positions or [expected] * len(records), strict=True):
+            for part_cost, part in self._parts(body, position or cursor):
+                if readable and cost + part_cost > CALL_COST:
+                    yield reached, readable
+                    cost, readable = 0, []
+                cost += part_cost
+                readable.append(part)
+            reached = max(reached, position)
+        yield cursor, readable
+
+    def _parts(self, body: bytes, position: str) -> Iterator[tuple[int, bytes]]:
+        """The parts of a record with their costs."""
         try:
-            return _readable(body)
+            record = read_outcomes(body)
         except Malformed as error:
-            return _encode(["?", position, note_of(self._reader, error.cause)])
+            yield 1, _encode(["?", position, note_of(self._reader, error.cause)])
+            return
+        for part in cut(one_by_one(record) if isinstance(record, Outcomes) else record):
+            yield cost_of(part), _for_script(part)
 
 
-def _readable(body: bytes) -> bytes:
-    """The record as Lua can read it: without fields that only others know, whose types its msgpack may not, and with
-    codes as text (all are below 128), since it has no byte strings. What is for the journal alone is left out. Raises
-    Malformed."""
-    decoded = read_outcomes(body)
-    if not isinstance(decoded, Outcomes):
-        return _encode(decoded)
-    mixed = [
-        (m.writer, m.attempt, m.sequence, m.size, m.positions, m.codes.decode("ascii"), m.delay_s)
-        for m in decoded.mixed
-    ]
-    runs = decoded.runs
-    return _encode(("o", decoded.format, decoded.task, decoded.claim, decoded.at_ms, decoded.channel, runs, mixed))
+def _for_script(record: OutcomeRecord) -> bytes:
+    """Encode a record as Lua can read it: without fields that only others know, whose types its msgpack may not, and
+    without byte strings. What is for the journal alone is left out."""
+    if not isinstance(record, Outcomes):
+        return _encode(record)
+    mixed = [_mixed(one) for one in record.mixed]
+    return _encode(("o", record.format, record.task, record.claim, record.at_ms, record.channel, record.runs, mixed))
+
+
+def _mixed(mixed: Mixed) -> tuple[str, int, int, int, str, str, list[int], str]:
+    """As `read_mixed` in records.lua has it."""
+    codes = mixed.codes if mixed.positions is None else _by_position(mixed.positions, mixed.codes, mixed.size)
+    if mixed.positions is None and len(codes) == mixed.size:
+        tried = all_positions(mixed.size)
+    else:
+        codes = codes.ljust(mixed.size, bytes((_UNTRIED,)))
+        tried = pack_flags(codes.translate(_TRIED))
+    by_code = [codes.count(code) for code in range(_FINAL)]
+    left = pack_flags(codes.translate(_LEFT)) if sum(by_code) < len(codes) else ""
+    return mixed.writer, mixed.attempt, mixed.sequence, mixed.size, tried, left, by_code, codes.decode("ascii")
+
+
+def _by_position(positions: Sequence[int], codes: bytes, size: int) -> bytes:
+    found = bytearray((_UNTRIED,)) * max(size, max(positions, default=0) + 1)
+    for position, code in zip(positions, codes, strict=True):
+        found[position] = code
+    return bytes(found)

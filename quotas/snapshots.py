@@ -4,16 +4,22 @@ from collections.abc import Iterator, Sequence
 from importlib.resources.abc import Traversable
 from typing import Any
 
+import msgspec
+
 from backends.passed_over import topics
 from backends.redis_client import Arg, lua_folder
 from backends.redis_view import RedisView
-from dispatcher.errors import Unreachable
+from dispatcher.errors import Malformed, Unreachable
+from dispatcher.positions import pack_positions, unpack_positions
 from dispatcher.snapshot import BitsPart, Cursors, OpenPart, Part, PassedPart, SettingsPart, TaskPart
 
 TASKS_AT_ONCE = 200
 BITS_AT_ONCE = 1 << 19
-OPEN_AT_ONCE = 2_000
+OPEN_AT_ONCE = 1_000
 _SCAN = 1_000
+_encode = msgspec.msgpack.Encoder().encode
+_decode_kept = msgspec.msgpack.Decoder(tuple[int, int, str, int, str]).decode
+_decode_stored = msgspec.msgpack.Decoder(tuple[int, int, list[int], int, str]).decode
 
 Call = tuple[str, Sequence[Arg]]
 
@@ -94,7 +100,7 @@ class RedisSnapshots:
         while True:
             cursor, found = self._view.command("HSCAN", copy, cursor, "COUNT", _SCAN)
             count -= len(found)
-            yield [OpenPart(task, [item for pair in found.items() for item in pair])]
+            yield [OpenPart(task, list(_stored([item for pair in found.items() for item in pair])))]
             if int(cursor) == 0:
                 break
         self._view.command("UNLINK", copy)
@@ -113,7 +119,26 @@ def _parts_of(row: list[Any]) -> Iterator[Part]:
         for at in range(0, len(found), BITS_AT_ONCE):
             yield BitsPart(task, writer.decode(), at, found[at : at + BITS_AT_ONCE])
     for at in range(0, len(envelopes), 2 * OPEN_AT_ONCE):
-        yield OpenPart(task, envelopes[at : at + 2 * OPEN_AT_ONCE])
+        yield OpenPart(task, list(_stored(envelopes[at : at + 2 * OPEN_AT_ONCE])))
+
+
+def _stored(envelopes: Sequence[bytes]) -> Iterator[bytes]:
+    """Open envelopes (names and states in turn) as snapshots of all versions have them: with lists of positions."""
+    for name, state in zip(envelopes[::2], envelopes[1::2], strict=True):
+        recorded, size, positions, claimed, claim = _decode_kept(state)
+        yield name
+        yield _encode((recorded, size, unpack_positions(positions), claimed, claim))
+
+
+def _kept(envelopes: Sequence[bytes]) -> Iterator[bytes]:
+    """The same as the view keeps them. Raises Malformed."""
+    for name, state in zip(envelopes[::2], envelopes[1::2], strict=True):
+        try:
+            recorded, size, positions, claimed, claim = _decode_stored(state)
+        except msgspec.MsgspecError as error:
+            raise Malformed(f"An open envelope ({name!r}) is not readable ({error}).") from error
+        yield name
+        yield _encode((recorded, size, pack_positions(positions, size), claimed, claim))
 
 
 def _calls(part: Part) -> list[Call]:
@@ -123,7 +148,10 @@ def _calls(part: Part) -> list[Call]:
         case BitsPart():
             return [("restore_part", ["bits", part.task, part.writer, part.offset, part.bits])]
         case OpenPart():
-            return [("restore_part", ["open", part.task, *part.envelopes])]
+            return [
+                ("restore_part", ["open", part.task, *_kept(part.envelopes[at : at + 2 * OPEN_AT_ONCE])])
+                for at in range(0, len(part.envelopes), 2 * OPEN_AT_ONCE)
+            ]
         case SettingsPart():
             return [("restore_part", ["settings", *part.fields])]
         case PassedPart():

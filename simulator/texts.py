@@ -1,6 +1,6 @@
 """Commands on strings and bitmaps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from redis.exceptions import ResponseError
 
@@ -134,19 +134,38 @@ def bitpos(store: Store, words: Sequence[bytes]) -> Answer:
 @command("BITFIELD", 1)
 def bitfield(store: Store, words: Sequence[bytes]) -> Answer:
     """SET of unsigned words only, which is all that the scripts use."""
-    changes = []
-    for at in range(1, len(words), 4):
-        name, kind, offset, value = (*words[at : at + 4], b"", b"", b"")[:4]
-        width = int(kind[1:]) if kind[1:].isdigit() else 0
-        if name.upper() != b"SET" or len(words) < at + 4:
-            raise ResponseError(SYNTAX)
-        if kind[:1] != b"u" or not 1 <= width <= 63:
-            raise ResponseError(_WORD)
-        changes.append((_offset(offset), width, whole(value) & ((1 << width) - 1)))
+    changes = [(*field, whole(value) & ((1 << field[1]) - 1)) for field, value in _fields(words, b"SET", 4)]
     if not changes:
         return []
     text = _of_length(store, words[0], max(offset + width + 7 >> 3 for offset, width, _ in changes))
     return [_swap(text, *change) for change in changes]
+
+
+@command("BITFIELD_RO", 1)
+def bitfield_ro(store: Store, words: Sequence[bytes]) -> Answer:
+    """GET of unsigned words only."""
+    fields = [field for field, _ in _fields(words, b"GET", 3)]
+    text = store.get(words[0], Text) or b""
+    return [_word(text, *field) for field in fields]
+
+
+def _fields(words: Sequence[bytes], operation: bytes, length: int) -> Iterator[tuple[tuple[int, int], bytes]]:
+    """Yield offset and width of each field, and the last word of the operation on it."""
+    for at in range(1, len(words), length):
+        name, kind, offset, *_ = operands = [*words[at : at + length], b"", b""]
+        width = int(kind[1:]) if kind[1:].isdigit() else 0
+        if name.upper() != operation or len(words) < at + length:
+            raise ResponseError(SYNTAX)
+        if kind[:1] != b"u" or not 1 <= width <= 63:
+            raise ResponseError(_WORD)
+        yield (_offset(offset), width), operands[length - 1]
+
+
+def _word(text: bytes | Text, at: int, width: int) -> int:
+    """Return a word of bits; beyond its end a string has zeros."""
+    first, last = at >> 3, at + width + 7 >> 3
+    bits = int.from_bytes(text[first:last].ljust(last - first, b"\0"))
+    return bits >> (last * 8 - at - width) & ((1 << width) - 1)
 
 
 def _offset(text: bytes) -> int:

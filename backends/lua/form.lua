@@ -1,7 +1,7 @@
 -- library
 -- include: keys.lua
 -- The form of the view that these scripts keep, as in dispatcher/view_form.py.
-local FORM = 2
+local FORM = 3
 
 -- Whether nothing is granted or folded here: the view is of a higher form, which a newer version keeps, or another Redis
 -- holds the view of this installation.

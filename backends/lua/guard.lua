@@ -4,7 +4,7 @@
 -- fails before its first write has changed nothing.
 local server, wrote = redis, false
 local READS = {}
-for name in string.gmatch('BITCOUNT BITPOS EXISTS GET GETBIT HEXISTS HGET HGETALL HKEYS HLEN HMGET PTTL SCAN SCARD ' ..
+for name in string.gmatch('BITCOUNT BITFIELD_RO BITPOS EXISTS GET GETBIT HEXISTS HGET HGETALL HKEYS HLEN HMGET PTTL SCAN SCARD ' ..
   'SISMEMBER SMEMBERS STRLEN TIME TYPE ZCARD ZCOUNT ZRANGE ZRANGEBYSCORE ZREVRANGE ZREVRANK ZSCORE', '%S+') do
   READS[name] = true
 end

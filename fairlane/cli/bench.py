@@ -250,6 +250,17 @@ def rebuild(count: int, chunk: int, snapshot: bool) -> Benchmark:
 
 
 @bench.command()
+@click.option("--targets", "count", type=click.IntRange(50_000), default=1_000_000, show_default=True, help="At 500.")
+@_measured
+def fold(count: int) -> Benchmark:
+    """Mixed outcomes: the largest calls of Redis' scripts while workers send to a provider that refuses a fifth of all
+    first attempts and a tenth of all targets, replayed on an idle Redis."""
+    from fairlane.bench.fold import Outcomes, run
+
+    return f"fold {count}", lambda settings, seed: run(settings, Outcomes(count, seed), say)
+
+
+@bench.command()
 @click.option("--partitions", type=click.IntRange(2, 64), default=4, show_default=True, help="Of the topic.")
 @_chunk(1)
 @click.option(

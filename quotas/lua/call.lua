@@ -12,6 +12,7 @@ local call = {
   claims = {}, -- claims.lua: by member; false if it has ended
   tallied = {}, -- claims.lua: sums to be added to the ledger's counters
   counts = {}, -- counts.lua: by task
+  repeats = 0, -- outcomes.lua: envelopes recorded before
   counted = {}, -- counts.lua: tasks in the order in which they came
   pools = {}, -- pools.lua: by name
   parts = {}, -- app_parts.lua: by tier and app

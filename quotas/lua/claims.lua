@@ -95,24 +95,73 @@ local function part_of(run, first, beyond)
   return { writer = writer, attempt = attempt, first = first, count = beyond - first, paid = paid, size = size }
 end
 
--- Takes sequences out of a claim; returns the runs it held of them. `save_claims` writes what is left.
-local function cut_claim(member, writer, attempt, first, count)
-  local claim, kept, taken, beyond = claim_of(member), {}, {}, first + count
-  if not claim then return taken end
-  for _, run in ipairs(claim.runs) do
-    local last = run.first + run.count
-    if run.writer ~= writer or run.attempt ~= attempt or last <= first or run.first >= beyond then
-      kept[#kept + 1] = run
-    else
-      local from, till = math.max(run.first, first), math.min(last, beyond)
-      if run.first < from then kept[#kept + 1] = part_of(run, run.first, from) end
-      taken[#taken + 1] = part_of(run, from, till)
-      if till < last then kept[#kept + 1] = part_of(run, till, last) end
-      claim.changed = true
+local cut_claim
+do
+  -- Ranges {first, beyond} in order and apart.
+  local function merged(ranges)
+    local apart = {}
+    table.sort(ranges, function(a, b) return a.first < b.first end)
+    for _, range in ipairs(ranges) do
+      local last = apart[#apart]
+      if last and range.first <= last.beyond then
+        last.beyond = math.max(last.beyond, range.beyond)
+      else
+        apart[#apart + 1] = range
+      end
     end
+    return apart
   end
-  claim.runs = kept
-  return taken
+
+  local function attempt_key(run)
+    return run.writer .. ' ' .. whole(run.attempt)
+  end
+
+  -- Stretches {writer, attempt, first, count} as ranges by writer and attempt.
+  local function ranges_of(stretches)
+    local ranges = {}
+    for _, stretch in ipairs(stretches) do
+      local key = attempt_key(stretch)
+      ranges[key] = ranges[key] or {}
+      ranges[key][#ranges[key] + 1] = { first = stretch.first, beyond = stretch.first + stretch.count }
+    end
+    for key, list in pairs(ranges) do ranges[key] = merged(list) end
+    return ranges
+  end
+
+  -- The place of the first range that ends behind a sequence, by halves: claims and records may be of many.
+  local function first_behind(list, sequence)
+    local low, high = 1, #list + 1
+    while low < high do
+      local middle = math.floor((low + high) / 2)
+      if list[middle].beyond > sequence then high = middle else low = middle + 1 end
+    end
+    return low
+  end
+
+  -- Takes stretches out of a claim; returns the runs it held of them. `save_claims` writes what is left.
+  function cut_claim(member, stretches)
+    local claim, kept, taken = claim_of(member), {}, {}
+    if not claim then return taken end
+    local ranges = ranges_of(stretches)
+    for _, run in ipairs(claim.runs) do
+      local list, from, beyond = ranges[attempt_key(run)] or {}, run.first, run.first + run.count
+      for i = first_behind(list, from), #list do
+        local range = list[i]
+        if range.first >= beyond then break end
+        local till = math.min(range.beyond, beyond)
+        if from < range.first then kept[#kept + 1] = part_of(run, from, range.first) end
+        taken[#taken + 1] = part_of(run, math.max(from, range.first), till)
+        from, claim.changed = till, true
+      end
+      if from == run.first then
+        kept[#kept + 1] = run
+      elseif from < beyond then
+        kept[#kept + 1] = part_of(run, from, beyond)
+      end
+    end
+    claim.runs = kept
+    return taken
+  end
 end
 
 local function save_claims()

@@ -86,5 +86,6 @@ end
 
 local function save_counts()
   local now = now_ms()
+  if call.repeats > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats', whole(call.repeats)) end
   for _, task in ipairs(call.counted) do save_count(call.counts[task], now) end
 end

@@ -3,9 +3,9 @@
 -- include: call.lua
 -- State of envelopes: bitmaps `final` (all targets have an outcome) and `touched` (attempt 0 is claimed or recorded; it
 -- covers `final`) by sequence, and P:open:<task> (hash `<writer>:<sequence>`) for those recorded with open targets:
--- msgpack of {recorded, size, open positions, attempt claimed or -1, its claim}. What a call claims it can take back
--- (call.undo): Redis does not roll back a script that fails, and envelopes marked without a claim would be marked for
--- ever.
+-- msgpack of {recorded, size, open positions (positions.lua), attempt claimed or -1, its claim}. What a call claims it can
+-- take back (call.undo): Redis does not roll back a script that fails, and envelopes marked without a claim would be
+-- marked for ever.
 
 local function final_key(task, writer)
   return P .. ':final:' .. task .. ':' .. writer
@@ -26,23 +26,39 @@ end
 local function read_open(packed)
   if not packed then return nil end
   local got = cmsgpack.unpack(packed)
-  return { recorded = got[1], size = got[2], positions = got[3], claimed = got[4], claim = got[5] }
+  return { recorded = got[1], size = got[2], open = got[3], claimed = got[4], claim = got[5] }
+end
+
+local function pack_open(state)
+  return cmsgpack.pack({ state.recorded, state.size, state.open, state.claimed, state.claim })
 end
 
 local function write_open(task, field, state)
-  redis.call('HSET', open_key(task), field,
-    cmsgpack.pack({ state.recorded, state.size, state.positions, state.claimed, state.claim }))
+  redis.call('HSET', open_key(task), field, pack_open(state))
 end
 
--- The open states of a range by sequence; absent ones are left out.
-local function open_states(task, writer, first, count)
-  local states = {}
-  for from = first, first + count - 1, 1000 do
-    local fields, till = {}, math.min(from + 999, first + count - 1)
-    for sequence = from, till do fields[#fields + 1] = open_field(writer, sequence) end
-    for i, packed in ipairs(redis.call('HMGET', open_key(task), unpack(fields))) do
-      if packed then states[from + i - 1] = read_open(packed) end
+-- Calls a command with a task's open envelopes and some of its fields, a page at a time; returns the answers in order.
+local function each_open(command, task, words)
+  local answers = {}
+  for from = 1, #words, 2000 do
+    local page = redis.call(command, open_key(task), unpack(words, from, math.min(from + 1999, #words)))
+    if type(page) == 'table' then
+      for _, answer in ipairs(page) do answers[#answers + 1] = answer end
     end
   end
+  return answers
+end
+
+-- The open states of envelopes by sequence; absent ones are left out.
+local function open_states_of(task, writer, sequences)
+  local states, fields = {}, {}
+  for i, sequence in ipairs(sequences) do fields[i] = open_field(writer, sequence) end
+  for i, packed in ipairs(each_open('HMGET', task, fields)) do states[sequences[i]] = read_open(packed) end
   return states
+end
+
+local function open_states(task, writer, first, count)
+  local sequences = {}
+  for sequence = first, first + count - 1 do sequences[#sequences + 1] = sequence end
+  return open_states_of(task, writer, sequences)
 end

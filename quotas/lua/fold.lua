@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Folds records of one outcome topic into the view, and moves the cursor, together or not at all.
+-- Folds records of one outcome topic into the view, and moves the cursor, together or not at all. How much at once:
+-- dispatcher/fold_cost.py.
 --
 -- KEYS[1] prefix
 -- ARGV[1] partition, [2] cursor expected ('' for none), [3] new cursor, then the records (records.lua)
@@ -77,7 +78,7 @@ for i = 4, #ARGV do fold_record(read_record(ARGV[i])) end
 save_claims()
 save_tally()
 save_counts()
-redis.call('HSET', cursor_key, 'cursor', cursor)
+if cursor ~= expected then redis.call('HSET', cursor_key, 'cursor', cursor) end
 
 local finished = {}
 for _, task in ipairs(call.counted) do

@@ -1,112 +1,135 @@
 -- library
 -- include: claims.lua
 -- include: counts.lua
--- Folds outcome records: per target the first final outcome counts; later ones and "retry" change nothing.
+-- include: bit_lists.lua
+-- include: positions.lua
+-- Folds outcome records: per target the first final outcome counts; later ones and "retry" change nothing. Envelopes are
+-- read and written many at a time: a command costs as much as all the rest that is done for one.
 
 local function repeats(count)
-  if count > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats', whole(count)) end
+  call.repeats = call.repeats + count
 end
 
--- Counts what the codes say of positions still open; returns those that stay open. codes: by position, counted from 0.
-local function count_open(counts, positions, codes)
-  local still_open = {}
-  for _, position in ipairs(positions) do
-    local code = codes[position]
-    if code and code < OUTCOMES then
-      counts.by_code[code] = counts.by_code[code] + 1
-    else
-      still_open[#still_open + 1] = position
+local function count_code(counts, code, targets)
+  counts.by_code[code] = counts.by_code[code] + targets
+end
+
+-- Counts the record's final outcomes of positions still open; returns those that stay open. An attempt mostly is of just
+-- these positions, and a record that comes twice leaves just these; then all is known from the record.
+local function count_open(counts, open, mixed)
+  if open == mixed.left then return open end
+  if open ~= mixed.tried then return take_final(open, mixed.codes, counts.by_code) end
+  for i, targets in ipairs(mixed.by_code) do count_code(counts, i - 1, targets) end
+  return mixed.left
+end
+
+-- envelope: {final, state}, as the view has it before and after.
+local function fold_envelope(counts, envelope, mixed)
+  if envelope.final then return repeats(1) end
+  local state = envelope.state or { recorded = -1, size = mixed.size, open = all_positions(mixed.size), claimed = -1, claim = '' }
+  if state.recorded >= mixed.attempt then repeats(1) end
+  state.recorded = math.max(state.recorded, mixed.attempt)
+  state.open = count_open(counts, state.open, mixed)
+  if state.claimed <= state.recorded then state.claimed, state.claim = -1, '' end
+  envelope.state, envelope.final, envelope.changed = state, state.open == '', true
+end
+
+-- By sequence; `is_open`: it has a state in the view.
+local function read_envelopes(counts, writer, sequences)
+  local envelopes, states = {}, counts.has_open and open_states_of(counts.task, writer, sequences) or {}
+  for i, bit in ipairs(read_bits(final_key(counts.task, writer), sequences)) do
+    local state = states[sequences[i]]
+    envelopes[sequences[i]] = { final = bit == 1, state = state, is_open = state ~= nil }
+  end
+  return envelopes
+end
+
+local function write_envelopes(counts, writer, envelopes)
+  local opened, closed, final, touched = {}, {}, {}, {}
+  for sequence, envelope in pairs(envelopes) do
+    if envelope.changed then
+      local field = open_field(writer, sequence)
+      touched[#touched + 1] = sequence
+      if not envelope.final then
+        opened[#opened + 1], opened[#opened + 2] = field, pack_open(envelope.state)
+      else
+        final[#final + 1] = sequence
+        if envelope.is_open then closed[#closed + 1] = field end
+      end
     end
   end
-  return still_open
+  counts.has_open = counts.has_open or #opened > 0
+  each_open('HSET', counts.task, opened)
+  each_open('HDEL', counts.task, closed)
+  set_bits(final_key(counts.task, writer), final)
+  set_bits(touched_key(counts.task, writer), touched)
 end
 
-local function new_state(size)
-  local state = { recorded = -1, size = size, positions = {}, claimed = -1, claim = '' }
-  for position = 0, size - 1 do state.positions[position + 1] = position end
-  return state
-end
-
--- One envelope that is not final.
-local function fold_open(counts, writer, attempt, sequence, size, codes, state)
-  local task, field = counts.task, open_field(writer, sequence)
-  local had = state ~= nil
-  state = state or new_state(size)
-  if state.recorded >= attempt then repeats(1) end
-  state.recorded = math.max(state.recorded, attempt)
-  state.positions = count_open(counts, state.positions, codes)
-  if state.claimed <= state.recorded then state.claimed, state.claim = -1, '' end
-  if #state.positions > 0 then
-    write_open(task, field, state)
-    counts.has_open = true
-  else
-    if had then redis.call('HDEL', open_key(task), field) end
-    write_bits(final_key(task, writer), sequence, 1, true)
+-- What a record says of one writer's envelopes, each for itself.
+local function fold_mixed(counts, writer, all_mixed)
+  local sequences, seen = {}, {}
+  for _, mixed in ipairs(all_mixed) do
+    if not seen[mixed.sequence] then sequences[#sequences + 1] = mixed.sequence end
+    seen[mixed.sequence] = true
   end
-  write_bits(touched_key(task, writer), sequence, 1, true)
+  local envelopes = read_envelopes(counts, writer, sequences)
+  for _, mixed in ipairs(all_mixed) do fold_envelope(counts, envelopes[mixed.sequence], mixed) end
+  write_envelopes(counts, writer, envelopes)
 end
 
-local function fold_mixed(counts, mixed)
-  local writer, sequence, positions, text = mixed.writer, mixed.sequence, mixed.positions, mixed.codes
-  if redis.call('GETBIT', final_key(counts.task, writer), whole(sequence)) == 1 then return repeats(1) end
-  local codes = {}
-  for i = 1, #text do codes[positions and positions[i] or i - 1] = string.byte(text, i) end
-  local states = open_states(counts.task, writer, sequence, 1)
-  fold_open(counts, writer, mixed.attempt, sequence, mixed.size, codes, states[sequence])
-end
-
--- Envelopes of one run that are not final: all at once where none is open.
-local function fold_piece(counts, run, first, count)
-  local writer, attempt, size, code = run.writer, run.attempt, run.size, run.code
-  local states = counts.has_open and open_states(counts.task, writer, first, count) or {}
-  if next(states) == nil and code < OUTCOMES then
-    write_bits(final_key(counts.task, writer), first, count, true)
-    write_bits(touched_key(counts.task, writer), first, count, true)
-    counts.by_code[code] = counts.by_code[code] + count * size
-    return
-  end
-  local codes = {}
-  for position = 0, size - 1 do codes[position] = code end
-  for sequence = first, first + count - 1 do
-    fold_open(counts, writer, attempt, sequence, size, codes, states[sequence])
-  end
-end
-
+-- All targets of a run's envelopes that are open get its outcome.
 local function fold_run(counts, run)
-  for _, final in ipairs(bit_runs(final_key(counts.task, run.writer), run.first, run.count)) do
-    if final[1] == 1 then repeats(final[3]) else fold_piece(counts, run, final[2], final[3]) end
+  local task, writer, first, count = counts.task, run.writer, run.first, run.count
+  local final, closed = count_bits(final_key(task, writer), first, count), {}
+  repeats(final)
+  for sequence, state in pairs(counts.has_open and open_states(task, writer, first, count) or {}) do
+    if state.recorded >= run.attempt then repeats(1) end
+    count_code(counts, run.code, count_positions(state.open, state.size))
+    closed[#closed + 1] = open_field(writer, sequence)
   end
+  each_open('HDEL', task, closed)
+  count_code(counts, run.code, (count - final - #closed) * run.size)
+  write_bits(final_key(task, writer), first, count, true)
+  write_bits(touched_key(task, writer), first, count, true)
 end
 
 -- What is recorded is held by its claim no more.
-local function use(member, writer, attempt, first, count)
-  for _, run in ipairs(cut_claim(member, writer, attempt, first, count)) do tally('used', run, run.count) end
+local function use(record)
+  local stretches = {}
+  for i, run in ipairs(record.runs) do stretches[i] = run end
+  for _, mixed in ipairs(record.mixed) do
+    stretches[#stretches + 1] = { writer = mixed.writer, attempt = mixed.attempt, first = mixed.sequence, count = 1 }
+  end
+  for _, run in ipairs(cut_claim(record.claim .. '|' .. record.task, stretches)) do tally('used', run, run.count) end
 end
 
 -- Of a task that was closed or has ended: while a view is made, all that it once was sent is read again.
-local function repeat_over(count)
-  if redis.call('HGET', P .. ':epoch', 'ready') == '1' then repeats(count) end
+local function repeat_over(record)
+  if redis.call('HGET', P .. ':epoch', 'ready') ~= '1' then return end
+  for _, run in ipairs(record.runs) do repeats(run.count) end
+  repeats(#record.mixed)
+end
+
+local function fold_parts(counts, record)
+  local by_writer, writers = {}, {}
+  for _, run in ipairs(record.runs) do
+    keep_writer(counts, run.writer)
+    fold_run(counts, run)
+  end
+  for _, mixed in ipairs(record.mixed) do
+    local writer = mixed.writer
+    if not by_writer[writer] then by_writer[writer], writers[#writers + 1] = {}, writer end
+    by_writer[writer][#by_writer[writer] + 1] = mixed
+  end
+  for _, writer in ipairs(writers) do
+    keep_writer(counts, writer)
+    fold_mixed(counts, writer, by_writer[writer])
+  end
 end
 
 local function fold_outcomes(record)
-  local counts, member = counts_of(record.task), record.claim .. '|' .. record.task
-  for _, run in ipairs(record.runs) do
-    if counts.over then
-      repeat_over(run.count)
-    else
-      keep_writer(counts, run.writer)
-      fold_run(counts, run)
-    end
-    use(member, run.writer, run.attempt, run.first, run.count)
-  end
-  for _, mixed in ipairs(record.mixed) do
-    if counts.over then
-      repeat_over(1)
-    else
-      keep_writer(counts, mixed.writer)
-      fold_mixed(counts, mixed)
-    end
-    use(member, mixed.writer, mixed.attempt, mixed.sequence, 1)
-  end
+  local counts = counts_of(record.task)
+  if counts.over then repeat_over(record) else fold_parts(counts, record) end
+  use(record)
   note_time(counts, record.at_ms)
 end

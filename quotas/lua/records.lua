@@ -1,13 +1,17 @@
 -- library
--- Records of the outcome topics (dispatcher.outcome), as msgpack arrays led by their tag, with a Mixed' codes as text.
+-- Records of the outcome topics (dispatcher.outcome) as quotas/fold.py gives them: msgpack arrays led by their tag, with
+-- final runs only.
 
 local function read_run(got)
   return { writer = got[1], attempt = got[2], first = got[3], count = got[4], size = got[5], code = got[6] }
 end
 
--- positions: nil for all of the first attempt.
+-- tried, left: the positions that the attempt had, and those of them without a final outcome. by_code: how many got each
+-- final outcome. codes: text, by position, with one that is not final for positions not tried.
 local function read_mixed(got)
-  return { writer = got[1], attempt = got[2], sequence = got[3], size = got[4], positions = got[5], codes = got[6] }
+  local mixed = { writer = got[1], attempt = got[2], sequence = got[3], size = got[4] }
+  mixed.tried, mixed.left, mixed.by_code, mixed.codes = got[5], got[6], got[7], got[8]
+  return mixed
 end
 
 local function all_read(read, packed)

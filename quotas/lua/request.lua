@@ -71,8 +71,8 @@ local function judge_lane(lane, now, claim)
 end
 
 local function piece(segment, status, count)
-  if segment.lane ~= '' then return { status, count, 0, {}, segment.lane } end
-  if segment.positions then return { status, count, segment.attempt, segment.positions } end
+  if segment.lane ~= '' then return { status, count, 0, '', segment.lane } end
+  if segment.open then return { status, count, segment.attempt, segment.open } end
   return { status, count }
 end
 

@@ -16,7 +16,7 @@ local function give_back(given, now)
   local claim = claim_of(member)
   if not claim then return refunds end
   local in_time = now < claim.lease_end_ms
-  local taken, freeing = cut_claim(member, given.writer, given.attempt, given.first, given.count), 1
+  local taken, freeing = cut_claim(member, { given }), 1
   call.undo[#call.undo + 1] = function()
     for i = freeing, #taken do claim.runs[#claim.runs + 1] = taken[i] end
   end

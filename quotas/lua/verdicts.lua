@@ -12,7 +12,7 @@ local function add_segment(segments, status, want, first, count, extra)
   end
   local segment = { status = status, want = want, first = first, count = count, lane = lane, granted = 0 }
   segment.waits = NO_CREDIT
-  if extra then segment.attempt, segment.positions = extra.attempt, extra.positions end
+  if extra then segment.attempt, segment.open = extra.attempt, extra.open end
   segments[#segments + 1] = segment
 end
 
@@ -40,7 +40,7 @@ local function judge_touched(segments, task, want, first, count)
   for sequence = first, first + count - 1 do
     local state = states[sequence]
     if state then
-      add_segment(segments, REPUBLISH, want, sequence, 1, { attempt = state.recorded, positions = state.positions })
+      add_segment(segments, REPUBLISH, want, sequence, 1, { attempt = state.recorded, open = state.open })
     else
       add_segment(segments, HELD, want, sequence, 1)
     end
@@ -70,7 +70,7 @@ local function judge_later(segments, task, lane, want, sequence, now, claim)
   local key = task.id .. ' ' .. open_field(want.writer, sequence)
   local state = call.opened[key] or open_states(task.id, want.writer, sequence, 1)[sequence]
   if state and state.recorded >= want.attempt then
-    local extra = { attempt = state.recorded, positions = state.positions }
+    local extra = { attempt = state.recorded, open = state.open }
     return add_segment(segments, REPUBLISH, want, sequence, 1, extra)
   end
   if not state or state.recorded < want.attempt - 1 or state.claimed >= 0 then

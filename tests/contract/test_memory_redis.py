@@ -45,6 +45,9 @@ limit = st.just([]) | st.tuples(wholes, wholes).map(lambda ends: ["LIMIT", *ends
 word = st.tuples(st.sampled_from(["u1", "u8", "u13", "u48", "u63", "u64", "x"]), wholes, wholes).map(
     lambda chosen: ["SET", *chosen]
 )
+read_word = st.tuples(st.sampled_from(["u1", "u8", "u13", "u63", "u64", "x"]), wholes).map(
+    lambda chosen: ["GET", *chosen]
+)
 COMMANDS = [
     words("GET", keys), words("SET", keys, values), words("SET", keys, values, st.sampled_from([["NX"], ["XX"]])),
     words("MGET", st.lists(keys, min_size=1, max_size=3)), words("INCR", keys), words("STRLEN", keys),
@@ -53,6 +56,7 @@ COMMANDS = [
     words("BITCOUNT", keys), words("BITCOUNT", keys, places, places, units),
     words("BITPOS", keys, bits), words("BITPOS", keys, bits, places, places, units),
     words("BITFIELD", keys, word), words("BITFIELD", keys, word, word),
+    words("BITFIELD_RO", keys, read_word), words("BITFIELD_RO", keys, read_word, read_word),
     words("HGET", keys, names), words("HMGET", keys, some_names), words("HGETALL", keys), words("HKEYS", keys),
     words("HLEN", keys), words("HEXISTS", keys, names), words("HSET", keys, fields), words("HSET", keys, names),
     words("HSETNX", keys, names, values), words("HINCRBY", keys, names, wholes), words("HDEL", keys, some_names),

@@ -1,7 +1,11 @@
 """What the outcome records of a worker hold, and how large they grow."""
 
 from dispatcher.control import ControlChange
+from dispatcher.fold_cost import CALL_COST, cost_of
+from dispatcher.outcome import RETRY, Report, Verdict
 from tests.unit.engine_world import EngineWorld
+
+BUSY = Report(Verdict(RETRY, "busy"))
 
 
 def run(world: EngineWorld, *tasks: str) -> None:
@@ -29,6 +33,26 @@ def test_a_view_that_is_not_ready_is_not_sent_for() -> None:
     world.read_marks("new")
     run(world, "t")
     assert max(world.calls().values()) == 1
+
+
+def test_no_record_is_more_than_one_call_of_the_fold_takes() -> None:
+    world = EngineWorld(lambda _: BUSY)
+    world.add_task("t", 3_000)
+    world.worker(settle_linger_s=1.0, held_envelopes=5_000, quantum_targets=30)
+    run(world, "t")
+    found = world.records()
+    assert {mixed.attempt for record in found for mixed in record.mixed} == {0, 1, 2}
+    assert max(map(cost_of, found)) <= CALL_COST
+    assert 480 <= max(len(record.mixed) for record in found) <= 500
+
+
+def test_nor_is_one_of_targets_closed_in_great_number() -> None:
+    world = EngineWorld()
+    world.add_task("t", 3_000, shared=True)
+    world.worker(settle_linger_s=1.0)
+    world.change("t", "cancelled", "1")
+    run(world, "t")
+    assert max(sum(run.count for run in record.runs) for record in world.records()) == 500
 
 
 # ------------------------------------------------------------------ what the journal is told

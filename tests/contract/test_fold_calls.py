@@ -1,0 +1,143 @@
+"""A fold takes a bounded part of a topic in each call, and may be cut off between any two: all is counted once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import redis
+
+from backends.redis_view import RedisView
+from dispatcher.errors import Unreachable
+from dispatcher.fold_cost import CALL_COMMANDS
+from dispatcher.outcome import MAX_ENVELOPES, RETRY, ClaimsEnded, Mixed, OutcomeRecord, encode_record
+from quotas.fold import RedisFold
+from tests.contract.ledger_worlds import LawWorld, ask_own, fold, mixed, outcomes, request, run, sealed, task_record
+
+RETRIES = outcomes("t", *[mixed(i, [0, 1, RETRY], size=3) for i in range(MAX_ENVELOPES // 4)])
+"""A record as large as versions up to 0.2.0 could write and this one does not."""
+SIZE = len(RETRIES.mixed)
+
+
+def positions(records: Sequence[OutcomeRecord]) -> list[str]:
+    return [f"{number:06d}" for number in range(1, len(records) + 1)]
+
+
+class CutOff:
+    """Lets some calls of the fold pass, and then none."""
+
+    def __init__(self, fold: RedisFold, passing: int) -> None:
+        self.calls, self._passing, self._call = 0, passing, fold._scripts.call
+        fold._scripts.call = self  # type: ignore[method-assign,assignment]  # this fold's own
+
+    def __call__(self, name: str, *args: Any) -> Any:
+        if name != "fold":
+            return self._call(name, *args)
+        if self.calls == self._passing:
+            raise Unreachable("The cable was cut.", "Splice it.")
+        self.calls += 1
+        return self._call(name, *args)
+
+
+def fold_on(world: LawWorld, records: Sequence[OutcomeRecord]) -> None:
+    """Fold what is behind the cursor, as the next worker would."""
+    places = positions(records)
+    cursor = world.fold.cursor(0)
+    at = 0 if cursor is None else places.index(cursor) + 1
+    bodies = [encode_record(record) for record in records[at:]]
+    assert world.fold.apply(0, cursor, places[-1], bodies, places[at:]).applied
+
+
+@pytest.mark.parametrize("passing", range(1, 8))
+def test_a_worker_that_dies_between_two_calls_leaves_nothing_uncounted_or_counted_twice(
+    world: LawWorld, passing: int
+) -> None:
+    world.apply(task_record("t"))
+    records = [outcomes("t", run(SIZE, 10, size=3)), RETRIES, outcomes("t", run(SIZE + 10, 10, 1, size=3))]
+    dying = RedisFold(world.view, world.place.lua)
+    calls = CutOff(dying, passing)
+    bodies = [encode_record(record) for record in records]
+    try:
+        dying.apply(0, None, positions(records)[-1], bodies, positions(records))
+    except Unreachable:
+        assert world.fold.cursor(0) in (None, *positions(records)[:2])
+    assert calls.calls == min(passing, 6)
+    if world.fold.cursor(0) != positions(records)[-1]:
+        fold_on(world, records)
+    assert world.counts("t") == {"sent": SIZE + 30, "invalid": SIZE + 30, "failed": 0, "expired": 0, "cancelled": 0}
+
+
+def test_the_cursor_stays_before_a_record_until_its_last_part_is_folded(world: LawWorld) -> None:
+    world.apply(task_record("t"))
+    calls = CutOff(dying := RedisFold(world.view, world.place.lua), 3)
+    with pytest.raises(Unreachable):
+        dying.apply(0, None, "000001", [encode_record(RETRIES)], ["000001"])
+    assert (calls.calls, world.fold.cursor(0)) == (3, None)
+    assert 0 < world.counts("t")["sent"] < SIZE
+
+
+def test_tasks_that_end_in_an_early_call_are_named(world: LawWorld) -> None:
+    for task in ("t", "u"):
+        world.apply(task_record(task))
+    world.apply(sealed("t", 6))
+    many = outcomes("u", *[mixed(i, [0, 1], size=2) for i in range(1_000)])
+    assert fold(world, outcomes("t", run(0, 2, size=3)), many).finished == ["t"]
+
+
+def test_a_copy_of_an_earlier_attempt_counts_only_what_is_open(world: LawWorld) -> None:
+    world.apply(task_record("t"))
+    first = mixed(0, [RETRY, RETRY, 0, RETRY, RETRY, RETRY], size=6)
+    second = mixed(0, [0, RETRY, 1, RETRY, RETRY], size=6, attempt=1, positions=[0, 1, 3, 4, 5])
+    other = mixed(0, [2, 2, 2, 2, RETRY, 2], size=6)
+    fold(world, outcomes("t", first), outcomes("t", second), outcomes("t", other))
+    assert world.counts("t") == {"sent": 2, "invalid": 1, "failed": 2, "expired": 0, "cancelled": 0}
+    fold(world, outcomes("t", run(0, 1, 3, size=6)))
+    assert world.counts("t") == {"sent": 2, "invalid": 1, "failed": 2, "expired": 1, "cancelled": 0}
+
+
+def test_a_record_of_scattered_envelopes_is_cut_out_of_a_claim_of_scattered_envelopes(world: LawWorld) -> None:
+    world.apply(task_record("t"))
+    world.ledger.lease(request(1, *[ask_own("t", 2 * i, 1, size=3) for i in range(40)]))
+    assert world.claims("t") == 1
+    fold(world, outcomes("t", *[mixed(2 * i, [0, 1, 2], size=3) for i in reversed(range(39))]))
+    assert world.claims("t") == 1
+    fold(world, outcomes("t", mixed(78, [0, 1, 2], size=3)))
+    assert world.claims("t") == 0
+
+
+WORST = {
+    "a mixed envelope each": [outcomes("t", *[mixed(2 * i, [0, RETRY], size=2) for i in range(4_000)])],
+    "a writer each": [outcomes("t", *[Mixed(f"w{i}", 0, 1, 2, None, bytes((0, RETRY))) for i in range(1_000)])],
+    "a run each": [outcomes("t", *[run(2 * i, 1, size=2) for i in range(4_000)])],
+    "a task each": [outcomes(f"t{i}", run(0, 1, size=2)) for i in range(1_000)],
+    "second attempts": [
+        outcomes("t", *[mixed(i, [RETRY, RETRY], size=2) for i in range(2_000)]),
+        outcomes("t", *[mixed(i, [0, RETRY], size=2, attempt=1) for i in range(2_000)]),
+        outcomes("t", run(0, 2_000, size=2)),
+    ],
+    "ends of claims": [ClaimsEnded(1, [f"w.{i}|t" for i in range(1_000)])],
+}
+
+
+@pytest.mark.parametrize("records", WORST.values(), ids=WORST)
+def test_no_call_does_more_than_the_stated_number_of_commands(
+    server_view: RedisView, records: list[OutcomeRecord]
+) -> None:
+    found = RedisFold(server_view)
+    commands: list[int] = []
+    call = found._scripts.call
+
+    def counted(*args: Any) -> Any:
+        before = processed(server_view.client)
+        answer = call(*args)
+        commands.append(processed(server_view.client) - before)
+        return answer
+
+    found._scripts.call = counted  # type: ignore[method-assign]  # this fold's own
+    found.apply(0, None, "9", [encode_record(record) for record in records], positions(records))
+    assert len(commands) > 1
+    assert max(commands) <= CALL_COMMANDS
+
+
+def processed(client: redis.Redis) -> int:
+    """Commands that Redis has carried out, those of scripts included."""
+    return sum(found["calls"] for found in client.info("commandstats").values())
