@@ -17,10 +17,10 @@ setup: ## Python environment in .venv, Java and Maven (installed where that is a
 
 classes: $(CLASSES) ## optional: Spark's classes as Java has them, so that its sessions start with half the work
 
-$(CLASSES): spark_jobs/class_archive.py requirements.lock | setup
+$(CLASSES): spark_jobs/session/class_archive.py requirements.lock | setup
 	@echo "preparing Spark's classes (a minute)"
 	@mkdir -p $(@D)
-	@$(PY) -m spark_jobs.class_archive >$@.log 2>&1 || echo "not prepared, sessions start slower: see $@.log"
+	@$(PY) -m spark_jobs.session.class_archive >$@.log 2>&1 || echo "not prepared, sessions start slower: see $@.log"
 	@touch $@
 
 demo: setup ## the whole service on this machine: local stack, workers, nine tasks, a report

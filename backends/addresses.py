@@ -5,8 +5,8 @@ from typing import Any, Self
 
 from pydantic import ValidatorFunctionWrapHandler
 
-from dispatcher.errors import NotConfigured, Unreachable
-from dispatcher.shown import without_credentials
+from dispatcher.model.errors import NotConfigured, Unreachable
+from dispatcher.model.shown import without_credentials
 
 
 class Address(str):

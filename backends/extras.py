@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from dispatcher.errors import FairlaneError
+from dispatcher.model.errors import FairlaneError
 
 
 class Missing(FairlaneError):

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, WrapValidator, model_validator
 
 from backends.addresses import Address, as_address, not_configured, usable
-from dispatcher.topics import NAME_PATTERN
+from dispatcher.wire.topics import NAME_PATTERN
 
 T = TypeVar("T")
 

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from dispatcher.control import ControlRecord
-from dispatcher.envelope import Envelope
-from dispatcher.lease import LaneKind, LeaseAnswer, LeaseRequest
-from dispatcher.outcome import OutcomeRecord, Report
+from dispatcher.wire.control import ControlRecord
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.lease import LaneKind, LeaseAnswer, LeaseRequest
+from dispatcher.wire.outcome import OutcomeRecord, Report
 
 Done = Callable[[Exception | None], None]
 """Called once, from any thread, with None when the thing is stored, or with what went wrong. It must not raise."""

@@ -1,7 +1,11 @@
-"""The public names and where each is defined, and for one release a warning for users who import one from there."""
+"""The public names and where each is defined. For one release, users may import them from where they were defined
+before, with a warning that names the public module."""
 
 import sys
 import warnings
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from opcode import opmap
 from types import ModuleType
 
@@ -10,32 +14,32 @@ PUBLIC: dict[str, dict[str, str]] = {
         "AsyncPushClient": "producers.async_client",
         "AsyncTaskHandle": "producers.async_client",
         "Audience": "producers.client",
-        "Cancelled": "producers.controls",
-        "Cap": "dispatcher.service_settings",
-        "Changes": "producers.task_changes",
-        "Edit": "producers.controls",
+        "Cancelled": "producers.control.controls",
+        "Cap": "dispatcher.model.service_settings",
+        "Changes": "producers.control.task_changes",
+        "Edit": "producers.control.controls",
         "Failure": "producers.failures",
         "FailureGroup": "producers.failures",
-        "Globals": "dispatcher.view",
-        "Limits": "dispatcher.service_settings",
-        "Plan": "producers.steering",
+        "Globals": "dispatcher.model.view",
+        "Limits": "dispatcher.model.service_settings",
+        "Plan": "producers.control.steering",
         "PushClient": "producers.client",
-        "PushTask": "dispatcher.task",
-        "Refusal": "producers.validation",
-        "ServiceControls": "producers.service_controls",
+        "PushTask": "dispatcher.model.task",
+        "Refusal": "producers.submit.validation",
+        "ServiceControls": "producers.control.service_controls",
         "Settings": "fairlane.settings",
-        "Steered": "producers.steering",
-        "SubmitProgress": "producers.submit_report",
-        "SubmitResult": "producers.submit_report",
-        "Submitted": "producers.many",
-        "Target": "dispatcher.task",
-        "TargetCounts": "dispatcher.view",
-        "TaskFilter": "producers.task_changes",
+        "Steered": "producers.control.steering",
+        "SubmitProgress": "producers.submit.report",
+        "SubmitResult": "producers.submit.report",
+        "Submitted": "producers.submit.many",
+        "Target": "dispatcher.model.task",
+        "TargetCounts": "dispatcher.model.view",
+        "TaskFilter": "producers.control.task_changes",
         "TaskHandle": "producers.handle",
-        "TaskView": "dispatcher.view",
-        "Tier": "dispatcher.tier",
-        "Why": "dispatcher.why",
-        "WorkerBeat": "dispatcher.view",
+        "TaskView": "dispatcher.model.view",
+        "Tier": "dispatcher.model.tier",
+        "Why": "dispatcher.analysis.why",
+        "WorkerBeat": "dispatcher.model.view",
     },
     "fairlane.errors": dict.fromkeys(
         (
@@ -52,23 +56,23 @@ PUBLIC: dict[str, dict[str, str]] = {
             "TimedOut",
             "Unreachable",
         ),
-        "dispatcher.errors",
+        "dispatcher.model.errors",
     ),
     "fairlane.channels": {
-        "ALL_SENT": "dispatcher.outcome",
+        "ALL_SENT": "dispatcher.wire.outcome",
         "BatchChannel": "dispatcher.ports",
-        "BlockingChannel": "consumers.channels.blocking",
-        "Envelope": "dispatcher.envelope",
-        "Outcome": "dispatcher.outcome",
-        "RETRY": "dispatcher.outcome",
-        "Report": "dispatcher.outcome",
-        "SENT": "dispatcher.outcome",
-        "Verdict": "dispatcher.outcome",
+        "BlockingChannel": "consumers.delivery.channels.blocking",
+        "Envelope": "dispatcher.wire.envelope",
+        "Outcome": "dispatcher.wire.outcome",
+        "RETRY": "dispatcher.wire.outcome",
+        "Report": "dispatcher.wire.outcome",
+        "SENT": "dispatcher.wire.outcome",
+        "Verdict": "dispatcher.wire.outcome",
     },
 }
 """Public module -> name -> the module that defines it."""
 _NOW = {(home, name): f"{module}.{name}" for module, homes in PUBLIC.items() for name, home in homes.items()} | {
-    ("dispatcher.envelope", "decode_message"): "fairlane.channels.Envelope.decoded_message",
+    ("dispatcher.wire.envelope", "decode_message"): "fairlane.channels.Envelope.decoded_message",
     ("dispatcher.ports", "Channel"): "fairlane.channels.BatchChannel",
     ("producers.handle", "TimedOut"): "fairlane.errors.TimedOut",
 }
@@ -80,6 +84,28 @@ _READS = frozenset(opmap[name] for name in ("IMPORT_FROM", "LOAD_ATTR", "LOAD_ME
 """Instructions of code that names what it reads. Unpickling, which finds classes by their homes, has none of them."""
 
 
+MOVED = {
+    "dispatcher.control": "dispatcher.wire.control",
+    "dispatcher.envelope": "dispatcher.wire.envelope",
+    "dispatcher.errors": "dispatcher.model.errors",
+    "dispatcher.outcome": "dispatcher.wire.outcome",
+    "dispatcher.service_settings": "dispatcher.model.service_settings",
+    "dispatcher.task": "dispatcher.model.task",
+    "dispatcher.tier": "dispatcher.model.tier",
+    "dispatcher.view": "dispatcher.model.view",
+    "dispatcher.why": "dispatcher.analysis.why",
+    "producers.controls": "producers.control.controls",
+    "producers.many": "producers.submit.many",
+    "producers.service_controls": "producers.control.service_controls",
+    "producers.steering": "producers.control.steering",
+    "producers.submit_report": "producers.submit.report",
+    "producers.targets_file": "producers.files.targets_file",
+    "producers.task_changes": "producers.control.task_changes",
+    "producers.validation": "producers.submit.validation",
+}
+"""Modules that users imported from in 0.2 -> where they are now."""
+
+
 class Moved(DeprecationWarning):
     """A public name is imported from where it is defined, which will be another place in the next release."""
 
@@ -87,6 +113,8 @@ class Moved(DeprecationWarning):
 def warn_of_imports_from(package: str) -> None:
     """Have modules of the package that are loaded from now on warn users who import a public name from them."""
     sys.modules[package].__class__ = _Package
+    if _MOVED_MODULES not in sys.meta_path:
+        sys.meta_path.append(_MOVED_MODULES)
 
 
 class _Package(ModuleType):
@@ -110,3 +138,26 @@ class _Home(ModuleType):
                 text = f"{home}.{name} moves in the next release: use {_NOW[home, name]}."
                 warnings.warn(text, Moved, stacklevel=2)
         return super().__getattribute__(name)
+
+
+class _MovedModules(MetaPathFinder, Loader):
+    """Finds the modules of MOVED under their old names."""
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
+        return ModuleSpec(fullname, self) if fullname in MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        old, home = module.__name__, import_module(MOVED[module.__name__])
+
+        def read(name: str) -> object:
+            if name.startswith("__"):
+                raise AttributeError(f"module {old!r} has no attribute {name!r}")
+            value: object = getattr(home, name)
+            place = _NOW.get((home.__name__, name), f"{home.__name__}.{name}")
+            warnings.warn(f"{old}.{name} moves in the next release: use {place}.", Moved, stacklevel=2)
+            return value
+
+        module.__dict__["__getattr__"] = read
+
+
+_MOVED_MODULES = _MovedModules()

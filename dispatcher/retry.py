@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from dispatcher.outcome import RETRY, Outcome, Verdict
-from dispatcher.topics import RETRY_STEPS_S, retry_step_s
+from dispatcher.wire.outcome import RETRY, Outcome, Verdict
+from dispatcher.wire.topics import RETRY_STEPS_S, retry_step_s
 
 
 class Step(NamedTuple):

@@ -9,9 +9,12 @@ from typing import Literal, cast
 
 import msgspec
 
-from dispatcher.buffers import Stretch
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import (
+from dispatcher.analysis.send_errors import SendError
+from dispatcher.engine.buffers import Stretch
+from dispatcher.ports import DeadLetter, Delivery
+from dispatcher.retry import Step, next_step
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import (
     ALL_SENT,
     FORMAT,
     MAX_REASON,
@@ -24,9 +27,6 @@ from dispatcher.outcome import (
     Run,
     Verdict,
 )
-from dispatcher.ports import DeadLetter, Delivery
-from dispatcher.retry import Step, next_step
-from dispatcher.send_errors import SendError
 
 NamedTargets = Literal["none", "dead", "all"]
 """Which targets outcome records name by value: none, those a provider said are invalid, or all that are final."""

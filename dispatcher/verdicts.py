@@ -15,9 +15,18 @@ from datetime import timedelta
 from itertools import islice
 from typing import SupportsFloat, SupportsIndex, cast
 
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import ALL_SENT, MAX_REASON_BYTES, OUTCOME_NAMES, RETRY, Outcome, Report, Verdict, sound_text
-from dispatcher.shown import without_credentials
+from dispatcher.model.shown import without_credentials
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import (
+    ALL_SENT,
+    MAX_REASON_BYTES,
+    OUTCOME_NAMES,
+    RETRY,
+    Outcome,
+    Report,
+    Verdict,
+    sound_text,
+)
 
 Fault = Callable[[str], None]
 """Called with each fault. The text names its kind and no target, so that the same fault has the same text."""

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 from fairlane.lazy import public_name
 
 if TYPE_CHECKING:
-    from dispatcher.service_settings import Cap, Limits
-    from dispatcher.task import PushTask, Target
-    from dispatcher.tier import Tier
-    from dispatcher.view import Globals, TargetCounts, TaskView, WorkerBeat
-    from dispatcher.why import Why
+    from dispatcher.analysis.why import Why
+    from dispatcher.model.service_settings import Cap, Limits
+    from dispatcher.model.task import PushTask, Target
+    from dispatcher.model.tier import Tier
+    from dispatcher.model.view import Globals, TargetCounts, TaskView, WorkerBeat
     from fairlane.settings import Settings
     from producers.async_client import AsyncPushClient, AsyncTaskHandle
     from producers.client import Audience, PushClient
-    from producers.controls import Cancelled, Edit
+    from producers.control.controls import Cancelled, Edit
+    from producers.control.service_controls import ServiceControls
+    from producers.control.steering import Plan, Steered
+    from producers.control.task_changes import Changes, TaskFilter
     from producers.failures import Failure, FailureGroup
     from producers.handle import TaskHandle
-    from producers.many import Submitted
-    from producers.service_controls import ServiceControls
-    from producers.steering import Plan, Steered
-    from producers.submit_report import SubmitProgress, SubmitResult
-    from producers.task_changes import Changes, TaskFilter
-    from producers.validation import Refusal
+    from producers.submit.many import Submitted
+    from producers.submit.report import SubmitProgress, SubmitResult
+    from producers.submit.validation import Refusal
 
 __version__ = "0.3.0"
 

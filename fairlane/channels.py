@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from fairlane.lazy import public_name
 
 if TYPE_CHECKING:
-    from consumers.channels.blocking import BlockingChannel
-    from dispatcher.envelope import Envelope
-    from dispatcher.outcome import ALL_SENT, RETRY, SENT, Outcome, Report, Verdict
+    from consumers.delivery.channels.blocking import BlockingChannel
     from dispatcher.ports import BatchChannel
+    from dispatcher.wire.envelope import Envelope
+    from dispatcher.wire.outcome import ALL_SENT, RETRY, SENT, Outcome, Report, Verdict
 
     Channel = BatchChannel  # its name in 0.2, for one release
 

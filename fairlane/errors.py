@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from fairlane.lazy import public_name
 
 if TYPE_CHECKING:
-    from dispatcher.errors import (
+    from dispatcher.model.errors import (
         AudienceMismatch,
         BeingSubmitted,
         FairlaneError,

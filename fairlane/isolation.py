@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from backends.provision import deprovision, provision
-from backends.redis_view import open_view
-from dispatcher.errors import NotFound
+from backends.pulsar.provision import deprovision, provision
+from backends.redis.view import open_view
+from dispatcher.model.errors import NotFound
 from fairlane.settings import Settings
 
 

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from dispatcher.shown import escaped, without_credentials
+from dispatcher.model.shown import escaped, without_credentials
 from fairlane.setting_groups import LogSettings
 
 PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
 from backends.settings import HttpUrl, Name
+from dispatcher.model.task import Name as ChannelName
+from dispatcher.model.tier import TIERS, Tier
 from dispatcher.settle import NamedTargets
-from dispatcher.task import Name as ChannelName
-from dispatcher.tier import TIERS, Tier
 
 ClassPath = Annotated[str, StringConstraints(pattern=r"^(null|log|http|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
 """A built-in channel's name, or `module:Class`."""

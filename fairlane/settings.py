@@ -17,7 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from backends.addresses import Address
 from backends.settings import Name, PulsarSettings, RedisSettings
-from dispatcher.errors import InvalidInput
+from dispatcher.model.errors import InvalidInput
 from fairlane.setting_groups import HttpChannelSettings, JournalSettings, LogSettings, WorkerSettings
 from fairlane.stack.addresses import addresses_in_force
 from fairlane.stack.homes import default_cache, default_home

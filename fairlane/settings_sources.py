@@ -12,9 +12,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError
 
-from dispatcher.errors import InvalidInput
-from dispatcher.field_errors import in_words
-from dispatcher.shown import MASK, without_credentials
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.field_errors import in_words
+from dispatcher.model.shown import MASK, without_credentials
 from fairlane.settings import (
     ENV_PREFIX,
     FILE_NAME,

@@ -10,9 +10,9 @@ from functools import partial, wraps
 from itertools import islice
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from dispatcher.task import PushTask
-from producers.many import Submitted
+from dispatcher.model.task import PushTask
 from producers.owner import OwnerProcess
+from producers.submit.many import Submitted
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -2,14 +2,14 @@
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 
-from dispatcher.task import PushTask, Target
+from dispatcher.model.task import PushTask, Target
 from producers.aio import AsyncProxy, awaited
 from producers.client import Audience, PushClient
-from producers.duplicates import Duplicates
+from producers.files.duplicates import Duplicates
 from producers.handle import TaskHandle
-from producers.many import CONCURRENCY, Submitted
-from producers.submit_report import SubmitProgress, SubmitResult
-from producers.validation import Refusal, Variables
+from producers.submit.many import CONCURRENCY, Submitted
+from producers.submit.report import SubmitProgress, SubmitResult
+from producers.submit.validation import Refusal, Variables
 
 AsyncAudience = Audience | AsyncIterable[str | Target | tuple[str, Variables]]
 """Targets: any iterable or async iterable, read once and as a stream."""

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import JsonValue
 
-from dispatcher.errors import InvalidInput
-from dispatcher.served import Served
-from dispatcher.service_settings import Cap
-from dispatcher.task import PushTask, Target
-from dispatcher.view import STATES, Globals, TaskView, WorkerBeat, globals_of
-from dispatcher.why import HeldUp, Why, unrecorded_by, why
-from producers.channel_check import ChannelCheck
+from dispatcher.analysis.served import Served
+from dispatcher.analysis.why import HeldUp, Why, unrecorded_by, why
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.service_settings import Cap
+from dispatcher.model.task import PushTask, Target
+from dispatcher.model.view import STATES, Globals, TaskView, WorkerBeat, globals_of
 from producers.connection import Connection
-from producers.controls import Cancelled, Controls, Edit
-from producers.cutter import SlabSource
-from producers.duplicates import Duplicates
+from producers.control.controls import Cancelled, Controls, Edit
+from producers.control.service_controls import ServiceControls, stored_by
+from producers.control.steering import Plan, Progress, Steered, Steering
+from producers.control.task_changes import Changes, TaskFilter
+from producers.files.duplicates import Duplicates
 from producers.handle import TaskHandle
-from producers.many import CONCURRENCY, Submitted, submit_many
-from producers.service_controls import ServiceControls, stored_by
 from producers.settings import ConnectionSettings
-from producers.steering import Plan, Progress, Steered, Steering
-from producers.submit_report import SubmitProgress, SubmitResult, Watchers
-from producers.task_changes import Changes, TaskFilter
-from producers.validation import Refusal, Unreadable, Variables
+from producers.submit.channel_check import ChannelCheck
+from producers.submit.cutter import SlabSource
+from producers.submit.many import CONCURRENCY, Submitted, submit_many
+from producers.submit.report import SubmitProgress, SubmitResult, Watchers
+from producers.submit.validation import Refusal, Unreadable, Variables
 
 if TYPE_CHECKING:
     from producers.async_client import AsyncPushClient
@@ -119,8 +119,8 @@ class PushClient:
         Raises InvalidInput, AudienceMismatch, BeingSubmitted (by another process, now), TaskEnded, LimitReached (its
         app may have no more for now; nothing was created), Unreachable; what `targets` raises goes through.
         """
-        from producers.intake import AudienceRules  # what only looks or steers need not wait for these
-        from producers.submit import submit
+        from producers.submit.intake import AudienceRules  # what only looks or steers need not wait for these
+        from producers.submit.submit import submit
 
         watchers, rules = Watchers(on_progress, on_refused), AudienceRules(allow_empty, duplicates)
         services = self._connection.services()

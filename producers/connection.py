@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING
 
-from backends.epochs import Epochs
-from backends.letter_index import LetterIndex
-from backends.redis_view import open_view
-from backends.registry import Registry
+from backends.redis.epochs import Epochs
+from backends.redis.letter_index import LetterIndex
+from backends.redis.registry import Registry
+from backends.redis.view import open_view
+from backends.redis.workers import Workers
 from backends.settings import require_addresses
-from backends.workers import Workers
-from dispatcher.errors import Unreachable
+from dispatcher.model.errors import Unreachable
+from dispatcher.model.view_home import held_elsewhere
 from dispatcher.ports import DeadLetter
-from dispatcher.view_home import held_elsewhere
-from producers.foresight import Foresight
-from producers.known_tasks import KnownTasks
+from producers.control.foresight import Foresight
+from producers.control.known_tasks import KnownTasks
 from producers.owner import OwnerProcess
 from producers.ports import Services
 from producers.settings import ConnectionSettings

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from dispatcher.outcome import OUTCOME_NAMES
 from dispatcher.ports import DeadLetter
+from dispatcher.wire.outcome import OUTCOME_NAMES
 
 
 @dataclass(frozen=True, slots=True)

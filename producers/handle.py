@@ -6,14 +6,14 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from dispatcher.errors import NotReady, TimedOut, Unreachable
+from dispatcher.model.errors import NotReady, TimedOut, Unreachable
+from dispatcher.model.service_settings import Cap
+from dispatcher.model.tier import Tier
+from dispatcher.model.view import TaskView
 from dispatcher.ports import DeadLetter
-from dispatcher.service_settings import Cap
-from dispatcher.tier import Tier
-from dispatcher.view import TaskView
-from producers.controls import Cancelled, Controls, Edit
+from producers.control.controls import Cancelled, Controls, Edit
 from producers.failures import Failure, FailureGroup, by_reason, failures
-from producers.submit_report import SubmitResult
+from producers.submit.report import SubmitResult
 
 _FIRST_POLL_S = 0.02
 _LONGEST_POLL_S = 0.25

@@ -2,7 +2,7 @@
 
 import os
 
-from dispatcher.errors import Refused
+from dispatcher.model.errors import Refused
 
 
 class OwnerProcess:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from dispatcher.clock import Clock
-from dispatcher.control import ControlRecord, Sealed, TaskRecord
+from dispatcher.model.view import Admission, HoldAction, SubmitLease
 from dispatcher.ports import ControlLog
-from dispatcher.submission import NOTHING_AHEAD, WrittenAhead
-from dispatcher.topics import Topics
-from dispatcher.view import Admission, HoldAction, SubmitLease
-from producers.renewals import Renewals
+from dispatcher.wire.control import ControlRecord, Sealed, TaskRecord
+from dispatcher.wire.submission import NOTHING_AHEAD, WrittenAhead
+from dispatcher.wire.topics import Topics
 from producers.settings import ProducerOptions
+from producers.submit.renewals import Renewals
 
 
 class ControlWriter(ControlLog, Protocol):

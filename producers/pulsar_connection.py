@@ -6,22 +6,22 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 
-from backends import pulsar_client
-from backends.control_topic import ControlTopic
-from backends.dead_letter_topic import read_dead_letters
-from backends.epochs import Epochs
-from backends.letter_index import Span
-from backends.pulsar_admin import PulsarAdmin
-from backends.registry import Registry
+from backends.pulsar import client as pulsar_client
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.control_topic import ControlTopic
+from backends.pulsar.dead_letter_topic import read_dead_letters
+from backends.pulsar.topic_reader import TopicReader
+from backends.redis.epochs import Epochs
+from backends.redis.letter_index import Span
+from backends.redis.registry import Registry
 from backends.system_clock import SystemClock
-from backends.topic_reader import TopicReader
+from dispatcher.model.view_home import EarlierViews, read_views
 from dispatcher.ports import DeadLetter
-from dispatcher.view_home import EarlierViews, read_views
-from producers.history import KnownSubmissions
-from producers.ids import id_maker
-from producers.lanes import PulsarLanes
 from producers.ports import Services
+from producers.publish.lanes import PulsarLanes
 from producers.settings import ConnectionSettings
+from producers.submit.history import KnownSubmissions
+from producers.submit.ids import id_maker
 
 
 class PulsarConnection:

@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from backends.settings import PulsarSettings, RedisSettings
 
 CompressionRule = Literal["auto", "lz4", "zstd", "none"]
-"""auto: what the first envelopes make worth while (producers/compression.py)."""
+"""auto: what the first envelopes make worth while (producers/publish/compression.py)."""
 
 
 class ProducerOptions(BaseModel):
-    """How submissions publish. What follows from these is in producers/tuning.py."""
+    """How submissions publish. What follows from these is in producers/publish/tuning.py."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

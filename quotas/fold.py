@@ -5,14 +5,14 @@ from importlib.resources.abc import Traversable
 
 import msgspec
 
-from backends.passed_over import note_of
-from backends.redis_client import lua_folder
-from backends.redis_view import RedisView
-from dispatcher.errors import Malformed
-from dispatcher.fold_cost import CALL_COST, cost_of, cut, one_by_one
-from dispatcher.outcome import Mixed, Outcome, OutcomeRecord, Outcomes, read_outcomes
+from backends.redis.client import lua_folder
+from backends.redis.passed_over import note_of
+from backends.redis.view import RedisView
+from dispatcher.model.errors import Malformed
 from dispatcher.ports import FoldResult
-from dispatcher.positions import all_positions, pack_flags
+from dispatcher.wire.fold_cost import CALL_COST, cost_of, cut, one_by_one
+from dispatcher.wire.outcome import Mixed, Outcome, OutcomeRecord, Outcomes, read_outcomes
+from dispatcher.wire.positions import all_positions, pack_flags
 
 _encode = msgspec.msgpack.Encoder().encode
 _FINAL = len(Outcome)
@@ -47,8 +47,8 @@ class RedisFold:
         records: Sequence[bytes],
         positions: Sequence[str] | None = None,
     ) -> FoldResult:
-        """Fold records, in as many calls of the script as dispatcher/fold_cost.py wants. One that cannot be read, or is
-        of a later version, is counted (`malformed`), kept by its position and passed over: a fold must go on."""
+        """Fold records, in as many calls of the script as dispatcher/wire/fold_cost.py wants. One that cannot be read,
+        or is of a later version, is counted (`malformed`), kept by its position and passed over: a fold must go on."""
         stands, finished = expected or "", []
         for reached, readable in self._calls(stands, cursor, records, positions):
             args: list[str | bytes | int] = [partition, stands, reached, *readable]

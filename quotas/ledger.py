@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from backends.redis_client import lua_folder
-from backends.redis_view import RedisView
-from dispatcher.errors import FairlaneError, Refused
-from dispatcher.lease import (
+from backends.redis.client import lua_folder
+from backends.redis.view import RedisView
+from dispatcher.analysis.send_errors import SendError
+from dispatcher.model.errors import FairlaneError, Refused
+from dispatcher.wire.lease import (
     ALIVE_MS,
     DUE_AGAIN_MS,
     SPARED_MS,
@@ -21,9 +22,8 @@ from dispatcher.lease import (
     decode_answer,
     encode,
 )
-from dispatcher.outcome import Outcome
-from dispatcher.send_errors import SendError
-from dispatcher.topics import Topics
+from dispatcher.wire.outcome import Outcome
+from dispatcher.wire.topics import Topics
 
 PAGE = 200
 """Live tasks looked at in one call for closable ones: Redis serves nobody else meanwhile, for some milliseconds."""

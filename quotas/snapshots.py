@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from backends.passed_over import topics
-from backends.redis_client import Arg, lua_folder
-from backends.redis_view import RedisView
-from dispatcher.errors import Malformed, Unreachable
-from dispatcher.positions import pack_positions, unpack_positions
-from dispatcher.snapshot import BitsPart, Cursors, OpenPart, Part, PassedPart, SettingsPart, TaskPart
+from backends.redis.client import Arg, lua_folder
+from backends.redis.passed_over import topics
+from backends.redis.view import RedisView
+from dispatcher.model.errors import Malformed, Unreachable
+from dispatcher.wire.positions import pack_positions, unpack_positions
+from dispatcher.wire.snapshot import BitsPart, Cursors, OpenPart, Part, PassedPart, SettingsPart, TaskPart
 
 TASKS_AT_ONCE = 200
 BITS_AT_ONCE = 1 << 19

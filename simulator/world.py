@@ -5,22 +5,22 @@ from importlib.resources.abc import Traversable
 
 import msgspec
 
-from backends.epochs import Epochs
-from backends.keys import Keys
-from backends.redis_client import Scripts, lua_folder
-from backends.redis_view import CLAIM_MAX_MS, RedisView, restart_guard
-from backends.registry import Registry
-from consumers.closing import Closing
-from consumers.finishing import Finisher
+from backends.redis.client import Scripts, lua_folder
+from backends.redis.epochs import Epochs
+from backends.redis.keys import Keys
+from backends.redis.registry import Registry
+from backends.redis.view import CLAIM_MAX_MS, RedisView, restart_guard
+from consumers.upkeep.closing import Closing
+from consumers.upkeep.finishing import Finisher
 from dispatcher.clock import Clock
-from dispatcher.control import ControlRecord
-from dispatcher.memory.lanes import MemoryBroker
-from dispatcher.memory.logs import MemoryControlLog, MemoryDeadLetters, MemoryOutcomeLog
-from dispatcher.outcome import FORMAT, OUTCOME_NAMES, EpochMark
-from dispatcher.topics import Topics
+from dispatcher.testing.lanes import MemoryBroker
+from dispatcher.testing.logs import MemoryControlLog, MemoryDeadLetters, MemoryOutcomeLog
+from dispatcher.wire.control import ControlRecord
+from dispatcher.wire.outcome import FORMAT, OUTCOME_NAMES, EpochMark
+from dispatcher.wire.topics import Topics
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
-from simulator.server import MemoryRedis
+from simulator.redis.server import MemoryRedis
 
 FIRST_VIEW = "first"
 FOLDED_AT_ONCE = 200
@@ -37,7 +37,7 @@ def view_in(server: MemoryRedis, prefix: str = "world") -> RedisView:
     """Return the view under a prefix of a Redis in memory."""
     keys = Keys(prefix)
     client = server.client(restart_guard(keys, CLAIM_MAX_MS))
-    return RedisView(client, keys, Scripts(client, lua_folder("backends")), f"memory, prefix {prefix}")
+    return RedisView(client, keys, Scripts(client, lua_folder("backends.redis")), f"memory, prefix {prefix}")
 
 
 class World:

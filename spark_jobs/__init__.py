@@ -6,7 +6,7 @@
 >>> table.options(id="sale", app="shop", tier="high", message="Sale!").save()
 
 `register` makes the formats known to a session made elsewhere (spark-submit, a notebook). The tables of the outcome
-journal are read by spark_jobs.journal_tables.
+journal are read by spark_jobs.journal.tables.
 
 Names are imported when first used: pyspark is an extra, and nothing needs it before.
 """
@@ -15,18 +15,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_jobs.formats import register as register
-    from spark_jobs.journal import Journal as Journal
-    from spark_jobs.journal import JournalOptions as JournalOptions
-    from spark_jobs.session import SessionSettings as SessionSettings
-    from spark_jobs.session import make_session as make_session
+    from spark_jobs.journal.job import Journal as Journal
+    from spark_jobs.journal.job import JournalOptions as JournalOptions
+    from spark_jobs.session.formats import register as register
+    from spark_jobs.session.session import SessionSettings as SessionSettings
+    from spark_jobs.session.session import make_session as make_session
 
 _HOMES = {
-    "Journal": "spark_jobs.journal",
-    "JournalOptions": "spark_jobs.journal",
-    "SessionSettings": "spark_jobs.session",
-    "make_session": "spark_jobs.session",
-    "register": "spark_jobs.formats",
+    "Journal": "spark_jobs.journal.job",
+    "JournalOptions": "spark_jobs.journal.job",
+    "SessionSettings": "spark_jobs.session.session",
+    "make_session": "spark_jobs.session.session",
+    "register": "spark_jobs.session.formats",
 }
 
 __all__ = [

@@ -20,8 +20,8 @@ from fairlane.stack.addresses import StackAddresses
 from fairlane.stack.errors import StackError
 from fairlane.stack.homes import default_cache
 from fairlane.stack.stack import LocalStack
-from spark_jobs.requirements import require_spark
-from spark_jobs.session import SessionSettings, make_session
+from spark_jobs.session.requirements import require_spark
+from spark_jobs.session.session import SessionSettings, make_session
 from tests.stack_keeper import held
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def module_settings(stack: StackAddresses) -> Iterator[Settings]:
 @contextmanager
 def fresh_names(stack: StackAddresses) -> Iterator[Settings]:
     """A provisioned tenant and a key prefix, for as long as the context lasts."""
-    from backends.provision import deprovision, provision
+    from backends.pulsar.provision import deprovision, provision
 
     fresh = settings_for(stack, f"t{secrets.token_hex(6)}")
     provision(fresh.pulsar)
@@ -166,7 +166,7 @@ def small_tenant(name: str) -> PulsarSettings:
 
 def delete_keys(settings: Settings) -> None:
     """Delete every key under the prefix."""
-    from backends.redis_client import connect
+    from backends.redis.client import connect
 
     client = connect(settings.redis)
     try:

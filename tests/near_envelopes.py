@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from dispatcher.envelope import FORMAT, MAX_SEQUENCE, Envelope, encode_message
+from dispatcher.wire.envelope import FORMAT, MAX_SEQUENCE, Envelope, encode_message
 
 FIELDS = Envelope.__struct_fields__
 GOOD: tuple[Any, ...] = (

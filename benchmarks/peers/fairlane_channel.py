@@ -6,8 +6,8 @@ from typing import Any
 
 from recording import Recorder
 
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import ALL_SENT, Report
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, Report
 
 
 class RecordChannel:

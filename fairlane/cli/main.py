@@ -7,12 +7,12 @@ from typing import NoReturn
 
 import click
 
-from dispatcher.errors import FairlaneError
-from dispatcher.shown import without_credentials
-from fairlane.cli import exit_codes
-from fairlane.cli.groups import CommandGroup
-from fairlane.cli.invocation import Invocation, options_of
-from fairlane.cli.output import say
+from dispatcher.model.errors import FairlaneError
+from dispatcher.model.shown import without_credentials
+from fairlane.cli.base import exit_codes
+from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.invocation import Invocation, options_of
+from fairlane.cli.base.output import say
 from fairlane.lazy import hidden_package
 
 COMMANDS = {
@@ -35,11 +35,17 @@ COMMANDS = {
     "journal": "land what became of every target in tables",
     "reconcile": "check that what was recorded adds up to what was asked for",
     "tune": "say how a producer should be set up, and why",
-    "bench": "measure throughput, shares, latency and fairness",
     "simulate": "run a scenario under a virtual clock: shares, gaps, caps, outcomes",
 }
 """Name -> help."""
-_PLACES = {name: f"fairlane.cli.{name}:{name}" for name in COMMANDS}
+_FOLDERS = {
+    "setup": ("stack", "provision", "doctor", "config", "demo", "tune"),
+    "task": ("task",),
+    "service": ("worker", "tier", "capacity", "channel", "app", "signals", "top", "registry"),
+    "tables": ("backlog", "ingest", "journal", "reconcile"),
+}
+_PLACES = {name: f"fairlane.cli.{folder}.{name}:{name}" for folder, names in _FOLDERS.items() for name in names}
+_PLACES["simulate"] = "fairlane.cli.simulate:simulate"
 
 
 class MainGroup(CommandGroup):
@@ -89,10 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
 
 
-def run(arguments: list[str]) -> int:
-    """The exit code of a command line; every error is told on stderr."""
+def run(arguments: list[str], command: click.Command = cli, name: str = "fairlane") -> int:
+    """Run a command line and return its exit code; errors go to stderr."""
     try:
-        result = cli.main(args=arguments, prog_name="fairlane", standalone_mode=False)
+        result = command.main(args=arguments, prog_name=name, standalone_mode=False)
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.ClickException as error:

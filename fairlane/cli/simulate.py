@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 import click
 
 from backends.extras import require_packages
-from dispatcher.errors import InvalidInput
-from fairlane.cli import exit_codes
-from fairlane.cli.output import Output, report_option, say
+from dispatcher.model.errors import InvalidInput
+from fairlane.cli.base import exit_codes
+from fairlane.cli.base.output import Output, report_option, say
 
 if TYPE_CHECKING:
-    from fairlane.simulate.result import Result
+    from rich.console import RenderableType
+
+    from simulator.verdict.result import Result
 
 PICTURES = ("shares", "tasks", "task-shares")
 
 
 def _scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
-    from fairlane.simulate.library import names
+    from simulator.scenario.library import names
 
     return [name for name in names() if name.startswith(incomplete)]
 
@@ -65,8 +67,8 @@ def simulate(
 
 
 def _list(output: str) -> None:
-    from fairlane.simulate.library import find, names
-    from fairlane.simulate.random_scenario import ENVELOPES
+    from simulator.scenario.library import find, names
+    from simulator.scenario.random_scenario import ENVELOPES
 
     rows = [{"name": name, "about": " ".join(find(name).about.split())} for name in names()]
     rows += [
@@ -77,10 +79,9 @@ def _list(output: str) -> None:
 
 
 def _one(name: str, seed: int, output: str, pictures: tuple[tuple[str, Path], ...]) -> int:
-    from fairlane.simulate.many import run_one
-    from fairlane.simulate.page import page
-    from fairlane.simulate.pictures import draw
-    from fairlane.simulate.tables import tables
+    from simulator.run.many import run_one
+    from simulator.show.page import page
+    from simulator.show.pictures import draw
 
     for _, file in pictures:
         _check_writable(file)
@@ -92,7 +93,7 @@ def _one(name: str, seed: int, output: str, pictures: tuple[tuple[str, Path], ..
     if output == "html":
         click.echo(page(result))
     elif output == "json" or not pictures:
-        Output(output == "json").emit(result.as_dict(), lambda: tables(result))
+        Output(output == "json").emit(result.as_dict(), lambda: _tables(result))
     return _verdict(result)
 
 
@@ -128,7 +129,7 @@ def _verdict(result: "Result") -> int:
 def _many(name: str, first: int, count: int, processes: int, output: str, pictures: bool) -> int:
     import msgspec
 
-    from fairlane.simulate.many import Seeds, run_many, scenario_for
+    from simulator.run.many import Seeds, run_many, scenario_for
 
     if output == "html" or pictures:
         raise click.UsageError("--seeds prints a table or JSON; pictures are of one run.")
@@ -140,3 +141,20 @@ def _many(name: str, first: int, count: int, processes: int, output: str, pictur
     for bad in found.bad[:20]:
         say(f"run it again: {bad.replay}")
     return exit_codes.FAILURE if found.bad else exit_codes.OK
+
+
+def _tables(result: "Result") -> "RenderableType":
+    """Shares by window, tiers, caps, tasks, outcomes, and what was expected."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from fairlane.screen.table import section_of
+    from simulator.show.tables import TIERS, headline, note, sections
+
+    parts: list[RenderableType] = [Text(headline(result))]
+    for title, rows in sections(result):
+        if rows:
+            parts.append(section_of(title, rows))
+            if title == TIERS and note(result):
+                parts.append(Text(note(result), style="dim"))
+    return Group(*parts)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from dispatcher.outcome import OUTCOME_NAMES
-from dispatcher.tier import TIERS
-from dispatcher.values import duration, percent
-from dispatcher.view import TaskView, WorkerBeat
+from dispatcher.model.tier import TIERS
+from dispatcher.model.values import duration, percent
+from dispatcher.model.view import TaskView, WorkerBeat
+from dispatcher.wire.outcome import OUTCOME_NAMES
 from fairlane.screen.console import GREEN, RED
 from fairlane.screen.render import STATE, TIER
 from fairlane.screen.sample import Sample

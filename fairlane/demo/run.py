@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from rich.console import Console
 
 from backends.system_clock import SystemClock
-from dispatcher.errors import FairlaneError
-from dispatcher.view import Globals, TaskView, WorkerBeat
+from dispatcher.model.errors import FairlaneError
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from fairlane.crew import Crew
 from fairlane.demo.report import Closing, ShareMeter, closing_report
 from fairlane.screen.sample import Sampler
 from fairlane.screen.watch import Watch
 from producers.client import PushClient
+from producers.files.task_file import Job
 from producers.handle import TaskHandle
-from producers.task_file import Job
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dispatcher.errors import InvalidInput
-from fairlane.cli.invocation import Invocation
-from fairlane.cli.steps import steps
+from dispatcher.model.errors import InvalidInput
+from fairlane.cli.base.invocation import Invocation
+from fairlane.cli.base.steps import steps
 from fairlane.crew import Crew
 from fairlane.demo.run import Demo, Plan
 from fairlane.isolation import environment, isolated, provisioned
@@ -16,7 +16,7 @@ from fairlane.settings import Settings
 from fairlane.settings_sources import Sources
 from fairlane.stack.stack import LocalStack
 from producers.client import PushClient
-from producers.task_file import Job, read_task_file
+from producers.files.task_file import Job, read_task_file
 
 TENANT = "fairlane-demo"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tasks.yaml"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from dispatcher.values import NOTHING, count, duration, limit, percent, text_of
+from dispatcher.model.values import NOTHING, count, duration, limit, percent, text_of
 from fairlane.screen.times import local_moment
 
 Form = Callable[[Any], str]

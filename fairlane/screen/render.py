@@ -6,9 +6,9 @@ from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from dispatcher.values import NOTHING, count, limit, percent
-from dispatcher.view import Globals, TaskView, WorkerBeat
-from dispatcher.view_form import GONE
+from dispatcher.model.values import NOTHING, count, limit, percent
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
+from dispatcher.model.view_form import GONE
 from fairlane.screen.console import BLUE, PURPLE, QUIET, STATE_STYLES, TIER_STYLES
 from fairlane.screen.fields import Kind
 from fairlane.screen.sample import Sample, TierFigures

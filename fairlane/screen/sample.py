@@ -4,11 +4,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from dispatcher.analysis.served import Served
+from dispatcher.analysis.situation import job_of_view, sendable
 from dispatcher.clock import Clock
-from dispatcher.served import Served
-from dispatcher.situation import job_of_view, sendable
-from dispatcher.tier import TIERS
-from dispatcher.view import Globals, TaskView, WorkerBeat
+from dispatcher.model.tier import TIERS
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
 
 WINDOW_S = 3.0
 """Rates and shares are over this much of the past."""

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from dispatcher.values import NOTHING
+from dispatcher.model.values import NOTHING
 from fairlane.screen.fields import MOMENTS, Kind, form_of, header_of, kind_of
 from fairlane.screen.fit import Layout, Need, fit
 from fairlane.screen.times import zone_note

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from dispatcher.values import moment
+from dispatcher.model.values import moment
 
 
 def local_now() -> datetime:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from dispatcher.view import WAIT_BUCKETS_MS, WorkerBeat
+from dispatcher.model.view import WAIT_BUCKETS_MS, WorkerBeat
 
 
 def merged(workers: Iterable[WorkerBeat], tier: str) -> list[int]:

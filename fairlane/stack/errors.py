@@ -1,6 +1,6 @@
 """What can go wrong with the local stack; the cause and what mends it are always both given."""
 
-from dispatcher.errors import FairlaneError, Refused
+from dispatcher.model.errors import FairlaneError, Refused
 
 
 class StackError(FairlaneError):

@@ -204,7 +204,7 @@ def _server_status(name: str, server: ServerState | None) -> ServerStatus:
 
 def _provision(addresses: StackAddresses, wanted: PulsarSettings, progress: Progress) -> list[str]:
     try:
-        from backends.provision import provision
+        from backends.pulsar.provision import provision
     except ModuleNotFoundError:
         return []
     progress("provisioning")

@@ -3,20 +3,20 @@
 from dataclasses import dataclass
 from typing import Any
 
-from backends import pulsar_client
-from backends.control_topic import ControlTopic
-from backends.elections import Elections
-from backends.epochs import Epochs
-from backends.outcome_topic import OutcomeTopic
-from backends.passed_over import PassedOver
-from backends.pulsar_admin import PulsarAdmin
-from backends.redis_client import Observe
-from backends.redis_view import RedisView, open_view
-from backends.registry import Registry
+from backends.pulsar import client as pulsar_client
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.control_topic import ControlTopic
+from backends.pulsar.outcome_topic import OutcomeTopic
+from backends.redis.client import Observe
+from backends.redis.elections import Elections
+from backends.redis.epochs import Epochs
+from backends.redis.passed_over import PassedOver
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView, open_view
+from backends.redis.view_records import ViewRecords
+from backends.redis.workers import Workers
 from backends.settings import PulsarSettings, RedisSettings
-from backends.view_records import ViewRecords
-from backends.workers import Workers
-from dispatcher.topics import Topics
+from dispatcher.wire.topics import Topics
 from fairlane import __version__
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger

@@ -4,8 +4,8 @@ import queue
 import threading
 from collections.abc import Callable
 
-from dispatcher.lease import LeaseAnswer, LeaseRequest
 from dispatcher.ports import Ledger
+from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 
 Answered = Callable[[LeaseAnswer | None, Exception | None], None]
 

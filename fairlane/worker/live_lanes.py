@@ -6,14 +6,14 @@ from heapq import heapify, heappop, heappush
 
 import msgspec
 
-from backends.task_rows import LiveTask
-from dispatcher.control import override_message
-from dispatcher.division import Division, DivisionSettings, RoughCount, holders_for
-from dispatcher.lease import LaneKind
+from backends.redis.task_rows import LiveTask
+from dispatcher.model.tier import TIERS, Tier
 from dispatcher.ports import LaneInfo, WaitingLane
-from dispatcher.rotation import Need, Rotation, RotationSettings
-from dispatcher.tier import TIERS, Tier
-from dispatcher.topics import stable_hash
+from dispatcher.scheduling.division import Division, DivisionSettings, RoughCount, holders_for
+from dispatcher.scheduling.rotation import Need, Rotation, RotationSettings
+from dispatcher.wire.control import override_message
+from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.topics import stable_hash
 
 ALL_TIERS = tuple(map(str, TIERS))
 _STALE_DUE = 1_000

@@ -5,17 +5,17 @@ import threading
 import time
 from collections.abc import Callable
 
-from backends import pulsar_client
-from backends.epochs import Epoch, Epochs
-from backends.redis_view import CLAIM_MAX_MS
+from backends.pulsar import client as pulsar_client
+from backends.redis.epochs import Epoch, Epochs
+from backends.redis.view import CLAIM_MAX_MS
 from backends.system_clock import SystemClock
-from dispatcher.errors import FairlaneError, NotReady, Refused, Unreachable
-from dispatcher.view_form import Standing, judge
+from dispatcher.model.errors import FairlaneError, NotReady, Refused, Unreachable
+from dispatcher.model.view_form import Standing, judge
 from fairlane.settings import Settings
 from fairlane.worker.connections import PulsarSide, RedisSide, open_pulsar, open_redis
+from fairlane.worker.process.standby import raise_form
+from fairlane.worker.process.threads import Threads
 from fairlane.worker.shared_jobs import SharedJobs, shelf_of, snapshotter
-from fairlane.worker.standby import raise_form
-from fairlane.worker.threads import Threads
 
 Progress = Callable[[Epoch | None], None]
 _POLL_S = 0.25

@@ -4,22 +4,22 @@ import secrets
 from collections.abc import Callable
 from functools import partial
 
-from backends.passed_over import CONTROL as PASSED_CONTROL
-from backends.snapshot_topics import SnapshotTopics
-from consumers.closing import Closing
-from consumers.control_folder import ControlFolder
-from consumers.finishing import Finisher
-from consumers.folder import FoldSettings, OutcomeFolder
-from consumers.housekeeping import Chore, Housekeeper
-from consumers.lane_cleanup import LaneCleaner
-from consumers.rebuild import Rebuilder, RebuildPorts, RebuildSettings
-from consumers.restating import Restater
-from consumers.seats import Seats
-from consumers.side_lanes import SideLaneCleaner
-from consumers.snapshots import Restorer, SnapshotSettings, Snapshotter
+from backends.pulsar.snapshot_topics import SnapshotTopics
+from backends.redis.passed_over import CONTROL as PASSED_CONTROL
+from consumers.upkeep.closing import Closing
+from consumers.upkeep.control_folder import ControlFolder
+from consumers.upkeep.finishing import Finisher
+from consumers.upkeep.folder import FoldSettings, OutcomeFolder
+from consumers.upkeep.housekeeping import Chore, Housekeeper
+from consumers.upkeep.lane_cleanup import LaneCleaner
+from consumers.upkeep.rebuild import Rebuilder, RebuildPorts, RebuildSettings
+from consumers.upkeep.restating import Restater
+from consumers.upkeep.seats import Seats
+from consumers.upkeep.side_lanes import SideLaneCleaner
+from consumers.upkeep.snapshots import Restorer, SnapshotSettings, Snapshotter
 from dispatcher.clock import Clock
 from fairlane.worker.connections import PulsarSide, RedisSide
-from fairlane.worker.threads import Threads
+from fairlane.worker.process.threads import Threads
 
 CONTROL, REBUILD, HOUSEKEEPING, SNAPSHOT = "control", "rebuild", "housekeeping", "snapshot"
 FINISHED_EVERY_S, SWEEP_EVERY_S, PRUNE_EVERY_S, RESTATE_EVERY_S = 5.0, 60.0, 60.0, 600.0

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from backends.task_rows import LivePage, LiveTask, Look
+from backends.redis.task_rows import LivePage, LiveTask, Look
 from dispatcher.clock import Clock
-from dispatcher.errors import FairlaneError, Unreachable
-from dispatcher.events import LanesChanged
-from dispatcher.lease import LaneKind
+from dispatcher.engine.events import LanesChanged
+from dispatcher.model.errors import FairlaneError, Unreachable
+from dispatcher.model.tier import MILLI, Tier
+from dispatcher.model.view import Change
 from dispatcher.ports import LaneInfo, WaitingLane
-from dispatcher.tier import MILLI, Tier
-from dispatcher.topics import Topics, side_of_lane
-from dispatcher.view import Change
+from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.topics import Topics, side_of_lane
 from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
 
 _log = logging.getLogger(__name__)

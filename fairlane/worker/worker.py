@@ -7,41 +7,41 @@ import secrets
 import socket
 import threading
 
-from backends import pulsar_client
-from backends.dead_letter_topic import DeadLetterTopic
-from backends.feed import Feed
-from backends.lane_publisher import LanePublisher
-from backends.letter_index import LetterIndex
-from backends.missing_lanes import MissingLanes
-from backends.redis_view import CLAIM_MAX_MS, WITHOUT_TASK
-from consumers.channel_registry import load_channels
-from consumers.clock_loop import ClockLoop
-from consumers.courier import ChannelCourier
-from consumers.give_back import MissingChannels
-from consumers.lanes import LaneSettings, PulsarLanes
-from consumers.prefetch import PrefetchSettings
+from backends.pulsar import client as pulsar_client
+from backends.pulsar.dead_letter_topic import DeadLetterTopic
+from backends.pulsar.lane_publisher import LanePublisher
+from backends.pulsar.missing_lanes import MissingLanes
+from backends.redis.feed import Feed
+from backends.redis.letter_index import LetterIndex
+from backends.redis.view import CLAIM_MAX_MS, WITHOUT_TASK
+from consumers.delivery.channel_registry import load_channels
+from consumers.delivery.clock_loop import ClockLoop
+from consumers.delivery.courier import ChannelCourier
+from consumers.lanes.give_back import MissingChannels
+from consumers.lanes.prefetch import PrefetchSettings
+from consumers.lanes.pulsar_lanes import LaneSettings, PulsarLanes
 from dispatcher.clock import Clock, ServiceClock
-from dispatcher.engine import Engine, EnginePorts
-from dispatcher.engine_settings import EngineSettings
-from dispatcher.envelope import Envelope
-from dispatcher.errors import Hung
-from dispatcher.events import Drain, Event, LaneReady
+from dispatcher.engine.engine import Engine, EnginePorts
+from dispatcher.engine.events import Drain, Event, LaneReady
+from dispatcher.engine.settings import EngineSettings
+from dispatcher.model.errors import Hung
 from dispatcher.ports import Done
-from dispatcher.rotation import RotationSettings
+from dispatcher.scheduling.rotation import RotationSettings
+from dispatcher.wire.envelope import Envelope
 from fairlane import __version__
 from fairlane.settings import Settings
-from fairlane.worker.call_times import CallTimes
 from fairlane.worker.connections import open_pulsar, open_redis
-from fairlane.worker.heartbeat import Heartbeat, Identity
 from fairlane.worker.lease_caller import LeaseThread
 from fairlane.worker.live_lanes import LiveLaneSettings
-from fairlane.worker.metrics import EngineCollector, MetricsServer, ServiceCollector
-from fairlane.worker.send_notes import SendNotes
-from fairlane.worker.service_view import ServiceView
+from fairlane.worker.process.standby import FormWatch
+from fairlane.worker.process.threads import Threads
+from fairlane.worker.process.watchdog import Signs, Watchdog, channel_part, exit_within, watchdog_settings
+from fairlane.worker.report.call_times import CallTimes
+from fairlane.worker.report.heartbeat import Heartbeat, Identity
+from fairlane.worker.report.metrics import EngineCollector, MetricsServer, ServiceCollector
+from fairlane.worker.report.send_notes import SendNotes
+from fairlane.worker.report.service_view import ServiceView
 from fairlane.worker.shared_jobs import SharedJobs
-from fairlane.worker.standby import FormWatch
-from fairlane.worker.threads import Threads
-from fairlane.worker.watchdog import Signs, Watchdog, channel_part, exit_within, watchdog_settings
 from fairlane.worker.watcher import LaneWatcher, WatchSettings
 
 _log = logging.getLogger(__name__)

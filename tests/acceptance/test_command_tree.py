@@ -20,11 +20,7 @@ PROMISED = {
         "worker",
         "worker list",
     ),
-    *("journal run", "journal compact", "tune producer", "bench producer"),
-    *(f"bench {name}" for name in ("throughput", "steady", "shares", "laws", "controls", "latency", "fairness")),
-    *(f"bench {name}" for name in ("picks", "many-lanes", "many-tasks", "rotation", "rebuild", "idle", "memory")),
-    "bench full-speed",
-    "bench nemesis",
+    *("journal run", "journal compact", "tune producer"),
     *(f"task {name}" for name in ("submit", "list", "show", "wait", "failures", "pause", "resume", "cancel", "set")),
     *("task edit", "task why", "tier show", "tier set", "tier sharing", "capacity show", "capacity set"),
     *(f"channel {name}" for name in ("list", "show", "cap", "pause", "resume")),
@@ -32,7 +28,7 @@ PROMISED = {
 }
 WITH_OUTPUT = {
     *("stack status", "doctor", "config show", "registry status", "worker list", "task submit", "task list"),
-    *("task show", "task wait", "task failures", "tier show", "capacity show", "bench shares"),
+    *("task show", "task wait", "task failures", "tier show", "capacity show"),
     *(
         "task pause",
         "task resume",

@@ -169,7 +169,7 @@ def test_failures_are_listed_with_target_and_reason(
 
 
 def test_provisioning_says_what_it_changed(module_settings: Settings, fairlane: CommandLine) -> None:
-    from backends.provision import deprovision
+    from backends.pulsar.provision import deprovision
 
     pulsar = module_settings.pulsar.model_copy(update={"tenant": f"{module_settings.pulsar.tenant}-new"})
     other = command_line(module_settings.model_copy(update={"pulsar": pulsar}), fairlane.folder)

@@ -22,7 +22,7 @@ pytest.importorskip("pyspark")
 DEVICES = 5_000
 PROVIDER_PORT = "8099"
 END_ALL = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
-NEXT = "\n@@@\n"
+NEXT = "\n@\n"
 TUTORIAL_S = 1_700.0
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from backends.redis_client import lua_folder
-from backends.redis_view import RedisView, open_view
-from backends.registry import Registry
+from backends.redis.client import lua_folder
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
 from backends.system_clock import SystemClock
-from fairlane.bench.redis_server import binaries, running
-from simulator.server import MemoryRedis
+from benchmarks.redis_server import binaries, running
+from simulator.redis.server import MemoryRedis
 from simulator.world import view_in
 from tests.contract.ledger_worlds import LawWorld, Worlds, in_process_worlds, redis_worlds
 from tests.contract.moved_clock import lua_with_test_clock

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from dispatcher.outcome import RETRY, Mixed, Run
+from dispatcher.wire.outcome import RETRY, Mixed, Run
 from tests.contract.ledger_worlds import mixed, run
 
 SIZE = 3

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dispatcher.control import ControlRecord
-from dispatcher.envelope import Envelope
-from dispatcher.lease import LaneKind, LeaseAnswer, LeaseRequest
-from dispatcher.outcome import ALL_SENT, ClaimsEnded, Report
-from dispatcher.outcome import FORMAT as RECORD_FORMAT
+from dispatcher.model.tier import MILLI
 from dispatcher.ports import LaneInfo
-from dispatcher.tier import MILLI
+from dispatcher.wire.control import ControlRecord
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.lease import LaneKind, LeaseAnswer, LeaseRequest
+from dispatcher.wire.outcome import ALL_SENT, ClaimsEnded, Report
+from dispatcher.wire.outcome import FORMAT as RECORD_FORMAT
 from quotas.ledger import RedisLedger
 from tests.contract.ledger_worlds import LawWorld, Place, change, own_lane, sealed, setting, task_record
 from tests.unit.engine_world import Worker

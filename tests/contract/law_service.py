@@ -16,13 +16,13 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from dispatcher.control import ControlRecord
-from dispatcher.lease import GivenBack, LaneAsk, LaneKind, Piece, Status, Want
-from dispatcher.outcome import RETRY
-from dispatcher.service_settings import NO_CAP, Cap
-from dispatcher.tier import MILLI, TIERS
-from dispatcher.topics import side_of_lane
-from fairlane.laws import CapSince, overshoot
+from dispatcher.analysis.laws import CapSince, overshoot
+from dispatcher.model.service_settings import NO_CAP, Cap
+from dispatcher.model.tier import MILLI, TIERS
+from dispatcher.wire.control import ControlRecord
+from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, Piece, Status, Want
+from dispatcher.wire.outcome import RETRY
+from dispatcher.wire.topics import side_of_lane
 from tests.contract.ledger_worlds import (
     SHARED_LANE,
     LawWorld,

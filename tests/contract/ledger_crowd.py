@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dispatcher.lease import LaneAsk, Status
-from dispatcher.tier import MILLI, TIERS
+from dispatcher.model.tier import MILLI, TIERS
+from dispatcher.wire.lease import LaneAsk, Status
 from tests.contract.ledger_worlds import LawWorld, ask, own_lane, request, task_record, want
 
 DEMAND_MS = 400

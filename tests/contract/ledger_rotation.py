@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from dispatcher.lease import LaneAsk, Status
+from dispatcher.wire.lease import LaneAsk, Status
 from tests.contract.ledger_worlds import LawWorld, ask, own_lane, request, want
 
 ANNOUNCE_MS = 1_000

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from dispatcher.control import ControlRecord, TaskRecord
-from dispatcher.lease import GivenBack, LaneAsk, LeaseAnswer, LeaseRequest, Status, Want
-from dispatcher.outcome import ClaimsEnded, CloseTask, OutcomeRecord
+from dispatcher.wire.control import ControlRecord, TaskRecord
+from dispatcher.wire.lease import GivenBack, LaneAsk, LeaseAnswer, LeaseRequest, Status, Want
+from dispatcher.wire.outcome import ClaimsEnded, CloseTask, OutcomeRecord
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     LawWorld,

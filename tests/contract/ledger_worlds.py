@@ -9,18 +9,18 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from backends.redis_view import RedisView, open_view
+from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
+from dispatcher.analysis.why import counted_of
 from dispatcher.clock import VirtualClock
-from dispatcher.control import FORMAT, ControlChange, ControlRecord, Finished, GlobalChange, Sealed, TaskRecord
-from dispatcher.lease import LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Want
-from dispatcher.outcome import FORMAT as RECORD_FORMAT
-from dispatcher.outcome import EpochMark, Mixed, OutcomeRecord, Outcomes, Run, encode_record
+from dispatcher.model.tier import MILLI, Tier
 from dispatcher.ports import FoldResult
-from dispatcher.tier import MILLI, Tier
-from dispatcher.topics import Topics, side_of_lane, task_of_lane
-from dispatcher.why import counted_of
-from simulator.server import MemoryRedis
+from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, Finished, GlobalChange, Sealed, TaskRecord
+from dispatcher.wire.lease import LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Want
+from dispatcher.wire.outcome import FORMAT as RECORD_FORMAT
+from dispatcher.wire.outcome import EpochMark, Mixed, OutcomeRecord, Outcomes, Run, encode_record
+from dispatcher.wire.topics import Topics, side_of_lane, task_of_lane
+from simulator.redis.server import MemoryRedis
 from simulator.world import COUNT_FIELDS, FIRST_VIEW, World, counts_in, view_in
 from tests.contract.moved_clock import ClockKey
 from tests.unit.engine_world import EngineWorld

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from backends.redis_view import RedisView
-from dispatcher.control import FORMAT, ControlChange, Sealed, TaskRecord
-from dispatcher.tier import Tier
+from backends.redis.view import RedisView
+from dispatcher.model.tier import Tier
+from dispatcher.wire.control import FORMAT, ControlChange, Sealed, TaskRecord
 
 
 def position(number: int) -> str:

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from backends.epochs import Epochs
-from backends.redis_view import RedisView
-from backends.registry import Registry
+from backends.redis.epochs import Epochs
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView
+from backends.redis.workers import Workers
 from backends.settings import PulsarSettings, RedisSettings
-from backends.workers import Workers
-from dispatcher.view import WorkerBeat
-from dispatcher.why import Span
+from dispatcher.analysis.why import Span
+from dispatcher.model.view import WorkerBeat
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.contract.registry_records import position, task_record

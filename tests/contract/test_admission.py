@@ -2,11 +2,11 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from backends.redis_view import RedisView
-from backends.registry import Registry
-from dispatcher.control import FORMAT, Checkpoint, ControlRecord, Finished, GlobalChange, TaskRecord
-from dispatcher.service_settings import Cap, Limits
-from dispatcher.view import Admission
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView
+from dispatcher.model.service_settings import Cap, Limits
+from dispatcher.model.view import Admission
+from dispatcher.wire.control import FORMAT, Checkpoint, ControlRecord, Finished, GlobalChange, TaskRecord
 from tests.contract.registry_records import position, ready, sealed, task_record
 from tests.integration.worker_crew import eventually
 

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from backends import backlog
-from backends.backlog import BacklogReader
-from dispatcher.control import FORMAT, Finished, GlobalChange
-from dispatcher.errors import NotReady
-from dispatcher.outcome import RETRY
+from backends.redis import backlog
+from backends.redis.backlog import BacklogReader
+from dispatcher.model.errors import NotReady
+from dispatcher.wire.control import FORMAT, Finished, GlobalChange
+from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_worlds import (
     EPOCH,
     LawWorld,

@@ -3,11 +3,11 @@ not read."""
 
 import pytest
 
-from dispatcher.control import ControlChange, Finished, decode_control
-from dispatcher.lease import Closable, Status
-from dispatcher.memory.logs import position
-from dispatcher.outcome import CloseTask, Outcome, OutcomeRecord, decode_record
-from dispatcher.view import TaskView
+from dispatcher.model.view import TaskView
+from dispatcher.testing.logs import position
+from dispatcher.wire.control import ControlChange, Finished, decode_control
+from dispatcher.wire.lease import Closable, Status
+from dispatcher.wire.outcome import CloseTask, Outcome, OutcomeRecord, decode_record
 from tests.contract.ledger_worlds import (
     LawWorld,
     ask_own,

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.passed_over import CONTROL, PassedOver
-from backends.redis_view import RedisView
-from backends.registry import Registry
-from backends.task_rows import LiveTask
-from backends.view_records import ViewRecords
-from consumers.control_folder import ControlFolder
-from consumers.folder import FoldSettings
-from dispatcher.control import encode_control
-from dispatcher.control_checks import read_control
-from dispatcher.errors import Malformed
-from dispatcher.lease import LaneAsk, LaneKind, Want
-from dispatcher.snapshot import Chunk, Packer, parts_of
-from dispatcher.why import counted_of
-from fairlane.signals import Look, SignalMeter, job_of_live
+from backends.redis.passed_over import CONTROL, PassedOver
+from backends.redis.registry import Registry
+from backends.redis.task_rows import LiveTask
+from backends.redis.view import RedisView
+from backends.redis.view_records import ViewRecords
+from consumers.upkeep.control_folder import ControlFolder
+from consumers.upkeep.folder import FoldSettings
+from dispatcher.analysis.why import counted_of
+from dispatcher.model.errors import Malformed
+from dispatcher.wire.control import encode_control
+from dispatcher.wire.control_checks import read_control
+from dispatcher.wire.lease import LaneAsk, LaneKind, Want
+from dispatcher.wire.snapshot import Chunk, Packer, parts_of
+from fairlane.figures.signals import Look, SignalMeter, job_of_live
 from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots

@@ -2,9 +2,9 @@
 
 import pytest
 
-from backends.redis_view import RedisView
-from backends.registry import Registry
-from dispatcher.control import FORMAT, Checkpoint, ControlRecord, Finished, GlobalChange, encode_override
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView
+from dispatcher.wire.control import FORMAT, Checkpoint, ControlRecord, Finished, GlobalChange, encode_override
 from tests.contract.registry_records import change, position, ready, sealed, task_record
 
 CHANGES: dict[str, ControlRecord] = {

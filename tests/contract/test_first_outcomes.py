@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.outcome import OUTCOME_NAMES, RETRY, CloseTask, Mixed, Outcomes, Run
-from spark_jobs.first_outcomes import FirstOutcomes, Whole
+from dispatcher.wire.outcome import OUTCOME_NAMES, RETRY, CloseTask, Mixed, Outcomes, Run
+from spark_jobs.journal.first_outcomes import FirstOutcomes, Whole
 from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import Worlds, fold, outcomes, sealed, task_record
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import redis
 
-from backends.redis_view import RedisView
-from dispatcher.errors import Unreachable
-from dispatcher.fold_cost import CALL_COMMANDS
-from dispatcher.outcome import MAX_ENVELOPES, RETRY, ClaimsEnded, Mixed, OutcomeRecord, encode_record
+from backends.redis.view import RedisView
+from dispatcher.model.errors import Unreachable
+from dispatcher.wire.fold_cost import CALL_COMMANDS
+from dispatcher.wire.outcome import MAX_ENVELOPES, RETRY, ClaimsEnded, Mixed, OutcomeRecord, encode_record
 from quotas.fold import RedisFold
 from tests.contract.ledger_worlds import LawWorld, ask_own, fold, mixed, outcomes, request, run, sealed, task_record
 

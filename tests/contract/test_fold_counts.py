@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.control import Checkpoint
-from dispatcher.lease import Closable, Status
-from dispatcher.outcome import OUTCOME_NAMES, RETRY, CloseTask, EpochMark, Outcome, Outcomes, encode_record
 from dispatcher.ports import FoldResult
+from dispatcher.wire.control import Checkpoint
+from dispatcher.wire.lease import Closable, Status
+from dispatcher.wire.outcome import OUTCOME_NAMES, RETRY, CloseTask, EpochMark, Outcome, Outcomes, encode_record
 from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import (
     TOPICS,

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dispatcher.outcome import Mixed, Named, Outcomes, Run
+from dispatcher.wire.outcome import Mixed, Named, Outcomes, Run
 from tests.contract.ledger_worlds import LawWorld, Worlds, fold, mixed, outcomes, run, sealed, task_record
 
 NAMED = [

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.envelope import MAX_SEQUENCE
-from dispatcher.outcome import MAX_CLAIMS, MAX_ENVELOPES, encode_record
+from dispatcher.wire.envelope import MAX_SEQUENCE
+from dispatcher.wire.outcome import MAX_CLAIMS, MAX_ENVELOPES, encode_record
 from tests.contract.ledger_worlds import LawWorld, Worlds, outcomes, run, task_record
 
 encode = msgspec.msgpack.encode

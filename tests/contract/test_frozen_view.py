@@ -2,17 +2,17 @@
 
 import pytest
 
-from backends.epochs import Epochs
-from backends.redis_view import RedisView
-from backends.registry import Registry
-from backends.view_records import ViewRecords
-from backends.workers import Workers
-from dispatcher.control import encode_control
-from dispatcher.control_checks import read_control
-from dispatcher.outcome import Outcomes, Run, encode_record
-from dispatcher.service_settings import Cap, Limits
-from dispatcher.snapshot import Chunk, check, parts_of, records_of
-from dispatcher.topics import Topics
+from backends.redis.epochs import Epochs
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView
+from backends.redis.view_records import ViewRecords
+from backends.redis.workers import Workers
+from dispatcher.model.service_settings import Cap, Limits
+from dispatcher.wire.control import encode_control
+from dispatcher.wire.control_checks import read_control
+from dispatcher.wire.outcome import Outcomes, Run, encode_record
+from dispatcher.wire.snapshot import Chunk, check, parts_of, records_of
+from dispatcher.wire.topics import Topics
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots

@@ -1,6 +1,6 @@
 """What a cancel cannot call back, as the registry counts it from the claims."""
 
-from dispatcher.outcome import RETRY
+from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_worlds import (
     LawWorld,
     ask_own,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
-from dispatcher.tier import TIERS
+from dispatcher.model.tier import TIERS
 from tests.contract.law_service import Judged, LawService, check
 from tests.contract.ledger_worlds import Worlds, setting
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from dispatcher.tier import MILLI, TIERS
+from dispatcher.model.tier import MILLI, TIERS
 from tests.contract.law_service import Judged, LawService, check
 from tests.contract.ledger_crowd import assert_owned, assert_tallied, assert_whole, jain
 from tests.contract.ledger_worlds import Worlds, setting

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from dispatcher.errors import FairlaneError
-from dispatcher.lease import GivenBack, LaneAsk, Status
-from dispatcher.outcome import RETRY
+from dispatcher.model.errors import FairlaneError
+from dispatcher.wire.lease import GivenBack, LaneAsk, Status
+from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     LawWorld,

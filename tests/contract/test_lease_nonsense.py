@@ -3,11 +3,11 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.buffers import Stretch
-from dispatcher.envelope import decode_envelope
-from dispatcher.lease import GivenBack, LaneAsk, Want
-from dispatcher.outcome import RETRY, ClaimsEnded, Mixed, Outcomes, encode_record
+from dispatcher.engine.buffers import Stretch
 from dispatcher.ports import Delivery
+from dispatcher.wire.envelope import decode_envelope
+from dispatcher.wire.lease import GivenBack, LaneAsk, Want
+from dispatcher.wire.outcome import RETRY, ClaimsEnded, Mixed, Outcomes, encode_record
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     LawWorld,

@@ -1,7 +1,7 @@
 """Later attempts, their copies and those of the first: each is sent once, and what is over leaves its lane."""
 
-from dispatcher.lease import LaneAsk, Status
-from dispatcher.outcome import RETRY, ClaimsEnded
+from dispatcher.wire.lease import LaneAsk, Status
+from dispatcher.wire.outcome import RETRY, ClaimsEnded
 from tests.contract.ledger_worlds import (
     LawWorld,
     ask_own,

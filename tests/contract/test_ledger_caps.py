@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.lease import GivenBack, Status
+from dispatcher.wire.lease import GivenBack, Status
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied
 from tests.contract.ledger_worlds import (
     LawWorld,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from dispatcher.lease import LaneKind
-from dispatcher.outcome import RETRY
-from dispatcher.tier import Tier
-from dispatcher.why import Part
+from dispatcher.analysis.why import Part
+from dispatcher.model.tier import Tier
+from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_crowd import Backlog, add_tasks
 from tests.contract.ledger_worlds import (
     TOPICS,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.errors import Refused
-from dispatcher.lease import GivenBack, Status
-from dispatcher.outcome import RETRY, ClaimsEnded
+from dispatcher.model.errors import Refused
+from dispatcher.wire.lease import GivenBack, Status
+from dispatcher.wire.outcome import RETRY, ClaimsEnded
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     TOPICS,

@@ -3,7 +3,7 @@
 from collections import Counter
 from itertools import count
 
-from dispatcher.lease import GivenBack, LaneAsk, Status
+from dispatcher.wire.lease import GivenBack, LaneAsk, Status
 from tests.contract.ledger_worlds import (
     LawWorld,
     ask,

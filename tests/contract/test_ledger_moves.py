@@ -4,8 +4,8 @@ from itertools import count
 
 import pytest
 
-from dispatcher.lease import LaneAsk, Piece, Status
-from dispatcher.outcome import RETRY
+from dispatcher.wire.lease import LaneAsk, Piece, Status
+from dispatcher.wire.outcome import RETRY
 from tests.contract.ledger_worlds import (
     SHARED_LANE,
     TOPICS,

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from backends.redis_client import assemble, lua_folder
-from backends.redis_view import RedisView
-from dispatcher.service_settings import MAX_CAP, SHARED_BY
-from dispatcher.tier import MAX_WEIGHT, MILLI
+from backends.redis.client import assemble, lua_folder, lua_texts
+from backends.redis.view import RedisView
+from dispatcher.model.service_settings import MAX_CAP, SHARED_BY
+from dispatcher.model.tier import MAX_WEIGHT, MILLI
 from tests.contract.ledger_crowd import Backlog, add_tasks, assert_tallied, assert_whole
 from tests.contract.ledger_worlds import (
     LawWorld,
@@ -26,7 +26,7 @@ from tests.contract.ledger_worlds import (
 WEIGHTS = {"high": 0.6, "medium": 0.3, "low": 0.1}
 FAST = 200_000_000
 LARGEST = 1 << 50
-"""As in quotas/lua/integers.lua."""
+"""As in quotas/lua/shared/integers.lua."""
 
 
 def a_thousand_million(world: LawWorld) -> Backlog:
@@ -118,7 +118,7 @@ def make_old(world: LawWorld, pool: str, by: int = 2 * LARGEST, *, of_lanes: boo
 
 def test_parts_of_the_largest_amounts_are_exact(view: RedisView) -> None:
     numbers = "tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])"
-    script = assemble("integers", [lua_folder("quotas")]) + f"return string.format('%.0f', portion({numbers}))"
+    script = assemble("integers", lua_texts(lua_folder("quotas"))) + f"return string.format('%.0f', portion({numbers}))"
     rng = random.Random(1)
     for _ in range(500):
         amount, whole = rng.randrange(LARGEST // 4, LARGEST), rng.randrange(LARGEST // 4, LARGEST)

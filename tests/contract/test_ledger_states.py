@@ -4,8 +4,8 @@ from itertools import count
 
 import pytest
 
-from dispatcher.lease import Closable, LaneAsk, Status
-from dispatcher.outcome import RETRY, CloseTask, EpochMark, Outcome
+from dispatcher.wire.lease import Closable, LaneAsk, Status
+from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Outcome
 from tests.contract.ledger_worlds import (
     EPOCH,
     LawWorld,

@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from dispatcher.lease import GivenBack, Status
-from dispatcher.outcome import RETRY, ClaimsEnded, CloseTask, Outcome
+from dispatcher.wire.lease import GivenBack, Status
+from dispatcher.wire.outcome import RETRY, ClaimsEnded, CloseTask, Outcome
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (
     LawWorld,

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from dispatcher.lease import LaneAsk, Status
+from dispatcher.wire.lease import LaneAsk, Status
 from tests.contract.ledger_crowd import Backlog, add_tasks, jain
 from tests.contract.ledger_rotation import Rotation
 from tests.contract.ledger_worlds import (

@@ -1,8 +1,8 @@
 """Where a task's dead letters are, as Redis keeps it."""
 
-from backends.letter_index import BLOCK_ENTRIES, LetterIndex, Span, block_of
-from backends.redis_view import RedisView
-from dispatcher.retention import TOMBSTONE_MS
+from backends.redis.letter_index import BLOCK_ENTRIES, LetterIndex, Span, block_of
+from backends.redis.view import RedisView
+from dispatcher.wire.retention import TOMBSTONE_MS
 
 
 def position(ledger: int, entry: int) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dispatcher.lease import Status
-from dispatcher.outcome import RETRY, OutcomeRecord
+from dispatcher.wire.lease import Status
+from dispatcher.wire.outcome import RETRY, OutcomeRecord
 from tests.contract.ledger_worlds import (
     LawWorld,
     ask_own,

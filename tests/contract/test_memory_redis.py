@@ -9,8 +9,8 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairlane.bench.redis_server import binaries, running
-from simulator.server import MemoryRedis
+from benchmarks.redis_server import binaries, running
+from simulator.redis.server import MemoryRedis
 from tests.contract.memory_twins import contents_of
 
 NOW_MS = 1_700_000_000_000

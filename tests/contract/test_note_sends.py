@@ -2,11 +2,11 @@
 
 import pytest
 
-from backends.redis_view import RedisView
-from backends.registry import Registry
-from dispatcher.send_errors import SendError
-from dispatcher.topics import Topics
-from dispatcher.view import TaskView
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView
+from dispatcher.analysis.send_errors import SendError
+from dispatcher.model.view import TaskView
+from dispatcher.wire.topics import Topics
 from quotas.ledger import RedisLedger
 from tests.contract.registry_records import position, task_record
 

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from backends.passed_over import PassedOver
-from consumers.folder import FoldSettings, OutcomeFolder
-from dispatcher.outcome import encode_record
+from backends.redis.passed_over import PassedOver
+from consumers.upkeep.folder import FoldSettings, OutcomeFolder
+from dispatcher.wire.outcome import encode_record
 from quotas.fold import RedisFold
 from tests.actors import running
 from tests.contract.ledger_worlds import LawWorld, outcomes, run, task_record

@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dispatcher.service_settings import cap_field, paused_field, paused_of
+from dispatcher.model.service_settings import cap_field, paused_field, paused_of
 from quotas.snapshots import RedisSnapshots
 from tests.contract.ledger_worlds import LawWorld, Worlds, setting
 from tests.contract.registry_records import position

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.redis_view import RedisView
-from backends.registry import Registry
-from backends.view_records import ViewRecords
-from dispatcher.control import (
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView
+from backends.redis.view_records import ViewRecords
+from dispatcher.wire.control import (
     FORMAT,
     Checkpoint,
     ControlRecord,
@@ -22,8 +22,8 @@ from dispatcher.control import (
     override_number,
     stopping,
 )
-from dispatcher.control_checks import read_control
-from dispatcher.retention import TOMBSTONE_MS
+from dispatcher.wire.control_checks import read_control
+from dispatcher.wire.retention import TOMBSTONE_MS
 from tests.contract.registry_records import change, position, ready, sealed, task_record
 
 # ------------------------------------------------------------------------------------------- one task's life

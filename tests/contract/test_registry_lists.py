@@ -2,16 +2,16 @@
 
 import msgspec
 
-from backends.registry import Registry
-from dispatcher.control import (
+from backends.redis.registry import Registry
+from dispatcher.analysis.why import Switch
+from dispatcher.model.tier import Tier
+from dispatcher.wire.control import (
     FORMAT,
     Checkpoint,
     ControlChange,
     Finished,
     GlobalChange,
 )
-from dispatcher.tier import Tier
-from dispatcher.why import Switch
 from tests.contract.registry_records import position, task_record
 
 

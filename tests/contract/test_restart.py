@@ -1,9 +1,9 @@
 """After a restart of Redis, which may have lost the claims of its last second."""
 
-from backends.epochs import Epoch
-from dispatcher.control import FORMAT, NO_EPOCH, EpochStarted
-from dispatcher.lease import Status
-from dispatcher.outcome import EpochMark
+from backends.redis.epochs import Epoch
+from dispatcher.wire.control import FORMAT, NO_EPOCH, EpochStarted
+from dispatcher.wire.lease import Status
+from dispatcher.wire.outcome import EpochMark
 from tests.contract.ledger_worlds import LawWorld, ask_own, fold, request, statuses, task_record
 
 OWN_CLAIMS_MS = 13_000

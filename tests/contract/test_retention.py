@@ -6,12 +6,15 @@ import re
 import msgspec
 import pytest
 
-from backends.policies import RETENTION_DAYS
-from backends.redis_client import lua_folder
-from backends.redis_view import RedisView
-from backends.registry import Registry
-from backends.view_records import ViewRecords
-from dispatcher.control import (
+from backends.pulsar.policies import RETENTION_DAYS
+from backends.redis.client import lua_folder, lua_texts
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView
+from backends.redis.view_records import ViewRecords
+from dispatcher.model.errors import AudienceMismatch
+from dispatcher.model.task import PushTask
+from dispatcher.model.tier import Tier
+from dispatcher.wire.control import (
     FORMAT,
     ControlRecord,
     Finished,
@@ -19,14 +22,11 @@ from dispatcher.control import (
     encode_control,
     encode_override,
 )
-from dispatcher.control_checks import read_control
-from dispatcher.errors import AudienceMismatch
-from dispatcher.outcome import RETRY
-from dispatcher.retention import DAY_MS, RECORDS_KEPT_MS, TOMBSTONE_MS
-from dispatcher.task import PushTask
-from dispatcher.tier import Tier
-from dispatcher.topics import Topics
-from producers.acceptance import accept, check_same
+from dispatcher.wire.control_checks import read_control
+from dispatcher.wire.outcome import RETRY
+from dispatcher.wire.retention import DAY_MS, RECORDS_KEPT_MS, TOMBSTONE_MS
+from dispatcher.wire.topics import Topics
+from producers.submit.acceptance import accept, check_same
 from tests.contract.ledger_worlds import LawWorld, fold, mixed, outcomes, run
 from tests.contract.ledger_worlds import task_record as ledger_task
 from tests.contract.registry_records import change, position, ready, sealed, task_record
@@ -36,7 +36,7 @@ SLACK_MS = 60_000
 
 
 def test_the_scripts_remember_as_long_as_the_records_are_kept_and_two_days() -> None:
-    text = lua_folder("backends").joinpath("keys.lua").read_text()
+    text = lua_texts(lua_folder("backends.redis"))["keys.lua"]
     (days,) = re.findall(r"^local TOMBSTONE_MS = (\d+) \* 24 \* 3600 \* 1000$", text, re.MULTILINE)
     assert int(days) * DAY_MS == TOMBSTONE_MS == (RETENTION_DAYS + 2) * DAY_MS
 

@@ -7,14 +7,14 @@ import pytest
 from redis.exceptions import ResponseError
 
 from dispatcher.clock import VirtualClock
-from dispatcher.control import Checkpoint, ControlRecord
-from dispatcher.errors import FairlaneError
-from dispatcher.lease import GivenBack, Status
-from dispatcher.outcome import ClaimsEnded, CloseTask, Outcome, OutcomeRecord, encode_record
-from simulator.commands import Answer, Commands
-from simulator.keyspace import KEYSPACE
-from simulator.server import MemoryRedis
-from simulator.store import Store
+from dispatcher.model.errors import FairlaneError
+from dispatcher.wire.control import Checkpoint, ControlRecord
+from dispatcher.wire.lease import GivenBack, Status
+from dispatcher.wire.outcome import ClaimsEnded, CloseTask, Outcome, OutcomeRecord, encode_record
+from simulator.redis.commands import Answer, Commands
+from simulator.redis.keyspace import KEYSPACE
+from simulator.redis.server import MemoryRedis
+from simulator.redis.store import Store
 from simulator.world import view_in
 from tests.contract.ledger_crowd import assert_tallied
 from tests.contract.ledger_worlds import (

@@ -2,9 +2,9 @@
 
 from itertools import count, permutations, takewhile
 
-from dispatcher.control import ControlRecord
-from dispatcher.lease import Status
-from dispatcher.outcome import FORMAT, CloseTask
+from dispatcher.wire.control import ControlRecord
+from dispatcher.wire.lease import Status
+from dispatcher.wire.outcome import FORMAT, CloseTask
 from tests.contract.ledger_worlds import (
     LawWorld,
     Worlds,

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backends.epochs import Epochs
-from dispatcher.control import MAIN_WRITER, Checkpoint, ControlChange, Finished
-from dispatcher.errors import Unreachable
-from dispatcher.lease import Status
-from dispatcher.outcome import RETRY, CloseTask, EpochMark, Outcome, OutcomeRecord, encode_record
-from dispatcher.retention import DAY_MS, TOMBSTONE_MS
-from dispatcher.service_settings import paused_field
-from dispatcher.snapshot import Chunk, Cursors, OpenPart, Packer, Part, TaskPart, parts_of
+from backends.redis.epochs import Epochs
+from dispatcher.model.errors import Unreachable
+from dispatcher.model.service_settings import paused_field
+from dispatcher.wire.control import MAIN_WRITER, Checkpoint, ControlChange, Finished
+from dispatcher.wire.lease import Status
+from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Outcome, OutcomeRecord, encode_record
+from dispatcher.wire.retention import DAY_MS, TOMBSTONE_MS
+from dispatcher.wire.snapshot import Chunk, Cursors, OpenPart, Packer, Part, TaskPart, parts_of
 from quotas.snapshots import RedisSnapshots
 from tests.contract.fold_records import SIZE, parts
 from tests.contract.ledger_worlds import (

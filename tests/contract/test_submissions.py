@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from backends.epochs import Epochs
-from backends.keys import Keys
-from backends.redis_view import RedisView
-from backends.registry import Registry
-from backends.view_records import ViewRecords
-from dispatcher.control import FORMAT, Announced, Checkpoint, Sealed, TakenOver, TaskRecord, encode_control
-from dispatcher.control_checks import read_control
-from dispatcher.submission import WrittenAhead, written_ahead
+from backends.redis.epochs import Epochs
+from backends.redis.keys import Keys
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView
+from backends.redis.view_records import ViewRecords
+from dispatcher.wire.control import FORMAT, Announced, Checkpoint, Sealed, TakenOver, TaskRecord, encode_control
+from dispatcher.wire.control_checks import read_control
+from dispatcher.wire.submission import WrittenAhead, written_ahead
 from tests.contract.registry_records import position, ready, sealed, task_record
 
 

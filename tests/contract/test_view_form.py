@@ -6,21 +6,21 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from backends.epochs import Epochs
-from backends.redis_view import RedisView
-from backends.registry import Registry
-from backends.workers import Workers
-from consumers.snapshots import Restorer
-from dispatcher.control_checks import read_control
-from dispatcher.errors import NotReady, Refused
-from dispatcher.older_snapshot import checked
-from dispatcher.outcome import Outcomes, Run, encode_record
-from dispatcher.snapshot import FORMAT as SNAPSHOT_FORMAT
-from dispatcher.snapshot import Begun, Chunk, Cursors, SettingsPart, TaskPart, encode, parts_of, records_of
-from dispatcher.topics import Topics
-from dispatcher.view import WorkerBeat
-from dispatcher.view_form import FORM
-from fairlane.worker.standby import FormWatch, Standby
+from backends.redis.epochs import Epochs
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView
+from backends.redis.workers import Workers
+from consumers.upkeep.snapshots import Restorer
+from dispatcher.model.errors import NotReady, Refused
+from dispatcher.model.view import WorkerBeat
+from dispatcher.model.view_form import FORM
+from dispatcher.wire.control_checks import read_control
+from dispatcher.wire.older_snapshot import checked
+from dispatcher.wire.outcome import Outcomes, Run, encode_record
+from dispatcher.wire.snapshot import FORMAT as SNAPSHOT_FORMAT
+from dispatcher.wire.snapshot import Begun, Chunk, Cursors, SettingsPart, TaskPart, encode, parts_of, records_of
+from dispatcher.wire.topics import Topics
+from fairlane.worker.process.standby import FormWatch, Standby
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots

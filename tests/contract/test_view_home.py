@@ -2,12 +2,12 @@
 
 import pytest
 
-from backends.epochs import Epochs
-from backends.redis_view import RedisView, open_view
-from backends.registry import Registry
+from backends.redis.epochs import Epochs
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView, open_view
 from backends.settings import RedisSettings
-from dispatcher.control import FORMAT, EpochStarted
-from dispatcher.errors import Refused
+from dispatcher.model.errors import Refused
+from dispatcher.wire.control import FORMAT, EpochStarted
 from tests.contract.registry_records import position
 
 

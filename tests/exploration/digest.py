@@ -16,18 +16,18 @@ from typing import Any
 
 import msgspec
 
-from dispatcher.buffers import Credit, RateWindow
+from dispatcher.analysis.send_errors import SendError, SendErrors
 from dispatcher.clock import VirtualClock
-from dispatcher.engine_settings import EngineSettings
-from dispatcher.engine_settling import Settling
-from dispatcher.engine_stats import EngineStats
-from dispatcher.engine_unrecorded import UnrecordedOutcomes
-from dispatcher.envelope import Envelope
-from dispatcher.scheduler import Flow, Scheduler
-from dispatcher.send_errors import SendError, SendErrors
-from dispatcher.shared_bound import SharedBound
-from dispatcher.timers import Timers
-from dispatcher.topics import Topics
+from dispatcher.engine.buffers import Credit, RateWindow
+from dispatcher.engine.settings import EngineSettings
+from dispatcher.engine.settling import Settling
+from dispatcher.engine.stats import EngineStats
+from dispatcher.engine.timers import Timers
+from dispatcher.engine.unrecorded import UnrecordedOutcomes
+from dispatcher.scheduling.scheduler import Flow, Scheduler
+from dispatcher.scheduling.shared_bound import SharedBound
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.topics import Topics
 from tests.exploration.worker import NEVER_S, Ports
 
 OPAQUE = frozenset(

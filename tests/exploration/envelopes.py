@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dispatcher.envelope import FORMAT, Envelope, encode_message
-from dispatcher.outcome import ALL_SENT, RETRY, Outcomes, Report, Verdict, decode_record, encode_record
+from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
+from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcomes, Report, Verdict, decode_record, encode_record
 
 TASK = "t"
 MESSAGE = encode_message({"title": "hello"})

@@ -10,12 +10,12 @@ import msgspec
 from msgspec import msgpack
 
 from dispatcher.clock import VirtualClock
-from dispatcher.control import ControlRecord, encode_control
-from dispatcher.lease import LeaseAnswer, LeaseRequest, Status
-from dispatcher.topics import Topics
-from dispatcher.view_form import FORM
-from simulator.server import MemoryRedis
-from simulator.store import Hash, SortedSet, Store, Text
+from dispatcher.model.view_form import FORM
+from dispatcher.wire.control import ControlRecord, encode_control
+from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Status
+from dispatcher.wire.topics import Topics
+from simulator.redis.server import MemoryRedis
+from simulator.redis.store import Hash, SortedSet, Store, Text
 from simulator.world import COUNT_FIELDS, World, view_in
 from tests.exploration.envelopes import TASK
 from tests.exploration.machine import WorkerState

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dispatcher.lease import LeaseRequest, encode
-from dispatcher.topics import Topics
+from dispatcher.wire.lease import LeaseRequest, encode
+from dispatcher.wire.topics import Topics
 from tests.exploration.digest import digest
 from tests.exploration.envelopes import Kind
 from tests.exploration.use_by import UseByCheck

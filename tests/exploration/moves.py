@@ -5,7 +5,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from dispatcher.lease import LeaseAnswer
+from dispatcher.wire.lease import LeaseAnswer
 from tests.exploration.envelopes import Kind, answers, results
 from tests.exploration.footprint import HANDS, Menu
 from tests.exploration.machine import WorkerState

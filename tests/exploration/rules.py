@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from backends.redis_client import lua_folder
-from consumers import calls
-from dispatcher.engine_leases import Leases
-from dispatcher.engine_settling import Settling
-from dispatcher.events import Stored
-from dispatcher.outcome import ClaimsEnded, encode_record
+from backends.redis.client import lua_folder
+from consumers.delivery import calls
+from dispatcher.engine.events import Stored
+from dispatcher.engine.leases import Leases
+from dispatcher.engine.settling import Settling
+from dispatcher.wire.outcome import ClaimsEnded, encode_record
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 
@@ -126,7 +126,8 @@ def left_out(rule: str) -> Iterator[None]:
 def _changed(folder: Path, file: str, text: str, instead: str) -> Path:
     """The scripts of the ledger, but for one text."""
     shutil.copytree(str(lua_folder("quotas")), folder)
-    script = (folder / file).read_text()
+    (path,) = folder.rglob(file)
+    script = path.read_text()
     assert script.count(text) == 1, (file, text)
-    (folder / file).write_text(script.replace(text, instead))
+    path.write_text(script.replace(text, instead))
     return folder

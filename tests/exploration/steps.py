@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from dispatcher.lease import Status
+from dispatcher.wire.lease import Status
 from tests.exploration.envelopes import SIZE
 from tests.exploration.faults import Faults
 from tests.exploration.footprint import HANDS, REST, VIEW, Menu

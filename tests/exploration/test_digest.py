@@ -1,6 +1,6 @@
 """States of a worker that react differently have different digests, where the exploration would not come upon it."""
 
-from dispatcher.buffers import Credit, Stretch
+from dispatcher.engine.buffers import Credit, Stretch
 from dispatcher.ports import Delivery
 from tests.exploration.envelopes import envelope_of, first
 from tests.exploration.machine import digest_of

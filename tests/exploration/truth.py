@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dispatcher.outcome import Outcome
+from dispatcher.wire.outcome import Outcome
 from tests.exploration.envelopes import SIZE, results
 from tests.exploration.scene import Scene
 from tests.exploration.world import CLOSE, OUTCOME, TRUTH, WorldState

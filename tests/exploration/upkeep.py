@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from dispatcher.outcome import ClaimsEnded, CloseTask, EpochMark, Outcome, encode_record
+from dispatcher.wire.outcome import ClaimsEnded, CloseTask, EpochMark, Outcome, encode_record
 from tests.exploration.envelopes import SIZE, TASK, filled
 from tests.exploration.footprint import HANDS, Menu
 from tests.exploration.ledger import claim_of

@@ -1,13 +1,13 @@
-"""The check of the use-by as it ships: consumers/calls.py is asked whether it still calls the provider."""
+"""The check of the use-by as it ships: consumers/delivery/calls.py is asked whether it still calls the provider."""
 
 import asyncio
 from collections.abc import Sequence
 
-from consumers.calls import ChannelQueue
+from consumers.delivery.calls import ChannelQueue
 from dispatcher.clock import VirtualClock
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import ALL_SENT, Report
 from dispatcher.ports import Batch, BatchChannel
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, Report
 
 DEADLINE_S = 30.0
 

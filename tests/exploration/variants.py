@@ -4,11 +4,11 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dispatcher.control import ControlChange, ControlRecord, Finished, Sealed, TaskRecord
-from dispatcher.lease import LaneKind
+from dispatcher.model.tier import Tier
 from dispatcher.ports import LaneInfo
-from dispatcher.tier import Tier
-from dispatcher.topics import Topics
+from dispatcher.wire.control import ControlChange, ControlRecord, Finished, Sealed, TaskRecord
+from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.topics import Topics
 from tests.exploration.envelopes import MESSAGE, SIZE, TASK, Kind, first
 from tests.exploration.rules import EARLY_MARK, EARLY_WORD
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import msgspec
 
-from dispatcher.buffers import Stretch
 from dispatcher.clock import VirtualClock
-from dispatcher.engine import Engine, EnginePorts
-from dispatcher.engine_settings import EngineSettings
-from dispatcher.envelope import Envelope
-from dispatcher.errors import NotFound, Unreachable
-from dispatcher.events import BatchSent, LaneReady, LanesChanged, LeaseAnswered
-from dispatcher.lease import LeaseAnswer, LeaseRequest
-from dispatcher.outcome import OutcomeRecord, Outcomes, Report
+from dispatcher.engine.buffers import Stretch
+from dispatcher.engine.engine import Engine, EnginePorts
+from dispatcher.engine.events import BatchSent, LaneReady, LanesChanged, LeaseAnswered
+from dispatcher.engine.settings import EngineSettings
+from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import Batch, Delivery, Done, LaneInfo
-from dispatcher.topics import Topics
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
+from dispatcher.wire.outcome import OutcomeRecord, Outcomes, Report
+from dispatcher.wire.topics import Topics
 from tests.exploration.envelopes import Kind, envelope_of, kind_of, stripped
 
 NAME = "w"

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from backends.redis_view import RedisView
+from backends.redis.view import RedisView
 
 HERE = Path(__file__).parent
 VERSIONS = ("0.1.0",)

@@ -18,12 +18,15 @@ from typing import Any
 
 import msgspec
 
-from backends.epochs import Epochs
-from backends.redis_view import RedisView, open_view
-from backends.registry import Registry
+from backends.redis.epochs import Epochs
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView, open_view
+from backends.redis.workers import Workers
 from backends.settings import RedisSettings
-from backends.workers import Workers
-from dispatcher.control import (
+from dispatcher.model.tier import Tier
+from dispatcher.model.view import TierStats, WorkerBeat
+from dispatcher.ports import DeadLetter
+from dispatcher.wire.control import (
     MAIN_WRITER,
     Checkpoint,
     ControlChange,
@@ -36,14 +39,11 @@ from dispatcher.control import (
     encode_control,
     encode_override,
 )
-from dispatcher.envelope import Envelope, encode_envelope, encode_message
-from dispatcher.lease import LaneAsk, LaneKind, LeaseRequest, Want
-from dispatcher.outcome import ClaimsEnded, CloseTask, EpochMark, Mixed, Named, Outcomes, Run, encode_record
-from dispatcher.ports import DeadLetter
-from dispatcher.snapshot import Begun, Packer, encode
-from dispatcher.tier import Tier
-from dispatcher.topics import Topics
-from dispatcher.view import TierStats, WorkerBeat
+from dispatcher.wire.envelope import Envelope, encode_envelope, encode_message
+from dispatcher.wire.lease import LaneAsk, LaneKind, LeaseRequest, Want
+from dispatcher.wire.outcome import ClaimsEnded, CloseTask, EpochMark, Mixed, Named, Outcomes, Run, encode_record
+from dispatcher.wire.snapshot import Begun, Packer, encode
+from dispatcher.wire.topics import Topics
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots

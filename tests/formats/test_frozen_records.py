@@ -6,11 +6,11 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from dispatcher.control import ControlRecord, decode_control, encode_control
-from dispatcher.envelope import Envelope, decode_envelope, encode_envelope
-from dispatcher.outcome import OutcomeRecord, encode_record, read_record
 from dispatcher.ports import DeadLetter
-from dispatcher.snapshot import check, parts_of, records_of
+from dispatcher.wire.control import ControlRecord, decode_control, encode_control
+from dispatcher.wire.envelope import Envelope, decode_envelope, encode_envelope
+from dispatcher.wire.outcome import OutcomeRecord, encode_record, read_record
+from dispatcher.wire.snapshot import check, parts_of, records_of
 from tests.formats import v0_1_0
 from tests.formats.frozen import VERSIONS, Frozen, frozen
 

@@ -13,12 +13,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from consumers.channels.log import LogChannel
-from consumers.lanes import PulsarLanes
-from dispatcher.engine_stats import EngineStats
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import Report
-from fairlane.worker import guardian, watchdog
+from consumers.delivery.channels.log import LogChannel
+from consumers.lanes.pulsar_lanes import PulsarLanes
+from dispatcher.engine.stats import EngineStats
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import Report
+from fairlane.worker.process import guardian, watchdog
 from quotas.ledger import RedisLedger
 
 FOR_EVER_S = 1_000_000

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pulsar
 import pytest
 
-from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import close, connect, topics
-from dispatcher.topics import Topics
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import close, connect, topics
+from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 
 

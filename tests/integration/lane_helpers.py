@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pulsar
 
 from backends.system_clock import SystemClock
-from consumers.lanes import LaneSettings, PulsarLanes
-from dispatcher.envelope import FORMAT, Envelope, encode_envelope, encode_message
-from dispatcher.errors import Unreachable
-from dispatcher.lease import LaneKind
+from consumers.lanes.pulsar_lanes import LaneSettings, PulsarLanes
+from dispatcher.model.errors import Unreachable
 from dispatcher.ports import DeadLetter, Delivery, Done, LaneInfo
+from dispatcher.wire.envelope import FORMAT, Envelope, encode_envelope, encode_message
+from dispatcher.wire.lease import LaneKind
 from tests.integration.pulsar_helpers import DEADLINE_S, eventually
 
 MESSAGE = encode_message({"title": "Hello"})

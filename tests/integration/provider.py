@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from dispatcher.view import TaskView
+from dispatcher.model.view import TaskView
 from producers.handle import TaskHandle
 
 Body = dict[str, Any]

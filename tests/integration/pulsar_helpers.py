@@ -7,7 +7,7 @@ from typing import Any
 
 import pulsar
 
-from dispatcher.topics import SUBSCRIPTION
+from dispatcher.wire.topics import SUBSCRIPTION
 
 DEADLINE_S = 20.0
 

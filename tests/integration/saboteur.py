@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from backends.outcome_topic import OutcomeTopic
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import Report
-from fairlane.bench.nemesis.provider import NemesisChannel
+from backends.pulsar.outcome_topic import OutcomeTopic
+from benchmarks.nemesis.provider import NemesisChannel
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import Report
 
 EVERY = 20
 

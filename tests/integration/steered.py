@@ -3,10 +3,10 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import topics
-from dispatcher.task import PushTask
-from dispatcher.view import TaskView
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import topics
+from dispatcher.model.task import PushTask
+from dispatcher.model.view import TaskView
 from fairlane.settings import Settings
 from producers.handle import TaskHandle
 from tests.integration.worker_crew import Crew, eventually

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 from backends.settings import PulsarSettings, RedisSettings
-from dispatcher.task import PushTask
+from dispatcher.model.task import PushTask
 from producers.client import PushClient
 from producers.settings import ProducerOptions
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import redis_server
+from benchmarks.redis_server import RedisServer
 from fairlane import PushClient, PushTask, Settings
-from fairlane.bench import redis_server
-from fairlane.bench.redis_server import RedisServer
+from fairlane.checks.view_checks import view_findings
 from fairlane.errors import Refused
-from fairlane.view_checks import view_findings
 from fairlane.worker.rebuild_by_hand import rebuild
 from tests.integration.worker_crew import audience, crew, eventually
 

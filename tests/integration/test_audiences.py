@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.errors import InvalidInput, LimitReached, NotFound, TaskEnded
+from dispatcher.model.errors import InvalidInput, LimitReached, NotFound, TaskEnded
 from fairlane.cli.main import run
 from fairlane.settings import Settings
 from producers.client import PushClient
-from producers.targets_file import TargetsFile
+from producers.files.targets_file import TargetsFile
 from tests.integration.steered import push
 from tests.integration.worker_crew import Crew, audience, crew, environment, eventually
 

@@ -10,17 +10,17 @@ import pytest
 import redis.connection
 import urllib3
 
-from backends.backlog import BacklogReader
-from backends.broker_lanes import BrokerLanes
-from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import topics
-from backends.redis_view import open_view
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.broker_lanes import BrokerLanes
+from backends.pulsar.client import topics
+from backends.redis.backlog import BacklogReader
+from backends.redis.view import open_view
 from backends.system_clock import SystemClock
-from dispatcher.envelope import encode_envelope
-from dispatcher.errors import Unreachable
-from dispatcher.topics import topics_of_lane
+from dispatcher.model.errors import Unreachable
+from dispatcher.wire.envelope import encode_envelope
+from dispatcher.wire.topics import topics_of_lane
 from fairlane import PushClient, PushTask, Settings
-from fairlane.backlog_snapshot.run import Servers, Snapshotter
+from fairlane.figures.snapshot import Servers, Snapshotter
 from tests.integration.lane_helpers import envelope
 from tests.integration.worker_crew import audience, crew, eventually
 from tests.unit.spark_jobs.backlog_rows import write
@@ -136,8 +136,8 @@ def test_a_lane_of_which_one_partition_is_full_is_reported_as_skewed(
 
     eventually(told, STATISTICS_S, "all entries")
     row = snapshotter.take()
-    from spark_jobs.backlog import report
-    from spark_jobs.backlog_facts import ReportOptions
+    from spark_jobs.backlog.facts import ReportOptions
+    from spark_jobs.backlog.job import report
 
     options = ReportOptions(write(tmp_path / "tables", row), since_ms=0)
     (found,) = report(spark, options, round(row["at"].timestamp() * 1000)).skewed

@@ -7,13 +7,13 @@ from pathlib import Path
 import pulsar
 import pytest
 
-from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import topics
-from backends.redis_view import open_view
-from dispatcher.errors import NotFound, TaskEnded
-from dispatcher.view import TaskView
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import topics
+from backends.redis.view import open_view
+from dispatcher.model.errors import NotFound, TaskEnded
+from dispatcher.model.view import TaskView
 from fairlane import PushClient, PushTask, Settings
-from fairlane.view_checks import unrecorded_findings
+from fairlane.checks.view_checks import unrecorded_findings
 from tests.integration.lane_helpers import publish
 from tests.integration.pulsar_helpers import bodies_in
 from tests.integration.steered import assert_lane_gone, push

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from backends.letter_index import LetterIndex
-from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import topics
-from backends.redis_view import open_view
-from dispatcher.task import PushTask, Target
-from dispatcher.tier import Tier
-from dispatcher.topics import SUBSCRIPTION
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import topics
+from backends.redis.letter_index import LetterIndex
+from backends.redis.view import open_view
+from dispatcher.model.task import PushTask, Target
+from dispatcher.model.tier import Tier
+from dispatcher.wire.topics import SUBSCRIPTION
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.provider import Body, Provider, free_port, provider, watched

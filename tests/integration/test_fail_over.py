@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from backends.epochs import Epoch, Epochs
-from backends.redis_client import lua_folder
-from backends.redis_view import CLAIM_MAX_MS, RedisView, open_view
+from backends.redis.client import lua_folder
+from backends.redis.epochs import Epoch, Epochs
+from backends.redis.view import CLAIM_MAX_MS, RedisView, open_view
 from backends.settings import RedisSettings
+from benchmarks.redis_pair import RedisPair, redis_pair
+from benchmarks.redis_server import binaries
 from dispatcher.clock import VirtualClock
 from fairlane import PushClient, PushTask, Settings
-from fairlane.bench.redis_pair import RedisPair, redis_pair
-from fairlane.bench.redis_server import binaries
 from simulator.world import World
 from tests.contract.ledger_worlds import ask_own, request, task_record
 from tests.integration.worker_crew import audience, crew, delivered_at_s, eventually

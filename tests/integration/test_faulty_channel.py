@@ -9,7 +9,7 @@ from tests.integration.worker_crew import audience, crew
 
 FAULTY = """
 import json, math, pathlib
-from dispatcher.outcome import ALL_SENT, Report, Verdict
+from dispatcher.wire.outcome import ALL_SENT, Report, Verdict
 
 class Sick:
     def __str__(self): raise RuntimeError("no text")

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from dispatcher.fold_cost import CALL_COMMANDS, CALL_COST
+from benchmarks import mixed_channel
+from benchmarks.script_calls import recording
+from dispatcher.wire.fold_cost import CALL_COMMANDS, CALL_COST
 from fairlane import PushClient, PushTask, Settings
-from fairlane.bench import mixed_channel
-from fairlane.bench.script_calls import recording
 from tests.integration.worker_crew import audience, crew
 
 CHANNELS = f'[worker.channels]\n{mixed_channel.NAME} = "{mixed_channel.__name__}:MixedChannel"\n'

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dispatcher.why import Why
+from dispatcher.analysis.why import Why
 from fairlane import PushClient, PushTask, Settings
 from fairlane.cli import main
 from fairlane.screen.times import local_moment
@@ -139,7 +139,7 @@ def check_errors(client: PushClient, said: Any, members: Crew) -> None:
         assert error.count >= 20
         assert f"sends failed so far, the last at {local_moment(error.at_ms)}: {reason}" in said("task", "show", task)
         channel = task.rpartition("-")[2]
-        assert f"WARNING fairlane.worker.send_notes: Channel {channel}: {reason}" in members.log_of("w1")
+        assert f"WARNING fairlane.worker.report.send_notes: Channel {channel}: {reason}" in members.log_of("w1")
     busy = client.task("busy-http").progress().last_error
     assert busy is not None
     assert f"busy-http waits now: retry 1 is due at {local_moment(busy.retry_ms)}" in said("task", "why", "busy-http")

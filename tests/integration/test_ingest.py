@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 import pulsar
 import pytest
 
-from dispatcher.errors import AudienceMismatch, InvalidInput, Refused
-from dispatcher.topics import Topics
+from dispatcher.model.errors import AudienceMismatch, InvalidInput, Refused
+from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
-from spark_jobs.audience import TableSource
-from spark_jobs.ingest import Counts, Ingested, IngestOptions, ingest
-from spark_jobs.servers import values_of
-from spark_jobs.task_options import parse_options
+from spark_jobs.ingest.audience import TableSource
+from spark_jobs.ingest.job import Counts, Ingested, IngestOptions, ingest
+from spark_jobs.session.servers import values_of
+from spark_jobs.source.task_options import parse_options
 from tests.integration.worker_crew import crew, environment, eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.stage_progress import Progress
+    from spark_jobs.session.stage_progress import Progress
 
 ROWS = 1_000
 TASK = {"id": "sale", "app": "shop", "tier": "high", "message": "Sale!", "channel": "log", "variables": "name"}

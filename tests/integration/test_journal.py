@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dispatcher.outcome import Outcomes, decode_record
-from dispatcher.task import PushTask
+from dispatcher.model.task import PushTask
+from dispatcher.wire.outcome import Outcomes, decode_record
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.worker_crew import Crew, crew, environment, eventually
@@ -26,13 +26,13 @@ pytest.importorskip("pyspark")
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-from backends import pulsar_client
-from backends.outcome_topic import OutcomeTopic
-from spark_jobs.journal_log import JournalLog
-from spark_jobs.journal_tables import closes, outcomes, tasks
-from spark_jobs.outcome_topics import Span, connected, last_positions, read_span
-from spark_jobs.outcomes_source import register
-from spark_jobs.servers import values_of
+from backends.pulsar import client as pulsar_client
+from backends.pulsar.outcome_topic import OutcomeTopic
+from spark_jobs.journal.log import JournalLog
+from spark_jobs.journal.outcome_topics import Span, connected, last_positions, read_span
+from spark_jobs.journal.outcomes_source import register
+from spark_jobs.journal.tables import closes, outcomes, tasks
+from spark_jobs.session.servers import values_of
 
 pytestmark = pytest.mark.timeout(900)
 MESSAGE = {"title": "Hi"}
@@ -40,7 +40,7 @@ SIZES = {"one": (3_000, 1), "fifty": (5_000, 50), "five-hundred": (4_000, 500)}
 """Of the tasks sent first: targets, and targets an envelope."""
 IDENTITY = ["task", "writer", "sequence", "position"]
 CHANNEL = """
-from dispatcher.outcome import RETRY, Outcome, Report, Verdict
+from dispatcher.wire.outcome import RETRY, Outcome, Report, Verdict
 
 INVALID, FAILED = Verdict(int(Outcome.INVALID), "unregistered"), Verdict(int(Outcome.FAILED), "no")
 

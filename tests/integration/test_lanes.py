@@ -6,13 +6,13 @@ from pathlib import Path
 import pulsar
 import pytest
 
-from backends.pulsar_admin import PulsarAdmin
-from consumers.lanes import LaneSettings
-from consumers.opening import OpenSettings
-from consumers.prefetch import PrefetchSettings
-from dispatcher.envelope import decode_envelope, encode_envelope
+from backends.pulsar.admin import PulsarAdmin
+from consumers.lanes.opening import OpenSettings
+from consumers.lanes.prefetch import PrefetchSettings
+from consumers.lanes.pulsar_lanes import LaneSettings
 from dispatcher.ports import Delivery
-from dispatcher.topics import Topics
+from dispatcher.wire.envelope import decode_envelope, encode_envelope
+from dispatcher.wire.topics import Topics
 from tests.integration.lane_helpers import Dock, envelope, publish, publish_envelopes
 from tests.integration.pulsar_helpers import DEADLINE_S, eventually
 

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pulsar
 
-from backends.dead_letter_topic import DeadLetterTopic, read_dead_letters
-from backends.outcome_topic import OutcomeTopic
-from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import close, connect, topics
-from backends.record_producer import RecordProducer
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import close, connect, topics
+from backends.pulsar.dead_letter_topic import DeadLetterTopic, read_dead_letters
+from backends.pulsar.outcome_topic import OutcomeTopic
+from backends.pulsar.record_producer import RecordProducer
+from backends.pulsar.topic_reader import TopicReader
 from backends.system_clock import SystemClock
-from backends.topic_reader import TopicReader
-from consumers.lanes import PulsarLanes
-from dispatcher.errors import InvalidInput
-from dispatcher.letters import MAX_LETTER_BYTES
-from dispatcher.outcome import MAX_REASON_BYTES, CloseTask, encode_record
+from consumers.lanes.pulsar_lanes import PulsarLanes
+from dispatcher.model.errors import InvalidInput
 from dispatcher.ports import DeadLetter, Done
-from dispatcher.topics import Topics
+from dispatcher.wire.letters import MAX_LETTER_BYTES
+from dispatcher.wire.outcome import MAX_REASON_BYTES, CloseTask, encode_record
+from dispatcher.wire.topics import Topics
 from fairlane import PushClient, PushTask, Settings
-from fairlane.doctor import examine
+from fairlane.checks.doctor import examine
 from tests.integration.lane_helpers import Dock, encode_envelope, envelope, publish
 from tests.integration.pulsar_helpers import DEADLINE_S, Answers, eventually
 from tests.integration.worker_crew import audience, crew
@@ -29,7 +29,7 @@ NOISE = random.Random(5).randbytes(6_000_000)
 LARGE = 5 * 1024 * 1024 - 10_000
 """Just below what the broker takes."""
 FAULTY = """
-from dispatcher.outcome import RETRY, Report, Verdict
+from dispatcher.wire.outcome import RETRY, Report, Verdict
 
 class Loud:
     timeout_s, concurrency, batch_limit = 5.0, 4, 1

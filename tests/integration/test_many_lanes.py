@@ -3,9 +3,9 @@
 from collections import Counter
 from pathlib import Path
 
-from backends.pulsar_admin import PulsarAdmin
-from dispatcher.tier import TIERS
-from dispatcher.topics import task_of_lane
+from backends.pulsar.admin import PulsarAdmin
+from dispatcher.model.tier import TIERS
+from dispatcher.wire.topics import task_of_lane
 from fairlane import PushClient, PushTask, Settings
 from tests.integration.worker_crew import audience, crew, eventually
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backends.pulsar_admin import PulsarAdmin
+from backends.pulsar.admin import PulsarAdmin
 from fairlane import PushClient, PushTask, Settings
 from fairlane.cli import main
 from producers.handle import TaskHandle

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.command import bench
+from benchmarks.nemesis.run import Trial, run
 from fairlane import Settings
-from fairlane.bench.nemesis.run import Trial, run
 from fairlane.cli.main import run as command
 from fairlane.stack import java
 from fairlane.stack.errors import StackError
@@ -34,7 +35,7 @@ def test_twenty_seconds_of_faults_lose_nothing_and_send_nothing_twice_without_a_
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The seed has a worker killed and two stopped, Redis stopped, topics unloaded and nonsense in a lane."""
-    code = command(["bench", "nemesis", "--minutes", "0.34", "--seed", "12", "-o", "json"])
+    code = command(["nemesis", "--minutes", "0.34", "--seed", "12", "-o", "json"], bench)
     report = json.loads(capsys.readouterr().out)
     assert (code, report["faults_not_applied"]) == (0, [])
     assert {"kill worker", "stop worker", "stop Redis", "unload bundle"} <= report["faults"].keys()

@@ -6,12 +6,12 @@ import msgspec
 import pulsar
 import pytest
 
-from consumers.lanes import LaneSettings
-from consumers.newer import NewerSettings
-from dispatcher.envelope import FORMAT, encode_envelope
-from dispatcher.lease import LaneKind
+from consumers.lanes.newer import NewerSettings
+from consumers.lanes.pulsar_lanes import LaneSettings
 from dispatcher.ports import LaneInfo
-from dispatcher.topics import SUBSCRIPTION
+from dispatcher.wire.envelope import FORMAT, encode_envelope
+from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.topics import SUBSCRIPTION
 from tests.integration.lane_helpers import Dock, envelope, publish
 from tests.integration.pulsar_helpers import eventually
 

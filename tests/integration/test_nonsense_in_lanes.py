@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pulsar
 
-from backends.pulsar_client import topics
-from backends.topic_reader import TopicReader
-from dispatcher.envelope import FORMAT, MAX_FORMAT
+from backends.pulsar.client import topics
+from backends.pulsar.topic_reader import TopicReader
 from dispatcher.ports import DeadLetter
+from dispatcher.wire.envelope import FORMAT, MAX_FORMAT
 from fairlane import PushClient, PushTask, Settings
-from fairlane.view_checks import view_findings
+from fairlane.checks.view_checks import view_findings
 from tests.integration.lane_helpers import publish
 from tests.integration.worker_crew import audience, crew, eventually
 

@@ -8,20 +8,20 @@ from typing import Any
 import pulsar
 import pytest
 
-from backends.lane_publisher import LanePublisher
-from backends.pulsar_admin import PulsarAdmin
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.lane_publisher import LanePublisher
+from backends.pulsar.topic_reader import TopicReader
 from backends.system_clock import SystemClock
-from backends.topic_reader import TopicReader
-from dispatcher.envelope import decode_envelope, encode_envelope
-from dispatcher.lease import LaneKind
 from dispatcher.ports import LaneInfo
-from dispatcher.topics import SUBSCRIPTION, Topics, topics_of_lane
+from dispatcher.wire.envelope import decode_envelope, encode_envelope
+from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.topics import SUBSCRIPTION, Topics, topics_of_lane
 from fairlane import PushClient, PushTask, Settings
-from producers.lanes import open_producers
-from producers.router import Router, RouterSettings
+from producers.publish.lanes import open_producers
+from producers.publish.router import Router, RouterSettings
+from producers.publish.spill import Spill
+from producers.publish.tuning import ProducerSettings
 from producers.settings import ProducerOptions
-from producers.spill import Spill
-from producers.tuning import ProducerSettings
 from tests.actors import running
 from tests.integration.lane_helpers import Dock, envelope, publish_envelopes
 from tests.integration.pulsar_helpers import Answers, eventually

@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pulsar
 import pytest
 
-from backends.pulsar_admin import PulsarAdmin
-from dispatcher.errors import NotFound, Unreachable
-from dispatcher.topics import SUBSCRIPTION, Topics
+from backends.pulsar.admin import PulsarAdmin
+from dispatcher.model.errors import NotFound, Unreachable
+from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
 from tests.integration.pulsar_helpers import bodies_in, eventually
 

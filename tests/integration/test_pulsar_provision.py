@@ -3,12 +3,12 @@
 import pulsar
 import pytest
 
-from backends.policies import RETENTION_DAYS
-from backends.provision import check, deprovision, provision
-from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import topics, translated
-from dispatcher.errors import NotFound
-from dispatcher.topics import SUBSCRIPTION, Topics
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import topics, translated
+from backends.pulsar.policies import RETENTION_DAYS
+from backends.pulsar.provision import check, deprovision, provision
+from dispatcher.model.errors import NotFound
+from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
 from fairlane.stack.addresses import StackAddresses
 from tests.conftest import settings_for

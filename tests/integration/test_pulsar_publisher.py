@@ -8,14 +8,14 @@ from itertools import pairwise
 import pulsar
 import pytest
 
-from backends.lane_publisher import LanePublisher, PublisherSettings
-from backends.publisher import LaneProducer, LaneProducerSettings
-from backends.pulsar_admin import PulsarAdmin
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.lane_publisher import LanePublisher, PublisherSettings
+from backends.pulsar.publisher import LaneProducer, LaneProducerSettings
 from backends.system_clock import SystemClock
-from dispatcher.envelope import MAX_ENVELOPE_BYTES, Envelope, decode_envelope, encode_message
-from dispatcher.errors import FairlaneError, InvalidInput, NotFound, Unreachable
-from dispatcher.tier import Tier
-from dispatcher.topics import Topics
+from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Unreachable
+from dispatcher.model.tier import Tier
+from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES, Envelope, decode_envelope, encode_message
+from dispatcher.wire.topics import Topics
 from tests.actors import running
 from tests.integration.pulsar_helpers import Answers, bodies_in, eventually, is_empty
 

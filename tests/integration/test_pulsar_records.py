@@ -7,18 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 import pulsar
 import pytest
 
-from backends.control_topic import ControlTopic
-from backends.dead_letter_topic import DeadLetterTopic, read_dead_letters
-from backends.outcome_topic import OutcomeTopic
-from backends.pulsar_admin import PulsarAdmin
-from backends.record_producer import RecordProducer
-from backends.topic_reader import Record, TopicReader
-from consumers.recheck import recheck
-from dispatcher.control import GlobalChange, decode_control
-from dispatcher.errors import NotFound, Unreachable
-from dispatcher.outcome import EpochMark, Outcomes, Run, decode_record
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.control_topic import ControlTopic
+from backends.pulsar.dead_letter_topic import DeadLetterTopic, read_dead_letters
+from backends.pulsar.outcome_topic import OutcomeTopic
+from backends.pulsar.record_producer import RecordProducer
+from backends.pulsar.topic_reader import Record, TopicReader
+from consumers.upkeep.recheck import recheck
+from dispatcher.model.errors import NotFound, Unreachable
 from dispatcher.ports import DeadLetter
-from dispatcher.topics import Topics
+from dispatcher.wire.control import GlobalChange, decode_control
+from dispatcher.wire.outcome import EpochMark, Outcomes, Run, decode_record
+from dispatcher.wire.topics import Topics
 from tests.integration.pulsar_helpers import Answers, eventually
 from tests.unit.consumers.fakes import FakePassedOver
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from backends import redis_client
+from backends.redis import client as redis_client
 from backends.settings import RedisSettings
-from dispatcher.errors import FairlaneError
-from fairlane.cli import exit_codes, main
+from dispatcher.model.errors import FairlaneError
+from fairlane.cli import main
+from fairlane.cli.base import exit_codes
 from fairlane.stack import launch, ports, processes, redis_server
 from fairlane.stack.homes import Home
 from fairlane.stack.state import ServerState

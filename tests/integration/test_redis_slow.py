@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import redis_server
 from fairlane import PushClient, PushTask, Settings
-from fairlane.bench import redis_server
 from tests.delaying_proxy import DelayingProxy, delaying_proxy
 from tests.integration.worker_crew import crew, delivered_at_s
 

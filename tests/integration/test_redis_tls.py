@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.redis_view import open_view
-from backends.registry import Registry
+from backends.redis.registry import Registry
+from backends.redis.view import open_view
 from backends.settings import RedisSettings
-from dispatcher.control import FORMAT, GlobalChange
-from dispatcher.errors import Unreachable
-from fairlane.bench.redis_server import binaries, running
+from benchmarks.redis_server import binaries, running
+from dispatcher.model.errors import Unreachable
+from dispatcher.wire.control import FORMAT, GlobalChange
 
 OPENSSL = shutil.which("openssl") or ""
 pytestmark = pytest.mark.skipif(not OPENSSL, reason="openssl is needed to make certificates")

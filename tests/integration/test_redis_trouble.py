@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import topics
-from dispatcher.errors import FairlaneError, NotFound, Unreachable
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import topics
+from benchmarks import redis_server
+from benchmarks.redis_server import RedisServer
+from dispatcher.model.errors import FairlaneError, NotFound, Unreachable
 from fairlane import PushClient, PushTask, Settings
-from fairlane.bench import redis_server
-from fairlane.bench.redis_server import RedisServer
 from tests.integration.worker_crew import audience, crew, eventually
 
 MESSAGE = {"title": "hello"}

@@ -11,19 +11,19 @@ from typing import Any, Protocol
 import msgspec
 import pytest
 
-from backends.elections import Elections
-from backends.epochs import Epochs
-from backends.feed import Feed
-from backends.redis_client import assemble
-from backends.redis_view import RedisView, open_view
-from backends.registry import Registry
+from backends.redis.client import assemble, lua_texts
+from backends.redis.elections import Elections
+from backends.redis.epochs import Epochs
+from backends.redis.feed import Feed
+from backends.redis.registry import Registry
+from backends.redis.view import RedisView, open_view
+from backends.redis.workers import Workers
 from backends.settings import RedisSettings
-from backends.workers import Workers
-from dispatcher.control import FORMAT, ControlChange, GlobalChange
-from dispatcher.errors import FairlaneError, InvalidInput, Unreachable
-from dispatcher.topics import Topics
-from dispatcher.view import Change, TierStats, WorkerBeat
-from fairlane.bench.redis_server import RedisServer, binaries, free_port, running
+from benchmarks.redis_server import RedisServer, binaries, free_port, running
+from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
+from dispatcher.model.view import Change, TierStats, WorkerBeat
+from dispatcher.wire.control import FORMAT, ControlChange, GlobalChange
+from dispatcher.wire.topics import Topics
 from quotas.ledger import RedisLedger
 from tests.contract.ledger_worlds import request, task_record
 
@@ -178,10 +178,10 @@ def test_an_included_file_comes_once(tmp_path: Path) -> None:
     (tmp_path / "a.lua").write_text("-- include: b.lua\n-- include: c.lua\nreturn b + c\n")
     (tmp_path / "b.lua").write_text("-- include: c.lua\nlocal b = 1\n")
     (tmp_path / "c.lua").write_text("local c = 2\n")
-    assert assemble("a", [tmp_path]) == "local c = 2\n\nlocal b = 1\n\n\nreturn b + c\n"
+    assert assemble("a", lua_texts(tmp_path)) == "local c = 2\n\nlocal b = 1\n\n\nreturn b + c\n"
     (tmp_path / "c.lua").unlink()
     with pytest.raises(FileNotFoundError, match=r"c\.lua"):
-        assemble("a", [tmp_path])
+        assemble("a", lua_texts(tmp_path))
 
 
 def test_forgotten_scripts_are_loaded_again(view: RedisView) -> None:

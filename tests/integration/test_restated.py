@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import topics
-from backends.redis_view import CLAIM_MAX_MS
-from backends.view_records import ViewRecords
-from dispatcher.control import Restated
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import topics
+from backends.redis.view import CLAIM_MAX_MS
+from backends.redis.view_records import ViewRecords
+from dispatcher.wire.control import Restated
 from fairlane import PushClient, PushTask, Settings
 from fairlane.worker.connections import open_pulsar, open_redis
 from fairlane.worker.rebuild_by_hand import rebuild

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import redis_server
 from fairlane import PushClient, PushTask, Settings
-from fairlane.bench import redis_server
 from tests.integration.provider import assert_adds_up
 from tests.integration.worker_crew import audience, crew, eventually
 

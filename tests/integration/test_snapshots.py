@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import redis
 
-from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import close, connect, topics
-from backends.snapshot_topics import SnapshotTopics
-from dispatcher.snapshot import FORMAT, Begun, Chunk, Cursors, Packer, TaskPart, check, parts_of, records_of
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import close, connect, topics
+from backends.pulsar.snapshot_topics import SnapshotTopics
+from benchmarks import redis_server
+from benchmarks.redis_server import RedisServer
+from dispatcher.wire.snapshot import FORMAT, Begun, Chunk, Cursors, Packer, TaskPart, check, parts_of, records_of
 from fairlane import PushClient, PushTask, Settings
-from fairlane.bench import redis_server
-from fairlane.bench.redis_server import RedisServer
 from fairlane.cli import main
 from tests.integration.worker_crew import Crew, audience, crew, environment, eventually
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from backends.pulsar_admin import PulsarAdmin
-from dispatcher.errors import NotFound
-from dispatcher.topics import Topics
-from fairlane.bench.ingest import processes
-from fairlane.bench.spark_cluster import SparkCluster, parent_of, spark_cluster
+from backends.pulsar.admin import PulsarAdmin
+from benchmarks.ingest import processes
+from benchmarks.spark_cluster import SparkCluster, parent_of, spark_cluster
+from dispatcher.model.errors import NotFound
+from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
-from spark_jobs.jvm import archive_options
+from spark_jobs.session.jvm import archive_options
 from tests.integration.worker_crew import crew, environment, eventually
 from tests.spark_document import begin, blocks_of, path_with_commands
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pulsar
 import pytest
 
-from dispatcher.envelope import Envelope, decode_envelope
-from dispatcher.errors import AudienceMismatch, InvalidInput
-from dispatcher.topics import Topics
-from dispatcher.view import TaskView
+from dispatcher.model.errors import AudienceMismatch, InvalidInput
+from dispatcher.model.view import TaskView
+from dispatcher.wire.envelope import Envelope, decode_envelope
+from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
-from spark_jobs.failures import failure_of, translated
-from spark_jobs.servers import values_of
+from spark_jobs.session.failures import failure_of, translated
+from spark_jobs.session.servers import values_of
 from tests.integration.worker_crew import crew, environment
 from tests.spark_document import examples
 

@@ -14,15 +14,16 @@ import pulsar
 import pytest
 import redis
 
-from backends.provision import provision
-from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import topics
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import topics
+from backends.pulsar.provision import provision
 from backends.settings import PulsarSettings
-from dispatcher.errors import NotFound, Unreachable
-from dispatcher.topics import SUBSCRIPTION, Topics
+from benchmarks import redis_server
+from dispatcher.model.errors import NotFound, Unreachable
+from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane import PushClient, PushTask, Settings
-from fairlane.bench import redis_server
-from fairlane.cli import exit_codes, main
+from fairlane.cli import main
+from fairlane.cli.base import exit_codes
 from fairlane.stack import processes
 from fairlane.stack.addresses import StackAddresses, addresses_in_force
 from fairlane.stack.errors import PortTaken

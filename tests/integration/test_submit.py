@@ -11,17 +11,17 @@ from typing import Any
 import pulsar
 import pytest
 
-from backends.control_topic import ControlTopic
-from backends.pulsar_admin import PulsarAdmin
-from backends.topic_reader import TopicReader
-from dispatcher.envelope import Envelope, decode_envelope, decode_message
-from dispatcher.errors import AudienceMismatch, BeingSubmitted, NotReady, TaskEnded, TimedOut, Unreachable
-from dispatcher.task import PushTask, Target
-from dispatcher.topics import SUBSCRIPTION, Topics
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.control_topic import ControlTopic
+from backends.pulsar.topic_reader import TopicReader
+from dispatcher.model.errors import AudienceMismatch, BeingSubmitted, NotReady, TaskEnded, TimedOut, Unreachable
+from dispatcher.model.task import PushTask, Target
+from dispatcher.wire.envelope import Envelope, decode_envelope, decode_message
+from dispatcher.wire.topics import SUBSCRIPTION, Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
-from producers.submit_report import SubmitProgress
-from producers.targets_file import TargetsFile
+from producers.files.targets_file import TargetsFile
+from producers.submit.report import SubmitProgress
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 import pulsar
 import pytest
 
-from backends.redis_view import open_view
-from backends.registry import Registry
-from dispatcher.errors import AudienceMismatch
-from dispatcher.topics import Topics
+from backends.redis.registry import Registry
+from backends.redis.view import open_view
+from dispatcher.model.errors import AudienceMismatch
+from dispatcher.wire.topics import Topics
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.submitting import CHUNK, TARGETS, audience, push

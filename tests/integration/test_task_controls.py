@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dispatcher.errors import TaskEnded
+from dispatcher.model.errors import TaskEnded
 from fairlane.settings import Settings
 from producers.client import PushClient
 from tests.integration.provider import watched
@@ -14,7 +14,7 @@ from tests.integration.worker_crew import Crew, audience, crew, eventually
 
 pytestmark = pytest.mark.timeout(120)
 OWN_CHANNEL = '''
-from dispatcher.outcome import Outcome, Report, RETRY, Verdict
+from dispatcher.wire.outcome import Outcome, Report, RETRY, Verdict
 
 
 class Choosy:

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from backends.pulsar_admin import PulsarAdmin
-from backends.pulsar_client import topics
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import topics
 from fairlane.settings import Settings
 from producers.client import PushClient
-from producers.task_changes import Changes, TaskFilter
+from producers.control.task_changes import Changes, TaskFilter
 from tests.integration.provider import watched
 from tests.integration.steered import BEHIND, assert_lane_gone, begun, counts, delivery_times, push
 from tests.integration.worker_crew import Crew, audience, crew, eventually

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from backends.epochs import Epochs
-from backends.passed_over import CONTROL, PassedOver
-from backends.redis_view import RedisView, open_view
-from backends.workers import Workers
-from dispatcher.control import ControlChange, GlobalChange
-from dispatcher.errors import NotReady
-from dispatcher.view import WorkerBeat
-from dispatcher.view_form import FORM
+from backends.redis.epochs import Epochs
+from backends.redis.passed_over import CONTROL, PassedOver
+from backends.redis.view import RedisView, open_view
+from backends.redis.workers import Workers
+from dispatcher.model.errors import NotReady
+from dispatcher.model.view import WorkerBeat
+from dispatcher.model.view_form import FORM
+from dispatcher.wire.control import ControlChange, GlobalChange
 from fairlane import PushClient, PushTask, Settings
 from fairlane.worker.connections import open_pulsar
 from tests.actors import running

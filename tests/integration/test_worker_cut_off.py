@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from backends.pulsar_client import topics
-from backends.redis_view import RedisView, open_view
-from dispatcher.lease import ALIVE_MS
+from backends.pulsar.client import topics
+from backends.redis.view import RedisView, open_view
+from benchmarks.cuttable_proxy import CuttableProxy, cuttable_proxy
+from dispatcher.wire.lease import ALIVE_MS
 from fairlane import PushClient, PushTask, Settings
-from fairlane.bench.cuttable_proxy import CuttableProxy, cuttable_proxy
-from fairlane.view_checks import unrecorded_findings
+from fairlane.checks.view_checks import unrecorded_findings
 from quotas.ledger import MOST_CLAIMS, RedisLedger
 from tests.integration.worker_crew import Crew, audience, crew, eventually
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backends.pulsar_admin import PulsarAdmin
+from backends.pulsar.admin import PulsarAdmin
 from fairlane import PushClient, PushTask, Settings
 from fairlane.cli import main
 from tests.integration.worker_crew import Crew, audience, crew, eventually

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from backends.pulsar_client import close, connect, topics
-from backends.redis_view import open_view
-from backends.topic_reader import TopicReader
-from dispatcher.outcome import Outcomes, decode_record
+from backends.pulsar.client import close, connect, topics
+from backends.pulsar.topic_reader import TopicReader
+from backends.redis.view import open_view
+from benchmarks import redis_server
+from dispatcher.wire.outcome import Outcomes, decode_record
 from fairlane import PushClient, PushTask, Settings
-from fairlane.bench import redis_server
 from tests.integration.worker_crew import audience, crew, eventually
 
 MESSAGE = {"title": "hello"}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import redis_server
 from fairlane import PushClient, PushTask, Settings
-from fairlane.bench import redis_server
-from fairlane.cli import exit_codes
+from fairlane.cli.base import exit_codes
 from producers.handle import TaskHandle
 from tests.integration import bad_channels
 from tests.integration.worker_crew import Crew, audience, crew, eventually

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from backends.redis_view import open_view
-from dispatcher.view import WorkerBeat
+from backends.redis.view import open_view
+from dispatcher.model.view import WorkerBeat
 from fairlane import PushClient, PushTask, Settings
 from tests.integration.provider import Body, provider
 from tests.integration.worker_crew import audience, crew, eventually

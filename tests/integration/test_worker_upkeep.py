@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from backends.pulsar_admin import PulsarAdmin
+from backends.pulsar.admin import PulsarAdmin
+from benchmarks import redis_server
 from fairlane import PushClient, PushTask, Settings
-from fairlane.bench import redis_server
 from fairlane.cli import main
 from tests.integration.worker_crew import START_S, audience, crew, environment, eventually
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from backends.epochs import Epochs
-from backends.redis_view import open_view
+from backends.redis.epochs import Epochs
+from backends.redis.view import open_view
 from fairlane.settings import Settings
 
 START_S = 60.0

@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-from fairlane.simulate.figures import result_of
-from fairlane.simulate.library import parse
-from fairlane.simulate.many import run_one
-from fairlane.simulate.pictures import draw
-from fairlane.simulate.run import Run
+from simulator.run.many import run_one
+from simulator.run.run import Run
+from simulator.scenario.library import parse
+from simulator.show.pictures import draw
+from simulator.verdict.figures import result_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "fairness.md").read_text(encoding="utf-8")
@@ -37,5 +37,5 @@ def test_the_example_of_a_scenario_is_met() -> None:
 
 def test_every_rule_that_is_checked_is_listed() -> None:
     listed = set(re.findall(r"^\| ([\w-]+(?: \w+)*) \|", PAGE.partition("## Invariants")[2], re.MULTILINE)) - {"rule"}
-    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "fairlane" / "simulate").glob("*.py"))
+    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "simulator").rglob("*.py"))
     assert set(re.findall(r"violate\(\s*\"([^\"]+)\"", sources)) == listed

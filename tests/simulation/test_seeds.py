@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from fairlane.simulate.library import names
-from fairlane.simulate.many import Seeds, run_many, run_one
+from simulator.run.many import Seeds, run_many, run_one
+from simulator.scenario.library import names
 
 LONG = {"thousand-lanes", "crash-storm"}
 SEEDS = int(os.environ.get("FAIRLANE_TEST_SEEDS", "1000"))

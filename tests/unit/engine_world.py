@@ -5,23 +5,23 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from backends.workers import Workers
+from backends.redis.workers import Workers
 from dispatcher.clock import Clock, ServiceClock, VirtualClock
-from dispatcher.control import ControlChange, ControlRecord, GlobalChange, Sealed, TaskRecord, decode_control
-from dispatcher.engine import Engine, EnginePorts
-from dispatcher.engine_settings import EngineSettings
-from dispatcher.envelope import FORMAT, Envelope, encode_message
-from dispatcher.errors import Unreachable
-from dispatcher.events import Drain, LaneReady, LanesChanged
-from dispatcher.lease import LaneKind
-from dispatcher.memory.courier import MemoryCourier, Script, all_sent
-from dispatcher.memory.lanes import MemoryLanes, MemoryPublisher
-from dispatcher.memory.leases import MemoryLeaseCaller
-from dispatcher.memory.logs import position
-from dispatcher.outcome import EpochMark, OutcomeRecord, Outcomes, decode_record
+from dispatcher.engine.engine import Engine, EnginePorts
+from dispatcher.engine.events import Drain, LaneReady, LanesChanged
+from dispatcher.engine.settings import EngineSettings
+from dispatcher.model.errors import Unreachable
+from dispatcher.model.tier import Tier
 from dispatcher.ports import Done, LaneInfo
-from dispatcher.tier import Tier
-from fairlane.worker.heartbeat import LIVE_KEPT_S, Heartbeat, Identity
+from dispatcher.testing.courier import MemoryCourier, Script, all_sent
+from dispatcher.testing.lanes import MemoryLanes, MemoryPublisher
+from dispatcher.testing.leases import MemoryLeaseCaller
+from dispatcher.testing.logs import position
+from dispatcher.wire.control import ControlChange, ControlRecord, GlobalChange, Sealed, TaskRecord, decode_control
+from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
+from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.outcome import EpochMark, OutcomeRecord, Outcomes, decode_record
+from fairlane.worker.report.heartbeat import LIVE_KEPT_S, Heartbeat, Identity
 from simulator.world import World
 
 HOUSEKEEPING_S = 0.2

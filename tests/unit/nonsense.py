@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
+from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
 
 
 class Sick:

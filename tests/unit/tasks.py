@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from backends.task_rows import LiveTask
-from dispatcher.view import TargetCounts, TaskView
+from backends.redis.task_rows import LiveTask
+from dispatcher.model.view import TargetCounts, TaskView
 
 
 def live_task(task: str, **fields: Any) -> LiveTask:

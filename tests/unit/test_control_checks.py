@@ -5,9 +5,9 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from dispatcher.control import FORMAT, ControlChange, ControlRecord, GlobalChange, Restated, encode_control
-from dispatcher.control_checks import CHECKS, read_control
-from dispatcher.errors import Malformed
+from dispatcher.model.errors import Malformed
+from dispatcher.wire.control import FORMAT, ControlChange, ControlRecord, GlobalChange, Restated, encode_control
+from dispatcher.wire.control_checks import CHECKS, read_control
 from tests.contract.registry_records import change, position, sealed, task_record
 from tests.formats.frozen import VERSIONS, frozen
 

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.division import Division, DivisionSettings, RoughCount, holders_for
-from dispatcher.topics import stable_hash
+from dispatcher.scheduling.division import Division, DivisionSettings, RoughCount, holders_for
+from dispatcher.wire.topics import stable_hash
 
 LANES = [stable_hash(f"lane-{number}") for number in range(400)]
 WORKERS = st.lists(st.text("abcdefghij0123456789", min_size=1, max_size=8), min_size=1, max_size=8, unique=True)

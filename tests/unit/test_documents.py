@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 from click import Context, Group
 
-from consumers.channel_registry import load_channels
-from dispatcher.engine_stats import EngineStats
-from dispatcher.envelope import FORMAT, Envelope, encode_message
-from dispatcher.lifecycle import TASK, WORKER, Lifecycle
-from dispatcher.outcome import ALL_SENT, OUTCOME_NAMES, Report
+from consumers.delivery.channel_registry import load_channels
+from dispatcher.engine.stats import EngineStats
+from dispatcher.model.lifecycle import TASK, WORKER, Lifecycle
+from dispatcher.model.tier import TIERS
+from dispatcher.model.view import TaskView
 from dispatcher.ports import BatchChannel
-from dispatcher.tier import TIERS
-from dispatcher.view import TaskView
-from fairlane.cli.exit_codes import MEANINGS
-from fairlane.cli.main import COMMANDS
-from fairlane.signals import Signals, TierSignals
-from fairlane.worker.call_times import CallTimes
-from fairlane.worker.metrics import EngineCollector, ServiceCollector
+from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
+from dispatcher.wire.outcome import ALL_SENT, OUTCOME_NAMES, Report
+from fairlane.cli.base.exit_codes import MEANINGS
+from fairlane.cli.main import COMMANDS, cli
+from fairlane.figures.signals import Signals, TierSignals
+from fairlane.worker.report.call_times import CallTimes
+from fairlane.worker.report.metrics import EngineCollector, ServiceCollector
 
 ROOT = Path(__file__).parents[2]
 INTERNALS = tuple(f"docs/internals/{page.name}" for page in sorted((ROOT / "docs" / "internals").glob("*.md")))
@@ -95,13 +95,11 @@ def test_the_tests_named_for_the_settle_rules_exist() -> None:
 
 
 def test_commands_in_the_documents_exist() -> None:
-    from importlib import import_module
-
     named = re.findall(r"`fairlane (\w+)(?: (?!set\b)([a-z][a-z-]*))?", "\n".join(map(text_of, DOCUMENTS)))
     assert len(named) > 50
     for command, sub in named:
         assert command in COMMANDS
-        found = getattr(import_module(f"fairlane.cli.{command}"), command)
+        found = cli.get_command(Context(cli), command)
         there = found.list_commands(Context(found)) if isinstance(found, Group) else []
         assert not sub or sub in there, f"fairlane {command} {sub}"
 

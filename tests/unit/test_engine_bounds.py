@@ -1,10 +1,10 @@
 """What one outcome topic or one task keeps a worker from finishing leaves room for all others, and has its bounds."""
 
-from dispatcher.lease import LaneKind
-from dispatcher.memory.courier import Script, all_sent
+from dispatcher.model.tier import Tier
 from dispatcher.ports import LaneInfo
-from dispatcher.tier import Tier
-from dispatcher.topics import Topics
+from dispatcher.testing.courier import Script, all_sent
+from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.topics import Topics
 from tests.unit.engine_world import EngineWorld, Worker
 from tests.unit.test_engine_settling import busy_at_first
 

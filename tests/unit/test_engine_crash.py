@@ -2,8 +2,8 @@
 
 import pytest
 
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import RETRY, Outcome, Outcomes, Report, Verdict, decode_record
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import RETRY, Outcome, Outcomes, Report, Verdict, decode_record
 from tests.unit.engine_world import EngineWorld, Worker
 
 TRY_AGAIN = Verdict(RETRY, "busy")

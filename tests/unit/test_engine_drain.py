@@ -2,7 +2,7 @@
 
 import threading
 
-from dispatcher.events import Drain
+from dispatcher.engine.events import Drain
 from tests.unit.engine_world import EngineWorld
 
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from dispatcher.control import ControlChange, encode_override, override_message
-from dispatcher.envelope import Envelope, decode_message, encode_message
-from dispatcher.events import LanesChanged
-from dispatcher.lease import LaneKind
-from dispatcher.outcome import ALL_SENT, RETRY, Report, Verdict
+from dispatcher.engine.events import LanesChanged
+from dispatcher.model.tier import Tier
 from dispatcher.ports import LaneInfo
-from dispatcher.tier import Tier
+from dispatcher.wire.control import ControlChange, encode_override, override_message
+from dispatcher.wire.envelope import Envelope, decode_message, encode_message
+from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.outcome import ALL_SENT, RETRY, Report, Verdict
 from tests.unit.engine_world import MESSAGE, EngineWorld
 
 EDITED = bytes(encode_message({"title": "edited"}))

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
-from dispatcher.control import ControlChange, Sealed
-from dispatcher.engine_sending import CHANNELS_KEPT
-from dispatcher.events import LaneReady, LanesChanged
-from dispatcher.lease import LaneKind
+from dispatcher.engine.events import LaneReady, LanesChanged
+from dispatcher.engine.sending import CHANNELS_KEPT
+from dispatcher.model.tier import TIERS, Tier
 from dispatcher.ports import Delivery, LaneInfo
-from dispatcher.tier import TIERS, Tier
+from dispatcher.wire.control import ControlChange, Sealed
+from dispatcher.wire.lease import LaneKind
 from tests.unit.engine_world import EngineWorld
 
 

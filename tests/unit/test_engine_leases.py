@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import pytest
 
-from dispatcher.errors import Refused
-from dispatcher.events import LeaseAnswered
-from dispatcher.lease import LeaseRequest
-from dispatcher.outcome import Outcome
-from dispatcher.tier import Tier
+from dispatcher.engine.events import LeaseAnswered
+from dispatcher.model.errors import Refused
+from dispatcher.model.tier import Tier
+from dispatcher.wire.lease import LeaseRequest
+from dispatcher.wire.outcome import Outcome
 from tests.unit.engine_world import EngineWorld
 
 

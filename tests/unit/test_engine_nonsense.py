@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.envelope import decode_envelope
+from dispatcher.wire.envelope import decode_envelope
 from tests.near_envelopes import readable, wire
 from tests.unit.engine_world import EngineWorld
 

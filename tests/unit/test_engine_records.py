@@ -1,8 +1,8 @@
 """What the outcome records of a worker hold, and how large they grow."""
 
-from dispatcher.control import ControlChange
-from dispatcher.fold_cost import CALL_COST, cost_of
-from dispatcher.outcome import RETRY, Report, Verdict
+from dispatcher.wire.control import ControlChange
+from dispatcher.wire.fold_cost import CALL_COST, cost_of
+from dispatcher.wire.outcome import RETRY, Report, Verdict
 from tests.unit.engine_world import EngineWorld
 
 BUSY = Report(Verdict(RETRY, "busy"))

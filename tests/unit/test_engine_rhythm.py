@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.engine_rhythm import Rhythm
-from dispatcher.engine_settings import EngineSettings
+from dispatcher.engine.rhythm import Rhythm
+from dispatcher.engine.settings import EngineSettings
 
 SETTINGS = EngineSettings("w")
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from dispatcher.control import ControlChange, Finished
-from dispatcher.envelope import Envelope, decode_envelope
-from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
-from dispatcher.tier import Tier
+from dispatcher.model.tier import Tier
+from dispatcher.wire.control import ControlChange, Finished
+from dispatcher.wire.envelope import Envelope, decode_envelope
+from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
 from tests.unit.engine_world import EngineWorld
 
 BUSY = Report(Verdict(RETRY, "busy"))

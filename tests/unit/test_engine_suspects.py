@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dispatcher.errors import FairlaneError, Unreachable
-from dispatcher.lease import GivenBack, LeaseAnswer, LeaseRequest, Want
+from dispatcher.model.errors import FairlaneError, Unreachable
+from dispatcher.wire.lease import GivenBack, LeaseAnswer, LeaseRequest, Want
 from tests.unit.engine_world import EngineWorld, Worker
 
 At = Callable[[Want | GivenBack], bool]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from dispatcher.errors import InvalidInput
-from dispatcher.lease import SPARED_MS
-from dispatcher.view import Unrecorded
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.view import Unrecorded
+from dispatcher.wire.lease import SPARED_MS
 from tests.unit.engine_world import EngineWorld, Worker
 
 CUT_OFF_S = 5 * SPARED_MS / 1000

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.envelope import (
+from dispatcher.model.errors import Malformed, NewerFormat
+from dispatcher.wire.envelope import (
     FORMAT,
     MAX_FORMAT,
     MAX_READABLE_BYTES,
@@ -14,7 +15,6 @@ from dispatcher.envelope import (
     decode_envelope,
     encode_envelope,
 )
-from dispatcher.errors import Malformed, NewerFormat
 from tests.near_envelopes import FIELDS, GOOD, anything, encode, odd_values, wire
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumers.calls import ChannelQueue
-from dispatcher import engine_settling
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import ALL_SENT, Outcome, Report, Verdict, reads_back
+from consumers.delivery.calls import ChannelQueue
+from dispatcher.engine import settling as engine_settling
 from dispatcher.ports import Batch
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, Outcome, Report, Verdict, reads_back
 from tests.unit.engine_world import EngineWorld, Worker
 from tests.unit.nonsense import answers, junk, reports
 

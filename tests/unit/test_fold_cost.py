@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.fold_cost import CALL_COST, cost_of, cut, one_by_one
-from dispatcher.outcome import FORMAT, RETRY, ClaimsEnded, CloseTask, EpochMark, Mixed, Outcomes, Run, reads_back
+from dispatcher.wire.fold_cost import CALL_COST, cost_of, cut, one_by_one
+from dispatcher.wire.outcome import FORMAT, RETRY, ClaimsEnded, CloseTask, EpochMark, Mixed, Outcomes, Run, reads_back
 
 
 def record(runs: list[Run], mixed: list[Mixed]) -> Outcomes:

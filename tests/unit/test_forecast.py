@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.forecast import TOTAL, Flow, Job, Shares, forecast, rates_of, waterfill
-from dispatcher.service_settings import pools_of
-from dispatcher.tier import TIERS
+from dispatcher.analysis.forecast import TOTAL, Flow, Job, Shares, forecast, rates_of, waterfill
+from dispatcher.model.service_settings import pools_of
+from dispatcher.model.tier import TIERS
 
 TIER_WEIGHTS = {"high": 6_000, "medium": 3_000, "low": 1_000}
 _names = st.sampled_from(["a", "b", "c"])

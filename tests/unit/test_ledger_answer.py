@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dispatcher.errors import FairlaneError
-from dispatcher.topics import Topics
+from dispatcher.model.errors import FairlaneError
+from dispatcher.wire.topics import Topics
 from quotas.ledger import RedisLedger
 from tests.contract.ledger_worlds import request
 

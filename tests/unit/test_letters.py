@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.letters import MAX_LETTER_BYTES, is_sound, parts_of, without_texts
-from dispatcher.outcome import MAX_REASON_BYTES
 from dispatcher.ports import DeadLetter
+from dispatcher.wire.letters import MAX_LETTER_BYTES, is_sound, parts_of, without_texts
+from dispatcher.wire.outcome import MAX_REASON_BYTES
 
 encode = msgspec.msgpack.encode
 

@@ -1,8 +1,8 @@
 import pytest
 
-from dispatcher.errors import Refused
-from dispatcher.lifecycle import TASK, WORKER, Lifecycle
-from dispatcher.view import ENDED_STATES, STATES
+from dispatcher.model.errors import Refused
+from dispatcher.model.lifecycle import TASK, WORKER, Lifecycle
+from dispatcher.model.view import ENDED_STATES, STATES
 
 
 @pytest.mark.parametrize("table", [TASK, WORKER], ids=lambda table: table.name)

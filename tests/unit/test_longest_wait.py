@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.longest_wait import WINDOW_S, Lane, longest_waits
+from dispatcher.analysis.longest_wait import WINDOW_S, Lane, longest_waits
 
 WEIGHTS = {"high": 6_000, "medium": 3_000, "low": 1_000}
 

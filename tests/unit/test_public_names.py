@@ -12,13 +12,13 @@ from types import ModuleType
 
 import pytest
 
+from dispatcher.model.task import PushTask
+from dispatcher.model.view import globals_of
 from dispatcher.public_names import PUBLIC
-from dispatcher.task import PushTask
-from dispatcher.view import globals_of
 from producers.async_client import AsyncPushClient, AsyncTaskHandle
 from producers.client import PushClient
+from producers.control.service_controls import ServiceControls
 from producers.handle import TaskHandle
-from producers.service_controls import ServiceControls
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +45,9 @@ def test_all_errors_that_the_client_is_documented_to_raise_are_public() -> None:
         for face in (PushClient, TaskHandle, AsyncPushClient, PushTask)
         for _, member in inspect.getmembers(face)
     )
-    named = {name for name in vars(import_module("dispatcher.errors")) if name in documented and name[0].isupper()}
+    named = {
+        name for name in vars(import_module("dispatcher.model.errors")) if name in documented and name[0].isupper()
+    }
     assert named - {"DECODING_ERRORS"} <= set(PUBLIC["fairlane.errors"])
     assert {"TimedOut", "LimitReached", "AudienceMismatch", "Refused"} <= named
 
@@ -114,7 +116,7 @@ def test_what_users_imported_before_works_and_names_the_new_place(line: str, pla
 def test_the_author_of_a_channel_sees_the_warning(tmp_path: Path) -> None:
     """Python shows it by default for `__main__` alone."""
     (tmp_path / "older_push.py").write_text("from dispatcher.outcome import ALL_SENT\nclass Push: ...\n")
-    command = "from consumers.channel_registry import load_channels; load_channels({'my': 'older_push:Push'})"
+    command = "from consumers.delivery.channel_registry import load_channels; load_channels({'my': 'older_push:Push'})"
     done = subprocess.run([sys.executable, "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "older_push.py:1: Moved: dispatcher.outcome.ALL_SENT moves in the next release: use fairlane" in done.stderr
 
@@ -123,14 +125,14 @@ def test_public_imports_our_own_and_unpickling_warn_nobody() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         user_module("from fairlane.channels import Report\nfrom fairlane.errors import Refused")
-        user_module("from dispatcher.outcome import Report", "fairlane.cli.something")
+        user_module("from dispatcher.wire.outcome import Report", "fairlane.cli.something")
         stored = pickle.dumps(globals_of({}))
         found = user_module(f"import pickle\nfound = pickle.loads({stored!r})")
     assert found.found == globals_of({})
 
 
 def test_our_own_modules_import_without_a_warning() -> None:
-    code = "import fairlane; from fairlane import *; from fairlane.channels import *; import consumers.courier"
+    code = "import fairlane; from fairlane import *; from fairlane.channels import *; import consumers.delivery.courier"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )

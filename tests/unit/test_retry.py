@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.outcome import RETRY, SENT, Outcome, Verdict
 from dispatcher.retry import Step, delay_after, next_step
-from dispatcher.topics import RETRY_STEPS_S
+from dispatcher.wire.outcome import RETRY, SENT, Outcome, Verdict
+from dispatcher.wire.topics import RETRY_STEPS_S
 
 
 def test_delays_grow_with_the_attempts() -> None:

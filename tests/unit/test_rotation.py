@@ -2,8 +2,8 @@
 
 import pytest
 
-from dispatcher.rotation import Need, Rotation, RotationSettings
-from dispatcher.tier import Tier
+from dispatcher.model.tier import Tier
+from dispatcher.scheduling.rotation import Need, Rotation, RotationSettings
 
 
 def rotation(**settings: int | float) -> Rotation:

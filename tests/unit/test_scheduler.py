@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.scheduler import Flow, Scheduler
-from dispatcher.sharing import share_out
-from dispatcher.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
+from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
+from dispatcher.scheduling.scheduler import Flow, Scheduler
+from dispatcher.scheduling.sharing import share_out
 
 HIGH, MEDIUM, LOW = TIERS
 Lane = Flow[str]

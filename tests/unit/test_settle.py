@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.buffers import LONGEST_STRETCH, Stretch, stretches
-from dispatcher.envelope import FORMAT, Envelope, encode_message
-from dispatcher.outcome import (
+from dispatcher.engine.buffers import LONGEST_STRETCH, Stretch, stretches
+from dispatcher.ports import Delivery
+from dispatcher.settle import Draft, NamedTargets, SettlePlan, match
+from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
+from dispatcher.wire.outcome import (
     ALL_SENT,
     RETRY,
     Outcome,
@@ -19,8 +21,6 @@ from dispatcher.outcome import (
     decode_record,
     encode_record,
 )
-from dispatcher.ports import Delivery
-from dispatcher.settle import Draft, NamedTargets, SettlePlan, match
 
 MESSAGE = encode_message({"title": "hello"})
 NOW_MS = 1_700_000_000_000

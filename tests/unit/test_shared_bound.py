@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.shared_bound import SharedBound
+from dispatcher.scheduling.shared_bound import SharedBound
 
 BOUND = 1_200
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.errors import Unreachable
-from dispatcher.shown import MASK, escaped, without_credentials
-from dispatcher.values import text_of
-from fairlane.cli.output import say
+from dispatcher.model.errors import Unreachable
+from dispatcher.model.shown import MASK, escaped, without_credentials
+from dispatcher.model.values import text_of
+from fairlane.cli.base.output import say
 from fairlane.logging import JsonFormatter, TextFormatter
-from spark_jobs.svg import text as svg_text
+from spark_jobs.backlog.svg import text as svg_text
 
 EVIL = "gone\x1b[2J\nsent to a\u202eb\x00"
 SHOWN = "gone\\x1b[2J\\nsent to a\\u202eb\\x00"

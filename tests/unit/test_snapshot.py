@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.errors import Malformed
-from dispatcher.snapshot import (
+from dispatcher.model.errors import Malformed
+from dispatcher.wire.snapshot import (
     FORMAT,
     Begun,
     BitsPart,

@@ -1,7 +1,7 @@
 """Who submits a task, and how far it is written ahead, as the control topic says it."""
 
-from dispatcher.control import Announced, TakenOver
-from dispatcher.submission import Entries, WindowEnd, submitter_at, written_ahead
+from dispatcher.wire.control import Announced, TakenOver
+from dispatcher.wire.submission import Entries, WindowEnd, submitter_at, written_ahead
 from tests.contract.registry_records import position, task_record
 
 RECORD = task_record(submitter="a", announced=10, announced_digest="d10")

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.envelope import MAX_CHUNK, decode_message, encode_message
-from dispatcher.errors import InvalidInput
-from dispatcher.task import MAX_MESSAGE_BYTES, PushTask, choose_chunk
-from dispatcher.tier import Tier
-from dispatcher.topics import OWN_LANE_ABOVE
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.task import MAX_MESSAGE_BYTES, PushTask, choose_chunk
+from dispatcher.model.tier import Tier
+from dispatcher.wire.envelope import MAX_CHUNK, decode_message, encode_message
+from dispatcher.wire.topics import OWN_LANE_ABOVE
 
 GOOD: dict[str, Any] = {"app": "shop", "tier": "high", "message": "Hello"}
 

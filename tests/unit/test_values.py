@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.values import duration, limit, moment, number, percent, text_of
+from dispatcher.model.values import duration, limit, moment, number, percent, text_of
 
 NOW = datetime(2026, 11, 23, 22, 0, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from dispatcher.outcome import ALL_SENT, MAX_REASON_BYTES, RETRY, Outcome, Report, Verdict
 from dispatcher.verdicts import all_sent, error_text, read_reports
+from dispatcher.wire.outcome import ALL_SENT, MAX_REASON_BYTES, RETRY, Outcome, Report, Verdict
 from tests.unit.consumers.envelopes import envelope
 from tests.unit.nonsense import answers
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from backends.redis_client import lua_folder
-from dispatcher.view import WorkerBeat
-from dispatcher.view_form import FORM, Standing, judge
+from backends.redis.client import lua_folder, lua_texts
+from dispatcher.model.view import WorkerBeat
+from dispatcher.model.view_form import FORM, Standing, judge
 
 
 def beat(form: int, state: str = "serving", version: str = "0.1.0") -> WorkerBeat:
@@ -44,5 +44,5 @@ def test_the_older_workers_are_named() -> None:
 
 
 def test_the_scripts_keep_the_same_form() -> None:
-    text = (lua_folder("backends") / "form.lua").read_text(encoding="utf-8")
+    text = lua_texts(lua_folder("backends.redis"))["form.lua"]
     assert re.findall(r"^local FORM = (\d+)$", text, re.MULTILINE) == [str(FORM)]

@@ -6,10 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.send_errors import SendError
-from dispatcher.served import Served
-from dispatcher.view import Globals, TargetCounts, TaskView, WorkerBeat, globals_of
-from dispatcher.why import Counted, HeldUp, Part, Span, Switch, counted_of, held_now, switches_of, unrecorded_by, why
+from dispatcher.analysis.send_errors import SendError
+from dispatcher.analysis.served import Served
+from dispatcher.analysis.why import (
+    Counted,
+    HeldUp,
+    Part,
+    Span,
+    Switch,
+    counted_of,
+    held_now,
+    switches_of,
+    unrecorded_by,
+    why,
+)
+from dispatcher.model.view import Globals, TargetCounts, TaskView, WorkerBeat, globals_of
 from tests.unit.fairlane.test_what_if import SETTINGS, view
 from tests.unit.tasks import task_view
 

@@ -6,11 +6,12 @@ import socket
 import pytest
 from redis import exceptions
 
-from backends import pulsar_client, redis_client
 from backends.addresses import Address
+from backends.pulsar import client as pulsar_client
+from backends.redis import client as redis_client
 from backends.settings import PulsarSettings, RedisSettings, require_addresses
-from dispatcher.errors import FairlaneError, InvalidInput, NotConfigured, Unreachable
-from fairlane.bench.redis_server import free_port
+from benchmarks.redis_server import free_port
+from dispatcher.model.errors import FairlaneError, InvalidInput, NotConfigured, Unreachable
 
 HERE = "from the environment"
 

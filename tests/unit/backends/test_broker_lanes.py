@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from backends.broker_lanes import Broker, BrokerLanes, BrokerLook, LaneStats, lanes_of, lanes_told
+from backends.pulsar.broker_lanes import Broker, BrokerLanes, BrokerLook, LaneStats, lanes_of, lanes_told
 from backends.settings import PulsarSettings
-from dispatcher.errors import FairlaneError, Malformed, Refused, Unreachable
-from dispatcher.topics import Topics
+from dispatcher.model.errors import FairlaneError, Malformed, Refused, Unreachable
+from dispatcher.wire.topics import Topics
 
 OWN, SHARED = "fairlane/tasks-00", "fairlane/shared"
 DISPATCH = {

@@ -7,13 +7,13 @@ import msgspec
 import pulsar
 import pytest
 
-from backends import dead_letter_topic
-from backends.dead_letter_topic import OTHER_LANES, DeadLetterTopic, read_dead_letters
-from backends.letter_index import BLOCK_ENTRIES, Span
-from backends.topic_reader import Record
-from dispatcher.errors import Unreachable
+from backends.pulsar import dead_letter_topic
+from backends.pulsar.dead_letter_topic import OTHER_LANES, DeadLetterTopic, read_dead_letters
+from backends.pulsar.topic_reader import Record
+from backends.redis.letter_index import BLOCK_ENTRIES, Span
+from dispatcher.model.errors import Unreachable
 from dispatcher.ports import DeadLetter
-from dispatcher.topics import Topics
+from dispatcher.wire.topics import Topics
 from tests.unit.consumers.fakes import eventually
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pulsar
 import pytest
 
-from backends import lane_publisher, publisher
-from backends.lane_publisher import LanePublisher, PublisherSettings
-from backends.publisher import LaneProducerSettings
+from backends.pulsar import lane_publisher, publisher
+from backends.pulsar.lane_publisher import LanePublisher, PublisherSettings
+from backends.pulsar.publisher import LaneProducerSettings
 from backends.system_clock import SystemClock
-from dispatcher.envelope import Envelope, decode_envelope, encode_message
-from dispatcher.errors import NotFound, Unreachable
+from dispatcher.model.errors import NotFound, Unreachable
+from dispatcher.wire.envelope import Envelope, decode_envelope, encode_message
 from tests.actors import running
 
 LANE = "persistent://t/tasks-01/moved"

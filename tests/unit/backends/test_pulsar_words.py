@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.addresses import Address
-from backends.policies import LANE_POLICIES, SYSTEM_POLICIES, at_creation, differing
-from backends.publisher import _pieces
-from backends.pulsar_admin import PulsarAdmin, _failure, _path
-from backends.pulsar_client import error_of, failure_of, message_id_from, position_of, translated
+from backends.pulsar.admin import PulsarAdmin, _failure, _path
+from backends.pulsar.client import error_of, failure_of, message_id_from, position_of, translated
+from backends.pulsar.policies import LANE_POLICIES, SYSTEM_POLICIES, at_creation, differing
+from backends.pulsar.publisher import _pieces
 from backends.settings import PulsarSettings
-from dispatcher.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
+from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
 
 NUMBERS = st.integers(0, 2**40)
 

@@ -6,9 +6,9 @@ from typing import Any
 import pulsar
 import pytest
 
-from backends import record_producer
-from backends.record_producer import RecordProducer
-from dispatcher.errors import InvalidInput
+from backends.pulsar import record_producer
+from backends.pulsar.record_producer import RecordProducer
+from dispatcher.model.errors import InvalidInput
 from tests.unit.consumers.fakes import eventually
 
 Receipt = Callable[[Any, Any], None]

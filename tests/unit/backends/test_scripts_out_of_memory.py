@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from backends.redis_client import assemble, lua_folder
+from backends.redis.client import assemble, lua_folder, lua_texts
 
 WRITES = re.compile(r"redis\.call\('(SET|HSET|HINCRBY|ZADD|SADD|INCR|XADD|SETRANGE|BITFIELD)'")
 GOES_ON, REFUSED = "#!lua flags=allow-oom\n", "#!lua\n"
@@ -12,12 +12,12 @@ GOES_ON, REFUSED = "#!lua flags=allow-oom\n", "#!lua\n"
 
 def scripts() -> list[tuple[str, str]]:
     found = []
-    for package in ("backends", "quotas"):
-        folder = lua_folder(package)
-        for file in folder.iterdir():
-            name = file.name.removesuffix(".lua")
-            if file.name.endswith(".lua") and not file.read_text(encoding="utf-8").startswith("-- library"):
-                found.append((name, assemble(name, [folder, lua_folder("backends")])))
+    for package in ("backends.redis", "quotas"):
+        texts = lua_texts(lua_folder(package), lua_folder("backends.redis"))
+        for file, text in lua_texts(lua_folder(package)).items():
+            if not text.startswith("-- library"):
+                name = file.removesuffix(".lua")
+                found.append((name, assemble(name, texts)))
     return sorted(found)
 
 

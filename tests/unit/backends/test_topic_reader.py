@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from backends.topic_reader import TopicReader
+from backends.pulsar.topic_reader import TopicReader
 
 
 class SameNames:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from backends.backlog import BacklogLook, BacklogTask, InFlight
-from backends.broker_lanes import BrokerLook, LaneStats
+from backends.pulsar.broker_lanes import BrokerLook, LaneStats
+from backends.redis.backlog import BacklogLook, BacklogTask, InFlight
 from dispatcher.clock import VirtualClock
-from dispatcher.errors import Refused, Unreachable
-from dispatcher.view import TargetCounts, TaskView, TierStats, WorkerBeat
-from fairlane.backlog_snapshot.rows import Taken, kind_of_lane, snapshot_row
-from fairlane.backlog_snapshot.run import Series, Servers, Snapshotter
+from dispatcher.model.errors import Refused, Unreachable
+from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
+from fairlane.figures.snapshot import Series, Servers, Snapshotter
+from fairlane.figures.snapshot_row import Taken, kind_of_lane, snapshot_row
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = {"capacity": "100:50", "tiers": "6000:3000:1000", "cap:channel:push": "40", "app_weight:news": "2500"}

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dispatcher.envelope import FORMAT, Envelope, encode_message
 from dispatcher.ports import Batch, Delivery
+from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
 
 MESSAGE = {"title": "Hello", "body": "World"}
 

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from backends.topic_reader import Record
-from dispatcher.control import ControlRecord, decode_control, encode_control
-from dispatcher.errors import Unreachable
-from dispatcher.outcome import OutcomeRecord, decode_record, encode_record
+from backends.pulsar.topic_reader import Record
+from dispatcher.model.errors import Unreachable
 from dispatcher.ports import FoldResult
+from dispatcher.wire.control import ControlRecord, decode_control, encode_control
+from dispatcher.wire.outcome import OutcomeRecord, decode_record, encode_record
 from tests.actors import DEADLINE_S
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from aiohttp import web
 
-from consumers.channels.http import HttpChannel
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import Outcome, Report, Verdict
+from consumers.delivery.channels.http import HttpChannel
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import Outcome, Report, Verdict
 from tests.unit.consumers.envelopes import envelope
 
 Answering = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from consumers.courier import ChannelCourier
+from consumers.delivery.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import ALL_SENT, Report
 from dispatcher.ports import Batch
-from fairlane.worker.threads import Threads
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, Report
+from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 
 Deliver = Callable[[Sequence[Envelope], str], Sequence[Report]]

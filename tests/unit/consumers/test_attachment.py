@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pulsar
 
-from consumers.attachment import Attachment, Surroundings
-from consumers.background import Background
-from consumers.give_back import MissingChannels
-from consumers.opening import OK, Opener, Opening, batch_messages
+from consumers.lanes.attachment import Attachment, Surroundings
+from consumers.lanes.background import Background
+from consumers.lanes.give_back import MissingChannels
+from consumers.lanes.opening import OK, Opener, Opening, batch_messages
 from dispatcher.clock import VirtualClock
-from dispatcher.envelope import encode_envelope
+from dispatcher.wire.envelope import encode_envelope
 from tests.unit.consumers.envelopes import envelope
 
 QUEUE = 40

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from consumers.clock_loop import ClockLoop
-from consumers.courier import ChannelCourier
+from consumers.delivery.clock_loop import ClockLoop
+from consumers.delivery.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import ALL_SENT, RETRY, Report
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, RETRY, Report
 from fairlane.channels import BlockingChannel
-from fairlane.worker.threads import Threads
+from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Channel, Office, reasons

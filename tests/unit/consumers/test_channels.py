@@ -13,14 +13,14 @@ from unittest.mock import AsyncMock
 import msgspec
 import pytest
 
-from consumers.channel_registry import load_channels
-from consumers.channels.http import HttpChannel
-from consumers.channels.log import LogChannel
-from consumers.channels.null import NullChannel
-from dispatcher.envelope import Envelope
-from dispatcher.errors import InvalidInput, Refused
-from dispatcher.outcome import ALL_SENT, Outcome, Report
+from consumers.delivery.channel_registry import load_channels
+from consumers.delivery.channels.http import HttpChannel
+from consumers.delivery.channels.log import LogChannel
+from consumers.delivery.channels.null import NullChannel
+from dispatcher.model.errors import InvalidInput, Refused
 from dispatcher.ports import BatchChannel
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, Outcome, Report
 from tests.unit.consumers.envelopes import MESSAGE, envelope
 
 HERE = __name__

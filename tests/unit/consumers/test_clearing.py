@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from consumers.lane_cleanup import CleanupSettings, Ended, LaneCleaner
-from consumers.side_lanes import SideLaneCleaner
+from consumers.upkeep.lane_cleanup import CleanupSettings, Ended, LaneCleaner
+from consumers.upkeep.side_lanes import SideLaneCleaner
 from dispatcher.clock import VirtualClock
-from dispatcher.errors import FairlaneError, Refused, Unreachable
-from dispatcher.topics import Topics
+from dispatcher.model.errors import FairlaneError, Refused, Unreachable
+from dispatcher.wire.topics import Topics
 
 NAMES = Topics(tenant="t", namespaces=1)
 

@@ -5,11 +5,11 @@ import threading
 import time
 from collections.abc import Sequence
 
-from consumers.clock_loop import ClockLoop
-from consumers.courier import ChannelCourier
+from consumers.delivery.clock_loop import ClockLoop
+from consumers.delivery.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
-from dispatcher.outcome import RETRY, Report
-from fairlane.worker.threads import Threads
+from dispatcher.wire.outcome import RETRY, Report
+from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.office import TIMEOUT_S, Channel, reasons
 

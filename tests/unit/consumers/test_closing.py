@@ -2,11 +2,11 @@
 
 import pytest
 
-from consumers.closing import Closing
+from consumers.upkeep.closing import Closing
 from dispatcher.clock import VirtualClock
-from dispatcher.errors import Unreachable
-from dispatcher.lease import Closable
-from dispatcher.outcome import ClaimsEnded, CloseTask, Outcome
+from dispatcher.model.errors import Unreachable
+from dispatcher.wire.lease import Closable
+from dispatcher.wire.outcome import ClaimsEnded, CloseTask, Outcome
 from tests.unit.consumers.fakes import OutcomeTopics, Topic, outcome_records
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from consumers.control_folder import ControlFolder
-from consumers.folder import FoldSettings
-from dispatcher.control import ControlChange, ControlRecord, Restated, Sealed, encode_control
-from dispatcher.outcome import EpochMark
+from consumers.upkeep.control_folder import ControlFolder
+from consumers.upkeep.folder import FoldSettings
+from dispatcher.wire.control import ControlChange, ControlRecord, Restated, Sealed, encode_control
+from dispatcher.wire.outcome import EpochMark
 from tests.actors import running
 from tests.unit.consumers.fakes import ControlTopic, FakePassedOver, eventually, position
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from consumers.calls import ChannelQueue
+from consumers.delivery.calls import ChannelQueue
 from dispatcher.clock import VirtualClock
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import ALL_SENT, RETRY, Report, Verdict
 from dispatcher.ports import Batch
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, RETRY, Report, Verdict
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Channel, Stubborn, calls_for, office, reasons

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from consumers.courier import ChannelCourier
+from consumers.delivery.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
-from dispatcher.envelope import Envelope
-from dispatcher.errors import FairlaneError
-from dispatcher.outcome import ALL_SENT, Report
-from fairlane.worker.threads import Threads
+from dispatcher.model.errors import FairlaneError
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, Report
+from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Channel, Stubborn, office

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from consumers import courier as courier_module
-from consumers.courier import ChannelCourier
+from consumers.delivery import courier as courier_module
+from consumers.delivery.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
-from dispatcher.envelope import Envelope
-from dispatcher.errors import Unreachable
-from dispatcher.outcome import ALL_SENT, RETRY, Report
-from fairlane.worker.threads import Threads
+from dispatcher.model.errors import Unreachable
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, RETRY, Report
+from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Channel, office, reasons

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from consumers.finishing import Finisher, end_of
+from consumers.upkeep.finishing import Finisher, end_of
 from dispatcher.clock import VirtualClock
-from dispatcher.control import ControlRecord, Finished, decode_control
-from dispatcher.view import TargetCounts, TaskView
+from dispatcher.model.view import TargetCounts, TaskView
+from dispatcher.wire.control import ControlRecord, Finished, decode_control
 from tests.actors import running
 from tests.unit.consumers.fakes import ControlTopic, eventually
 from tests.unit.tasks import task_view

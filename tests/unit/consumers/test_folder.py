@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from consumers.folder import FoldSettings, OutcomeFolder
-from dispatcher.errors import FairlaneError, NotFound
+from consumers.upkeep.folder import FoldSettings, OutcomeFolder
+from dispatcher.model.errors import FairlaneError, NotFound
 from tests.actors import running
 from tests.unit.consumers.fakes import FakeFold, Reader, Topic, eventually, position
 

@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import msgspec
 
-from consumers.attachment import RETURN_AFTER_S, Attachment, Surroundings
-from consumers.background import Background
-from consumers.give_back import GiveBackSettings, MissingChannels
-from consumers.opening import OK, Opener, Opening
+from consumers.lanes.attachment import RETURN_AFTER_S, Attachment, Surroundings
+from consumers.lanes.background import Background
+from consumers.lanes.give_back import GiveBackSettings, MissingChannels
+from consumers.lanes.opening import OK, Opener, Opening
 from dispatcher.clock import VirtualClock
-from dispatcher.envelope import Envelope, encode_envelope
-from dispatcher.errors import Unreachable
+from dispatcher.model.errors import Unreachable
+from dispatcher.wire.envelope import Envelope, encode_envelope
 from tests.unit.consumers.envelopes import envelope
 
 

@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from consumers.housekeeping import LONGEST_REST_S, Chore, Housekeeper
+from consumers.upkeep.housekeeping import LONGEST_REST_S, Chore, Housekeeper
 from dispatcher.clock import VirtualClock
-from dispatcher.errors import FairlaneError, Refused, Unreachable
+from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from tests.actors import running
 
 

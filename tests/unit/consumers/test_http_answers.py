@@ -9,9 +9,9 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.channels.http_answer import ANSWER_LIMIT, REASON_LIMIT, Answer, AnswerReader
-from dispatcher.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
+from consumers.delivery.channels.http_answer import ANSWER_LIMIT, REASON_LIMIT, Answer, AnswerReader
 from dispatcher.verdicts import read_reports
+from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict
 from tests.unit.consumers.envelopes import envelope
 from tests.unit.consumers.http_posts import FAILED, THREE, Answering, answering, deliver, post, verdict
 

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from consumers.channels.http import HttpChannel
-from consumers.channels.http_answer import retry_after_s
-from consumers.channels.http_signature import signature_headers, signing_key
-from dispatcher.envelope import Envelope
-from dispatcher.errors import InvalidInput
-from dispatcher.outcome import ALL_SENT, RETRY, Report, Verdict
+from consumers.delivery.channels.http import HttpChannel
+from consumers.delivery.channels.http_answer import retry_after_s
+from consumers.delivery.channels.http_signature import signature_headers, signing_key
+from dispatcher.model.errors import InvalidInput
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, RETRY, Report, Verdict
 from tests.unit.consumers.envelopes import MESSAGE, envelope
 from tests.unit.consumers.http_posts import FAILED, THREE, answering, deliver, post, post_all, verdict
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from consumers.lane_cleanup import CleanupSettings, LaneCleaner
-from consumers.side_lanes import SideLaneCleaner
+from consumers.upkeep.lane_cleanup import CleanupSettings, LaneCleaner
+from consumers.upkeep.side_lanes import SideLaneCleaner
 from dispatcher.clock import VirtualClock
-from dispatcher.errors import NotFound
+from dispatcher.model.errors import NotFound
 
 
 def lane(task: str) -> str:

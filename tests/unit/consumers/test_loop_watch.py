@@ -10,13 +10,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from consumers.calls import ChannelQueue
-from consumers.courier import ChannelCourier
-from consumers.loop_watch import LoopWatch
+from consumers.delivery.calls import ChannelQueue
+from consumers.delivery.courier import ChannelCourier
+from consumers.delivery.loop_watch import LoopWatch
 from dispatcher.clock import VirtualClock
-from dispatcher.envelope import Envelope
-from dispatcher.outcome import ALL_SENT, Report
-from fairlane.worker.threads import Threads
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, Report
+from fairlane.worker.process.threads import Threads
 from tests.unit.consumers.envelopes import batch, envelope
 from tests.unit.consumers.fakes import eventually
 from tests.unit.consumers.office import TIMEOUT_S, Channel

@@ -1,9 +1,9 @@
 """How long lanes with envelopes of a later version are kept out of."""
 
-from consumers.newer import NewerFormats, NewerSettings
+from consumers.lanes.newer import NewerFormats, NewerSettings
 from dispatcher.clock import VirtualClock
-from dispatcher.lease import LaneKind
 from dispatcher.ports import LaneInfo
+from dispatcher.wire.lease import LaneKind
 
 OWN = LaneInfo("own", LaneKind.OWN, "high", 1_000, 1)
 SHARED = LaneInfo("shared", LaneKind.SHARED, "low", 1_000, 1)

@@ -8,8 +8,8 @@ from typing import Any
 import pulsar
 import pytest
 
-from consumers.background import Background
-from consumers.opening import Opener, Opening, OpenSettings
+from consumers.lanes.background import Background
+from consumers.lanes.opening import Opener, Opening, OpenSettings
 from dispatcher.clock import VirtualClock
 from tests.unit.consumers.fakes import eventually
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.prefetch import ENVELOPE_COST, PrefetchBudget, PrefetchSettings, too_different
-from dispatcher.lease import LaneKind
+from consumers.lanes.prefetch import ENVELOPE_COST, PrefetchBudget, PrefetchSettings, too_different
 from dispatcher.ports import LaneInfo
+from dispatcher.wire.lease import LaneKind
 
 SETTINGS = PrefetchSettings(budget_targets=100_000, producer_batch=100, batches=4, largest_queue=4_000)
 

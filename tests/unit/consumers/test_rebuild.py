@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from consumers.rebuild import Rebuilder, RebuildPorts, RebuildSettings
+from consumers.upkeep.rebuild import Rebuilder, RebuildPorts, RebuildSettings
 from dispatcher.clock import VirtualClock
-from dispatcher.control import NO_EPOCH, EpochStarted, GlobalChange
-from dispatcher.errors import NotFound, Refused, Unreachable
-from dispatcher.outcome import EpochMark
+from dispatcher.model.errors import NotFound, Refused, Unreachable
+from dispatcher.wire.control import NO_EPOCH, EpochStarted, GlobalChange
+from dispatcher.wire.outcome import EpochMark
 from tests.actors import running
 from tests.unit.consumers.fakes import (
     ControlTopic,

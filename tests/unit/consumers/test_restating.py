@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import pytest
 from msgspec import Raw
 
-from consumers.restating import Restater, RestateSettings
+from consumers.upkeep.restating import Restater, RestateSettings
 from dispatcher.clock import VirtualClock
-from dispatcher.control import FORMAT, ControlRecord, GlobalChange, Restated, encode_control
-from dispatcher.errors import Unreachable
+from dispatcher.model.errors import Unreachable
+from dispatcher.wire.control import FORMAT, ControlRecord, GlobalChange, Restated, encode_control
 from tests.unit.consumers.fakes import ControlTopic, FakeEpoch, control_records
 
 DAY_MS = 86_400_000

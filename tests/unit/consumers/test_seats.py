@@ -3,9 +3,9 @@
 import threading
 from collections.abc import Collection, Sequence
 
-from consumers.seats import Seats, SeatSettings
+from consumers.upkeep.seats import Seats, SeatSettings
 from dispatcher.clock import VirtualClock
-from dispatcher.errors import Unreachable
+from dispatcher.model.errors import Unreachable
 from tests.actors import running
 from tests.unit.consumers.fakes import eventually
 

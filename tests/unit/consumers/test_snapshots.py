@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from backends.topic_reader import Record as Stored
-from consumers.snapshots import Restorer, SnapshotSettings, Snapshotter
+from backends.pulsar.topic_reader import Record as Stored
+from consumers.upkeep.snapshots import Restorer, SnapshotSettings, Snapshotter
 from dispatcher.clock import VirtualClock
-from dispatcher.control import ControlRecord, EpochStarted
-from dispatcher.errors import FairlaneError, NotFound, Refused, Unreachable
-from dispatcher.snapshot import Cursors, Part, Record, SettingsPart, TaskPart, encode
+from dispatcher.model.errors import FairlaneError, NotFound, Refused, Unreachable
+from dispatcher.wire.control import ControlRecord, EpochStarted
+from dispatcher.wire.snapshot import Cursors, Part, Record, SettingsPart, TaskPart, encode
 from tests.actors import running
 from tests.unit.consumers.fakes import ControlTopic, control_records, eventually
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from consumers.finishing import Finisher
+from consumers.upkeep.finishing import Finisher
 from dispatcher.clock import VirtualClock
-from dispatcher.control import ControlRecord, Finished
-from dispatcher.errors import Unreachable
-from dispatcher.view import TargetCounts, TaskView
+from dispatcher.model.errors import Unreachable
+from dispatcher.model.view import TargetCounts, TaskView
+from dispatcher.wire.control import ControlRecord, Finished
 from tests.actors import running
 from tests.unit.consumers.fakes import ControlTopic, control_records, eventually
 

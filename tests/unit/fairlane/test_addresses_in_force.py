@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.errors import InvalidInput, NotConfigured
+from benchmarks.redis_server import free_port
+from dispatcher.model.errors import InvalidInput, NotConfigured
 from fairlane import PushClient, Settings
-from fairlane.bench.redis_server import free_port
-from fairlane.cli import exit_codes
+from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
 from fairlane.stack import processes, state
 from fairlane.stack.errors import AlreadyRunning

@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 import pytest
 
-from dispatcher.errors import InvalidInput
-from fairlane.cli.arguments import Assignment, parse_duration_s, parse_time
+from dispatcher.model.errors import InvalidInput
+from fairlane.cli.base.arguments import Assignment, parse_duration_s, parse_time
 from fairlane.cli.main import run
-from fairlane.cli.task_edit import read_message
+from fairlane.cli.task.edit import read_message
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""How `fairlane bench controls` tells what should be sent, and when it is."""
+"""How `python -m benchmarks controls` tells what should be sent, and when it is."""
 
 import json
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlane.bench.controls_seen import (
+from benchmarks.controls_seen import (
     NEVER_S,
     Expected,
     Sent,

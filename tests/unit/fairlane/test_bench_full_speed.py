@@ -1,4 +1,4 @@
-"""`fairlane bench full-speed`: what it makes of the deliveries, and the channel that notes them."""
+"""`python -m benchmarks full-speed`: what it makes of the deliveries, and the channel that notes them."""
 
 import asyncio
 import json
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from consumers.channel_registry import load_channels
-from dispatcher.envelope import Envelope
-from dispatcher.errors import FairlaneError
-from fairlane.bench import tally_channel
-from fairlane.bench.deliveries import Delivery
-from fairlane.bench.full_speed import judged, standing
+from benchmarks import tally_channel
+from benchmarks.deliveries import Delivery
+from benchmarks.full_speed import judged, standing
+from consumers.delivery.channel_registry import load_channels
+from dispatcher.model.errors import FairlaneError
+from dispatcher.wire.envelope import Envelope
 from tests.unit.consumers.envelopes import envelope
 
 TURN = ["high"] * 6 + ["medium"] * 3 + ["low"]

@@ -1,11 +1,11 @@
-"""How `fairlane bench ingest --kills` counts what was sent."""
+"""How `python -m benchmarks ingest --kills` counts what was sent."""
 
 import asyncio
 from pathlib import Path
 
-from dispatcher.envelope import FORMAT, Envelope, encode_message
-from fairlane.bench.counting import DIGITS, Counted, CountingChannel, compare
-from fairlane.bench.ingest_kills import expected
+from benchmarks.counting import DIGITS, Counted, CountingChannel, compare
+from benchmarks.ingest_kills import expected
+from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
 
 
 def envelope_to(*numbers: int) -> Envelope:

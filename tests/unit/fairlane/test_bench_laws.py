@@ -1,4 +1,4 @@
-"""`fairlane bench laws`: what it makes of the deliveries that it reads."""
+"""`python -m benchmarks laws`: what it makes of the deliveries that it reads."""
 
 import json
 from collections import Counter
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from consumers.channel_registry import load_channels
-from dispatcher.errors import FairlaneError
-from fairlane.bench import slow_log
-from fairlane.bench.deliveries import Delivery
-from fairlane.bench.laws import deviation, judged, judged_uncapped, windows_of_targets, windows_of_time
+from benchmarks import slow_log
+from benchmarks.deliveries import Delivery
+from benchmarks.laws import deviation, judged, judged_uncapped, windows_of_targets, windows_of_time
+from consumers.delivery.channel_registry import load_channels
+from dispatcher.model.errors import FairlaneError
 
 TURN = ["high"] * 6 + ["medium"] * 3 + ["low"]
 

@@ -7,15 +7,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dispatcher.envelope import decode_envelope
-from dispatcher.errors import Malformed
-from fairlane.bench.nemesis.checker import RETRY, Call, Evidence, Fault, Recorded, Verdict, check
-from fairlane.bench.nemesis.evidence import Submissions, recorded
-from fairlane.bench.nemesis.faults import nonsense
-from fairlane.bench.nemesis.logs import lines
-from fairlane.bench.nemesis.plan import Kind, plan
-from fairlane.bench.nemesis.report import Report
-from fairlane.bench.nemesis.submitters import wish
+from benchmarks.nemesis.checker import RETRY, Call, Evidence, Fault, Recorded, Verdict, check
+from benchmarks.nemesis.evidence import Submissions, recorded
+from benchmarks.nemesis.faults import nonsense
+from benchmarks.nemesis.logs import lines
+from benchmarks.nemesis.plan import Kind, plan
+from benchmarks.nemesis.report import Report
+from benchmarks.nemesis.submitters import wish
+from dispatcher.model.errors import Malformed
+from dispatcher.wire.envelope import decode_envelope
 
 SENT, FAILED = 0, 2
 ENVELOPE = ("0", 7)

@@ -1,7 +1,7 @@
-"""`fairlane bench producer`: what it makes of what its processes tell."""
+"""`python -m benchmarks producer`: what it makes of what its processes tell."""
 
-from fairlane.bench.producer import longest_still_s, rate_between
-from fairlane.bench.producer_process import BODIES, Spec, Times, bodies_of, settings_of, slices
+from benchmarks.producer import longest_still_s, rate_between
+from benchmarks.producer_process import BODIES, Spec, Times, bodies_of, settings_of, slices
 
 SAMPLES = [(at / 10, 100 * at if at < 20 else 2_000 if at < 40 else 2_000 + 100 * (at - 40)) for at in range(60)]
 """1,000 messages/s for 2 s, nothing for 2 s, 1,000/s again."""

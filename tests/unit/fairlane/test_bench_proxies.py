@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from fairlane.bench.cuttable_proxy import cuttable_proxies, cuttable_proxy, named_proxy
-from fairlane.bench.redis_server import free_port
+from benchmarks.cuttable_proxy import cuttable_proxies, cuttable_proxy, named_proxy
+from benchmarks.redis_server import free_port
 
 
 @contextmanager

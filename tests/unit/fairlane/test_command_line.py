@@ -9,9 +9,10 @@ from collections.abc import Callable
 import click
 import pytest
 
-from dispatcher.errors import InvalidInput, NotFound, Refused, Unreachable
-from fairlane.cli import exit_codes, main
-from fairlane.cli.output import Output
+from dispatcher.model.errors import InvalidInput, NotFound, Refused, Unreachable
+from fairlane.cli import main
+from fairlane.cli.base import exit_codes
+from fairlane.cli.base.output import Output
 from fairlane.logging import configure_logging
 from fairlane.setting_groups import LogSettings
 
@@ -62,7 +63,7 @@ print(sorted({named} & set(sys.modules)))
 
 
 def test_what_looks_at_tasks_and_changes_nothing_loads_nothing_of_pulsar() -> None:
-    code = "import sys, producers.client, fairlane.cli.task_read, fairlane.cli.task_why, fairlane.cli.capacity"
+    code = "import sys, producers.client, fairlane.cli.task.read, fairlane.cli.task.why, fairlane.cli.service.capacity"
     code += "; print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "'producers.client'" in done.stdout

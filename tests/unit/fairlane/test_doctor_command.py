@@ -2,7 +2,7 @@
 
 import pytest
 
-from backends.provision import Finding
+from backends.pulsar.provision import Finding
 from fairlane.cli.main import run
 
 
@@ -17,6 +17,6 @@ from fairlane.cli.main import run
 def test_it_says_how_many_checks_fail_or_warn(
     levels: list[str], said: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fairlane.doctor.examine", lambda *_: [Finding(level, "it", "") for level in levels])
+    monkeypatch.setattr("fairlane.checks.doctor.examine", lambda *_: [Finding(level, "it", "") for level in levels])
     assert run(["doctor"]) == code
     assert capsys.readouterr().err.strip().splitlines()[-1] == said

@@ -2,8 +2,7 @@
 
 import pytest
 
-from dispatcher.service_settings import NO_CAP, Cap
-from fairlane.laws import (
+from dispatcher.analysis.laws import (
     CapSince,
     Gap,
     Turn,
@@ -15,6 +14,7 @@ from fairlane.laws import (
     shares,
     sums_by_window,
 )
+from dispatcher.model.service_settings import NO_CAP, Cap
 
 SECOND = 1_000_000
 WEIGHTS = {"high": 6.0, "medium": 3.0, "low": 1.0}

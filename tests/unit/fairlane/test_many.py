@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from dispatcher.errors import Unreachable
-from dispatcher.view import Globals, TaskView
-from fairlane.cli import exit_codes, many
+from dispatcher.model.errors import Unreachable
+from dispatcher.model.view import Globals, TaskView
+from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
-from producers.controls import Cancelled
-from producers.steering import Plan, Steered, Step
-from producers.task_changes import Changes, TaskFilter
+from fairlane.cli.task import many
+from producers.control.controls import Cancelled
+from producers.control.steering import Plan, Steered, Step
+from producers.control.task_changes import Changes, TaskFilter
 from tests.unit.tasks import task_view
 
 GONE = "The broker cannot be reached."

@@ -10,9 +10,9 @@ from msgspec import structs
 from rich.console import Console
 
 from dispatcher.clock import VirtualClock
-from dispatcher.values import duration
-from dispatcher.view import WAIT_BUCKETS_MS, Globals, TargetCounts, TaskView, TierStats, WorkerBeat
-from fairlane.cli.tier import waits_of
+from dispatcher.model.values import duration
+from dispatcher.model.view import WAIT_BUCKETS_MS, Globals, TargetCounts, TaskView, TierStats, WorkerBeat
+from fairlane.cli.service.tier import waits_of
 from fairlane.demo.report import Closing, ShareMeter, closing_report
 from fairlane.screen.render import line, screen
 from fairlane.screen.sample import Sample, Sampler, wanted_shares

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from dispatcher.errors import NotReady
-from dispatcher.service_settings import Cap
-from dispatcher.view import Globals, TaskView, WorkerBeat
-from fairlane.cli import capacity, signals, tier, usage
+from dispatcher.model.errors import NotReady
+from dispatcher.model.service_settings import Cap
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
 from fairlane.cli.main import run
+from fairlane.cli.service import capacity, signals, tier, usage
+from fairlane.figures.signals import TierSignals
 from fairlane.screen.sample import Sample, tier_figures
-from fairlane.signals import TierSignals
 
 SETTINGS = Globals(0, {"high": 6, "medium": 3, "low": 1}, caps={"channel/push": Cap(500, 20)})
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.errors import InvalidInput
-from dispatcher.shown import MASK
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.shown import MASK
 from fairlane.settings import Settings
 from fairlane.settings_sources import explain_settings, load_settings
 from fairlane.stack import processes, state

@@ -58,10 +58,10 @@ def test_a_worker_finds_channels_in_its_working_directory_after_all_else(tmp_pat
     (tmp_path / "my_push.py").touch()
     code = (
         "import sys; sys.path.remove('')\n"  # as in the console script
-        "from fairlane import Settings; from fairlane.worker import process; process._run_one = lambda *_: 0\n"
+        "from fairlane import Settings; from fairlane.worker.process import process; process._run_one = lambda *_: 0\n"
         "pulsar = {'url': 'pulsar://127.0.0.1:1', 'admin_url': 'http://127.0.0.1:1'}\n"
         "process.run_workers(Settings(pulsar=pulsar, redis={'url': 'redis://127.0.0.1:1/0'}))\n"
-        "import my_push, consumers.calls; print(sys.path[-1])"
+        "import my_push, consumers.delivery.calls; print(sys.path[-1])"
     )
     done = run("-c", code, cwd=tmp_path)
     assert (done.stdout.strip(), done.returncode) == (str(tmp_path), 0), done.stderr

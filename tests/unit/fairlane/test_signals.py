@@ -5,11 +5,11 @@ from math import inf
 import msgspec
 import pytest
 
-from dispatcher.forecast import Job
-from dispatcher.served import WaitingTasks
-from dispatcher.service_settings import Cap
-from dispatcher.view import Globals, TierStats, WorkerBeat
-from fairlane.signals import Look, SignalMeter, Signals
+from dispatcher.analysis.forecast import Job
+from dispatcher.analysis.served import WaitingTasks
+from dispatcher.model.service_settings import Cap
+from dispatcher.model.view import Globals, TierStats, WorkerBeat
+from fairlane.figures.signals import Look, SignalMeter, Signals
 
 WEIGHTS = {"high": 6, "medium": 3, "low": 1}
 

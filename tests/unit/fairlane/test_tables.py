@@ -13,17 +13,19 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from dispatcher.clock import VirtualClock
-from dispatcher.view import TargetCounts, TaskView, TierStats, WorkerBeat
-from fairlane.cli import app, channel, service, task_read
-from fairlane.cli.output import Output
-from fairlane.cli.worker import fields_of
+from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
+from fairlane.cli.base.output import Output
+from fairlane.cli.service import app, channel
+from fairlane.cli.service import change as service
+from fairlane.cli.service.worker import fields_of
+from fairlane.cli.task import read as task_read
 from fairlane.demo.report import Closing, ShareMeter, tasks_report, tiers_report
+from fairlane.figures.usage import AppUsage
+from fairlane.figures.what_if import Effect
 from fairlane.screen.fields import Kind
 from fairlane.screen.render import screen, tasks_table, tiers_table, workers_table
 from fairlane.screen.sample import Sampler, TierFigures
 from fairlane.screen.table import LONG_WORD, FittedTable, record_of, table_of
-from fairlane.usage import AppUsage
-from fairlane.what_if import Effect
 from tests.unit.fairlane.test_screen import Service
 from tests.unit.tasks import task_view
 

@@ -6,8 +6,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from fairlane.cli import task_read
 from fairlane.cli.main import run
+from fairlane.cli.task import read as task_read
 from producers.failures import Failure, FailureGroup
 
 MANY = 1_500

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from dispatcher.errors import LimitReached
-from dispatcher.task import PushTask
-from fairlane.cli import exit_codes, task_submit
+from dispatcher.model.errors import LimitReached
+from dispatcher.model.task import PushTask
+from fairlane.cli.base import exit_codes
+from fairlane.cli.base.progress import submitted
 from fairlane.cli.main import run
-from fairlane.cli.progress import submitted
-from producers.submit_report import SubmitProgress
-from producers.targets_file import TargetsFile
+from fairlane.cli.task import submit as task_submit
+from producers.files.targets_file import TargetsFile
+from producers.submit.report import SubmitProgress
 
 
 class Client:

@@ -7,7 +7,7 @@ from rich.color import Color
 from rich.console import Console, Group, RenderableType
 
 from dispatcher.clock import VirtualClock
-from dispatcher.view import ENDED_STATES, STATES
+from dispatcher.model.view import ENDED_STATES, STATES
 from fairlane.demo.report import Closing, ShareMeter, closing_report
 from fairlane.screen.console import theme
 from fairlane.screen.progress import FittedProgress, progress_lines

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from fairlane.cli import exit_codes, main
-from fairlane.cli.arguments import parse_bytes
+from fairlane.cli import main
+from fairlane.cli.base import exit_codes
+from fairlane.cli.base.arguments import parse_bytes
 
 EXAMPLE = [
     "tune",

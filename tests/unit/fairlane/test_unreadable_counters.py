@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from backends.settings import RedisSettings
-from dispatcher.errors import InvalidInput
-from fairlane.cli.ingest import _forms
-from fairlane.cli.reconcile import _compared, _with_live
+from dispatcher.model.errors import InvalidInput
+from fairlane.cli.tables.ingest import _forms
+from fairlane.cli.tables.reconcile import _compared, _with_live
 from fairlane.settings import Settings
 
 

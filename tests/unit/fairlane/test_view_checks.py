@@ -2,12 +2,11 @@
 
 from msgspec import structs
 
-from backends.passed_over import MAX_KEPT, Passed, note_of
-from backends.task_rows import IdleTask
-from dispatcher.view import WorkerBeat
-from dispatcher.view_form import FORM
-from fairlane.cli.registry import MAX_SHOWN, shown_of
-from fairlane.view_checks import (
+from backends.redis.passed_over import MAX_KEPT, Passed, note_of
+from backends.redis.task_rows import IdleTask
+from dispatcher.model.view import WorkerBeat
+from dispatcher.model.view_form import FORM
+from fairlane.checks.view_checks import (
     STUCK_MS,
     channel_findings,
     form_findings,
@@ -15,6 +14,7 @@ from fairlane.view_checks import (
     stuck_findings,
     unrecorded_findings,
 )
+from fairlane.cli.service.registry import MAX_SHOWN, shown_of
 from tests.unit.tasks import task_view
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from dispatcher.service_settings import Cap, Limits
-from dispatcher.view import Globals, TaskView
-from fairlane.usage import apps, channels
-from fairlane.what_if import Situation, changed, effects
+from dispatcher.model.service_settings import Cap, Limits
+from dispatcher.model.view import Globals, TaskView
+from fairlane.figures.usage import apps, channels
+from fairlane.figures.what_if import Situation, changed, effects
 from tests.unit.tasks import task_view
 
 SETTINGS = Globals(100, {"high": 6, "medium": 3, "low": 1})

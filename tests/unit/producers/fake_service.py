@@ -7,9 +7,11 @@ from itertools import count
 
 from msgspec import Raw, structs
 
-from backends.task_rows import SubmissionRow
+from backends.redis.task_rows import SubmissionRow
 from dispatcher.clock import VirtualClock
-from dispatcher.control import (
+from dispatcher.model.errors import Unreachable
+from dispatcher.model.view import Admission, HoldAction, SubmitLease
+from dispatcher.wire.control import (
     ControlChange,
     ControlRecord,
     Finished,
@@ -19,16 +21,14 @@ from dispatcher.control import (
     decode_control,
     encode_control,
 )
-from dispatcher.envelope import Envelope, decode_envelope
-from dispatcher.errors import Unreachable
-from dispatcher.submission import submitter_at
-from dispatcher.topics import Topics
-from dispatcher.view import Admission, HoldAction, SubmitLease
-from producers.cutter import Block, Cutter, Slab
-from producers.history import KnownSubmissions, with_record
-from producers.intake import Intake
+from dispatcher.wire.envelope import Envelope, decode_envelope
+from dispatcher.wire.submission import submitter_at
+from dispatcher.wire.topics import Topics
 from producers.ports import CheckpointPace, LaneWriter, LeasePace, Services, WindowPace
-from producers.validation import Refusal
+from producers.submit.cutter import Block, Cutter, Slab
+from producers.submit.history import KnownSubmissions, with_record
+from producers.submit.intake import Intake
+from producers.submit.validation import Refusal
 
 ALWAYS = CheckpointPace(first_s=0, shortest_s=0, longest_s=0, envelopes=0)
 """A checkpoint after every block."""

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from dispatcher.errors import FairlaneError
-from dispatcher.task import PushTask
-from dispatcher.topics import Topics
+from dispatcher.model.errors import FairlaneError
+from dispatcher.model.task import PushTask
+from dispatcher.wire.topics import Topics
 from producers.ports import WindowPace
-from producers.submit import submit
-from producers.submit_report import SubmitResult, Watchers
+from producers.submit.report import SubmitResult, Watchers
+from producers.submit.submit import submit
 from tests.unit.producers.fake_service import Died, FakeService, Slabbed
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)

@@ -8,10 +8,10 @@ from functools import partial
 
 import pytest
 
-from dispatcher.task import PushTask
-from dispatcher.tier import Tier
+from dispatcher.model.task import PushTask
+from dispatcher.model.tier import Tier
 from producers.aio import AsyncProxy, awaited
-from producers.many import Submitted, submit_many
+from producers.submit.many import Submitted, submit_many
 
 PUSH = PushTask(app="shop", tier=Tier.LOW, channel="null", message="Sale!")
 

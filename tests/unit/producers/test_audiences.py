@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from dispatcher.control import Sealed
-from dispatcher.errors import AudienceMismatch, InvalidInput
-from dispatcher.task import Target
-from producers.duplicates import COUNTED
-from producers.intake import AudienceRules
-from producers.targets_file import TargetsFile
+from dispatcher.model.errors import AudienceMismatch, InvalidInput
+from dispatcher.model.task import Target
+from dispatcher.wire.control import Sealed
+from producers.files.duplicates import COUNTED
+from producers.files.targets_file import TargetsFile
+from producers.submit.intake import AudienceRules
 from tests.unit.producers.fake_service import FakeService
 from tests.unit.producers.test_submit import push, run, sent, slabs
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from dispatcher.errors import Refused, Unreachable
-from dispatcher.view import WorkerBeat
-from producers.channel_check import ChannelCheck
+from dispatcher.model.errors import Refused, Unreachable
+from dispatcher.model.view import WorkerBeat
+from producers.submit.channel_check import ChannelCheck
 
 
 def beat(state: str, *channels: str, says: bool = True) -> WorkerBeat:

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Sequence
 
-from dispatcher.control import FORMAT, MAIN_WRITER, Checkpoint
-from producers.checkpoints import Checkpointer
+from dispatcher.wire.control import FORMAT, MAIN_WRITER, Checkpoint
+from producers.submit.checkpoints import Checkpointer
 from tests.unit.producers.fake_service import FakeService
 
 

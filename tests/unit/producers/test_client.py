@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from backends.settings import PulsarSettings, RedisSettings
-from dispatcher.errors import InvalidInput, Refused
-from dispatcher.task import PushTask
+from dispatcher.model.errors import InvalidInput, Refused
+from dispatcher.model.task import PushTask
 from producers.client import PushClient
 
 SETTINGS = SimpleNamespace(pulsar=PulsarSettings(), redis=RedisSettings(url="redis://127.0.0.1:1/0"))

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dispatcher.envelope import FORMAT, Envelope, encode_envelope, encode_message
-from producers.compression import LEAST_BYTES, compression_for, worth_compressing
+from dispatcher.wire.envelope import FORMAT, Envelope, encode_envelope, encode_message
+from producers.publish.compression import LEAST_BYTES, compression_for, worth_compressing
 
 MESSAGE = encode_message({"title": "Half price", "body": "x" * 200})
 CHANCE = random.Random(7)  # targets, not secrets

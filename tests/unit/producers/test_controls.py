@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from dispatcher.control import ControlChange
-from dispatcher.errors import InvalidInput, NotFound, TaskEnded
-from dispatcher.task import PushTask
-from dispatcher.topics import Topics
-from producers.controls import Cancelled, Controls, Edit
-from producers.submit import submit
-from producers.submit_report import Watchers
-from producers.task_changes import Changes
+from dispatcher.model.errors import InvalidInput, NotFound, TaskEnded
+from dispatcher.model.task import PushTask
+from dispatcher.wire.control import ControlChange
+from dispatcher.wire.topics import Topics
+from producers.control.controls import Cancelled, Controls, Edit
+from producers.control.task_changes import Changes
+from producers.submit.report import Watchers
+from producers.submit.submit import submit
 from tests.unit.producers.fake_service import Died, FakeService
 
 Change = Callable[[Controls], None]

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.control import TaskRecord
-from dispatcher.envelope import MAX_SEQUENCE, Envelope, decode_envelope, encode_message
-from dispatcher.errors import InvalidInput
-from dispatcher.task import Target
-from dispatcher.tier import Tier
-from producers.cutter import MAX_SLAB, Cutter, bodies, slabs_of
-from producers.validation import Refusal
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.task import Target
+from dispatcher.model.tier import Tier
+from dispatcher.wire.control import TaskRecord
+from dispatcher.wire.envelope import MAX_SEQUENCE, Envelope, decode_envelope, encode_message
+from producers.submit.cutter import MAX_SLAB, Cutter, bodies, slabs_of
+from producers.submit.validation import Refusal
 from tests.unit.producers.fake_service import Slabbed, cut
 
 address = st.text("abcdef", min_size=1, max_size=4)

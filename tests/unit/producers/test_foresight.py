@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from dispatcher.send_errors import SendError
-from dispatcher.view import Globals, TaskView, WorkerBeat
-from producers import foresight
-from producers.foresight import Foresight
+from dispatcher.analysis.send_errors import SendError
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
+from producers.control import foresight
+from producers.control.foresight import Foresight
 from tests.unit.tasks import task_view
 
 NOW_MS = 1_000_000

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from backends.settings import PulsarSettings, RedisSettings
-from dispatcher.errors import FairlaneError
+from dispatcher.model.errors import FairlaneError
 from producers.async_client import AsyncPushClient
 from producers.client import PushClient
 from producers.settings import ProducerOptions

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from dispatcher.errors import FairlaneError, NotReady, Unreachable
-from dispatcher.view import TaskView
+from dispatcher.model.errors import FairlaneError, NotReady, Unreachable
+from dispatcher.model.view import TaskView
 from producers import handle
 from producers.handle import TaskHandle
 from tests.unit.tasks import task_view

@@ -3,11 +3,11 @@
 import pytest
 from msgspec import structs
 
-from dispatcher.control import ControlChange, TaskRecord, encode_control, encode_override
-from dispatcher.errors import TaskEnded
-from dispatcher.task import PushTask
-from producers.submit import submit
-from producers.submit_report import Watchers
+from dispatcher.model.errors import TaskEnded
+from dispatcher.model.task import PushTask
+from dispatcher.wire.control import ControlChange, TaskRecord, encode_control, encode_override
+from producers.submit.report import Watchers
+from producers.submit.submit import submit
 from tests.unit.producers.fake_service import FakeService, View, place
 
 TASK = PushTask(id="t", app="shop", tier="high", message="Hi", chunk=2)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.in_flight import Confirmed, Window
+from producers.publish.in_flight import Confirmed, Window
 
 
 @given(st.lists(st.integers(1, 5), max_size=40), st.randoms(use_true_random=False))

@@ -2,10 +2,10 @@
 
 import pytest
 
-from dispatcher.errors import LimitReached
-from dispatcher.task import PushTask
-from dispatcher.tier import Tier
-from producers.many import submit_many
+from dispatcher.model.errors import LimitReached
+from dispatcher.model.task import PushTask
+from dispatcher.model.tier import Tier
+from producers.submit.many import submit_many
 
 
 def push(app: str) -> PushTask:

@@ -3,15 +3,15 @@
 import msgspec
 import pytest
 
-from dispatcher.control import TaskRecord, decode_control, encode_control
-from dispatcher.read_ahead import receiver_queue
-from dispatcher.task import PushTask
-from dispatcher.tier import Tier
-from dispatcher.topics import Topics, lane_of_topic, topics_of_lane
-from producers.acceptance import accept
-from producers.partitioning import need_of, partitions_for
+from dispatcher.model.task import PushTask
+from dispatcher.model.tier import Tier
+from dispatcher.scheduling.read_ahead import receiver_queue
+from dispatcher.wire.control import TaskRecord, decode_control, encode_control
+from dispatcher.wire.topics import Topics, lane_of_topic, topics_of_lane
+from producers.publish.partitioning import need_of, partitions_for
+from producers.publish.tuning import tune
 from producers.settings import ProducerOptions
-from producers.tuning import tune
+from producers.submit.acceptance import accept
 
 MILLION = 1_000_000
 OPTIONS = ProducerOptions()

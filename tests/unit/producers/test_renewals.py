@@ -3,10 +3,10 @@
 import threading
 from collections.abc import Callable
 
-from dispatcher.errors import Unreachable
-from producers.renewals import Renewals
-from producers.submit import submit
-from producers.submit_report import Watchers
+from dispatcher.model.errors import Unreachable
+from producers.submit.renewals import Renewals
+from producers.submit.report import Watchers
+from producers.submit.submit import submit
 from tests.unit.producers.fake_service import FakeService
 from tests.unit.producers.submitters import TASK
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.envelope import MAX_ENVELOPE_BYTES
-from dispatcher.errors import InvalidInput, Unreachable
+from dispatcher.model.errors import InvalidInput, Unreachable
 from dispatcher.ports import Done
-from producers.router import InFlight, QueueFull, Router, RouterSettings
-from producers.spill import Spill
-from producers.tuning import ProducerSettings
+from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
+from producers.publish.router import InFlight, QueueFull, Router, RouterSettings
+from producers.publish.spill import Spill
+from producers.publish.tuning import ProducerSettings
 
 DEADLINE_S = 10.0
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from dispatcher.control import GlobalChange
-from dispatcher.errors import InvalidInput, Unreachable
-from dispatcher.service_settings import Cap
-from producers.service_controls import ServiceControls, stored_by
+from dispatcher.model.errors import InvalidInput, Unreachable
+from dispatcher.model.service_settings import Cap
+from dispatcher.wire.control import GlobalChange
+from producers.control.service_controls import ServiceControls, stored_by
 from tests.unit.producers.fake_service import FakeService
 
 Change = Callable[[ServiceControls], None]

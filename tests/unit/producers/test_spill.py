@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.errors import Refused
-from producers import spill as spill_module
-from producers.spill import Spill
+from dispatcher.model.errors import Refused
+from producers.publish import spill as spill_module
+from producers.publish.spill import Spill
 
 LIMIT = 64
 

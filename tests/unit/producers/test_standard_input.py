@@ -13,10 +13,10 @@ from typing import IO
 
 import pytest
 
-from producers.standard_input import standard_input
-from producers.submit import submit
-from producers.submit_report import Watchers
-from producers.targets_file import Format, TargetsFile
+from producers.files.standard_input import standard_input
+from producers.files.targets_file import Format, TargetsFile
+from producers.submit.report import Watchers
+from producers.submit.submit import submit
 from tests.unit.producers.fake_service import FakeService
 from tests.unit.producers.test_streams import has, until
 from tests.unit.producers.test_submit import LANE, push, sent

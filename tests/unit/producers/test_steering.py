@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from backends.missing_lanes import MissingLanes
-from dispatcher.control import ControlChange
-from dispatcher.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
-from dispatcher.service_settings import Cap
-from dispatcher.topics import Topics
-from dispatcher.view import TaskView
-from producers.steering import Steering
-from producers.task_changes import Changes, TaskFilter
+from backends.pulsar.missing_lanes import MissingLanes
+from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
+from dispatcher.model.service_settings import Cap
+from dispatcher.model.view import TaskView
+from dispatcher.wire.control import ControlChange
+from dispatcher.wire.topics import Topics
+from producers.control.steering import Steering
+from producers.control.task_changes import Changes, TaskFilter
 from tests.unit.producers.fake_service import FakeService
 from tests.unit.tasks import task_view as task
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from dispatcher.control import Announced, ControlChange
-from dispatcher.errors import Unreachable
-from dispatcher.topics import OWN_LANE_ABOVE, Topics
-from producers.submit import submit
-from producers.submit_report import Watchers
+from dispatcher.model.errors import Unreachable
+from dispatcher.wire.control import Announced, ControlChange
+from dispatcher.wire.topics import OWN_LANE_ABOVE, Topics
+from producers.submit.report import Watchers
+from producers.submit.submit import submit
 from tests.unit.producers.fake_service import Died, FakeService
 from tests.unit.producers.submitters import Submitter, judge
 from tests.unit.producers.test_submit import LANE, push, run, sent

@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.control import Checkpoint, Sealed, TaskRecord
-from dispatcher.envelope import decode_envelope, decode_message
-from dispatcher.errors import (
+from dispatcher.model.errors import (
     AudienceMismatch,
     InvalidInput,
     TaskEnded,
     Unreachable,
 )
-from dispatcher.task import PushTask
-from dispatcher.topics import Topics
-from producers.cutter import Slab
-from producers.intake import AudienceRules
+from dispatcher.model.task import PushTask
+from dispatcher.wire.control import Checkpoint, Sealed, TaskRecord
+from dispatcher.wire.envelope import decode_envelope, decode_message
+from dispatcher.wire.topics import Topics
+from producers.files.targets_file import TargetsFile
 from producers.ports import WindowPace
-from producers.submit import submit
-from producers.submit_report import SubmitProgress, SubmitResult, Watchers
-from producers.targets_file import TargetsFile
-from producers.validation import Refusal
+from producers.submit.cutter import Slab
+from producers.submit.intake import AudienceRules
+from producers.submit.report import SubmitProgress, SubmitResult, Watchers
+from producers.submit.submit import submit
+from producers.submit.validation import Refusal
 from tests.unit.producers.fake_service import Died, FakeService, Slabbed
 
 SMALL = WindowPace(first_targets=4, targets=8)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.control import Sealed, TaskRecord
-from dispatcher.errors import FairlaneError, InvalidInput, LimitReached, NotReady, Unreachable
-from dispatcher.view import Admission
+from dispatcher.model.errors import FairlaneError, InvalidInput, LimitReached, NotReady, Unreachable
+from dispatcher.model.view import Admission
+from dispatcher.wire.control import Sealed, TaskRecord
+from producers.files.targets_file import TargetsFile
 from producers.ports import WindowPace
-from producers.targets_file import TargetsFile
 from tests.unit.producers.fake_service import FakeService
 from tests.unit.producers.test_submit import push, run, sent, slabs
 

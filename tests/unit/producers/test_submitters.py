@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.errors import AudienceMismatch, BeingSubmitted
-from producers import cutter
+from dispatcher.model.errors import AudienceMismatch, BeingSubmitted
+from producers.submit import cutter
 from tests.unit.producers.fake_service import FakeService
 from tests.unit.producers.submitters import Make, Submitter, as_file, as_list, as_stream, complete, judge
 

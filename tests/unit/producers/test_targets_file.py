@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dispatcher.errors import InvalidInput
-from dispatcher.task import Target
-from producers.cutter import Cutter
-from producers.targets_file import Format, TargetsFile
-from producers.validation import Refusal
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.task import Target
+from producers.files.targets_file import Format, TargetsFile
+from producers.submit.cutter import Cutter
+from producers.submit.validation import Refusal
 from tests.unit.producers.fake_service import cut
 
 

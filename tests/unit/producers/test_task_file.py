@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.errors import InvalidInput
-from dispatcher.task import Target
-from dispatcher.tier import Tier
-from producers.task_file import read_task_file
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.task import Target
+from dispatcher.model.tier import Tier
+from producers.files.task_file import read_task_file
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

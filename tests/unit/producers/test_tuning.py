@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.envelope import MAX_ENVELOPE_BYTES
-from dispatcher.errors import InvalidInput
-from producers.tuning import Need, tune
+from dispatcher.model.errors import InvalidInput
+from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
+from producers.publish.tuning import Need, tune
 
 MIB = 1024 * 1024
 shapes = st.tuples(st.integers(1, 512), st.integers(1, MAX_ENVELOPE_BYTES))

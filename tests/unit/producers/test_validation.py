@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES, Target
-from producers.validation import Unreadable, check_each, check_slab, digest_text
+from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES, Target
+from producers.submit.validation import Unreadable, check_each, check_slab, digest_text
 
 good_text = st.text(string.ascii_letters + string.digits + "-_:é漢", min_size=1, max_size=12)
 any_text = st.text(max_size=6) | st.sampled_from(

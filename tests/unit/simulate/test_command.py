@@ -65,7 +65,7 @@ def test_that_a_picture_cannot_be_written_is_said_before_the_run(
     def never(name: str, seed: int) -> None:
         raise AssertionError("it was run")
 
-    monkeypatch.setattr("fairlane.simulate.many.run_one", never)
+    monkeypatch.setattr("simulator.run.many.run_one", never)
     assert run(["simulate", str(tiny), "--picture", "tasks", str(tmp_path / "no" / "such.svg")]) == 2
     assert "cannot be written" in capsys.readouterr().err
 

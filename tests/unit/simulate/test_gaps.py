@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from dispatcher.control import GlobalChange
-from dispatcher.lease import LeaseAnswer, LeaseRequest
-from fairlane.simulate.figures import result_of
-from fairlane.simulate.gaps import GapWatch, TierCall
-from fairlane.simulate.library import check
-from fairlane.simulate.many import scenario_for
-from fairlane.simulate.run import Run
-from fairlane.simulate.scenario import Scenario
+from dispatcher.wire.control import GlobalChange
+from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
+from simulator.run.many import scenario_for
+from simulator.run.run import Run
+from simulator.scenario.library import check
+from simulator.scenario.scenario import Scenario
+from simulator.verdict.figures import result_of
+from simulator.verdict.gaps import GapWatch, TierCall
 from simulator.world import World
 
 WEIGHTS = {"high": 6.0, "medium": 3.0, "low": 1.0}

@@ -7,13 +7,13 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from fairlane.simulate.figures import result_of
-from fairlane.simulate.library import check
-from fairlane.simulate.page import page
-from fairlane.simulate.pictures import draw
-from fairlane.simulate.result import GapFigure, Result
-from fairlane.simulate.run import Run
-from spark_jobs.svg import RIGHT, WIDTH, legend, tick
+from simulator.run.run import Run
+from simulator.scenario.library import check
+from simulator.show.page import page
+from simulator.show.pictures import draw
+from simulator.verdict.figures import result_of
+from simulator.verdict.result import GapFigure, Result
+from spark_jobs.backlog.svg import RIGHT, WIDTH, legend, tick
 
 SVG = "{http://www.w3.org/2000/svg}"
 

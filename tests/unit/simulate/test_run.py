@@ -7,23 +7,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from backends.redis_view import RedisView
-from dispatcher.control import GlobalChange
-from dispatcher.lease import LeaseAnswer, LeaseRequest, Piece, Status
+from backends.redis.view import RedisView
+from dispatcher.model.tier import TIERS
 from dispatcher.ports import FoldResult
-from dispatcher.scheduler import Scheduler
-from dispatcher.tier import TIERS
+from dispatcher.scheduling.scheduler import Scheduler
+from dispatcher.wire.control import GlobalChange
+from dispatcher.wire.lease import LeaseAnswer, LeaseRequest, Piece, Status
 from fairlane.cli.main import run as command
-from fairlane.simulate import run as run_module
-from fairlane.simulate.figures import result_of
-from fairlane.simulate.library import check
-from fairlane.simulate.many import run_batch, run_one
-from fairlane.simulate.ports import SimCourier
-from fairlane.simulate.result import Result
-from fairlane.simulate.run import Run
-from fairlane.simulate.scenario import Scenario
 from quotas.fold import RedisFold
 from quotas.ledger import RedisLedger
+from simulator.run import run as run_module
+from simulator.run.many import run_batch, run_one
+from simulator.run.ports import SimCourier
+from simulator.run.run import Run
+from simulator.scenario.library import check
+from simulator.scenario.scenario import Scenario
+from simulator.verdict.figures import result_of
+from simulator.verdict.result import Result
 from simulator.world import World
 
 TROUBLE = {"late": 0.1, "lost": 0.05, "doubled": 0.2, "copies": 0.1, "crash_rate": 0.2, "stall_rate": 0.1, "until_s": 6}
@@ -271,7 +271,7 @@ def test_a_scheduler_that_knows_only_priorities_is_caught(monkeypatch: pytest.Mo
 
 
 def test_a_seed_that_breaks_the_engine_says_how_to_run_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairlane.simulate import many
+    from simulator.run import many
 
     def broken(name: str, seed: int) -> Result:
         if seed == 12:

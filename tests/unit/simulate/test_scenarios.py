@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.errors import InvalidInput, NotFound
-from fairlane.simulate.library import find, names, parse
-from fairlane.simulate.random_scenario import ENVELOPES, random_scenario
+from dispatcher.model.errors import InvalidInput, NotFound
+from simulator.scenario.library import find, names, parse
+from simulator.scenario.random_scenario import ENVELOPES, random_scenario
 
 SMALL = "duration_s: 5\ntasks:\n  - {name: a, targets: 10}\nworkers:\n  - {count: 1}\n"
 NAMED = {

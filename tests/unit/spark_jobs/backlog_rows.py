@@ -65,7 +65,7 @@ def snapshot(seconds: float, *tasks: dict[str, Any], **fields: Any) -> dict[str,
 
 def write(folder: Path, *rows: dict[str, Any]) -> Path:
     """As `fairlane backlog snapshot` does."""
-    from spark_jobs.snapshot_files import FileSettings, SnapshotFiles
+    from spark_jobs.backlog.snapshot_files import FileSettings, SnapshotFiles
 
     with SnapshotFiles(FileSettings(folder, keep_days=0)) as files:
         for row in rows:

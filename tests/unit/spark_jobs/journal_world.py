@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from backends.pulsar.topic_reader import Record
 from backends.settings import PulsarSettings
-from backends.topic_reader import Record
-from dispatcher.outcome import Mixed, Named, OutcomeRecord, Outcomes, Run, encode_record
-from spark_jobs.journal_landing import Landed, Lander, Landing
-from spark_jobs.journal_log import Change, JournalLog
-from spark_jobs.outcome_topics import Span
+from dispatcher.wire.outcome import Mixed, Named, OutcomeRecord, Outcomes, Run, encode_record
+from spark_jobs.journal.landing import Landed, Lander, Landing
+from spark_jobs.journal.log import Change, JournalLog
+from spark_jobs.journal.outcome_topics import Span
 
 AT_MS = 1_700_000_000_000
 DAY = "2023-11-14"

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from dispatcher.envelope import Envelope
+from dispatcher.wire.envelope import Envelope
 from producers.ports import Services
-from spark_jobs.columns import Columns
-from spark_jobs.task_options import parse_options
-from spark_jobs.writing import Target, Written, write
+from spark_jobs.source.columns import Columns
+from spark_jobs.source.task_options import parse_options
+from spark_jobs.source.writing import Target, Written, write
 from tests.unit.producers.fake_service import FakeService
 
 pa = pytest.importorskip("pyarrow")

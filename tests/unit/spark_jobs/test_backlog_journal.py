@@ -10,11 +10,11 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
-from dispatcher.errors import FairlaneError
-from spark_jobs import backlog_journal
-from spark_jobs.backlog_journal import NOT_TOLD, Asked, quantile_s
-from spark_jobs.journal_files import NO_APP, OUTCOME_FILE, OUTCOMES, FileWriter
-from spark_jobs.journal_log import TableFile
+from dispatcher.model.errors import FairlaneError
+from spark_jobs.backlog import journal as backlog_journal
+from spark_jobs.backlog.journal import NOT_TOLD, Asked, quantile_s
+from spark_jobs.journal.files import NO_APP, OUTCOME_FILE, OUTCOMES, FileWriter
+from spark_jobs.journal.log import TableFile
 from tests.unit.spark_jobs.backlog_rows import ms, outcome
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from spark_jobs import backlog_pictures
-from spark_jobs.backlog import report_of
-from spark_jobs.backlog_causes import ADVICE, MEANINGS, grouped, mixed
-from spark_jobs.backlog_facts import Facts, JournalFacts, ReportOptions
-from spark_jobs.backlog_page import page
-from spark_jobs.backlog_pictures import CAUSE_COLOURS
-from spark_jobs.backlog_report import Report, age_bands, span
-from spark_jobs.backlog_series import Times
-from spark_jobs.backlog_tables import period, sections, sentences
-from spark_jobs.svg import legend, short, time_ticks
+from spark_jobs.backlog import pictures as backlog_pictures
+from spark_jobs.backlog.causes import ADVICE, MEANINGS, grouped, mixed
+from spark_jobs.backlog.facts import Facts, JournalFacts, ReportOptions
+from spark_jobs.backlog.job import report_of
+from spark_jobs.backlog.page import page
+from spark_jobs.backlog.pictures import CAUSE_COLOURS
+from spark_jobs.backlog.report import Report, age_bands, span
+from spark_jobs.backlog.series import Times
+from spark_jobs.backlog.svg import legend, short, time_ticks
+from spark_jobs.backlog.tables import period, sections, sentences
 from tests.unit.spark_jobs.backlog_rows import START_MS, ms, tiers
 
 OPTIONS = ReportOptions(Path("tables"), START_MS, recent_s=20)

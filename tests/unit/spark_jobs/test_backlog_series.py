@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs import backlog_series, backlog_snapshots
-from spark_jobs.backlog_series import Detail
+from spark_jobs.backlog import series as backlog_series
+from spark_jobs.backlog import snapshots as backlog_snapshots
+from spark_jobs.backlog.series import Detail
 from tests.unit.spark_jobs.backlog_rows import START_MS, lane, ms, snapshot, task, write
 
 pytest.importorskip("pyarrow")

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dispatcher.errors import Malformed, NotFound
+from dispatcher.model.errors import Malformed, NotFound
 from tests.unit.spark_jobs.backlog_rows import START_MS, ms, snapshot, task, write
 
 pytest.importorskip("pyarrow")
 
-from spark_jobs import backlog_snapshots
+from spark_jobs.backlog import snapshots as backlog_snapshots
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,8 +1,8 @@
 import pytest
 
-from dispatcher.errors import InvalidInput
-from spark_jobs.columns import Columns, columns_of
-from spark_jobs.task_options import parse_options
+from dispatcher.model.errors import InvalidInput
+from spark_jobs.source.columns import Columns, columns_of
+from spark_jobs.source.task_options import parse_options
 from tests.unit.spark_jobs.tables import TASK
 
 types = pytest.importorskip("pyspark.sql.types")

@@ -1,8 +1,8 @@
 import pytest
 
 from backends.extras import Missing
-from dispatcher.errors import AudienceMismatch, FairlaneError, InvalidInput
-from spark_jobs.failures import JobFailed, failure_of
+from dispatcher.model.errors import AudienceMismatch, FairlaneError, InvalidInput
+from spark_jobs.session.failures import JobFailed, failure_of
 
 WORKER = """An exception was thrown from the Python worker:
 Traceback (most recent call last):
@@ -20,11 +20,11 @@ class AnalysisException(Exception):
     ("error", "kind", "told"),
     [
         (
-            "dispatcher.errors.AudienceMismatch: It is another. Choose one.",
+            "dispatcher.model.errors.AudienceMismatch: It is another. Choose one.",
             AudienceMismatch,
             "It is another. Choose one.",
         ),
-        ("dispatcher.errors.InvalidInput: No column. SQLSTATE: 38000", InvalidInput, "No column."),
+        ("dispatcher.model.errors.InvalidInput: No column. SQLSTATE: 38000", InvalidInput, "No column."),
         ("backends.extras.Missing: No Java.", Missing, "No Java."),
     ],
 )

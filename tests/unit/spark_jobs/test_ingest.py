@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dispatcher.errors import InvalidInput
-from spark_jobs.audience import TableSource, read_table
-from spark_jobs.ingest import Counts, IngestOptions, dry_run, suppressed_targets, transform
-from spark_jobs.task_options import parse_options
+from dispatcher.model.errors import InvalidInput
+from spark_jobs.ingest.audience import TableSource, read_table
+from spark_jobs.ingest.job import Counts, IngestOptions, dry_run, suppressed_targets, transform
+from spark_jobs.source.task_options import parse_options
 from tests.unit.spark_jobs.tables import TASK
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.columns import Columns
-from spark_jobs.ingest_rules import Checker, Rules
+from spark_jobs.ingest.rules import Checker, Rules
+from spark_jobs.source.columns import Columns
 from tests.unit.spark_jobs.tables import NAMED, PLAIN, table
 
 pytest.importorskip("pyarrow")

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from dispatcher.errors import InvalidInput
-from producers.task_file import read_task_file
-from spark_jobs.ingest_task import read_task
+from dispatcher.model.errors import InvalidInput
+from producers.files.task_file import read_task_file
+from spark_jobs.ingest.task import read_task
 
 GOOD = "id: sale\napp: shop\ntier: high\nmessage: {title: Hi}\nttl_s: 1h\n"
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dispatcher.clock import VirtualClock
-from dispatcher.control import ControlChange, Finished, Restated, Sealed, encode_control
-from dispatcher.outcome import RETRY, CloseTask, EpochMark, Mixed, Named, Outcome, Run, encode_record
-from dispatcher.retention import TOMBSTONE_MS
+from dispatcher.wire.control import ControlChange, Finished, Restated, Sealed, encode_control
+from dispatcher.wire.outcome import RETRY, CloseTask, EpochMark, Mixed, Named, Outcome, Run, encode_record
+from dispatcher.wire.retention import TOMBSTONE_MS
 from simulator.world import World
 from tests.contract.fold_records import parts
 from tests.contract.ledger_worlds import task_record
@@ -23,14 +23,14 @@ pytest.importorskip("pyarrow")
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-from spark_jobs.first_outcomes import FirstOutcomes, Ranges
-from spark_jobs.journal_compact import CompactOptions, compact, sweep
-from spark_jobs.journal_files import NO_APP
-from spark_jobs.journal_landing import LONGEST_CHAIN
-from spark_jobs.journal_log import Change, Conflict, JournalLog, TableFile
-from spark_jobs.journal_tables import closes, invalid_targets, tasks
-from spark_jobs.journal_tables import outcomes as outcome_table
-from spark_jobs.journal_tasks import accepts, rows_of
+from spark_jobs.journal.compact import CompactOptions, compact, sweep
+from spark_jobs.journal.files import NO_APP
+from spark_jobs.journal.first_outcomes import FirstOutcomes, Ranges
+from spark_jobs.journal.landing import LONGEST_CHAIN
+from spark_jobs.journal.log import Change, Conflict, JournalLog, TableFile
+from spark_jobs.journal.tables import closes, invalid_targets, tasks
+from spark_jobs.journal.tables import outcomes as outcome_table
+from spark_jobs.journal.tasks import accepts, rows_of
 from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes, position, stored
 
 pytestmark = pytest.mark.timeout(300)  # some run on Spark, whose first job takes long on a busy machine
@@ -364,7 +364,7 @@ def test_small_files_are_put_together_while_readers_see_the_old_or_the_new(
 def test_tables_of_0_1_0_have_no_reasons(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark_jobs import journal_files
+    from spark_jobs.journal import files as journal_files
 
     without = {name: schema.remove(schema.get_field_index("reason")) for name, schema in journal_files.SCHEMAS.items()}
     close = {
@@ -385,7 +385,7 @@ def test_tables_of_0_1_0_have_no_reasons(
 
 
 def test_tasks_are_one_row_each_of_what_was_said_last(spark: "SparkSession", tmp_path: Path) -> None:
-    from spark_jobs.journal_files import write_rows
+    from spark_jobs.journal.files import write_rows
 
     log = JournalLog(tmp_path)
     accepted, end = task_record("t"), Finished(1, "t", "failed", [5, 2, 0, 0, 0], AT_MS, "no credential")

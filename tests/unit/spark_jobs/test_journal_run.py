@@ -7,12 +7,12 @@ import pytest
 
 from backends.settings import PulsarSettings
 from dispatcher.clock import VirtualClock
-from dispatcher.errors import Unreachable
+from dispatcher.model.errors import Unreachable
 
 pytest.importorskip("pyarrow")
 
-from spark_jobs import journal as journal_module
-from spark_jobs.journal import Batch, Journal, JournalOptions
+from spark_jobs.journal import job as journal_module
+from spark_jobs.journal.job import Batch, Journal, JournalOptions
 
 
 class Steps(Journal):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backends.extras import Missing
-from spark_jobs import class_archive, jvm
-from spark_jobs.jvm import archive, archive_options
+from spark_jobs.session import class_archive, jvm
+from spark_jobs.session.jvm import archive, archive_options
 
 pytest.importorskip("pyspark")
 

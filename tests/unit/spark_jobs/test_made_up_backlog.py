@@ -8,8 +8,8 @@ pytest.importorskip("pyarrow")
 
 import pyarrow.dataset
 
-from spark_jobs.made_up_backlog import MadeUp, make_tables
-from spark_jobs.snapshot_files import SCHEMA
+from spark_jobs.backlog.made_up import MadeUp, make_tables
+from spark_jobs.backlog.snapshot_files import SCHEMA
 from tests.unit.spark_jobs.backlog_rows import START
 
 SIZE = MadeUp(outcomes=2_000, tasks=12, snapshots=30, every_s=60)

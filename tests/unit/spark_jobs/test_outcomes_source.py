@@ -2,16 +2,16 @@
 
 import pytest
 
-from backends.topic_reader import Record
-from dispatcher.errors import InvalidInput
-from spark_jobs import outcome_topics
-from spark_jobs.outcome_topics import Span, reached, read_span
+from backends.pulsar.topic_reader import Record
+from dispatcher.model.errors import InvalidInput
+from spark_jobs.journal import outcome_topics
+from spark_jobs.journal.outcome_topics import Span, reached, read_span
 
 pytest.importorskip("pyspark")
 
 from backends.settings import PulsarSettings
-from spark_jobs.outcome_rows import ROWS
-from spark_jobs.outcomes_source import COLUMNS, parse_options
+from spark_jobs.journal.outcome_rows import ROWS
+from spark_jobs.journal.outcomes_source import COLUMNS, parse_options
 
 
 def test_options_name_the_servers_and_the_place_to_begin() -> None:

@@ -4,16 +4,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spark_jobs.package import pack
+from spark_jobs.session.package import pack
 
 CODE = """
 import sys
 sys.path[:] = [FILE] + [path for path in sys.path if path not in ("", ROOT)]
 sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in repr(finder).lower()]
-import quotas.ledger, spark_jobs.ingest
-from backends.redis_client import assemble, lua_folder
-assert FILE in quotas.ledger.__file__ and FILE in spark_jobs.ingest.__file__
-assert "redis.call" in assemble("admit", [lua_folder("backends")])
+import quotas.ledger, spark_jobs.ingest.job
+from backends.redis.client import assemble, lua_folder, lua_texts
+assert FILE in quotas.ledger.__file__ and FILE in spark_jobs.ingest.job.__file__
+assert "redis.call" in assemble("admit", lua_texts(lua_folder("backends.redis")))
 """
 
 

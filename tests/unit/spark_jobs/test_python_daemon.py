@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.python_daemon import without_zips
+from spark_jobs.session.python_daemon import without_zips
 
 pyspark = pytest.importorskip("pyspark")
 
@@ -42,6 +42,6 @@ def test_those_of_another_spark_stay(tmp_path: Path) -> None:
 
 
 def test_without_an_installed_pyspark_they_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_jobs.python_daemon.find_spec", lambda _name: None)
+    monkeypatch.setattr("spark_jobs.session.python_daemon.find_spec", lambda _name: None)
     path = [str(PACKED / "pyspark.zip")]
     assert without_zips(path) == path

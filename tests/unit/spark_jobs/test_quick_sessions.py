@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_jobs.session import QUICKLY_COMPILED_ROWS, for_rows
+from spark_jobs.session.session import QUICKLY_COMPILED_ROWS, for_rows
 
 OPTIONS = "spark.driver.extraJavaOptions"
 

@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from dispatcher.control import Finished, Sealed
-from dispatcher.errors import InvalidInput, Malformed, NotFound
-from dispatcher.outcome import CloseTask, Mixed, Named, Outcome, Run
+from dispatcher.model.errors import InvalidInput, Malformed, NotFound
+from dispatcher.wire.control import Finished, Sealed
+from dispatcher.wire.outcome import CloseTask, Mixed, Named, Outcome, Run
 from tests.unit.spark_jobs.journal_world import AT_MS, DAY, DAY_MS, Topic, outcomes, position
 
 pytest.importorskip("pyarrow")
 import numpy as np
 
-from fairlane.bench.reconcile import check
-from spark_jobs import made_up_journal
-from spark_jobs.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE, odd
-from spark_jobs.journal_files import write_rows
-from spark_jobs.journal_log import Change
-from spark_jobs.journal_tasks import rows_of
-from spark_jobs.reconcile import What, given_audience, reconcile
+from benchmarks.reconcile import check
+from spark_jobs.journal import made_up as made_up_journal
+from spark_jobs.journal.files import write_rows
+from spark_jobs.journal.log import Change
+from spark_jobs.journal.tasks import rows_of
+from spark_jobs.reconcile.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE, odd
+from spark_jobs.reconcile.job import What, given_audience, reconcile
 from tests.unit.spark_jobs.test_journal import landed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_jobs.reconcile import Reconciled
+    from spark_jobs.reconcile.job import Reconciled
 
-from dispatcher.control import encode_control
+from dispatcher.wire.control import encode_control
 from tests.contract.registry_records import task_record
 
 

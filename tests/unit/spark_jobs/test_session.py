@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from backends.extras import Missing, require_packages
-from spark_jobs.requirements import require_spark
+from spark_jobs.session.requirements import require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,11 +35,14 @@ def test_a_missing_java_is_told_before_spark_is_started() -> None:
 
 def test_a_java_that_cannot_start_spark_is_told_in_one_line(tmp_path: object) -> None:
     pytest.importorskip("pyspark")
-    code = "from spark_jobs.session import *; make_session(SessionSettings(master='local[1]', driver_memory='1k'))"
+    code = (
+        "from spark_jobs.session.session import *; make_session(SessionSettings(master='local[1]', driver_memory='1k'))"
+    )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     assert "backends.extras.Missing: Java ended before Spark had started" in ended.stderr.splitlines()[-1]
 
 
 def test_nothing_needs_pyspark_before_a_session_is_made() -> None:
-    code = "import spark_jobs.session, fairlane.cli.main, sys; assert not {'pyspark', 'pyarrow'} & set(sys.modules)"
+    loaded = "assert not {'pyspark', 'pyarrow'} & set(sys.modules)"
+    code = f"import spark_jobs.session.session, fairlane.cli.main, sys; {loaded}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from dispatcher.errors import InvalidInput, Refused
+from dispatcher.model.errors import InvalidInput, Refused
 
 pytest.importorskip("pyarrow")
 
 import pyarrow.dataset
 import pyarrow.parquet
 
-from spark_jobs.snapshot_files import FOLDER, SCHEMA, FileSettings, SnapshotFiles
+from spark_jobs.backlog.snapshot_files import FOLDER, SCHEMA, FileSettings, SnapshotFiles
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 Make = Callable[..., SnapshotFiles]

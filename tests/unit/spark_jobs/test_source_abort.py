@@ -4,9 +4,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from dispatcher.errors import Unreachable
+from dispatcher.model.errors import Unreachable
 from producers.ports import Services
-from spark_jobs import source
+from spark_jobs.source import source
 from tests.unit.producers.fake_service import FakeService
 from tests.unit.spark_jobs.tables import attempt, people, target
 

@@ -6,11 +6,11 @@ import pytest
 
 from backends.addresses import Address
 from backends.settings import RedisSettings
-from dispatcher.errors import InvalidInput, Unreachable
-from dispatcher.task import PushTask
-from dispatcher.tier import Tier
-from spark_jobs.servers import given_values, servers_of, values_of
-from spark_jobs.task_options import OWN_OPTIONS, TASK_FIELDS, check_task, parse_options, task_id
+from dispatcher.model.errors import InvalidInput, Unreachable
+from dispatcher.model.task import PushTask
+from dispatcher.model.tier import Tier
+from spark_jobs.session.servers import given_values, servers_of, values_of
+from spark_jobs.source.task_options import OWN_OPTIONS, TASK_FIELDS, check_task, parse_options, task_id
 from tests.unit.spark_jobs.tables import TASK
 
 

@@ -1,14 +1,14 @@
 import pytest
 
-from dispatcher.control import ControlChange, Sealed, TaskRecord
-from dispatcher.envelope import decode_message
-from dispatcher.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady, TaskEnded
-from dispatcher.view import Admission
+from dispatcher.model.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady, TaskEnded
+from dispatcher.model.view import Admission
+from dispatcher.wire.control import ControlChange, Sealed, TaskRecord
+from dispatcher.wire.envelope import decode_message
 from producers.ports import Services
-from spark_jobs import sealing
-from spark_jobs.columns import Columns
-from spark_jobs.sealing import commit, left_over, what_stands
-from spark_jobs.writing import OPEN_LANES, Target, Written
+from spark_jobs.source import sealing
+from spark_jobs.source.columns import Columns
+from spark_jobs.source.sealing import commit, left_over, what_stands
+from spark_jobs.source.writing import OPEN_LANES, Target, Written
 from tests.unit.producers.fake_service import Died, FakeService
 from tests.unit.spark_jobs.tables import PLAIN, attempt, counting, people, target
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from consumers.courier import ChannelCourier
+from consumers.delivery.courier import ChannelCourier
 from dispatcher.clock import VirtualClock
 from fairlane.settings import Settings
 from fairlane.worker.worker import engine_settings

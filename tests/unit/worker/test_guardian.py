@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from fairlane.cli import exit_codes
+from fairlane.cli.base import exit_codes
 
 WORKER = """
 import ctypes, time
-from fairlane.worker import guardian
+from fairlane.worker.process import guardian
 guardian.SILENT_S = 1
 give_sign = guardian.start_guardian()
 print("guarded", flush=True)

@@ -4,12 +4,12 @@ import threading
 from collections.abc import Callable
 
 from dispatcher.clock import ServiceClock, VirtualClock
-from dispatcher.engine_stats import EngineStats
-from dispatcher.errors import Unreachable
-from dispatcher.tier import Tier
-from dispatcher.view import WorkerBeat
-from fairlane.view_checks import newer_findings
-from fairlane.worker.heartbeat import Heartbeat, Identity
+from dispatcher.engine.stats import EngineStats
+from dispatcher.model.errors import Unreachable
+from dispatcher.model.tier import Tier
+from dispatcher.model.view import WorkerBeat
+from fairlane.checks.view_checks import newer_findings
+from fairlane.worker.report.heartbeat import Heartbeat, Identity
 
 LOST_S = 3.0
 

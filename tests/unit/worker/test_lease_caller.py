@@ -4,8 +4,8 @@ import queue
 
 import pytest
 
-from dispatcher.errors import Unreachable
-from dispatcher.lease import LeaseAnswer, LeaseRequest
+from dispatcher.model.errors import Unreachable
+from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from fairlane.worker.lease_caller import LeaseThread
 from tests.actors import running
 from tests.contract.ledger_worlds import request

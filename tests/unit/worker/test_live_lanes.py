@@ -1,8 +1,8 @@
 """What a worker knows of the live tasks, apart from how it came to know it."""
 
-from backends.task_rows import LiveTask
-from dispatcher.division import DivisionSettings
-from dispatcher.tier import Tier
+from backends.redis.task_rows import LiveTask
+from dispatcher.model.tier import Tier
+from dispatcher.scheduling.division import DivisionSettings
 from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
 from tests.unit.tasks import live_task
 

@@ -5,15 +5,15 @@ import socket
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from backends.task_rows import LiveTask
+from backends.redis.task_rows import LiveTask
 from dispatcher.clock import VirtualClock
-from dispatcher.engine_stats import EngineStats
-from dispatcher.errors import FairlaneError, InvalidInput, NotReady, Unreachable
-from dispatcher.tier import DEFAULT_TIER_WEIGHTS, MILLI, Tier
-from dispatcher.view import Globals, TierStats, WorkerBeat
-from fairlane.worker.call_times import CallTimes
-from fairlane.worker.metrics import EngineCollector, MetricsServer, ServiceCollector
-from fairlane.worker.service_view import ServiceView
+from dispatcher.engine.stats import EngineStats
+from dispatcher.model.errors import FairlaneError, InvalidInput, NotReady, Unreachable
+from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, Tier
+from dispatcher.model.view import Globals, TierStats, WorkerBeat
+from fairlane.worker.report.call_times import CallTimes
+from fairlane.worker.report.metrics import EngineCollector, MetricsServer, ServiceCollector
+from fairlane.worker.report.service_view import ServiceView
 from tests.unit.tasks import live_task as live
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import pytest
 
+from dispatcher.analysis.send_errors import MAX_TASKS, SendError, SendErrors
 from dispatcher.clock import VirtualClock
-from dispatcher.engine_stats import EngineStats
-from dispatcher.errors import Unreachable
-from dispatcher.send_errors import MAX_TASKS, SendError, SendErrors
-from fairlane.worker.send_notes import MAX_KINDS, SendNotes, kind_of
+from dispatcher.engine.stats import EngineStats
+from dispatcher.model.errors import Unreachable
+from fairlane.worker.report.send_notes import MAX_KINDS, SendNotes, kind_of
 
 
 class Notes:

@@ -2,7 +2,7 @@
 
 import threading
 
-from fairlane.worker.threads import Threads
+from fairlane.worker.process.threads import Threads
 
 TIMEOUT_S = 10.0
 

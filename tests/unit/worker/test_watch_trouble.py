@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from backends.redis.task_rows import LivePage, LiveTask, Look
 from backends.system_clock import SystemClock
-from backends.task_rows import LivePage, LiveTask, Look
-from dispatcher.errors import FairlaneError, Unreachable
-from dispatcher.events import LanesChanged
-from dispatcher.topics import Topics
-from dispatcher.view import Change
+from dispatcher.engine.events import LanesChanged
+from dispatcher.model.errors import FairlaneError, Unreachable
+from dispatcher.model.view import Change
+from dispatcher.wire.topics import Topics
 from fairlane.worker.live_lanes import LiveLaneSettings, Peer
 from fairlane.worker.watcher import LaneWatcher, WatchSettings
 from tests.actors import running

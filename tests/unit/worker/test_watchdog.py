@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from dispatcher.errors import Hung
+from dispatcher.model.errors import Hung
 from fairlane.settings import Settings
-from fairlane.worker import watchdog
-from fairlane.worker.threads import Threads
-from fairlane.worker.watchdog import Judge, Watchdog, WatchdogSettings, channel_part, watchdog_settings
+from fairlane.worker.process import watchdog
+from fairlane.worker.process.threads import Threads
+from fairlane.worker.process.watchdog import Judge, Watchdog, WatchdogSettings, channel_part, watchdog_settings
 
 TIMEOUT_S = 20.0
 SETTINGS = WatchdogSettings({"engine": 3.0, "rebuild": math.inf}, upkeep_s=10.0)

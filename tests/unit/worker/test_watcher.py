@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.task_rows import LivePage, LiveTask, Look
+from backends.redis.task_rows import LivePage, LiveTask, Look
 from dispatcher.clock import VirtualClock
-from dispatcher.control import encode_override
-from dispatcher.division import DivisionSettings
-from dispatcher.envelope import encode_message
-from dispatcher.events import LanesChanged
-from dispatcher.lease import LaneKind
-from dispatcher.rotation import RotationSettings
-from dispatcher.tier import TIERS, Tier
-from dispatcher.topics import Topics
-from dispatcher.view import Change
+from dispatcher.engine.events import LanesChanged
+from dispatcher.model.tier import TIERS, Tier
+from dispatcher.model.view import Change
+from dispatcher.scheduling.division import DivisionSettings
+from dispatcher.scheduling.rotation import RotationSettings
+from dispatcher.wire.control import encode_override
+from dispatcher.wire.envelope import encode_message
+from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.topics import Topics
 from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
 from fairlane.worker.watcher import LaneWatcher, WatchSettings, standing_lanes
 from tests.unit.tasks import live_task as live

@@ -1,0 +1,301 @@
+"""Pulsar's REST interface, as far as Fairlane needs it."""
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+import urllib3
+from urllib3.util import Retry, Timeout
+
+from backends.addresses import Address
+from backends.settings import PulsarSettings
+from dispatcher.model.errors import FairlaneError, NotFound, Refused, Unreachable
+from dispatcher.wire.topics import SUBSCRIPTION, lane_of_topic
+
+_EARLIEST = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
+_CREATED_ELSEWHERE_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Two who create a subscription at once: the broker answers one of them 412 until the other is through."""
+_RETRIED = (500, 502, 503, 504)
+"""Brokers answer 500 when two calls race for the same metadata. Every call below may be made twice."""
+_WAIT = "Check that Pulsar runs there and the address is right (`fairlane doctor`), then try again."
+_RIGHTS = "Check FAIRLANE_PULSAR_TOKEN or the client certificate, and its role's rights on the tenant."
+
+
+class PulsarAdmin:
+    """Pooled and safe for threads. Every method may raise Unreachable (no answer, or a failing broker) and Refused (no
+    right to, or the state does not allow it); NotFound where the thing asked about does not exist."""
+
+    def __init__(self, settings: PulsarSettings) -> None:
+        """Raises NotConfigured; Unreachable if the local stack's Pulsar has ended."""
+        self.address = settings.admin_address
+        self._root = self.address.rstrip("/") + "/admin/v2"
+        self._http = _pool(settings)
+
+    # ------------------------------------------------------------ broker
+    def health(self) -> None:
+        """Returns if the broker can store and read back a message. Raises Unreachable."""
+        self._call("GET", "brokers/health")
+
+    def version(self) -> str:
+        """The broker's version, as in "4.0.8"."""
+        return self._text("GET", "brokers/version").strip().strip('"')
+
+    def runtime_configuration(self) -> dict[str, str]:
+        """The broker's settings as they are in force. Needs an administrator's rights."""
+        return dict(self._json("brokers/configuration/runtime"))
+
+    def brokers(self) -> list[str]:
+        """Addresses (host:port) of all brokers of the cluster, for calls like these."""
+        return list(self._json("brokers"))
+
+    def topic_statistics(self) -> bytes:
+        """What this broker last measured of all the topics that it serves, as JSON; it measures every
+        statsUpdateFrequencyInSecs (60 s unless set otherwise). Needs an administrator's rights."""
+        return self._call("GET", "broker-stats/topics")
+
+    def clusters(self) -> list[str]:
+        return [name for name in self._json("clusters") if name != "global"]
+
+    # ------------------------------------------------------------ tenants and namespaces
+    def tenant_exists(self, tenant: str) -> bool:
+        """Asked by its namespaces: a role may own a tenant without the right to list them all."""
+        try:
+            self._json(f"namespaces/{tenant}")
+        except NotFound:
+            return False
+        return True
+
+    def create_tenant(self, tenant: str, clusters: list[str]) -> bool:
+        """False if it is there already."""
+        return self._create(f"tenants/{tenant}", {"allowedClusters": clusters, "adminRoles": []})
+
+    def delete_tenant(self, tenant: str) -> None:
+        self._remove(f"tenants/{tenant}")
+
+    def namespaces(self, tenant: str) -> list[str]:
+        """Full names, as in "fairlane/system"; none if there is no such tenant."""
+        try:
+            return list(self._json(f"namespaces/{tenant}"))
+        except NotFound:
+            return []
+
+    def create_namespace(self, namespace: str, policies: Mapping[str, Any]) -> bool:
+        """With these policies (Pulsar's names for them). False if it is there already, whatever its policies."""
+        return self._create(f"namespaces/{namespace}", policies)
+
+    def policies(self, namespace: str) -> dict[str, Any]:
+        """Raises NotFound."""
+        return dict(self._json(f"namespaces/{namespace}"))
+
+    def set_policy(self, namespace: str, path: str, value: Any) -> None:
+        """path: the policy's place in the REST interface below the namespace."""
+        self._call("POST", f"namespaces/{namespace}/{path}", value)
+
+    def delete_namespace(self, namespace: str) -> None:
+        """It must hold no topic."""
+        self._remove(f"namespaces/{namespace}")
+
+    # ------------------------------------------------------------ topics
+    def create_lane(self, topic: str, partitions: int = 0) -> None:
+        """The topic (0 partitions: a plain one) and its subscription, from the first message on. Nothing happens if
+        both are there."""
+        self.create_topic(topic, partitions)
+        self.create_subscription(topic, SUBSCRIPTION)
+
+    def create_topic(self, topic: str, partitions: int = 0) -> bool:
+        """False if it is there already."""
+        return self._create(f"{_path(topic)}/partitions", partitions) if partitions else self._create(_path(topic))
+
+    def create_subscription(self, topic: str, name: str) -> bool:
+        """At the topic's beginning. False if it is there already; somebody who makes it at the same moment is waited
+        for."""
+        path = f"{_path(topic)}/subscription/{quote(name)}"
+        for wait_s in _CREATED_ELSEWHERE_S:
+            try:
+                return self._create(path, _EARLIEST)
+            except _Precondition:
+                time.sleep(wait_s)
+        return self._create(path, _EARLIEST)
+
+    def delete_subscription(self, topic: str, name: str) -> None:
+        """Whatever its backlog; nobody may be attached."""
+        self._remove(f"{_path(topic)}/subscription/{quote(name)}")
+
+    def delete_topic(self, topic: str, force: bool = False) -> bool:
+        """Deletes a topic, and its partitions if it has any, with whatever it holds; True also if there is none.
+
+        False if a producer or consumer is attached and force is not set (partitions with nobody are gone by then). A
+        deleted topic does not come back by itself as long as topics are not created automatically.
+        """
+        try:
+            return self._delete(_path(topic), force)
+        except _Conflict:  # it has partitions
+            return self._delete(f"{_path(topic)}/partitions", force)
+
+    def topic_exists(self, topic: str) -> bool:
+        try:
+            self.subscriptions(topic)
+        except NotFound:
+            return False
+        return True
+
+    def subscriptions(self, topic: str) -> list[str]:
+        """Raises NotFound."""
+        return list(self._json(f"{_path(topic)}/subscriptions"))
+
+    def list_topics(self, namespace: str) -> list[str]:
+        """Full names of the namespace's topics, of one with partitions its own and not theirs; none if there is no
+        such namespace."""
+        try:
+            found = [*self._json(f"persistent/{namespace}"), *self._json(f"persistent/{namespace}/partitioned")]
+        except NotFound:
+            return []
+        return list(dict.fromkeys(map(lane_of_topic, found)))
+
+    def stats(self, topic: str) -> dict[str, Any]:
+        """Raises NotFound."""
+        return dict(self._json(f"{_path(topic)}/stats"))
+
+    def backlog(self, topic: str, subscription: str = SUBSCRIPTION) -> int:
+        """Entries (producer batches, not messages) that are not wholly acknowledged. Raises NotFound."""
+        found = self._json(f"{_path(topic)}/stats?getPreciseBacklog=true")["subscriptions"].get(subscription)
+        if found is None:
+            raise NotFound(f"Topic {topic} has no subscription {subscription}.", "Run `fairlane provision`.")
+        return int(found["msgBacklog"])
+
+    def last_entry(self, topic: str) -> tuple[int, int]:
+        """(ledger, entry) of the last thing stored; the entry is -1 where there is none. Raises NotFound."""
+        found = self._json(f"{_path(topic)}/lastMessageId")
+        return int(found["ledgerId"]), int(found["entryId"])
+
+    def unload(self, topic: str) -> None:
+        """The broker lets go of the topic; whoever is attached connects again."""
+        self._call("PUT", f"{_path(topic)}/unload")
+
+    def unload_bundle(self, namespace: str, bundle: str) -> None:
+        """The broker lets go of all topics of a bundle, named by its boundaries; any broker may take it then."""
+        self._call("PUT", f"namespaces/{namespace}/{bundle}/unload")
+
+    def close(self) -> None:
+        self._http.clear()
+
+    # ------------------------------------------------------------ calls
+    def _create(self, path: str, body: Any = None) -> bool:
+        try:
+            self._call("PUT", path, body)
+        except _Conflict:
+            return False
+        return True
+
+    def _remove(self, path: str) -> None:
+        try:
+            self._call("DELETE", path)
+        except NotFound:
+            return
+
+    def _delete(self, path: str, force: bool) -> bool:
+        try:
+            self._call("DELETE", path, query="?force=true" if force else "")
+        except NotFound:
+            return True
+        except _Precondition:
+            return False
+        return True
+
+    def _json(self, path: str) -> Any:
+        return json.loads(self._text("GET", path))
+
+    def _text(self, method: str, path: str) -> str:
+        return self._call(method, path).decode()
+
+    def _call(self, method: str, path: str, body: Any = None, query: str = "") -> bytes:
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        content = None if body is None else json.dumps(body)
+        try:
+            answer = self._http.request(
+                method, f"{self._root}/{path}{query}", body=content, headers={**self._http.headers, **headers}
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise _no_answer(self.address, f"{method} {path}", error) from error
+        if answer.status >= 300:
+            raise _failure(self.address, f"{method} {path}", answer.status, answer.data)
+        return answer.data
+
+
+class _Conflict(Refused):
+    """409: it is there already."""
+
+
+class _Precondition(Refused):
+    """412: the state does not allow it; of a deletion, that somebody is attached."""
+
+
+def _no_answer(address: Address, what: str, error: urllib3.exceptions.HTTPError) -> FairlaneError:
+    reason = getattr(error, "reason", error)
+    cause = f"Pulsar at {address.named()}: {what} got no answer: {str(reason).split('): ')[-1]}."
+    if isinstance(reason, urllib3.exceptions.SSLError):
+        return Refused(cause, "Check FAIRLANE_PULSAR_TLS_CA, the client certificate and its key.")
+    return Unreachable(cause, _WAIT)
+
+
+def _failure(address: Address, what: str, status: int, body: bytes) -> FairlaneError:
+    cause = f"Pulsar at {address.named()}: {what} was answered {status}: {_reason(body)}."
+    if status in (401, 403):
+        return Refused(cause, _RIGHTS)
+    if status == 404:
+        return NotFound(cause, "Run `fairlane provision`.")
+    if status == 409:
+        return _Conflict(cause)
+    if status == 412:
+        return _Precondition(cause)
+    if status >= 500 or status == 429:
+        return Unreachable(cause, _WAIT)
+    return Refused(cause, "Look at the broker's log.")
+
+
+def _reason(body: bytes) -> str:
+    """What the broker gives as the reason; error pages and stack traces are cut."""
+    text = ""
+    with suppress(ValueError, KeyError, TypeError):
+        text = str(json.loads(body)["reason"])
+    return text.strip().splitlines()[0][:200] if text.strip() else "no reason given"
+
+
+def _path(topic: str) -> str:
+    """persistent://tenant/namespace/name -> its place in the REST interface."""
+    namespace, _, name = topic.removeprefix("persistent://").rpartition("/")
+    return f"persistent/{namespace}/{quote(name, safe='')}"
+
+
+def _pool(settings: PulsarSettings) -> urllib3.PoolManager:
+    token = settings.token
+    tls: dict[str, Any] = {}
+    if settings.admin_address.startswith("https"):
+        tls = {
+            "ca_certs": None if settings.tls_ca is None else str(settings.tls_ca),
+            "cert_file": None if settings.tls_cert is None else str(settings.tls_cert),
+            "key_file": None if settings.tls_key is None else str(settings.tls_key),
+            "assert_hostname": None if settings.tls_verify_hostname else False,
+        }
+    return urllib3.PoolManager(
+        maxsize=16,
+        headers={} if token is None else {"Authorization": f"Bearer {token.get_secret_value()}"},
+        timeout=Timeout(connect=settings.connect_timeout_s, read=settings.operation_timeout_s),
+        retries=Retry(
+            total=5,
+            connect=1,  # what is not there is said at once
+            status=4,
+            read=1,
+            backoff_factor=0.1,
+            backoff_jitter=0.1,
+            allowed_methods=None,
+            status_forcelist=_RETRIED,
+            raise_on_status=False,
+            # A broker that does not own the topic redirects to the one that does; that one wants the token as well.
+            remove_headers_on_redirect=[],
+        ),
+        **tls,
+    )

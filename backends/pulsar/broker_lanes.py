@@ -1,0 +1,153 @@
+"""How the lanes stand in the brokers: one request to each broker tells of all its topics, however many there are."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+
+from backends.pulsar.admin import PulsarAdmin
+from backends.settings import PulsarSettings
+from dispatcher.model.errors import FairlaneError, Malformed, Refused
+from dispatcher.wire.topics import SUBSCRIPTION, Topics
+
+MEASURED_EVERY = "statsUpdateFrequencyInSecs"
+_PARTITION = "-partition-"
+
+
+class LaneStats(NamedTuple):
+    """A lane, or one partition of it (-1: it has none), as its broker last measured it. backlog: entries (producer
+    batches, not messages) that are not wholly acknowledged. unacked: messages that consumers hold. rate_in, rate_out:
+    messages/s. blocked: the broker hands out nothing before some of them are acknowledged."""
+
+    topic: str
+    partition: int
+    backlog: int
+    unacked: int
+    consumers: int
+    producers: int
+    rate_in: float
+    rate_out: float
+    storage_bytes: int
+    blocked: bool
+
+
+class BrokerLook(NamedTuple):
+    """What one broker told; None and the reason if it did not."""
+
+    broker: str
+    lanes: list[LaneStats] | None
+    failure: str = ""
+
+
+class _Subscription(msgspec.Struct):
+    consumers: list[msgspec.Raw] = []
+    msgBacklog: int = 0  # noqa: N815  # Pulsar's name, as those below
+    unackedMessages: int = 0  # noqa: N815
+    blockedSubscriptionOnUnackedMsgs: bool = False  # noqa: N815
+
+
+class _Topic(msgspec.Struct):
+    subscriptions: dict[str, _Subscription] = {}
+    producerCount: int = 0  # noqa: N815
+    msgRateIn: float = 0.0  # noqa: N815
+    msgRateOut: float = 0.0  # noqa: N815
+    storageSize: int = 0  # noqa: N815
+
+
+_decode = msgspec.json.Decoder(dict[str, dict[str, dict[str, dict[str, _Topic]]]]).decode
+"""namespace -> bundle -> persistent or not -> topic."""
+
+
+def lanes_of(statistics: bytes, namespaces: Iterable[str]) -> list[LaneStats]:
+    """The lanes among a broker's topics. Raises Malformed."""
+    try:
+        found = _decode(statistics)
+    except msgspec.MsgspecError as error:
+        raise Malformed(
+            f"The broker's statistics are not readable ({error}).", "Is this a Pulsar of 3.0 or newer?"
+        ) from error
+    bundles = (bundle for namespace in namespaces for bundle in found.get(namespace, {}).values())
+    topics = (topic for bundle in bundles for topic in bundle.get("persistent", {}).items())
+    return [_lane(name, stats) for name, stats in topics]
+
+
+def _lane(name: str, topic: _Topic) -> LaneStats:
+    lane, _, number = name.rpartition(_PARTITION)
+    dispatch = topic.subscriptions.get(SUBSCRIPTION, _Subscription())
+    return LaneStats(
+        lane if number.isdecimal() and lane else name,
+        int(number) if number.isdecimal() and lane else -1,
+        dispatch.msgBacklog,
+        dispatch.unackedMessages,
+        len(dispatch.consumers),
+        topic.producerCount,
+        topic.msgRateIn,
+        topic.msgRateOut,
+        topic.storageSize,
+        dispatch.blockedSubscriptionOnUnackedMsgs,
+    )
+
+
+@dataclass(frozen=True)
+class Broker:
+    """One broker, at the address where it answers."""
+
+    name: str
+    admin: PulsarAdmin
+
+
+class BrokerLanes:
+    """Asks every broker of the cluster, all at once."""
+
+    def __init__(self, settings: PulsarSettings, names: Topics) -> None:
+        self._settings = settings
+        self._namespaces = [*names.task_namespaces(), names.shared_namespace]
+        self._brokers: list[Broker] = []
+        self.measured_every_s: int | None = None
+
+    def find(self) -> list[str]:
+        """Which brokers there are from now on; two requests. Raises Unreachable, Refused."""
+        admin = PulsarAdmin(self._settings)
+        try:
+            names, conf = admin.brokers(), admin.runtime_configuration()
+        finally:
+            admin.close()
+        self.close()
+        self.measured_every_s = int(conf.get(MEASURED_EVERY, 0)) or None
+        self._brokers = [Broker(name, PulsarAdmin(self._at(name, alone=len(names) == 1))) for name in names]
+        return names
+
+    def look(self) -> list[BrokerLook]:
+        """One request to each broker. Raises Refused where the role may not ask."""
+        if not self._brokers:
+            self.find()
+        with ThreadPoolExecutor(len(self._brokers) or 1) as threads:
+            return list(threads.map(self._ask, self._brokers))
+
+    def close(self) -> None:
+        for broker in self._brokers:
+            broker.admin.close()
+        self._brokers = []
+
+    def _at(self, broker: str, alone: bool) -> PulsarSettings:
+        """A single one is asked where the settings say: its own name may mean nothing here."""
+        if alone:
+            return self._settings
+        address = urlsplit(self._settings.admin_address)
+        return self._settings.model_copy(update={"admin_url": urlunsplit(address._replace(netloc=broker))})
+
+    def _ask(self, broker: Broker) -> BrokerLook:
+        try:
+            return BrokerLook(broker.name, lanes_of(broker.admin.topic_statistics(), self._namespaces))
+        except Refused:
+            raise
+        except FairlaneError as error:
+            return BrokerLook(broker.name, None, error.cause)
+
+
+def lanes_told(looks: Iterable[BrokerLook]) -> Iterator[tuple[str, LaneStats]]:
+    """(broker, lane) of those that answered."""
+    return ((look.broker, lane) for look in looks for lane in look.lanes or ())

@@ -1,0 +1,213 @@
+"""The Pulsar client as Fairlane sets it up, its exceptions in Fairlane's words, and positions in topics as text."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import pulsar
+
+from backends.addresses import Address
+from backends.settings import PulsarSettings
+from dispatcher.model.errors import FairlaneError, InvalidInput, NotFound, Refused, Unreachable
+from dispatcher.wire.topics import Topics
+
+
+def topics(settings: PulsarSettings) -> Topics:
+    """The names of this installation's topics."""
+    return Topics(settings.tenant, settings.namespaces, settings.shared_lanes, settings.outcome_partitions)
+
+
+class Client(pulsar.Client):  # type: ignore[misc]  # the vendor's has no types
+    """A client that knows the address it was given, for errors."""
+
+    address: Address
+
+
+def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threads: int = 1) -> Client:
+    """A client for one process. Raises NotConfigured, and Unreachable at once where nothing accepts connections: the
+    client itself would try for as long as an operation may take, and then call it a timeout.
+
+    The client's own words (reconnects above all) go to log_file: its console logger would write to standard output,
+    among the data, and whatever matters reaches the caller as an error anyway. The first client of a process decides.
+    It is not fork-safe.
+    """
+    check_accepts(settings)
+    with translated("connect"):
+        client = Client(
+            str(settings.address),
+            authentication=_authentication(settings),
+            operation_timeout_seconds=max(1, round(settings.operation_timeout_s)),
+            connection_timeout_ms=round(settings.connect_timeout_s * 1000),
+            io_threads=settings.io_threads,
+            message_listener_threads=listener_threads,
+            stats_interval_in_seconds=0,
+            tls_trust_certs_file_path=_path(settings.tls_ca),
+            tls_validate_hostname=settings.tls_verify_hostname,
+            tls_certificate_file_path=_path(settings.tls_cert),
+            tls_private_key_file_path=_path(settings.tls_key),
+            logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, log_file),
+        )
+    client.address = settings.address
+    return client
+
+
+def check_accepts(settings: PulsarSettings) -> None:
+    """Return once one of the hosts of the address accepts a connection. Raise NotConfigured, Unreachable, and
+    InvalidInput for what is no address."""
+    address = settings.address
+    places = _places(address)
+    reasons = []
+    for host, port in places:
+        reason = _refusal(host, port, settings.connect_timeout_s)
+        if reason is None:
+            return
+        reasons.append(f"{reason} by {host}:{port}" if len(places) > 1 else reason)
+    raise Unreachable(f"Pulsar at {address.named()} cannot be connected to: {', '.join(reasons)}.", _WAIT)
+
+
+def _places(address: Address) -> list[tuple[str, int]]:
+    """Return host and port of every server in a binary address. Raise InvalidInput."""
+    default_port = 6651 if address.startswith("pulsar+ssl:") else 6650
+    try:
+        parts = [urlsplit(f"//{host}") for host in address.partition("://")[2].rstrip("/").split(",")]
+        places = [(part.hostname or "", part.port or default_port) for part in parts]
+        if not all(host and host.encode("idna") for host, _ in places):
+            raise ValueError("a host is missing")
+    except ValueError as error:
+        cause = f"Pulsar's address {address.named()} is not one: {error}."
+        raise InvalidInput(cause, "Write pulsar://host:port.") from error
+    return places
+
+
+def _refusal(host: str, port: int, timeout_s: float) -> str | None:
+    """Return why a host does not accept a connection; None if it does."""
+    try:
+        socket.create_connection((host, port), timeout_s).close()
+    except TimeoutError:
+        return f"no answer within {timeout_s:g} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def close(client: pulsar.Client) -> None:
+    """Closes a client with all that it made. Never fails: after an outage the client says that it was closed before."""
+    with suppress(pulsar.PulsarException):
+        client.close()
+
+
+def partitions_of(client: pulsar.Client, topic: str) -> list[str]:
+    """The topics of its partitions; itself if it has none. Raises Unreachable."""
+    with translated(f"look up {topic}", client):
+        return list(client.get_topic_partitions(topic))
+
+
+def let_go(producer: Any) -> None:
+    """Closes a raw producer in the background; nobody waits for it, and a broken one may refuse.
+
+    What it holds fails at once, and those callbacks run under the client's lock: they must not send with it.
+    """
+    producer.close_async(_ignore)
+
+
+def _ignore(_result: Any) -> None:
+    return None
+
+
+def _authentication(settings: PulsarSettings) -> pulsar.Authentication | None:
+    """A token where there is one; else the client certificate says who we are."""
+    if settings.token is not None:
+        return pulsar.AuthenticationToken(settings.token.get_secret_value())
+    if settings.tls_cert is not None:
+        return pulsar.AuthenticationTLS(str(settings.tls_cert), str(settings.tls_key))
+    return None
+
+
+def _path(path: object) -> str | None:
+    return None if path is None else str(path)
+
+
+# ---------------------------------------------------------------- errors
+_QUOTA_FULL = "the topic's backlog quota is full"
+_DRAIN = "Add workers, or raise the quota."
+_WAIT = "Check that Pulsar runs there and the address is right (`fairlane doctor`), then try again."
+_RIGHTS = "Check FAIRLANE_PULSAR_TOKEN or the client certificate, and its role's rights on the tenant."
+_PROVISION = "Run `fairlane provision`."
+_SETTINGS = "Correct the setting."
+_BUG = "This is a fault of Fairlane's; please report it."
+
+_ERRORS: dict[str, tuple[type[FairlaneError], str, str]] = {
+    "Timeout": (Unreachable, "it did not answer in time", _WAIT),
+    "ConnectError": (Unreachable, "it cannot be connected to", _WAIT),
+    "NotConnected": (Unreachable, "the connection is lost", _WAIT),
+    "ReadError": (Unreachable, "the connection broke", _WAIT),
+    "LookupError": (Unreachable, "no broker serves the topic", _WAIT),
+    "TooManyLookupRequestException": (Unreachable, "it is asked for too many topics at once", _WAIT),
+    "ServiceUnitNotReady": (Unreachable, "the topic is being moved between brokers", _WAIT),
+    "BrokerMetadataError": (Unreachable, "its metadata store fails", _WAIT),
+    "BrokerPersistenceError": (Unreachable, "its storage fails", _WAIT),
+    "UnknownError": (Unreachable, "it failed without a reason", "Look at the broker's log, then try again."),
+    "ProducerBusy": (Unreachable, "the topic still holds the producer of before", _WAIT),
+    "ProducerNotInitialized": (Unreachable, "the producer is gone", _WAIT),
+    "ConsumerNotInitialized": (Unreachable, "the consumer is gone", _WAIT),
+    "AlreadyClosed": (Unreachable, "the client is closed", "Connect again."),
+    "Interrupted": (Unreachable, "the call was interrupted", "Try again."),
+    "AuthenticationError": (Refused, "it does not accept who we say we are", _RIGHTS),
+    "ErrorGettingAuthenticationData": (Refused, "the credentials cannot be read", _RIGHTS),
+    "AuthorizationError": (Refused, "the role lacks the right", _RIGHTS),
+    "ProducerBlockedQuotaExceededError": (Refused, _QUOTA_FULL, _DRAIN),
+    "ProducerBlockedQuotaExceededException": (Refused, _QUOTA_FULL, _DRAIN),
+    "TopicTerminated": (Refused, "the topic takes no more messages", _PROVISION),
+    "NotAllowedError": (Refused, "the broker does not allow it", "Look at the broker's log."),
+    "ConsumerBusy": (Refused, "the subscription is used in another way", "Stop the foreign consumer."),
+    "ProducerFenced": (Refused, "another producer has the topic for itself", "Stop the foreign producer."),
+    "TopicNotFound": (NotFound, "there is no such topic", _PROVISION),
+    "SubscriptionNotFound": (NotFound, "there is no such subscription", _PROVISION),
+    "InvalidUrl": (InvalidInput, "the address is not one", _SETTINGS),
+    "InvalidTopicName": (InvalidInput, "the topic's name is not one", _SETTINGS),
+    "InvalidConfiguration": (InvalidInput, "the client's configuration is not valid", _SETTINGS),
+    "InvalidMessage": (InvalidInput, "it does not take the message", _BUG),
+    "MessageTooBig": (InvalidInput, "the message is too big for this Pulsar", "Raise the broker's maxMessageSize."),
+}  # fmt: skip
+
+
+def error_of(name: str, what: str, client: object = None) -> FairlaneError:
+    """name: of a result or an exception of Pulsar's (they share their names). what: what was tried, "read topic x".
+    client: whose address the error names."""
+    kind, cause, next_step = _ERRORS.get(name, (FairlaneError, f"it answered {name}", _BUG))
+    where = f" at {client.address.named()}" if isinstance(client, Client) else ""
+    return kind(f"Pulsar{where}: could not {what}: {cause} ({name}).", next_step)
+
+
+def failure_of(result: Any, what: str, client: object) -> FairlaneError | None:
+    """What a callback's result means; None if all went well."""
+    return None if result == pulsar.Result.Ok else error_of(result.name, what, client)
+
+
+@contextmanager
+def translated(what: str, client: object = None) -> Iterator[None]:
+    """Raises Pulsar's exceptions in Fairlane's words. what: what is tried, as in "create a producer for x"."""
+    try:
+        yield
+    except pulsar.PulsarException as error:
+        raise error_of(type(error).__name__, what, client) from error
+
+
+# ---------------------------------------------------------------- positions
+def position_of(message_id: Any) -> str:
+    """A message's place in its topic, as text that sorts in topic order."""
+    return f"{message_id.ledger_id():020d}:{message_id.entry_id():020d}:{message_id.batch_index() + 1:06d}"
+
+
+def message_id_from(position: str | None) -> Any:
+    """What Pulsar calls a position; None is the beginning of the topic. Raises InvalidInput."""
+    if position is None:
+        return pulsar.MessageId.earliest
+    try:
+        ledger_id, entry_id, batch = (int(part) for part in position.split(":"))
+    except ValueError as error:
+        raise InvalidInput(f"{position!r} is not a position in a topic.", _BUG) from error
+    return pulsar.MessageId(-1, ledger_id, entry_id, batch - 1)

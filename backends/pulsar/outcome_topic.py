@@ -1,0 +1,42 @@
+"""The outcome topics: numbered plain topics, each with the records of the tasks that hash to it, in order."""
+
+import pulsar
+
+from backends.pulsar.record_producer import RecordProducer
+from backends.pulsar.topic_reader import TopicReader
+from dispatcher.ports import Done
+from dispatcher.wire.outcome import OutcomeRecord, encode_record
+from dispatcher.wire.topics import Topics
+
+
+class OutcomeTopic:
+    """Implements OutcomeLog. Safe for threads. A record whose receipt is missing is published again until it is stored:
+    `done` gets an error only when this is closed. Records keep the order in which they were given."""
+
+    def __init__(self, client: pulsar.Client, topics: Topics, timeout_s: float = 10.0) -> None:
+        """timeout_s: how long `append` waits for a receipt. Raises Unreachable, NotFound (not provisioned), Refused."""
+        self._client = client
+        self._topics = topics
+        self._timeout_s = timeout_s
+        self._producers = [
+            RecordProducer(client, topics.outcomes(partition)) for partition in range(topics.outcome_partitions)
+        ]
+
+    def publish(self, task: str, record: OutcomeRecord, done: Done) -> None:
+        self._producers[self._topics.partition_of(task)].publish(
+            encode_record(record), lambda error, _position: done(error)
+        )
+
+    def append(self, partition: int, record: OutcomeRecord) -> str:
+        """Stores a record that belongs to a partition rather than a task (marks, ended claims); returns its position.
+        Raises Unreachable; the record may then be stored later."""
+        return self._producers[partition].append(encode_record(record), self._timeout_s)
+
+    def reader(self, partition: int, after: str | None = None) -> TopicReader:
+        """Reads the records stored behind a position (None: from the first), as bytes."""
+        return TopicReader(self._client, self._topics.outcomes(partition), after)
+
+    def close(self, timeout_s: float = 5.0) -> bool:
+        """Waits for receipts; False if some were still missing and were given up."""
+        unfinished = [producer for producer in self._producers if not producer.close(timeout_s)]
+        return not unfinished

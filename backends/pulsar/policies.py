@@ -1,0 +1,114 @@
+"""What Fairlane asks of its namespaces: every number in one place, and how far a namespace is from it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dispatcher.wire.retention import DAY_MS, RECORDS_KEPT_MS
+
+RETENTION_DAYS = RECORDS_KEPT_MS // DAY_MS
+"""Retention of control, outcome and dead-letter records."""
+BACKLOG_LIMIT_BYTES = 1 << 40
+"""Most a topic may hold before its producers are made to wait: 15,000 million targets of 64 characters."""
+UNACKED_PER_CONSUMER = 50_000
+"""A worker holds far fewer; one that loses count of its acks stops here."""
+UNACKED_PER_SUBSCRIPTION = 1_000_000
+"""Not below what a hundred workers have prefetched together: a subscription that reaches it stops for all of them."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """One policy of a namespace. field: its name in Pulsar's namespace policies; path: its place in the REST interface,
+    where `body` (or, without one, the wanted value) is posted; what: in our words, said when it is changed."""
+
+    field: str
+    path: str
+    wanted: Any
+    what: str
+    body: Any = None
+
+    @property
+    def posted(self) -> Any:
+        return self.wanted if self.body is None else self.body
+
+
+_BACKLOG_QUOTA = {"limitSize": BACKLOG_LIMIT_BYTES, "limitTime": -1, "policy": "producer_request_hold"}
+
+_COMMON: tuple[Policy, ...] = (
+    # Broker-wide defaults are overruled here wherever they could delete, evict, drop or invent something.
+    Policy(
+        "autoTopicCreationOverride", "autoTopicCreation", {"allowAutoTopicCreation": False},
+        "topics are not created by accident",
+    ),
+    Policy(
+        "autoSubscriptionCreationOverride", "autoSubscriptionCreation", {"allowAutoSubscriptionCreation": False},
+        "subscriptions are not created by accident",
+    ),
+    # A resumed submission may cut its batches differently; deduplication would then drop new messages. Copies are told
+    # apart by the identity of the envelope instead.
+    Policy("deduplicationEnabled", "deduplication", False, "Pulsar's deduplication is off"),
+    Policy(
+        "backlog_quota_map", "backlogQuota", {"destination_storage": _BACKLOG_QUOTA},
+        f"backlog quota {BACKLOG_LIMIT_BYTES >> 30} GiB a topic, producers wait", body=_BACKLOG_QUOTA,
+    ),
+    Policy("message_ttl_in_seconds", "messageTTL", 0, "messages never expire in Pulsar"),
+    Policy("subscription_expiration_time_minutes", "subscriptionExpirationTime", 0, "subscriptions never expire"),
+    # Lanes are deleted when their task has finished; the system's topics have no subscription and look inactive.
+    Policy(
+        "inactive_topic_policies", "inactiveTopicPolicies",
+        {
+            "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+            "maxInactiveDurationSeconds": 86_400,
+            "deleteWhileInactive": False,
+        },
+        "idle topics are not deleted by Pulsar",
+    ),
+    Policy(
+        "max_unacked_messages_per_consumer", "maxUnackedMessagesPerConsumer", UNACKED_PER_CONSUMER,
+        f"at most {UNACKED_PER_CONSUMER:,} unacknowledged messages a consumer",
+    ),
+    Policy(
+        "max_unacked_messages_per_subscription", "maxUnackedMessagesPerSubscription", UNACKED_PER_SUBSCRIPTION,
+        f"at most {UNACKED_PER_SUBSCRIPTION:,} unacknowledged messages a subscription",
+    ),
+    # Retry lanes are first in, first out per delay step; the broker need not track delays.
+    Policy(
+        "delayed_delivery_policies", "delayedDelivery", {"active": False, "tickTime": 1000},
+        "delayed delivery is off",
+    ),
+)  # fmt: skip
+
+
+RETENTION = "retention_policies"
+
+
+def _retention(minutes: int, megabytes: int, what: str) -> Policy:
+    return Policy(RETENTION, "retention", {"retentionTimeInMinutes": minutes, "retentionSizeInMB": megabytes}, what)
+
+
+LANE_POLICIES: tuple[Policy, ...] = (*_COMMON, _retention(0, 0, "what is acknowledged is not kept"))
+"""Of namespaces that hold lanes."""
+SYSTEM_POLICIES: tuple[Policy, ...] = (
+    *_COMMON,
+    _retention(RETENTION_DAYS * 24 * 60, -1, f"records are kept for {RETENTION_DAYS} days, whatever their size"),
+)
+"""Of the namespace of the control, outcome and dead-letter topics."""
+
+
+def at_creation(policies: tuple[Policy, ...], bundles: int) -> dict[str, Any]:
+    """What a namespace is created with: one call sets all."""
+    return {"bundles": {"numBundles": bundles}, **{policy.field: policy.wanted for policy in policies}}
+
+
+def differing(policies: tuple[Policy, ...], found: Mapping[str, Any]) -> Iterator[Policy]:
+    """Policies that the namespace, as found, lacks or has otherwise."""
+    for policy in policies:
+        if not _includes(found.get(policy.field), policy.wanted):
+            yield policy
+
+
+def _includes(found: Any, wanted: Any) -> bool:
+    """Whether `found` has everything wanted; what brokers add to a policy (fields of later versions) is left alone."""
+    if isinstance(wanted, Mapping):
+        return isinstance(found, Mapping) and all(_includes(found.get(key), value) for key, value in wanted.items())
+    return bool(found == wanted)

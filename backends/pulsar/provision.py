@@ -1,0 +1,291 @@
+"""Makes a Pulsar cluster ready for Fairlane, and says what is not."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeVar
+
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.client import check_accepts, topics
+from backends.pulsar.policies import (
+    LANE_POLICIES,
+    RETENTION,
+    RETENTION_DAYS,
+    SYSTEM_POLICIES,
+    Policy,
+    at_creation,
+    differing,
+)
+from backends.settings import PulsarSettings
+from dispatcher.model.errors import FairlaneError, NotFound, Refused
+from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
+from dispatcher.wire.retention import DAY_MS, TOMBSTONE_MS
+from dispatcher.wire.topics import SUBSCRIPTION, Topics
+
+_PARALLEL = 8
+"""Calls under way at once; more only make the broker's metadata store queue."""
+_PROVISION = "Run `fairlane provision`."
+_SHOWN = 3
+"""Names that one finding lists."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def provision(settings: PulsarSettings) -> list[str]:
+    """Creates what is missing and sets right what differs; returns a line for each change, none if all was well.
+
+    Bundles (4 a namespace unless set otherwise: 72 over the 18 namespaces, enough to spread lanes evenly over some ten
+    brokers) are set at creation and stay: a split closes every lane of the bundle in the middle of a run. Raises
+    Unreachable, Refused.
+    """
+    admin = PulsarAdmin(settings)
+    names = topics(settings)
+    try:
+        changes = _provision_tenant(admin, settings.tenant)
+        changes += _each(lambda wanted: _provision_namespace(admin, *wanted, settings.bundles), _namespaces(names))
+        changes += _each(lambda lane: _provision_lane(admin, lane), names.standing_lanes())
+        changes += _each(lambda topic: _provision_topic(admin, topic), names.system_topics())
+        return changes
+    finally:
+        admin.close()
+
+
+def deprovision(settings: PulsarSettings) -> None:
+    """Deletes the tenant with everything in it, whoever is attached. Nothing happens if there is none."""
+    admin = PulsarAdmin(settings)
+    try:
+        namespaces = admin.namespaces(settings.tenant)
+        _each(lambda topic: [admin.delete_topic(topic, force=True)], _all_topics(admin, namespaces))
+        for namespace in namespaces:
+            admin.delete_namespace(namespace)
+        admin.delete_tenant(settings.tenant)
+    finally:
+        admin.close()
+
+
+def _namespaces(names: Topics) -> list[tuple[str, tuple[Policy, ...]]]:
+    lanes = [*names.task_namespaces(), names.shared_namespace]
+    return [*((namespace, LANE_POLICIES) for namespace in lanes), (names.system_namespace, SYSTEM_POLICIES)]
+
+
+def _all_topics(admin: PulsarAdmin, namespaces: list[str]) -> list[str]:
+    return _each(admin.list_topics, namespaces)
+
+
+def _provision_tenant(admin: PulsarAdmin, tenant: str) -> list[str]:
+    if admin.tenant_exists(tenant) or not admin.create_tenant(tenant, admin.clusters()):
+        return []
+    return [f"created tenant {tenant}"]
+
+
+def _provision_namespace(admin: PulsarAdmin, namespace: str, policies: tuple[Policy, ...], bundles: int) -> list[str]:
+    try:
+        found = admin.policies(namespace)
+    except NotFound:
+        if admin.create_namespace(namespace, at_creation(policies, bundles)):
+            return [f"created namespace {namespace} with {bundles} bundles"]
+        found = admin.policies(namespace)  # another provisioning was quicker
+    changes = []
+    for policy in differing(policies, found):
+        admin.set_policy(namespace, policy.path, policy.posted)
+        changes.append(f"namespace {namespace}: {policy.what}")
+    return changes
+
+
+def _provision_lane(admin: PulsarAdmin, lane: str) -> list[str]:
+    made = admin.create_topic(lane)
+    subscribed = admin.create_subscription(lane, SUBSCRIPTION)
+    return [f"created lane {lane}"] if made or subscribed else []
+
+
+def _provision_topic(admin: PulsarAdmin, topic: str) -> list[str]:
+    return [f"created topic {topic}"] if admin.create_topic(topic) else []
+
+
+def _each(act: Callable[[T], Iterable[R]], things: Iterable[T]) -> list[R]:
+    """The results of all, in order; several at once."""
+    with ThreadPoolExecutor(_PARALLEL, "provision") as pool:
+        return list(chain.from_iterable(pool.map(act, things)))
+
+
+# ---------------------------------------------------------------- check
+@dataclass(frozen=True)
+class Finding:
+    """level: ok, warn (works, but worse) or fail (does not work as promised). fix: what mends it, empty if ok."""
+
+    level: str
+    what: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class BrokerSetting:
+    """A setting of the broker's that Fairlane relies on. level: of the finding if it is not as wanted."""
+
+    name: str
+    wanted: str
+    good: Callable[[str], bool]
+    level: str
+    reason: str
+
+
+def _is(word: str) -> Callable[[str], bool]:
+    return lambda value: value.lower() == word
+
+
+def _at_least(number: int) -> Callable[[str], bool]:
+    return lambda value: value.lstrip("-").isdigit() and int(value) >= number
+
+
+BROKER_SETTINGS: tuple[BrokerSetting, ...] = (
+    BrokerSetting(
+        "preciseDispatcherFlowControl", "true", _is("true"), "fail",
+        "prefetch is counted in messages; without it a busy lane's batches flood the workers",
+    ),
+    BrokerSetting(
+        "acknowledgmentAtBatchIndexLevelEnabled", "true", _is("true"), "fail",
+        "envelopes of one batch are settled one by one; without it acknowledged ones come again and again",
+    ),
+    BrokerSetting(
+        "managedLedgerMaxUnackedRangesToPersist", "at least 50000", _at_least(50_000), "warn",
+        "acknowledgements behind a waiting envelope are forgotten beyond this many when a broker restarts",
+    ),
+    BrokerSetting(
+        "maxMessageSize", "at least 5242880", _at_least(5 * 1024 * 1024), "fail",
+        f"envelopes are up to {MAX_ENVELOPE_BYTES} bytes",
+    ),
+    BrokerSetting(
+        "loadBalancerAutoBundleSplitEnabled", "false", _is("false"), "warn",
+        "a split closes all lanes of a bundle in the middle of a run",
+    ),
+    BrokerSetting(
+        "allowAutoTopicCreation", "false", _is("false"), "warn",
+        "Fairlane's namespaces overrule it, but other namespaces grow topics by accident",
+    ),
+    BrokerSetting(
+        "brokerDeduplicationEnabled", "false", _is("false"), "warn",
+        "Fairlane's namespaces overrule it, yet the broker goes on taking snapshots",
+    ),
+)  # fmt: skip
+
+
+def check(settings: PulsarSettings) -> list[Finding]:
+    """What `doctor` says of a Pulsar cluster; changes nothing and raises nothing."""
+    found = [finding for part in (_check_connection, _check_cluster) for finding in _said_of(part, settings)]
+    return list(dict.fromkeys(found))  # what is missing for both is said once
+
+
+def _said_of(part: Callable[[PulsarSettings], Iterable[Finding]], settings: PulsarSettings) -> Iterator[Finding]:
+    try:
+        yield from part(settings)
+    except FairlaneError as error:
+        yield Finding("fail", error.cause, error.next_step)
+
+
+def _check_connection(settings: PulsarSettings) -> Iterator[Finding]:
+    check_accepts(settings)
+    yield Finding("ok", f"Pulsar at {settings.address.named()} accepts connections")
+
+
+def _check_cluster(settings: PulsarSettings) -> Iterator[Finding]:
+    with closing(PulsarAdmin(settings)) as admin:
+        yield from _check_health(admin)
+        yield from _check_broker(admin)
+        yield from _check_names(admin, settings)
+
+
+def _check_health(admin: PulsarAdmin) -> Iterator[Finding]:
+    try:
+        admin.health()
+    except Refused as error:
+        yield Finding("warn", f"Pulsar's health cannot be asked for. {error.cause}", error.next_step)
+    else:
+        yield Finding("ok", f"Pulsar {admin.version()} at {admin.address.named()} is healthy")
+
+
+def _check_broker(admin: PulsarAdmin) -> Iterator[Finding]:
+    try:
+        found = admin.runtime_configuration()
+    except Refused as error:
+        yield Finding(
+            "warn", f"The broker's settings cannot be read. {error.cause}", "Ask its administrator to check them."
+        )
+        return
+    for setting in BROKER_SETTINGS:
+        value = found.get(setting.name, "not known to this broker")
+        what = f"broker setting {setting.name} is {value}"
+        if setting.good(value):
+            yield Finding("ok", what)
+        else:
+            yield Finding(
+                setting.level, f"{what}: {setting.reason}", f"Set it to {setting.wanted} in broker.conf and restart."
+            )
+
+
+def _check_names(admin: PulsarAdmin, settings: PulsarSettings) -> list[Finding]:
+    names = topics(settings)
+    namespaces = _namespaces(names)
+    stored = _each(lambda wanted: [_stored_policies(admin, wanted[0])], namespaces)
+    findings = _are_missing(
+        "namespace", [name for (name, _), found in zip(namespaces, stored, strict=True) if not found]
+    )
+    for (namespace, policies), found in zip(namespaces, stored, strict=True):
+        if found:
+            findings += [_differs(namespace, policy, found.get(policy.field)) for policy in differing(policies, found)]
+    findings += _check_topics(admin, names)
+    return findings or [Finding("ok", f"tenant {names.tenant}: namespaces, policies and standing topics are in place")]
+
+
+def _are_missing(kind: str, names: Sequence[str]) -> list[Finding]:
+    """Return one finding for all missing names."""
+    if not names:
+        return []
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    what = f"{kind} {shown} is missing" if len(names) == 1 else f"{len(names)} {kind}s are missing: {shown}"
+    return [Finding("fail", what, _PROVISION)]
+
+
+def _stored_policies(admin: PulsarAdmin, namespace: str) -> Mapping[str, Any] | None:
+    """Return a namespace's policies; None if it does not exist."""
+    try:
+        return admin.policies(namespace)
+    except NotFound:
+        return None
+
+
+def _differs(namespace: str, policy: Policy, found: Any) -> Finding:
+    if policy in SYSTEM_POLICIES and policy.field == RETENTION:
+        return _retention_differs(namespace, found or {})
+    return Finding("fail", f"namespace {namespace}: policy {policy.field} is {found!r}", _PROVISION)
+
+
+def _retention_differs(namespace: str, found: Mapping[str, int]) -> Finding:
+    """Return the finding: a rebuild misses records that go too soon, and reads ended ones that stay too long."""
+    minutes, megabytes = found.get("retentionTimeInMinutes", 0), found.get("retentionSizeInMB", 0)
+    long = minutes < 0 or minutes >= RETENTION_DAYS * 24 * 60
+    kept = "for ever" if minutes < 0 else f"for {minutes / (24 * 60):.3g} days"
+    what = f"namespace {namespace} keeps records {kept}" + (f", at most {megabytes} MB" if megabytes >= 0 else "")
+    if not long or megabytes >= 0:
+        return Finding("fail", f"{what}: a Redis that is emptied could not be rebuilt from them", _PROVISION)
+    tombstones = TOMBSTONE_MS // DAY_MS
+    return Finding(
+        "warn", f"{what}: a rebuild could lose a task whose id is used again after {tombstones} days", _PROVISION
+    )
+
+
+def _check_topics(admin: PulsarAdmin, names: Topics) -> list[Finding]:
+    there = set(_all_topics(admin, [names.system_namespace]))
+    missing = [topic for topic in names.system_topics() if topic not in there]
+    missing += _each(lambda lane: _missing_lane(admin, lane), names.standing_lanes())
+    return _are_missing("topic", missing)
+
+
+def _missing_lane(admin: PulsarAdmin, lane: str) -> list[str]:
+    """A topic without its subscription is none: it drops what it is sent."""
+    try:
+        return [] if SUBSCRIPTION in admin.subscriptions(lane) else [f"{lane}: its subscription {SUBSCRIPTION}"]
+    except NotFound:
+        return [lane]

@@ -1,0 +1,252 @@
+"""Envelopes into one lane, fast; backends/pulsar/lane_publisher.py is for many lanes."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import _pulsar
+import pulsar
+
+from backends.pulsar.client import failure_of, let_go, translated
+from backends.settings import Compression
+from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
+from dispatcher.ports import Done
+from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
+
+_PIECE_MESSAGES = 100
+_PIECE_BYTES = 1 << 20
+"""A piece ends at whichever comes first; it has one receipt. A callback a message costs ten times the sending."""
+_WATCHED_BYTES = 64 * 1024
+"""Messages from this size on have a receipt of their own: they are the ones Pulsar can refuse alone (too big for a
+broker set up with less than 5 MiB)."""
+
+_COMPRESSION = {
+    "lz4": pulsar.CompressionType.LZ4,
+    "zstd": pulsar.CompressionType.ZSTD,
+    "none": pulsar.CompressionType.NONE,
+}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LaneProducerSettings:
+    """batch_*: a batch is sent at whichever comes first; a whole batch goes to one consumer, so it is kept far smaller
+    than receiver queues. in_flight_*: most that is sent and not yet confirmed; sending waits there. stall_s: how long
+    it waits without a single confirmation."""
+
+    batch_messages: int = 100
+    batch_bytes: int = 128 * 1024
+    batch_delay_ms: int = 5
+    in_flight_messages: int = 20_000
+    in_flight_bytes: int = 32 * 1024 * 1024
+    stall_s: float = 60.0
+    compression: Compression = "lz4"
+
+
+class LaneProducer:
+    """Publishes bodies to one lane, in order, at the full speed of the client. Safe for threads.
+
+    No message is lost alone: nothing times out in the client (so a message fails only with all after it), sizes are
+    checked before, and receipts come in order, so the receipt of a piece's last message covers the piece. After a
+    failure everything later fails as well: go on from what is confirmed, with a new LaneProducer. `done` may run under
+    the client's lock: it must not raise, wait or send.
+    """
+
+    def __init__(
+        self, client: pulsar.Client, topic: str, settings: LaneProducerSettings = LaneProducerSettings()
+    ) -> None:
+        """Raises Unreachable, NotFound (no such topic), Refused (backlog quota, rights)."""
+        self._client = client
+        self._topic = topic
+        self._settings = settings
+        self._room = threading.Condition()
+        self._messages = 0
+        self._bytes = 0
+        self._receipts = 0
+        self._error: FairlaneError | None = None
+        self._producer = _create_producer(client, topic, settings)
+
+    def send(self, bodies: Sequence[bytes], done: Done) -> None:
+        """Sends all; waits while too much is unconfirmed. `done` is called once: when all are stored, or failed.
+
+        Raises (and then never calls `done`): InvalidInput for a body that is too big, before anything is sent;
+        Unreachable if Pulsar confirms nothing for stall_s; or what failed before.
+        """
+        _check_sizes(bodies)
+        self._send_pieces(bodies, done, self._wait_for_room)
+
+    def offer(self, bodies: Sequence[bytes], done: Done) -> bool:
+        """As `send`, but never waits: False, and nothing is sent, while too much is unconfirmed. The receipt of what
+        was accepted before, whose `done` is called, is the time to offer again. Of more bodies than in_flight_messages
+        the client makes its caller wait."""
+        _check_sizes(bodies)
+        with self._room:
+            self._raise_failure()
+            count, size = len(bodies), sum(map(len, bodies))
+            if not self._has_room(count, size):
+                return False
+            self._count(count, size)
+        self._send_pieces(bodies, done, lambda _count, _size: None)
+        return True
+
+    def flush(self, timeout_s: float) -> None:
+        """Returns when all that was sent is stored. Raises what failed, or Unreachable after timeout_s."""
+        with self._room:
+            self._room.wait_for(lambda: self._error is not None or not self._messages, timeout_s)
+            self._raise_failure()
+            if self._messages:
+                raise self._stalled(timeout_s)
+
+    @property
+    def receipts(self) -> int:
+        """Pieces confirmed or failed so far; if it stands still while something is in flight, Pulsar does."""
+        with self._room:
+            return self._receipts
+
+    @property
+    def in_flight(self) -> tuple[int, int]:
+        """Messages and bytes sent and not yet confirmed."""
+        with self._room:
+            return self._messages, self._bytes
+
+    def close(self) -> None:
+        """Lets go of the topic; what is not stored by then fails."""
+        let_go(self._producer)
+
+    # ------------------------------------------------------------ sending
+    def _send_pieces(self, bodies: Sequence[bytes], done: Done, make_room: Callable[[int, int], None]) -> None:
+        if not bodies:
+            done(None)
+            return
+        group = _Group(done)
+        try:
+            for start, end, size in _pieces(bodies):
+                make_room(end - start, size)
+                answered = partial(self._answered, group, end == len(bodies), end - start, size)
+                self._send_piece(bodies, start, end, answered)
+        except BaseException:
+            if group.take() is None:
+                return  # a receipt was quicker: `done` has been told
+            raise
+
+    def _wait_for_room(self, count: int, size: int) -> None:
+        with self._room:
+            while self._error is None and not self._has_room(count, size):
+                self._wait_for_receipt(self._receipts)
+            self._raise_failure()
+            self._count(count, size)
+
+    def _raise_failure(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _count(self, count: int, size: int) -> None:
+        self._messages += count
+        self._bytes += size
+
+    def _has_room(self, count: int, size: int) -> bool:
+        """What is larger than the limit passes when nothing else is in flight."""
+        limits = self._settings
+        fits = self._messages + count <= limits.in_flight_messages and self._bytes + size <= limits.in_flight_bytes
+        return fits or not self._messages
+
+    def _wait_for_receipt(self, before: int) -> None:
+        if not self._room.wait_for(lambda: self._receipts != before or self._error, self._settings.stall_s):
+            raise self._stalled(self._settings.stall_s)
+
+    def _stalled(self, waited_s: float) -> Unreachable:
+        return Unreachable(
+            f"Pulsar has confirmed nothing in {self._topic} for {waited_s:g} s.",
+            "Check that it runs and its disk has room (`fairlane doctor`); then submit again, it resumes.",
+        )
+
+    def _send_piece(self, bodies: Sequence[bytes], start: int, end: int, answered: Callable[..., None]) -> None:
+        builder, send = _pulsar.MessageBuilder, self._producer.send_async
+        last = end - 1
+        for index in range(start, end):
+            body = bodies[index]
+            message = builder()
+            message.content(body)
+            if index == last:
+                send(message.build(), answered)
+            else:
+                send(message.build(), self._watched if len(body) >= _WATCHED_BYTES else None)
+
+    # ------------------------------------------------------------ receipts
+    # They come in the client's thread, where an exception would end the process.
+    def _watched(self, result: Any, _message_id: Any) -> None:
+        if result != pulsar.Result.Ok:
+            self._fail(result)
+
+    def _answered(self, group: "_Group", final: bool, count: int, size: int, result: Any, _message_id: Any) -> None:
+        try:
+            if result != pulsar.Result.Ok:
+                self._fail(result)
+            with self._room:
+                self._count(-count, -size)
+                self._receipts += 1
+                error = self._error
+                self._room.notify_all()
+            if final or error is not None:
+                group.finish(error)
+        except Exception:
+            _log.exception("A receipt from %s could not be dealt with", self._topic)
+
+    def _fail(self, result: Any) -> None:
+        with self._room:
+            self._error = self._error or failure_of(result, f"publish to {self._topic}", self._client)
+            self._room.notify_all()
+
+
+class _Group:
+    """The bodies of one call, and its `done`, which goes to the first who takes it."""
+
+    def __init__(self, done: Done) -> None:
+        self._done = [done]
+
+    def take(self) -> Done | None:
+        try:
+            return self._done.pop()
+        except IndexError:
+            return None
+
+    def finish(self, error: Exception | None) -> None:
+        done = self.take()
+        if done is not None:
+            done(error)
+
+
+def _check_sizes(bodies: Sequence[bytes]) -> None:
+    if max(map(len, bodies), default=0) > MAX_ENVELOPE_BYTES:
+        raise InvalidInput(f"An envelope is larger than {MAX_ENVELOPE_BYTES} bytes.", "Choose a smaller chunk.")
+
+
+def _pieces(bodies: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
+    """(start, end, bytes) of consecutive pieces."""
+    start = size = 0
+    for index, body in enumerate(bodies):
+        if index > start and (index - start >= _PIECE_MESSAGES or size + len(body) > _PIECE_BYTES):
+            yield start, index, size
+            start, size = index, 0
+        size += len(body)
+    yield start, len(bodies), size
+
+
+def _create_producer(client: pulsar.Client, topic: str, settings: LaneProducerSettings) -> Any:
+    with translated(f"create a producer for {topic}", client):
+        producer = client.create_producer(
+            topic,
+            send_timeout_millis=0,
+            block_if_queue_full=True,
+            max_pending_messages=settings.in_flight_messages + _PIECE_MESSAGES,
+            batching_enabled=True,
+            batching_max_messages=settings.batch_messages,
+            batching_max_allowed_size_in_bytes=settings.batch_bytes,
+            batching_max_publish_delay_ms=settings.batch_delay_ms,
+            compression_type=_COMPRESSION[settings.compression],
+        )
+    return producer._producer  # the wrapper's checks cost more than the sending

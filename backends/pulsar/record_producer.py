@@ -1,0 +1,174 @@
+"""Appends records to one topic and does not let go of one before its receipt."""
+
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import _pulsar
+import pulsar
+
+from backends.pulsar.client import failure_of, let_go, position_of, translated
+from dispatcher.model.errors import FairlaneError, Unreachable
+
+Stored = Callable[[Exception | None, str], None]
+"""Called once, from any thread, with None and the record's position, or with what went wrong. It must not raise."""
+
+_BACKOFF_S = (0.1, 5.0)
+"""First and longest wait between two attempts to get a producer back."""
+
+_REFUSED = frozenset({"MessageTooBig", "InvalidMessage"})
+"""Results that concern one record and stay the same however often it is published. (What is too big is alone in its
+batch: the client closes one at 128 kB.)"""
+_log = logging.getLogger(__name__)
+
+
+class _Record(NamedTuple):
+    body: bytes
+    key: str
+    stored: Stored
+
+
+class RecordProducer:
+    """Keeps the order of its records. A record whose receipt is missing is published again (so there may be copies)
+    until it is stored; only closing gives up. One that the broker refuses for itself fails alone, with an error that is
+    not retryable. Bodies are small; memory is bounded by those who wait for receipts."""
+
+    def __init__(self, client: pulsar.Client, topic: str, batch_delay_ms: int = 1) -> None:
+        """Raises Unreachable, NotFound (not provisioned), Refused."""
+        self._client = client
+        self._topic = topic
+        self._batch_delay_ms = batch_delay_ms
+        # Receipts may come in the thread that sends, hence re-entrant.
+        self._lock = threading.Condition(threading.RLock())
+        self._pending: dict[int, _Record] = {}
+        self._next = 0
+        self._generation = 0
+        self._closed = threading.Event()
+        self._producer: Any = self._open()
+
+    def publish(self, body: bytes, stored: Stored, key: str = "") -> None:
+        """key: what readers may tell records apart by without decoding them."""
+        with self._lock:
+            if not self._closed.is_set():
+                number = self._next
+                self._next += 1
+                self._pending[number] = record = _Record(body, key, stored)
+                if self._producer is not None:
+                    self._send(number, record)
+                return
+        stored(self._closing(), "")
+
+    def append(self, body: bytes, timeout_s: float) -> str:
+        """Return the record's position once it is stored. Raises Unreachable (the record may then be stored later) and
+        InvalidInput for a record that the broker does not take."""
+        answers: list[tuple[Exception | None, str]] = []
+        answered = threading.Event()
+
+        def stored(error: Exception | None, position: str) -> None:
+            answers.append((error, position))
+            answered.set()
+
+        self.publish(body, stored)
+        if not answered.wait(timeout_s):
+            raise Unreachable(f"Pulsar did not confirm a record in {self._topic} within {timeout_s:g} s.", "Try again.")
+        error, position = answers[0]
+        if error is not None:
+            raise error
+        return position
+
+    def close(self, timeout_s: float = 5.0) -> bool:
+        """Waits for receipts, then gives up those still missing; False if there were any."""
+        with self._lock:
+            all_stored = self._lock.wait_for(lambda: not self._pending, timeout_s)
+            self._closed.set()
+            producer, self._producer = self._producer, None
+            given_up, self._pending = self._pending, {}
+        for record in given_up.values():
+            record.stored(self._closing(), "")
+        if producer is not None:
+            let_go(producer)
+        return all_stored
+
+    # ------------------------------------------------------------ sending
+    def _open(self) -> Any:
+        with translated(f"create a producer for {self._topic}", self._client):
+            producer = self._client.create_producer(
+                self._topic,
+                send_timeout_millis=0,  # no record fails alone
+                max_pending_messages=0,  # never blocks, so that the lock may be held while sending
+                batching_enabled=True,
+                batching_max_messages=100,
+                batching_max_publish_delay_ms=self._batch_delay_ms,
+                compression_type=pulsar.CompressionType.LZ4,
+            )
+        return producer._producer  # the wrapper's checks cost more than the sending
+
+    def _send(self, number: int, record: _Record) -> None:
+        builder = _pulsar.MessageBuilder()
+        builder.content(record.body)
+        if record.key:
+            builder.partition_key(record.key)
+        self._producer.send_async(builder.build(), partial(self._answered, self._generation, number))
+
+    def _answered(self, generation: int, number: int, result: Any, message_id: Any) -> None:
+        """Runs in the client's thread, where an exception would end the process."""
+        try:
+            error = failure_of(result, f"append to {self._topic}", self._client)
+            if error is None:
+                self._receipt(number, None, position_of(message_id))
+            elif result.name in _REFUSED:
+                _log.error("%s The record is given up.", error)
+                self._receipt(number, error, "")
+            else:
+                self._broken(generation, error)
+        except Exception:
+            _log.exception("A receipt from %s could not be dealt with", self._topic)
+
+    def _receipt(self, number: int, error: FairlaneError | None, position: str) -> None:
+        with self._lock:
+            record = self._pending.pop(number, None)
+            if not self._pending:
+                self._lock.notify_all()
+        if record is not None:
+            record.stored(error, position)
+
+    # ------------------------------------------------------------ repair
+    def _broken(self, generation: int, error: FairlaneError) -> None:
+        with self._lock:
+            if self._closed.is_set() or generation != self._generation or self._producer is None:
+                return
+            producer, self._producer = self._producer, None
+        _log.warning("%s Records are kept and published again.", error)
+        name = f"repair {self._topic.rpartition('/')[2]}"
+        threading.Thread(target=self._repair, args=(producer,), name=name, daemon=True).start()
+
+    def _repair(self, broken: Any) -> None:
+        let_go(broken)
+        wait_s, longest_s = _BACKOFF_S
+        while not self._closed.wait(wait_s):
+            try:
+                producer = self._open()
+            except FairlaneError as error:
+                _log.warning("%s", error)
+                wait_s = min(2 * wait_s, longest_s)
+                continue
+            self._resume(producer)
+            return
+
+    def _resume(self, producer: Any) -> None:
+        """Publishes again what has no receipt, in order, before anything new."""
+        with self._lock:
+            if self._closed.is_set():
+                let_go(producer)
+                return
+            self._generation += 1
+            self._producer = producer
+            for number, record in list(self._pending.items()):
+                if self._producer is None:
+                    return  # broken again; the next repair begins anew
+                self._send(number, record)
+
+    def _closing(self) -> Unreachable:
+        return Unreachable(f"The producer of {self._topic} is closed.", "Publish again with another one.")

@@ -1,0 +1,73 @@
+"""Snapshots in Pulsar: a topic of its own for each, so that an old one goes as a whole."""
+
+import pulsar
+
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.record_producer import RecordProducer
+from backends.pulsar.topic_reader import TopicReader
+from dispatcher.model.errors import Unreachable
+from dispatcher.wire.snapshot import Record, encode
+from dispatcher.wire.topics import Topics
+
+_AHEAD = 32
+"""Records sent ahead of their receipts, or read ahead: about half a MB each."""
+_RECEIPT_S = 30.0
+
+
+class SnapshotTopics:
+    """All methods raise Unreachable."""
+
+    def __init__(self, client: pulsar.Client, admin: PulsarAdmin, topics: Topics) -> None:
+        self._client = client
+        self._admin = admin
+        self._topics = topics
+
+    def numbers(self) -> list[str]:
+        """Of all there are, whole or not, newest first."""
+        found = self._admin.list_topics(self._topics.system_namespace)
+        prefix = self._topics.snapshots
+        return sorted((topic.removeprefix(prefix) for topic in found if topic.startswith(prefix)), reverse=True)
+
+    def create(self, number: str) -> "SnapshotWriter":
+        topic = self._topics.snapshot(number)
+        self._admin.create_topic(topic)
+        return SnapshotWriter(RecordProducer(self._client, topic))
+
+    def reader(self, number: str) -> TopicReader:
+        """From its beginning. Raises NotFound."""
+        return TopicReader(self._client, self._topics.snapshot(number), ahead=_AHEAD)
+
+    def delete(self, number: str) -> None:
+        """Also while somebody reads it."""
+        self._admin.delete_topic(self._topics.snapshot(number), force=True)
+
+
+class SnapshotWriter:
+    """Appends records in order, some ahead of their receipts."""
+
+    def __init__(self, producer: RecordProducer) -> None:
+        self._producer = producer
+        self._ahead = 0
+
+    def append(self, record: Record) -> None:
+        """Every so often waits for all receipts. Raises Unreachable."""
+        self._ahead += 1
+        if self._ahead < _AHEAD:
+            self._producer.publish(encode(record), _ignore)
+        else:
+            # Receipts come in order: this one is that of all.
+            self._ahead = 0
+            self._producer.append(encode(record), _RECEIPT_S)
+
+    def finish(self) -> None:
+        """Returns once everything is stored. Raises Unreachable."""
+        if not self._producer.close(_RECEIPT_S):
+            raise Unreachable("Pulsar did not confirm a snapshot.", "The next one is made by itself.")
+
+    def close(self) -> None:
+        """What is not stored by now is given up."""
+        self._producer.close(0.0)
+
+
+def _ignore(error: Exception | None, position: str) -> None:
+    """The receipt of a later record is waited for."""

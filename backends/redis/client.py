@@ -1,0 +1,323 @@
+"""The connection to Redis (or Valkey) and its Lua scripts; the vendor's exceptions are translated here."""
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, cast
+
+import redis
+from redis import exceptions
+from redis.backoff import NoBackoff
+from redis.connection import AbstractConnection, ConnectionPool, parse_url
+from redis.retry import Retry
+
+from backends.addresses import Address
+from backends.settings import RedisSettings
+from dispatcher.model.errors import FairlaneError, InvalidInput, Refused, Unreachable
+
+Observe = Callable[[str, float], None]
+"""Called with a script's name and the seconds its call took."""
+OnConnect = Callable[[AbstractConnection], None]
+"""Called with every new connection before its first command, in place of the vendor's `on_connect`."""
+Arg = str | bytes | int
+
+
+class Client(redis.Redis):
+    """A client that knows the address it was given, for errors."""
+
+    address: Address
+    closed = False
+
+    def close(self) -> None:
+        """Let go of the connections for good; the vendor's client would connect again."""
+        self.closed = True
+        super().close()
+
+    def check(self) -> None:
+        """Raise Refused once it is closed."""
+        if self.closed:
+            raise Refused("This client is closed.", "Connect again.")
+
+
+def connect(settings: RedisSettings, on_connect: OnConnect | None = None) -> Client:
+    """A thread-safe client with a pool of connections; nothing is sent yet. Raises InvalidInput for an unusable URL,
+    NotConfigured for none, and Unreachable if the local stack's Redis has ended."""
+    options: dict[str, Any] = {
+        "decode_responses": False,
+        "protocol": 2,
+        "socket_connect_timeout": settings.connect_timeout_s,
+        "socket_timeout": settings.socket_timeout_s,
+        "health_check_interval": 15,
+        "retry": Retry(NoBackoff(), 1, supported_errors=(exceptions.ConnectionError,)),
+        "redis_connect_func": on_connect,
+    }
+    return _client(ConnectionPool(**_address(settings), **options), settings.address)
+
+
+def _client(pool: ConnectionPool, address: Address) -> Client:
+    client = cast("Client", Client.from_pool(pool))
+    client.address = address
+    return client
+
+
+def with_read_timeout(client: Client, seconds: float) -> Client:
+    """A client of the same server, with connections of its own, for commands that block as long as this."""
+    pool = client.connection_pool
+    options = {**pool.connection_kwargs, "socket_timeout": seconds}
+    return _client(ConnectionPool(connection_class=pool.connection_class, **options), client.address)
+
+
+@contextmanager
+def translated(client: redis.Redis) -> Iterator[None]:
+    """Turns the vendor's exceptions into Unreachable (or FairlaneError, for an answer that is a defect). Both name the
+    client's address."""
+    if isinstance(client, Client):
+        client.check()
+    try:
+        yield
+    except exceptions.RedisError as error:
+        raise _translate(
+            error, f"Redis at {client.address.named()}" if isinstance(client, Client) else "Redis"
+        ) from error
+
+
+_OUT_OF_MEMORY = (
+    "{redis} is out of memory (its maxmemory is reached) and refuses to write.",
+    "Raise its maxmemory, or free memory, and do it again; tasks that were accepted are sent meanwhile.",
+)
+_LOADING = ("{redis} is still loading its data.", "Wait: Fairlane goes on by itself.")
+_REPLICA = ("{redis} is a read-only replica.", "Point the Redis URL at the primary.")
+_ANSWERS: dict[str, tuple[str, str]] = {
+    "OOM": _OUT_OF_MEMORY,
+    "LOADING": _LOADING,
+    "READONLY": _REPLICA,
+    "MISCONF": (
+        "{redis} refuses to write, since it cannot save its data to disk.",
+        "Look at its log and its disk space.",
+    ),
+    "BUSY": ("{redis} is busy with a script.", "Wait: Fairlane goes on by itself."),
+    "NOPERM": (
+        "The user of {redis} lacks a right: {text}.",
+        "Allow it all commands on the keys of the prefix (~prefix:* +@all).",
+    ),
+    "WRONGPASS": ("{redis} refuses the user name or password.", "Correct the Redis user and password in the settings."),
+    "NOAUTH": (
+        "{redis} wants a password and none is set.",
+        "Set the Redis password in the settings (FAIRLANE_REDIS_PASSWORD).",
+    ),
+}
+"""By the word an answer begins with, which the client keeps of some answers only."""
+_PHRASES = {
+    "Authentication required": _ANSWERS["NOAUTH"],
+    "Protocol error: unauthenticated": _ANSWERS["NOAUTH"],  # to a call that is too long for a stranger
+    "invalid username-password pair": _ANSWERS["WRONGPASS"],
+    "CERTIFICATE_VERIFY_FAILED": (
+        "The certificate of {redis} is not trusted: {text}.",
+        "Set the Redis tls_ca to the file of the authority that signed it.",
+    ),
+    "_ssl.c": ("TLS with {redis} fails: {text}.", "Check the Redis TLS files; does it ask for a client certificate?"),
+}
+_NO_REDIS = ("{redis} does not speak Redis' protocol: {text}.", "Check host, port and TLS of the Redis URL.")
+_KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
+    (exceptions.OutOfMemoryError, _OUT_OF_MEMORY),
+    (exceptions.BusyLoadingError, _LOADING),
+    (exceptions.ReadOnlyError, _REPLICA),
+    (exceptions.NoPermissionError, _ANSWERS["NOPERM"]),
+    (exceptions.AuthenticationError, ("{redis} refuses the user name or password: {text}.", _ANSWERS["WRONGPASS"][1])),
+    (exceptions.InvalidResponse, _NO_REDIS),
+    (exceptions.TimeoutError, ("{redis} did not answer in time: {text}.", "Is it overloaded, or the network slow?")),
+    (
+        exceptions.ConnectionError,
+        ("{redis} cannot be reached: {text}.", "Is it running, and is the address right?"),
+    ),
+)
+
+
+def _translate(error: exceptions.RedisError, server: str) -> FairlaneError:
+    """server: what an error calls it, with its address."""
+    text = str(error).rstrip(".")
+    known = (
+        _ANSWERS.get(text.partition(" ")[0])
+        or next((said for phrase, said in _PHRASES.items() if phrase in text), None)
+        or next((said for kind, said in _KINDS if isinstance(error, kind)), None)
+    )
+    if known is None:
+        return FairlaneError(
+            f"{server} answered with an error: {text}.", "This is a defect, or the prefix holds foreign keys."
+        )
+    return Unreachable(known[0].format(redis=server, text=text), known[1])
+
+
+def _address(settings: RedisSettings) -> dict[str, Any]:
+    """Where to and as whom: the URL, and the settings that override it."""
+    try:
+        address: dict[str, Any] = dict(parse_url(str(settings.address)))  # type: ignore[no-untyped-call]  # the vendor's
+    except ValueError as error:
+        raise InvalidInput(
+            f"The Redis URL is not usable: {error}.", "Write redis://host:port/db or rediss://..."
+        ) from error
+    connection = address.setdefault("connection_class", redis.Connection)
+    if settings.username:
+        address["username"] = settings.username
+    if settings.password:
+        address["password"] = settings.password.get_secret_value()
+    if connection is redis.SSLConnection:
+        address |= _tls(settings)
+    elif settings.tls_ca or settings.tls_cert:
+        raise InvalidInput("Redis has TLS files but its URL does not use TLS.", "Write rediss:// instead of redis://.")
+    if connection is not redis.UnixDomainSocketConnection:
+        address["socket_keepalive"] = True
+    return address
+
+
+def _tls(settings: RedisSettings) -> dict[str, Any]:
+    files_given = {
+        "ssl_ca_certs": settings.tls_ca,
+        "ssl_certfile": settings.tls_cert,
+        "ssl_keyfile": settings.tls_key,
+    }
+    options: dict[str, Any] = {name: str(path) for name, path in files_given.items() if path}
+    return options | {"ssl_check_hostname": settings.tls_verify_hostname}
+
+
+_THE_SCRIPT = "-- the script\n"
+_INCLUDE = re.compile(r"^-- include: (\S+)$", re.MULTILINE)
+
+
+def lua_folder(package: str) -> Traversable:
+    """The folder `lua` of a package."""
+    return files(package) / "lua"
+
+
+def lua_texts(*folders: Traversable) -> dict[str, str]:
+    """Return the texts of all Lua files in some folders and their subfolders, by file name; earlier folders win."""
+    found: dict[str, str] = {}
+    for folder in reversed(folders):
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                found |= lua_texts(entry)
+            elif entry.name.endswith(".lua"):
+                found[entry.name] = entry.read_text(encoding="utf-8")
+    return found
+
+
+def assemble(name: str, texts: Mapping[str, str]) -> str:
+    """Return a script with its `-- include: file.lua` lines replaced, each file once. Raises FileNotFoundError."""
+    seen: set[str] = set()
+
+    def text_of(file_name: str) -> str:
+        if file_name in seen:
+            return ""
+        seen.add(file_name)
+        if file_name not in texts:
+            raise FileNotFoundError(file_name)
+        return _INCLUDE.sub(lambda match: text_of(match[1]), texts[file_name])
+
+    return text_of(f"{name}.lua")
+
+
+@cache
+def _texts_in(folder: Traversable) -> Mapping[str, str]:
+    """Return a folder's scripts by name. Their files do not change while the process lives."""
+    sources = lua_texts(folder, lua_folder("backends.redis"))
+    texts = {(name := file.removesuffix(".lua")): assemble(name, sources) for file in sorted(lua_texts(folder))}
+    guard = sources["guard.lua"]
+    return {name: _guarded(text, guard) for name, text in texts.items() if not text.startswith("-- library")}
+
+
+def _guarded(text: str, guard: str) -> str:
+    """Put a script into its guard, behind the line with its flags. One that may not write needs none."""
+    flags, body = text.split("\n", 1) if text.startswith("#!") else ("", text)
+    return text if "no-writes" in flags else f"{flags}\n{guard.replace(_THE_SCRIPT, body)}".lstrip("\n")
+
+
+class Scripts:
+    """The Lua scripts of one folder, called by their hash and loaded where Redis does not know them.
+
+    Files that are only included by others say so by beginning with `-- library`.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        folder: Traversable,
+        *,
+        observe: Observe | None = None,
+    ) -> None:
+        self._texts = _texts_in(folder)  # type: ignore[arg-type]  # a Traversable is hashable
+        self._hashes = {name: _hash(text) for name, text in self._texts.items()}
+        self._client = client
+        self._observe = observe
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._texts)
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """By name, as Redis knows them."""
+        return self._hashes
+
+    def of(self, folder: Traversable) -> "Scripts":
+        """The scripts of another folder, called in the same way."""
+        return Scripts(self._client, folder, observe=self._observe)
+
+    def call(self, name: str, keys: Sequence[str], args: Sequence[Arg] = ()) -> Any:
+        """The script's answer. Raises Unreachable."""
+        started_s = time.perf_counter()
+        with translated(self._client):
+            try:
+                answer = self._client.evalsha(self._hashes[name], len(keys), *keys, *args)
+            except exceptions.NoScriptError:
+                self._load()
+                answer = self._client.evalsha(self._hashes[name], len(keys), *keys, *args)
+        if self._observe is not None:
+            self._observe(name, time.perf_counter() - started_s)
+        return answer
+
+    def call_many(self, calls: Sequence[tuple[str, Sequence[str], Sequence[Arg]]]) -> list[Any]:
+        """The answers of many calls in one round trip; calls do not see each other's failure. Raises Unreachable."""
+        answers = self._pipeline(calls)
+        if any(isinstance(answer, exceptions.NoScriptError) for answer in answers):
+            with translated(self._client):
+                self._load()
+            answers = self._pipeline(calls)
+        with translated(self._client):
+            for answer in answers:
+                if isinstance(answer, Exception):
+                    raise answer
+        return answers
+
+    def check(self) -> bool:
+        """False if Redis did not know the scripts: they are then loaded. Raises Unreachable."""
+        with translated(self._client):
+            known = all(self._client.script_exists(*self._hashes.values()))
+            if not known:
+                self._load()
+        return known
+
+    def _pipeline(self, calls: Sequence[tuple[str, Sequence[str], Sequence[Arg]]]) -> list[Any]:
+        started_s = time.perf_counter()
+        with translated(self._client):
+            pipeline = self._client.pipeline(transaction=False)
+            for name, keys, args in calls:
+                pipeline.evalsha(self._hashes[name], len(keys), *keys, *args)
+            answers: list[Any] = pipeline.execute(raise_on_error=False)
+        if self._observe is not None and calls:
+            self._observe(calls[0][0], time.perf_counter() - started_s)
+        return answers
+
+    def _load(self) -> None:
+        pipeline = self._client.pipeline(transaction=False)
+        for text in self._texts.values():
+            pipeline.script_load(text)
+        pipeline.execute()
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()

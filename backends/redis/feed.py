@@ -1,0 +1,41 @@
+"""The registry's feed: says what changed, as it changes. It may be missed: the reconcile does not depend on it."""
+
+from typing import Any
+
+from backends.redis.client import Arg, translated, with_read_timeout
+from backends.redis.view import RedisView
+from dispatcher.model.view import Change
+
+_ANSWER_S = 5.0
+_START = b"0-0"
+
+
+class Feed:
+    """A reader of the feed with a connection of its own; for one thread. max_block_s: the longest a watch may block."""
+
+    def __init__(self, view: RedisView, max_block_s: float = 5.0) -> None:
+        self._client = with_read_timeout(view.client, max_block_s + _ANSWER_S)
+        self._key = view.keys.feed
+        self._max_block_ms = int(max_block_s * 1000)
+
+    def last(self) -> bytes:
+        """Where the feed stands now. Raises Unreachable."""
+        entries = self._command("XREVRANGE", self._key, "+", "-", "COUNT", 1)
+        return bytes(entries[0][0]) if entries else _START
+
+    def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[Change]]:
+        """What was announced after an id (None: from now on), waiting at most block_ms for it; and the id to go on
+        from. Raises Unreachable."""
+        start = self.last() if after is None else after
+        block = max(1, min(block_ms, self._max_block_ms))
+        found = self._command("XREAD", "COUNT", 1_000, "BLOCK", block, "STREAMS", self._key, start)
+        entries = found[0][1] if found else []
+        changes = [Change(fields[b"kind"].decode(), fields[b"task"].decode()) for _, fields in entries]
+        return (bytes(entries[-1][0]) if entries else start), changes
+
+    def _command(self, *words: Arg) -> Any:
+        with translated(self._client):
+            return self._client.execute_command(*words)  # type: ignore[no-untyped-call]  # the vendor's
+
+    def close(self) -> None:
+        self._client.close()

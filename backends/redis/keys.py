@@ -1,0 +1,169 @@
+"""Names of all keys in Redis. Scripts get the prefix as KEYS[1] and make the same names
+(backends/redis/lua/view/keys.lua)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Names under one prefix. One Redis may hold several Fairlanes, each under a prefix of its own."""
+
+    prefix: str = "fairlane"
+
+    @property
+    def epoch(self) -> str:
+        """Hash: id, run_id, started_ms, ready, first (1: no view was before it), waits_from_ms (until when claims may
+        have been made that it lacks), grants_after_ms, claim_ms (the longest that is made), partitions, announced,
+        marked, restoring (0, 1, or by whom), restorers, address (of this Redis), announced_at (position of the record
+        that says so), adopted (1: the installation moved here), foreign (address of another Redis that holds the
+        view), read:<control or partition>."""
+        return f"{self.prefix}:epoch"
+
+    @property
+    def globals(self) -> str:
+        """Hash: settings of the service (dispatcher.model.service_settings), under `pos|` the positions that set them,
+        and under `pauses|` when channels were paused."""
+        return f"{self.prefix}:globals"
+
+    @property
+    def paused(self) -> str:
+        """Set: the channels that the settings say are paused."""
+        return f"{self.prefix}:paused"
+
+    @property
+    def control(self) -> str:
+        """Hash: cursor of the control topic's fold."""
+        return f"{self.prefix}:control"
+
+    @property
+    def restated(self) -> str:
+        """When the records of long ago were last restated (wall ms)."""
+        return f"{self.prefix}:restated"
+
+    @property
+    def tasks(self) -> str:
+        """Sorted set of live tasks by created_ms."""
+        return f"{self.prefix}:tasks"
+
+    @property
+    def ended(self) -> str:
+        """Sorted set of ended tasks by finished_ms."""
+        return f"{self.prefix}:ended"
+
+    @property
+    def index(self) -> str:
+        """Sorted set of all tasks, live and ended, by created_ms."""
+        return f"{self.prefix}:index"
+
+    @property
+    def sides(self) -> str:
+        """Set of the side lanes that may hold something, by topic."""
+        return f"{self.prefix}:sides"
+
+    @property
+    def claims(self) -> str:
+        """Sorted set of `<claim>|<task>` by end time."""
+        return f"{self.prefix}:claims"
+
+    @property
+    def demand(self) -> str:
+        """Sorted set of lanes by the time when their demand is forgotten."""
+        return f"{self.prefix}:demand"
+
+    @property
+    def workers(self) -> str:
+        """Sorted set of workers by the time of their last heartbeat."""
+        return f"{self.prefix}:workers"
+
+    @property
+    def served(self) -> str:
+        """Hash: when no worker served a channel (backends/redis/lua/workers/absences.lua)."""
+        return f"{self.prefix}:served"
+
+    @property
+    def feed(self) -> str:
+        """Stream of changes."""
+        return f"{self.prefix}:feed"
+
+    @property
+    def version(self) -> str:
+        """Counter of changes."""
+        return f"{self.prefix}:version"
+
+    @property
+    def stats(self) -> str:
+        """Hash of counters."""
+        return f"{self.prefix}:stats"
+
+    def task(self, task: str) -> str:
+        """Hash: everything about one task but its envelopes."""
+        return f"{self.prefix}:task:{task}"
+
+    def app(self, app: str) -> str:
+        """Set of an app's live tasks."""
+        return f"{self.prefix}:app:{app}"
+
+    def admitted(self, app: str) -> str:
+        """Hash of an app with limits: tasks that were admitted and are not registered yet."""
+        return f"{self.prefix}:admitted:{app}"
+
+    def submitting(self, task: str) -> str:
+        """Hash: who submits a task, since when and until when unless renewed. Kept for a day after that."""
+        return f"{self.prefix}:submitting:{task}"
+
+    def lane(self, topic: str) -> str:
+        """Hash of a shared lane: weight (thousandths) and number of its live tasks."""
+        return f"{self.prefix}:lane:{topic}"
+
+    def final(self, task: str, writer: str) -> str:
+        """Bitmap by sequence: all targets have an outcome."""
+        return f"{self.prefix}:final:{task}:{writer}"
+
+    def touched(self, task: str, writer: str) -> str:
+        """Bitmap by sequence: attempt 0 is claimed or recorded."""
+        return f"{self.prefix}:touched:{task}:{writer}"
+
+    def letters(self, task: str) -> str:
+        """Set: the blocks of the dead-letter topic in which a task has letters."""
+        return f"{self.prefix}:letters:{task}"
+
+    def open(self, task: str) -> str:
+        """Hash `<writer>:<sequence>` -> state of an envelope that is recorded and has open targets."""
+        return f"{self.prefix}:open:{task}"
+
+    def claim(self, claim: str, task: str) -> str:
+        """What one claim holds of one task."""
+        return f"{self.prefix}:claim:{claim}|{task}"
+
+    def pool(self, name: str) -> str:
+        """Hash: buckets and virtual times of a pool's tiers."""
+        return f"{self.prefix}:pool:{name}"
+
+    def virtual_times(self, pool: str) -> str:
+        """Hash: lane -> virtual time in a pool."""
+        return f"{self.prefix}:vt:{pool}"
+
+    def call(self, worker: str) -> str:
+        """Hash: number and answer of a worker's last lease call."""
+        return f"{self.prefix}:call:{worker}"
+
+    def fold(self, partition: int) -> str:
+        """Hash: cursor of one outcome topic's fold."""
+        return f"{self.prefix}:fold:{partition}"
+
+    def passed(self, topic: str) -> str:
+        """Hash: position -> version and reason, of records that were passed over. topic: `control`, or the number of an
+        outcome topic."""
+        return f"{self.prefix}:passed:{topic}"
+
+    def dump(self, task: str) -> str:
+        """A copy of a task's open envelopes while a snapshot is made of it."""
+        return f"{self.prefix}:dump:{task}"
+
+    def worker(self, worker: str) -> str:
+        """A worker's last heartbeat."""
+        return f"{self.prefix}:worker:{worker}"
+
+    def lock(self, name: str) -> str:
+        """Owner of a seat that one worker holds for all."""
+        return f"{self.prefix}:lock:{name}"

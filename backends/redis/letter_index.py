@@ -1,0 +1,61 @@
+"""Where in the dead-letter topic a task's letters are, so that a reader need not read everybody's.
+
+The index is kept in Redis by blocks of entries. It may have gaps: a worker that dies has not stored its last second,
+and a Redis that was emptied has none. So readers compare what they find with the counts of the task's view, and read
+the whole topic if something is missing.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from backends.redis.view import RedisView
+
+BLOCK_ENTRIES = 64
+"""Entries of the topic that one block covers. An entry holds the letters of a worker of a millisecond."""
+
+
+class Span(NamedTuple):
+    """A part of the topic. after: the position before its first record. before: the position of its end."""
+
+    after: str
+    before: str
+
+
+class LetterIndex:
+    """All methods raise Unreachable."""
+
+    def __init__(self, view: RedisView) -> None:
+        self._view = view
+
+    def add(self, blocks: Mapping[str, Iterable[str]]) -> None:
+        """Store the blocks in which tasks have letters."""
+        pairs = [text for task, names in blocks.items() for name in names for text in (task, name)]
+        if pairs:
+            self._view.call("note_letters", *pairs)
+
+    def spans(self, task: str) -> list[Span]:
+        """Return the parts of the topic that hold the task's letters, in the topic's order."""
+        stored = self._view.command("SMEMBERS", self._view.keys.letters(task))
+        spans: list[Span] = []
+        for ledger, number in sorted(_numbers(name.decode()) for name in stored):
+            span = Span(_entry(ledger, number * BLOCK_ENTRIES - 1), _entry(ledger, (number + 1) * BLOCK_ENTRIES))
+            if spans and spans[-1].before == _entry(ledger, number * BLOCK_ENTRIES):
+                span = Span(spans.pop().after, span.before)
+            spans.append(span)
+        return spans
+
+
+def block_of(position: str) -> str:
+    """Return the name of the block in which a record is stored."""
+    ledger, entry, _ = position.split(":")
+    return f"{int(ledger)}:{int(entry) // BLOCK_ENTRIES}"
+
+
+def _numbers(name: str) -> tuple[int, int]:
+    ledger, _, number = name.partition(":")
+    return int(ledger), int(number)
+
+
+def _entry(ledger: int, entry: int) -> str:
+    """Return a position as positions are written (backends/pulsar/client.py); -1 is before the ledger's first entry."""
+    return f"{ledger:020d}:{entry:020d}:{0:06d}"

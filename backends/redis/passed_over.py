@@ -1,0 +1,69 @@
+"""Records of the topics that were passed over: their positions are kept, so that a newer version applies them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from backends.redis.view import RedisView
+
+CONTROL = "control"
+"""The control topic's name here; an outcome topic's is its number."""
+MAX_KEPT = 1_000
+"""One topic's answer (backends/redis/lua/view/passed_over.lua)."""
+MAX_REASON = 200
+
+
+class Passed(NamedTuple):
+    """A record that was passed over. reader: the version that passed over it."""
+
+    position: str
+    reader: str
+    reason: str
+
+
+class PassedOver:
+    """The positions, in Redis. All methods raise Unreachable."""
+
+    def __init__(self, view: RedisView, reader: str = "") -> None:
+        """reader: this version; it looks at nothing twice."""
+        self._view = view
+        self.reader = reader
+
+    def note(self, reason: str) -> str:
+        """Return the note as it is stored."""
+        return note_of(self.reader, reason)
+
+    def keep(self, topic: str, reasons: Mapping[str, str]) -> None:
+        """Keep positions, with the reasons. Again, it changes reader and reason only."""
+        pairs = [(position, self.note(reason)) for position, reason in reasons.items()]
+        if pairs:
+            self._view.call("pass_over", topic, *(word for pair in pairs for word in pair))
+
+    def forget(self, topic: str, positions: Sequence[str]) -> None:
+        """Forget positions whose records are applied, or gone from the topic."""
+        if positions:
+            self._view.command("HDEL", self._view.keys.passed(topic), *positions)
+
+    def of_others(self, topic: str) -> list[str]:
+        """Return positions that another version passed over, in topic order."""
+        return sorted(one.position for one in self.kept(topic) if one.reader != self.reader)
+
+    def kept(self, topic: str) -> list[Passed]:
+        """Return all records passed over of a topic, in its order."""
+        stored = self._view.command("HGETALL", self._view.keys.passed(topic))
+        texts = {name.decode(): note.decode(errors="replace") for name, note in stored.items()}
+        return sorted(Passed(position, *note.partition(" ")[::2]) for position, note in texts.items())
+
+    def by_topic(self, partitions: int) -> dict[str, list[Passed]]:
+        """Return the records passed over of every topic that has any."""
+        found = {topic: self.kept(topic) for topic in topics(partitions)}
+        return {topic: kept for topic, kept in found.items() if kept}
+
+
+def topics(partitions: int) -> Iterable[str]:
+    return [CONTROL, *map(str, range(partitions))]
+
+
+def note_of(reader: str, reason: str) -> str:
+    """Return the note in printable ASCII: the reason may quote anything."""
+    shown = reason[:MAX_REASON].encode("ascii", "backslashreplace").decode()
+    return f"{reader} " + "".join(letter if letter.isprintable() else "?" for letter in shown)

@@ -1,0 +1,97 @@
+"""Turn a record of the control topic into the call of the script that applies it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from backends.redis.client import Arg
+from dispatcher.model.service_settings import Cap
+from dispatcher.wire.control import (
+    Announced,
+    Checkpoint,
+    ControlChange,
+    ControlRecord,
+    EpochStarted,
+    Finished,
+    GlobalChange,
+    Sealed,
+    TakenOver,
+    TaskRecord,
+    encode_control,
+)
+
+Call = tuple[str, Sequence[Arg]]
+
+
+def call_of(position: str, record: ControlRecord) -> Call | None:
+    """Return the call, or None for a record that changes nothing in the registry.
+
+    An EpochMark counts when the cursor moves over it.
+    """
+    maker = _CALLS.get(type(record))
+    return maker(position, record) if maker else None
+
+
+def task_call(position: str, record: TaskRecord) -> Call:
+    """Return the call for the record of a task."""
+    static: dict[str, Arg] = {
+        "app": record.app,
+        "channel": record.channel,
+        "lane": record.lane,
+        "shared": int(record.shared),
+        "chunk": record.chunk,
+        "partitions": record.partitions,
+        "expected": record.expected_targets,
+        "created_ms": record.created_ms,
+        "start_ms": record.start_ms,
+        "expires_ms": record.expires_ms,
+        "hold": int(record.hold_until_sealed),
+        "max_attempts": record.max_attempts,
+        "submitter": record.submitter,
+        "record": encode_control(record),
+    }
+    pairs, cap = [item for pair in static.items() for item in pair], Cap(record.cap, record.cap_burst)
+    return "apply_task", (record.task, position, str(record.tier), record.weight, cap.text, *pairs)
+
+
+def _checkpoint_call(position: str, record: Checkpoint) -> Call:
+    counts = (record.sequence, record.targets, record.refused)
+    return "apply_checkpoint", (record.task, position, record.writer, *counts, encode_control(record))
+
+
+def sealed_call(position: str, record: Sealed) -> Call:
+    writers = ",".join(record.writers)
+    counts = (record.targets, record.refused, record.digest)
+    return "apply_sealed", (record.task, position, *counts, writers, record.submitter)
+
+
+def _submission_call(position: str, record: Announced | TakenOver) -> Call:
+    return "apply_submission", (record.task, position, encode_control(record))
+
+
+def _control_call(position: str, record: ControlChange) -> Call:
+    return "apply_control", (record.task, position, record.field, record.value, record.at_ms)
+
+
+def _global_call(position: str, record: GlobalChange) -> Call:
+    return "apply_global", (position, record.field, record.value, record.at_ms)
+
+
+def _finished_call(position: str, record: Finished) -> Call:
+    return "apply_finished", (record.task, position, record.state, record.at_ms, *record.counts, record.reason)
+
+
+def _epoch_call(position: str, record: EpochStarted) -> Call:
+    return "apply_epoch", (position, record.epoch, record.address, record.claim_ms)
+
+
+_CALLS: dict[type[ControlRecord], Callable[[str, Any], Call]] = {
+    TaskRecord: task_call,
+    Checkpoint: _checkpoint_call,
+    Sealed: sealed_call,
+    Announced: _submission_call,
+    TakenOver: _submission_call,
+    ControlChange: _control_call,
+    GlobalChange: _global_call,
+    Finished: _finished_call,
+    EpochStarted: _epoch_call,
+}

@@ -1,0 +1,318 @@
+"""What scripts answer of tasks, as typed values. The state is derived by the scripts, by Redis' time."""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+
+from dispatcher.analysis.send_errors import SendError
+from dispatcher.model.service_settings import stored_cap
+from dispatcher.model.tier import MILLI
+from dispatcher.model.view import TargetCounts, TaskView
+from dispatcher.wire.control import (
+    FORMAT,
+    MAIN_WRITER,
+    Announced,
+    Checkpoint,
+    Sealed,
+    TakenOver,
+    TaskRecord,
+    decode_control,
+    override_number,
+)
+from dispatcher.wire.submission import Entries
+
+STATE_FIELDS = ("ended", "cancelled", "expires_ms", "paused", "start_ms", "lane", "app", "tier", "stopped")
+"""Lead every row: the scripts need them themselves."""
+LIVE_FIELDS = (
+    *STATE_FIELDS, "shared", "weight", "chunk", "channel", "sealed", "published", "finals", "hold", "total", "cap",
+    "claims", "override", "expected", "partitions",
+)  # fmt: skip
+VIEW_FIELDS = (
+    *LIVE_FIELDS, "cancelled_n", "sent", "invalid", "failed", "expired", "rate", "rate_ms", "refused", "sealed_refused",
+    "created_ms", "first_outcome_ms", "finished_ms", "reason", "sealed_pos", "closed",
+    "error", "errors", "error_ms", "error_attempt", "retry_ms", "close", "why_ms",
+)  # fmt: skip
+SUBMISSION_FIELDS = (
+    *STATE_FIELDS, "record", f"ckpt:{MAIN_WRITER}", "sealed", "total", "sealed_refused", "sealed_digest", "sealed_pos",
+    "writers", "finals", "shared", "override", "override_pos", "record_pos", "submission",
+)  # fmt: skip
+RATE_STALE_MS = 3_000
+"""A rate last measured longer ago is none."""
+
+Value = bytes | None
+_decode_entries = msgspec.msgpack.Decoder(list[tuple[str, Announced | TakenOver]]).decode
+
+
+class LiveTask(NamedTuple):
+    """A task that has not ended, as the workers need it. weight in thousandths; cap in targets/s, 0 for none; *_ms wall
+    times, 0 for none. published: targets known to be in its lane; total: known once sealed; finals: targets with an
+    outcome; claims: how many are in force; cancelled: whether a cancel was asked for, whatever the state says.
+    override: the edited message, as in dispatcher.wire.control.encode_override; empty if it was never edited. expected:
+    targets, -1 if not known. partitions: of its own lane, 0 for a plain topic."""
+
+    id: str
+    state: str
+    app: str
+    tier: str
+    weight: int
+    cap: int
+    channel: str
+    lane: str
+    shared: bool
+    chunk: int
+    hold: bool
+    start_ms: int
+    expires_ms: int
+    sealed: bool
+    published: int
+    total: int
+    finals: int
+    claims: int
+    cancelled: bool
+    override: bytes = b""
+    expected: int = -1
+    partitions: int = 0
+
+    @property
+    def pending(self) -> int:
+        """Targets known to be in its lane that have no outcome."""
+        return max(0, (self.total if self.sealed else self.published) - self.finals)
+
+
+class LivePage(NamedTuple):
+    """now_ms: Redis' time. cursor: of the next page, None if there is none."""
+
+    now_ms: int
+    tasks: list[LiveTask]
+    cursor: str | None
+
+
+class Look(NamedTuple):
+    """now_ms: Redis' time. version: grows with every change. sides: the side lanes there are. paused: channels."""
+
+    now_ms: int
+    version: int
+    sides: frozenset[str]
+    paused: frozenset[str]
+
+
+class EndedTask(NamedTuple):
+    """A task's tombstone."""
+
+    id: str
+    state: str
+    lane: str
+    shared: bool
+    finished_ms: int
+
+
+class IdleTask(NamedTuple):
+    """A task that has not ended. idle_ms: since it was accepted, started or expired, a worker asked for leave to send
+    some of it, its next attempt was due, or a target had an outcome."""
+
+    task: TaskView
+    idle_ms: int
+
+
+class SubmissionRow(NamedTuple):
+    """How far a task's submission has come. state: as in TaskView; ended: its tombstone is written; checkpoint: the
+    furthest of the main writer; seal: the one that counts (None too for a task that was closed before its seal).
+    shares_lane: whether it still does; override: the number of the last edit of its message, 0 for none;
+    override_pos: its place in the control topic. lane: where its envelopes go now; record_pos: the record's place;
+    entries: what says who submits it and how far its audience is written ahead."""
+
+    record: TaskRecord
+    state: str
+    ended: bool
+    checkpoint: Checkpoint | None
+    seal: Sealed | None
+    shares_lane: bool = False
+    override: int = 0
+    override_pos: str = ""
+    lane: str = ""
+    record_pos: str = ""
+    entries: Entries = MappingProxyType({})
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One task's fields by name; absent ones read as 0 or ''."""
+
+    id: str
+    state: str
+    values: dict[str, Value]
+
+    def text(self, field: str) -> str:
+        return (self.values[field] or b"").decode()
+
+    def number(self, field: str) -> int:
+        return _number(self.values[field])
+
+    def decimal(self, field: str) -> float:
+        return float(self.values[field] or 0)
+
+    def flag(self, field: str) -> bool:
+        return self.values[field] == b"1"
+
+
+def row_of(answer: Sequence[object], fields: Sequence[str]) -> Row:
+    """A row {id, state, {value...}} of a script's answer."""
+    task, state, values = answer
+    assert isinstance(task, bytes)
+    assert isinstance(state, bytes)
+    assert isinstance(values, list)
+    return Row(task.decode(), state.decode(), dict(zip(fields, values, strict=True)))
+
+
+def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
+    """From a row with LIVE_FIELDS. On the path of every reconcile of thousands of tasks, hence by position."""
+    task, state, values = answer
+    (
+        _, cancelled, expires_ms, _, start_ms, lane, app, tier, _, shared, weight, chunk, channel, sealed, published,
+        finals, hold, total, cap, claims, override, expected, partitions,
+    ) = values  # fmt: skip
+    return LiveTask(
+        task.decode(), state.decode(), _text(app), _text(tier), _number(weight), _rate(cap), _text(channel),
+        _text(lane), shared == b"1", int(chunk or 0), hold == b"1", int(start_ms or 0), int(expires_ms or 0),
+        sealed == b"1", int(published or 0), int(total or 0), int(finals or 0), int(claims or 0), cancelled == b"1",
+        override or b"", int(expected or -1), int(partitions or 0),
+    )  # fmt: skip
+
+
+def _number(value: Value) -> int:
+    """Return the number, or 0 if it is missing or not a number: an older version stored values unchecked."""
+    try:
+        return int(value or 0)
+    except ValueError:
+        return 0
+
+
+def _rate(cap: Value) -> int:
+    """Of a cap as it is stored, without its burst."""
+    return _number((cap or b"0").partition(b":")[0])
+
+
+def _text(value: Value) -> str:
+    return value.decode() if value else ""
+
+
+def target_counts(row: Row) -> TargetCounts:
+    """An ended task's total is what its outcomes add up to; before the seal, a total is what is published."""
+    finals = row.number("finals")
+    total = finals
+    if not row.text("ended"):
+        total = row.number("total") if row.flag("sealed") else max(row.number("published"), finals)
+    return TargetCounts(
+        total=total,
+        sent=row.number("sent"),
+        invalid=row.number("invalid"),
+        failed=row.number("failed"),
+        expired=row.number("expired"),
+        cancelled=row.number("cancelled_n"),
+        pending=total - finals,
+    )
+
+
+def task_view(row: Row, now_ms: int) -> TaskView:
+    """Parse a row with VIEW_FIELDS. A live task has no eta_s yet (producers/control/foresight.py adds it)."""
+    targets, cap = target_counts(row), stored_cap(row.text("cap") or "0")
+    # A task that is closed unsealed has the flag too (its total is what was published), but no seal.
+    sealed, closed = row.flag("sealed"), row.flag("closed")
+    sealed = sealed and not (closed and not row.text("sealed_pos"))
+    state = "failed" if row.text("close") and not row.text("ended") else row.state
+    rate = row.decimal("rate") if now_ms - row.number("rate_ms") <= RATE_STALE_MS and targets.pending else 0.0
+    return TaskView(
+        id=row.id,
+        app=row.text("app"),
+        tier=row.text("tier"),
+        channel=row.text("channel"),
+        state=state,
+        sealed=sealed,
+        weight=row.number("weight") / MILLI,
+        cap=cap.rate,
+        targets=targets,
+        rate=rate,
+        eta_s=0.0 if row.text("ended") else None,
+        refused=row.number("sealed_refused" if sealed else "refused"),
+        lane=row.text("lane"),
+        shared=row.flag("shared"),
+        chunk=row.number("chunk"),
+        expected_targets=row.number("expected"),
+        created_ms=row.number("created_ms"),
+        start_ms=row.number("start_ms"),
+        expires_ms=row.number("expires_ms"),
+        first_outcome_ms=row.number("first_outcome_ms"),
+        finished_ms=row.number("finished_ms"),
+        hold_until_sealed=row.flag("hold"),
+        cap_burst=cap.burst,
+        partitions=row.number("partitions"),
+        reason=(row.text("reason") or row.text("close") or row.text("stopped")) if state == "failed" else "",
+        closed=closed,
+        last_error=_last_error(row),
+    )
+
+
+def idle_task(row: Row, now_ms: int) -> IdleTask:
+    """Parse a row with VIEW_FIELDS."""
+    last_ms = max(row.number(name) for name in ("created_ms", "start_ms", "rate_ms", "why_ms", "retry_ms"))
+    expires_ms = row.number("expires_ms")
+    if expires_ms <= now_ms:
+        last_ms = max(last_ms, expires_ms)
+    return IdleTask(task_view(row, now_ms), max(0, now_ms - last_ms))
+
+
+def _last_error(row: Row) -> SendError | None:
+    if not row.number("error_ms"):
+        return None
+    return SendError(
+        row.text("error"),
+        row.number("errors"),
+        row.number("error_ms"),
+        row.number("error_attempt"),
+        row.number("retry_ms"),
+    )
+
+
+def entries_of(packed: Value) -> list[tuple[str, Announced | TakenOver]]:
+    """Return positions and records, in the topic's order, as the script keeps them
+    (backends/redis/lua/registry/apply_submission.lua)."""
+    return _decode_entries(packed) if packed else []
+
+
+def submission_row(row: Row) -> SubmissionRow:
+    """From a row with SUBMISSION_FIELDS."""
+    record = decode_control(row.values["record"] or b"")
+    assert isinstance(record, TaskRecord)
+    stored = row.values[f"ckpt:{MAIN_WRITER}"]
+    checkpoint = decode_control(stored) if stored else None
+    assert checkpoint is None or isinstance(checkpoint, Checkpoint)
+    seal = None
+    if row.values["sealed_pos"]:
+        seal = Sealed(
+            FORMAT,
+            row.id,
+            row.number("total"),
+            row.number("sealed_refused"),
+            row.text("sealed_digest"),
+            row.text("writers").split(","),
+        )
+    edits = override_number(row.text("override"))
+    return SubmissionRow(
+        record,
+        row.state,
+        bool(row.text("ended")),
+        checkpoint,
+        seal,
+        row.flag("shared"),
+        edits,
+        row.text("override_pos"),
+        row.text("lane"),
+        row.text("record_pos"),
+        dict(entries_of(row.values["submission"])),
+    )
+
+
+def ended_task(row: Row) -> EndedTask:
+    """From a row with the fields shared and finished_ms."""
+    return EndedTask(row.id, row.state, row.text("lane"), row.flag("shared"), row.number("finished_ms"))

@@ -1,0 +1,142 @@
+"""What the view holds, as records of the control topic, to be restated before the topic forgets them."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from backends.redis.client import translated
+from backends.redis.task_rows import entries_of
+from backends.redis.view import RedisView
+from dispatcher.model.service_settings import paused_field
+from dispatcher.wire.control import (
+    FORMAT,
+    ControlChange,
+    ControlRecord,
+    Finished,
+    GlobalChange,
+    Restated,
+    Sealed,
+    encode_control,
+)
+from dispatcher.wire.retention import TOMBSTONE_MS
+
+_log = logging.getLogger(__name__)
+_CONTROLS = {
+    "tier": "tier", "weight": "weight", "cap": "cap", "paused": "paused", "cancelled": "cancelled",
+    "stopped": "stopped", "close": "close", "override": "override", "lane": "moved_lane",
+}  # fmt: skip
+"""Control -> the field of a task's hash that holds it; where it was set stands under its name and `_pos`."""
+_COUNTS = ("sent", "invalid", "failed", "expired", "cancelled_n")
+_SCAN = 1_000
+
+Fields = Mapping[str, str]
+
+
+class ViewRecords:
+    """Each record with the place where it was said first. Times of changes are not kept but for pauses: elsewhere
+    `at_ms` is 0. All methods raise Unreachable."""
+
+    def __init__(self, view: RedisView) -> None:
+        self._view = view
+        self._keys = view.keys
+
+    def settings(self) -> list[Restated]:
+        """Of the whole service."""
+        stored = self._view.command("HGETALL", self._keys.globals)
+        fields = {name.decode(): value.decode() for name, value in stored.items()}
+        set_at = {name.removeprefix("pos|"): at for name, at in fields.items() if name.startswith("pos|")}
+        return [_restated(at, _setting(fields, field, at)) for field, at in set_at.items() if field in fields]
+
+    def tasks(self, accepted_before_ms: int, ended_since_ms: int, lived_ms: int) -> list[str]:
+        """The live ones that were accepted before a time; and those that ended since another after so long a life."""
+        live = self._view.command("ZRANGEBYSCORE", self._keys.tasks, "-inf", accepted_before_ms)
+        return [task.decode() for task in (*live, *self._ended(ended_since_ms, lived_ms))]
+
+    def of_tasks(self, tasks: Sequence[str]) -> list[Restated]:
+        """All that was said of these, each of them as it is at one moment; nothing of those that are not known."""
+        with translated(self._view.client):
+            asked = self._view.client.pipeline(transaction=False)
+            for task in tasks:
+                asked.hgetall(self._keys.task(task))
+            found: list[Mapping[bytes, bytes]] = asked.execute()
+        return [one for task, fields in zip(tasks, found, strict=True) for one in _sound_of_task(task, fields)]
+
+    def last_ms(self) -> int:
+        """When all this was last restated; 0: long ago, or in another view."""
+        return int(self._view.command("GET", self._keys.restated) or 0)
+
+    def restated(self, at_ms: int) -> None:
+        """Remembers that it was."""
+        self._view.command("SET", self._keys.restated, at_ms, "PX", TOMBSTONE_MS)
+
+    def _ended(self, since_ms: int, lived_ms: int) -> Iterator[bytes]:
+        cursor: Any = 0
+        while True:
+            cursor, page = self._view.command("ZSCAN", self._keys.ended, cursor, "COUNT", _SCAN)
+            ended = {task: ended_ms for task, ended_ms in page if ended_ms >= since_ms}
+            if ended:
+                accepted = self._view.command("ZMSCORE", self._keys.index, *ended)
+                for (task, ended_ms), accepted_ms in zip(ended.items(), accepted, strict=True):
+                    if accepted_ms is not None and ended_ms - float(accepted_ms) >= lived_ms:
+                        yield task
+            if int(cursor) == 0:
+                return
+
+
+def _restated(position: str, record: ControlRecord) -> Restated:
+    return Restated(FORMAT, position, msgspec.Raw(encode_control(record)))
+
+
+def _setting(fields: Fields, field: str, position: str) -> GlobalChange:
+    paused = paused_field("")
+    switches = fields.get(f"pauses|{field.removeprefix(paused)}", "") if field.startswith(paused) else ""
+    return GlobalChange(FORMAT, field, fields[field], _switched_ms(switches, position))
+
+
+def _switched_ms(switches: str, position: str) -> int:
+    """When a pause or resume was asked for: with another time it would be another one
+    (backends/redis/lua/registry/pauses.lua)."""
+    entries = (entry.partition("=") for entry in switches.split())
+    return next((int(said.partition("@")[2]) for at, _, said in entries if at == position), 0)
+
+
+def _sound_of_task(task: str, stored: Mapping[bytes, bytes]) -> list[Restated]:
+    """Return a task's records, or none if an older version stored nonsense in it; the topic still has those."""
+    try:
+        return list(_of_task(task, stored))
+    except (KeyError, ValueError) as error:
+        _log.warning("task %s is not restated, since what the view holds of it makes no sense: %r", task, error)
+        return []
+
+
+def _of_task(task: str, stored: Mapping[bytes, bytes]) -> Iterator[Restated]:
+    """Its record first, its end last."""
+    if b"record" not in stored:
+        return
+    yield Restated(FORMAT, stored[b"record_pos"].decode(), msgspec.Raw(stored[b"record"]))
+    checkpoints = [name for name in stored if name.startswith(b"ckpt:")]
+    for name in checkpoints:
+        position = stored[name.replace(b"ckpt:", b"ckpt_pos:", 1)]
+        yield Restated(FORMAT, position.decode(), msgspec.Raw(stored[name]))
+    for at, entry in entries_of(stored.get(b"submission")):
+        yield _restated(at, entry)
+    packed = (b"record", b"submission", *checkpoints)
+    texts = {name.decode(): value.decode() for name, value in stored.items() if name not in packed}
+    yield from _changes(task, texts)
+
+
+def _changes(task: str, fields: Fields) -> Iterator[Restated]:
+    if at := fields.get("sealed_pos"):
+        writers = [writer for writer in fields["writers"].split(",") if writer]
+        counts = int(fields["total"]), int(fields["sealed_refused"])
+        yield _restated(at, Sealed(FORMAT, task, *counts, fields["sealed_digest"], writers))
+    for name, field in _CONTROLS.items():
+        if at := fields.get(f"{name}_pos"):
+            at_ms = _switched_ms(fields.get("pauses", ""), at) if name == "paused" else 0
+            yield _restated(at, ControlChange(FORMAT, task, name, fields[field], at_ms))
+    if at := fields.get("ended_pos"):
+        counted = [int(fields[name]) for name in _COUNTS]
+        finished_ms, reason = int(fields["finished_ms"]), fields.get("reason", "")
+        yield _restated(at, Finished(FORMAT, task, fields["ended"], counted, finished_ms, reason))

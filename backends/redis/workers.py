@@ -1,0 +1,77 @@
+"""Heartbeats of the workers."""
+
+import msgspec
+
+from backends.redis.view import RedisView
+from dispatcher.analysis.why import Span
+from dispatcher.model.errors import DECODING_ERRORS
+from dispatcher.model.view import WorkerBeat
+
+BEAT_KEPT_S = 60.0
+"""A live worker's heartbeat outlives it by this, so that a lost one can be seen."""
+STOPPED_KEPT_S = 3_600.0
+SUSPECT_MS = 3_000
+LOST_MS = 10_000
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(WorkerBeat).decode
+
+
+class Workers:
+    """All methods raise Unreachable."""
+
+    def __init__(self, view: RedisView) -> None:
+        self._view = view
+
+    def beat(self, beat: WorkerBeat, kept_s: float = BEAT_KEPT_S) -> int:
+        """Stores a heartbeat, seen at Redis' time, which it returns (ms)."""
+        serves = ["", *(beat.channels or ())] if beat.is_live else []
+        return int(self._view.call("beat", beat.id, _encode(beat), round(kept_s * 1000), beat.started_ms, *serves))
+
+    def absences(self, channel: str = "") -> list[Span]:
+        """Return the spans of time (ms) in which no worker had the channel; without a channel, in which none was
+        there. Of older workers (0.2.0) nothing is known."""
+        names = [f"{name}:{channel}" for name in ("first", "last", "gaps")]
+        known, first, last, gaps = self._view.command("HMGET", self._view.keys.served, "first:", *names)
+        epoch, is_first = self._view.command("HMGET", self._view.keys.epoch, "id", "first")
+        if known is None and epoch is not None:
+            return []
+        now_ms = self._view.now_ms()
+        before = Span(0 if epoch is None or is_first == b"1" else int(known), int(first or now_ms))
+        spans = [before, *_spans(gaps)]
+        return [*spans, Span(int(last), now_ms)] if last and now_ms - int(last) > SUSPECT_MS else spans
+
+    def outages(self) -> list[Span]:
+        """Return the spans of time (ms) in which no worker reached Redis, and the last in which nothing was granted
+        because Redis had been restarted or emptied."""
+        gaps = self._view.command("HGET", self._view.keys.served, "outages")
+        waited = self._view.command("HMGET", self._view.keys.epoch, "waits_from_ms", "grants_after_ms")
+        return [*_spans(gaps), *([Span(*map(int, waited))] if all(waited) else [])]
+
+    def workers(self) -> list[WorkerBeat]:
+        """All that are or lately were there, by id; seen_ms is Redis' time. A worker that has not been seen for 3 s is
+        `suspect`, for 10 s `lost`, unless it said it had stopped. One that is gone has no rate."""
+        now_ms, *found = self._view.call("read_workers")
+        pairs = zip(found[::2], found[1::2], strict=True)
+        beats = [_judged(_decoded(beat), seen_ms, now_ms) for seen_ms, beat in pairs]
+        return sorted(beats, key=lambda beat: beat.id)
+
+
+def _spans(gaps: bytes | None) -> list[Span]:
+    return [Span(*map(int, gap.split("-"))) for gap in (gaps or b"").decode().split()]
+
+
+def _decoded(body: bytes) -> WorkerBeat:
+    """Parse a heartbeat. One that cannot be read counts as a worker without a version."""
+    try:
+        return _decode(body)
+    except DECODING_ERRORS:
+        return WorkerBeat("unreadable", "", 0, "serving", 0, 0, "", 0, 0, 0, 0.0, {}, form=0)
+
+
+def _judged(beat: WorkerBeat, seen_ms: int, now_ms: int) -> WorkerBeat:
+    state = beat.state
+    if state != "stopped" and now_ms - seen_ms > SUSPECT_MS:
+        state = "lost" if now_ms - seen_ms > LOST_MS else "suspect"
+    rate = 0.0 if state in ("lost", "stopped") else beat.rate
+    return msgspec.structs.replace(beat, state=state, rate=rate, seen_ms=seen_ms)

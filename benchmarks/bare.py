@@ -1,0 +1,56 @@
+"""One process of the bare loop: the Pulsar client's public receive and acknowledge on given topics, and nothing else.
+
+Run as `python -m benchmarks.bare plain|decode TOPIC...`; prints one JSON object: received (messages) and busy_s,
+the seconds from a topic's first message to its last, summed. One topic after the other, so that nothing is fetched
+ahead while no clock runs.
+"""
+
+import json
+import sys
+import time
+from typing import Any
+
+from backends.pulsar.client import connect
+from dispatcher.wire.envelope import decode_envelope
+from fairlane.settings import Settings
+
+NAME = "bare"
+EMPTY_AFTER_MS = 2_000
+
+
+def loop(consumer: Any, decode: bool) -> tuple[int, float, float]:
+    """Receives until nothing comes any more: (messages, wall time of the first, of the last)."""
+    import pulsar
+
+    count, began, ended = 0, 0.0, 0.0
+    while True:
+        try:
+            message = consumer.receive(EMPTY_AFTER_MS)
+        except pulsar.Timeout:
+            return count, began, ended
+        if not count:
+            began = time.time()
+        if decode:
+            decode_envelope(message.data())
+        consumer.acknowledge(message)
+        count += 1
+        ended = time.time()
+
+
+def subscribed(client: Any, topic: str) -> Any:
+    """A consumer as in the client's documentation, with its usual queue."""
+    import pulsar
+
+    return client.subscribe(topic, NAME, consumer_type=pulsar.ConsumerType.Shared, receiver_queue_size=1000)
+
+
+def main(mode: str, topics: list[str]) -> None:
+    client = connect(Settings().pulsar)
+    runs = [loop(subscribed(client, topic), mode == "decode") for topic in topics]
+    busy_s = sum(ended - began for _, began, ended in runs)
+    sys.stdout.write(json.dumps({"received": sum(count for count, _, _ in runs), "busy_s": busy_s}) + "\n")
+    client.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -1,0 +1,360 @@
+"""`python -m benchmarks`: measure throughput, shares, latency, fairness, memory and idle cost on the real servers."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from dispatcher.model import values
+from fairlane.cli.base.connect import settings_of
+from fairlane.cli.base.exit_codes import FAILURE
+from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.output import Output, output_option, say
+from producers.settings import CompressionRule
+
+if TYPE_CHECKING:
+    from fairlane.settings import Settings
+
+Run = Callable[["Settings", int], dict[str, float]]
+"""One run, given the seed of its made-up targets: the figures by name."""
+Benchmark = tuple[str, Run]
+"""What it is called in the output, and one run of it."""
+
+
+@click.group(cls=CommandGroup)
+def bench() -> None:
+    """Measure this machine: a tenant of its own, real worker processes, cleared away afterwards.
+
+    Figures are medians (with least and most) of --runs runs; seeds are fixed.
+    """
+
+
+def _measured(command: Callable[..., Benchmark]) -> Callable[..., None]:
+    """Make a command of what gives a benchmark: with --runs, --seed and -o, it runs it and prints the figures."""
+
+    @wraps(command)
+    def called(ctx: click.Context, /, output: Output, runs: int, seed: int, **options: Any) -> None:
+        name, run = command(**options)
+        _repeat(name, lambda run_seed: run(settings_of(ctx), run_seed), runs, seed, output)
+
+    made: Any = called
+    for option in (
+        output_option,
+        click.option("--seed", type=int, default=2026, show_default=True, help="Of the made-up targets."),
+        click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="How often to repeat."),
+        click.pass_context,
+    ):
+        made = option(made)
+    return made  # type: ignore[no-any-return]
+
+
+def _repeat(name: str, run: Callable[[int], dict[str, float]], runs: int, seed: int, output: Output) -> None:
+    from benchmarks.stage import Figures, machine
+
+    figures = Figures()
+    for number in range(runs):
+        found = run(seed + 1_000 * number)
+        figures.add(found)
+        say(
+            f"{name} {number + 1}/{runs}: " + ", ".join(f"{key} {values.number(value)}" for key, value in found.items())
+        )
+    summary = figures.summary()
+    document = {"benchmark": name, "runs": runs, "seed": seed, "machine": machine(), "figures": summary}
+    output.emit_document(document, [{"figure": key, **value} for key, value in summary.items()])
+
+
+def _chunk(default: int) -> Callable[..., Any]:
+    return click.option(
+        "--chunk", type=click.IntRange(1, 500), default=default, show_default=True, help="Targets per envelope."
+    )
+
+
+@bench.command()
+@_chunk(1)
+@click.option(
+    "--targets", "count", type=click.IntRange(1_000), help="Targets in all (1,000,000 at 1, 15,000,000 from 15 on)."
+)
+@_measured
+def throughput(chunk: int, count: int | None) -> Benchmark:
+    """Submission, two workers on a standing backlog, the client's bare loop on the same messages, CPU an
+    envelope."""
+    from benchmarks.throughput import Load, default_count, run
+
+    targets = count or default_count(chunk)
+    return f"throughput chunk {chunk}", lambda settings, seed: run(settings, Load(chunk, targets, seed), say)
+
+
+@bench.command()
+@click.option("--low-only", is_flag=True, help="One of the two workers holds only low lanes.")
+@_measured
+def shares(low_only: bool) -> Benchmark:
+    """Shares of the tiers at 2,000/s, all backlogged: the worst deviation in four windows of 5 s."""
+    from benchmarks.shares import run
+
+    return "shares", lambda settings, seed: run(settings, seed, low_only, say)
+
+
+@bench.command()
+@click.option("--workers", type=click.IntRange(1, 50), default=8, show_default=True, help="Started at once.")
+@click.option("--no-capacity", is_flag=True, help="None is set: the workers are the limit, 0.1 s a call.")
+@_measured
+def laws(workers: int, no_capacity: bool) -> Benchmark:
+    """Every delivery, all tiers backlogged: the worst of any 10,000 targets, of any 10 s and, at the 2,000/s that are
+    set, the most in any second."""
+    from benchmarks.laws import run, run_uncapped
+
+    one_run, what = (run_uncapped, ", no capacity") if no_capacity else (run, "")
+    return f"laws {workers} workers{what}", lambda settings, seed: one_run(settings, seed, workers, say)
+
+
+@bench.command("full-speed")
+@click.option("--workers", type=click.IntRange(1, 50), default=1, show_default=True, help="Started at once.")
+@click.option("--chunk", type=click.IntRange(1, 500), default=500, show_default=True, help="Targets an envelope.")
+@click.option("--seconds", type=click.IntRange(1, 600), default=6, show_default=True, help="About as long as it takes.")
+@_measured
+def full_speed(workers: int, chunk: int, seconds: int) -> Benchmark:
+    """Every delivery with no capacity set and a channel that takes no time: how far any 10,000 targets and any second
+    are off the shares."""
+    from benchmarks.full_speed import Backlog, run
+
+    backlog = Backlog(chunk, seconds)
+    return f"full-speed {workers} workers, {chunk} an envelope", lambda settings, seed: run(
+        settings, seed, workers, backlog, say
+    )
+
+
+@bench.command()
+@_measured
+def latency() -> Benchmark:
+    """A new high task of 10 targets among a backlog of 250,000 at 2,000/s: from submit to delivery."""
+    from benchmarks.latency import run
+
+    return "latency", lambda settings, seed: run(settings, seed, say)
+
+
+@bench.command()
+@_measured
+def controls() -> Benchmark:
+    """Weight, tier, pause, cap, tiers, many tasks by a filter, a channel's pause, a message and a cancel at 2,000/s,
+    eight workers, a million targets queued.
+
+    Seconds until the shares of a second are as they should be (a channel's pause: until nothing is sent in one; an
+    edit: until the last delivery of the old message, and the targets it had meanwhile); targets in flight at the
+    cancel, and sent after it."""
+    from benchmarks.controls import run
+
+    return "controls", lambda settings, seed: run(settings, seed, say)
+
+
+@bench.command()
+@_measured
+def fairness() -> Benchmark:
+    """One task of 100,000 and nine of 1,000 in a tier at 2,000/s: times of the small ones over their fair time."""
+    from benchmarks.fairness import run
+
+    return "fairness", lambda settings, seed: run(settings, seed, say)
+
+
+@bench.command()
+@_measured
+def idle() -> Benchmark:
+    """CPU of a worker that holds 500 live lanes with no messages."""
+    from benchmarks.resources import idle as run
+
+    return "idle", lambda settings, _seed: run(settings, say)
+
+
+@bench.command()
+@_measured
+def memory() -> Benchmark:
+    """Most memory of submitting 10 million targets, and of a worker before a backlog of these and 5 million more."""
+    from benchmarks.resources import memory as run
+
+    return "memory", lambda settings, _seed: run(settings, say)
+
+
+@bench.command()
+@_chunk(1)
+@click.option("--rate", type=click.IntRange(1), default=25_000, show_default=True, help="Targets/s in all.")
+@_measured
+def steady(chunk: int, rate: int) -> Benchmark:
+    """A steady load on existing lanes, a task a tier: from published to sent, p50 and p99."""
+    from benchmarks.steady import SteadyLoad, run
+
+    return f"steady chunk {chunk}", lambda settings, _seed: run(settings, SteadyLoad(rate, chunk), say)
+
+
+@bench.command()
+@click.option("--lanes", type=click.IntRange(1), default=100_000, show_default=True, help="Backlogged lanes.")
+@click.option("--mixed", is_flag=True, help="Random weights and sizes instead of equal ones.")
+@_measured
+def picks(lanes: int, mixed: bool) -> Benchmark:
+    """The scheduler alone, on one thread, without servers: picks per second."""
+    from benchmarks.picks import run
+
+    return f"picks {lanes}", lambda _settings, seed: run(lanes, seed, mixed)
+
+
+@bench.command("many-lanes")
+@click.option("--lanes", type=click.IntRange(1), default=10_000, show_default=True, help="Live lanes besides the busy.")
+@click.option("--targets", "count", type=click.IntRange(1_000), default=600_000, show_default=True, help="Of the busy.")
+@_chunk(1)
+@_measured
+def many_lanes(lanes: int, count: int, chunk: int) -> Benchmark:
+    """Live lanes of which 20 are busy, against the 20 alone before and after; idle cost; first send of new high tasks
+    among them."""
+    from benchmarks.many_lanes import ManyLanes, run
+
+    return f"many-lanes {lanes}", lambda settings, seed: run(settings, ManyLanes(lanes, count, chunk, seed), say)
+
+
+@bench.command("many-tasks")
+@click.option("--tasks", type=click.IntRange(1), default=10_000, show_default=True, help="Tasks in all.")
+@click.option("--targets", type=click.IntRange(1), default=100, show_default=True, help="Targets of each.")
+@_measured
+def many_tasks(tasks: int, targets: int) -> Benchmark:
+    """Small tasks with a lane each, from one process: seconds until all are delivered, what is left 2 minutes later."""
+    from benchmarks.many_tasks import ManyTasks, run
+
+    return f"many-tasks {tasks}", lambda settings, _seed: run(settings, ManyTasks(tasks, targets), say)
+
+
+@bench.command()
+@click.option("--lanes", type=click.IntRange(2), default=1_000, show_default=True, help="Backlogged lanes of one tier.")
+@click.option(
+    "--max-lanes", type=click.IntRange(1), default=200, show_default=True, help="That a worker is attached to."
+)
+@_chunk(20)
+@click.option("--rate", type=click.IntRange(1), default=2_000, show_default=True, help="Capacity, targets/s.")
+@_measured
+def rotation(lanes: int, max_lanes: int, chunk: int, rate: int) -> Benchmark:
+    """More backlogged lanes than the workers are attached to: Jain's index of what each was sent in a minute."""
+    from benchmarks.rotation import Turns, run
+
+    return f"rotation {lanes}", lambda settings, seed: run(settings, Turns(lanes, max_lanes, rate, chunk, seed), say)
+
+
+@bench.command()
+@click.option("--targets", "count", type=click.IntRange(20_000), default=10_000_000, show_default=True, help="In all.")
+@_chunk(10)
+@click.option("--snapshot/--no-snapshot", default=True, show_default=True, help="Stored before the last tenth of them.")
+@_measured
+def rebuild(count: int, chunk: int, snapshot: bool) -> Benchmark:
+    """Redis emptied behind a history of sent targets: seconds until grants begin again, counted from the emptying and
+    from the end of the longest claim made before."""
+    from benchmarks.rebuild import History, run
+
+    name = f"rebuild {count} chunk {chunk}{'' if snapshot else ' no snapshot'}"
+    return name, lambda settings, seed: run(settings, History(count, chunk, snapshot, seed), say)
+
+
+@bench.command()
+@click.option("--targets", "count", type=click.IntRange(50_000), default=1_000_000, show_default=True, help="At 500.")
+@_measured
+def fold(count: int) -> Benchmark:
+    """Mixed outcomes: the largest calls of Redis' scripts while workers send to a provider that refuses a fifth of all
+    first attempts and a tenth of all targets, replayed on an idle Redis."""
+    from benchmarks.fold import Outcomes, run
+
+    return f"fold {count}", lambda settings, seed: run(settings, Outcomes(count, seed), say)
+
+
+@bench.command()
+@click.option("--partitions", type=click.IntRange(2, 64), default=4, show_default=True, help="Of the topic.")
+@_chunk(1)
+@click.option(
+    "--targets", "count", type=click.IntRange(1_000), help="Targets in all (200,000 at 1, 10,000,000 from 50 on)."
+)
+@click.option(
+    "--compression",
+    type=click.Choice(get_args(CompressionRule)),
+    default="auto",
+    show_default=True,
+    help="Of the tuned.",
+)
+@click.option(
+    "--blocked", is_flag=True, help="Instead: two brokers of its own, one of which stands still for 10 s meanwhile."
+)
+@_measured
+def producer(partitions: int, chunk: int, count: int | None, compression: CompressionRule, blocked: bool) -> Benchmark:
+    """The client's defaults beside the tuned producer on a topic with partitions: rate, CPU of producer and broker,
+    bytes on the wire, entries, times; each of a target."""
+    from benchmarks.producer import ProducerLoad, run, run_blocked
+
+    targets = count or min(200_000 * chunk, 10_000_000)
+    measure = run_blocked if blocked else run
+    name = f"producer {'blocked ' if blocked else ''}chunk {chunk}, {partitions} partitions, {compression}"
+    return name, lambda settings, seed: measure(
+        settings, ProducerLoad(chunk, targets, partitions, seed, compression), say
+    )
+
+
+@bench.command()
+@click.option("--rows", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Of the table.")
+@click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
+@click.option("--memory", metavar="SIZE", default="1g", show_default=True, help="Of Spark's driver and executors.")
+@click.option("--kills", type=click.IntRange(0), default=0, help="Instead: so many executors killed in mid-run.")
+@click.option("--driver-kills", type=click.IntRange(0), default=0, help="And so many drivers before.")
+@_measured
+def ingest(rows: int, master: str, memory: str, kills: int, driver_kills: int) -> Benchmark:
+    """A Parquet table (targets of 60 characters, a variable, 1 % doubles, 0.5 % bad rows) made a task, beside the same
+    job that writes Parquet: seconds after the session's start, memory.
+
+    With --kills or --driver-kills on a cluster of its own (Spark's master and two workers): targets missing and
+    doubled, counted by the channel."""
+    if kills or driver_kills:
+        from benchmarks.ingest_kills import Kills
+        from benchmarks.ingest_kills import run as run_kills
+
+        lost = Kills(rows, memory, kills, driver_kills)
+        return f"ingest {rows}, {kills} executors and {driver_kills} drivers killed", (
+            lambda settings, _seed: run_kills(settings, lost, say)
+        )
+    from benchmarks.ingest import Table, run
+
+    return f"ingest {rows}", lambda settings, _seed: run(settings, Table(rows, master, memory), say)
+
+
+@bench.command()
+@click.option("--outcomes", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Of the journal.")
+@click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
+@_measured
+def report(outcomes: int, master: str) -> Benchmark:
+    """The report on the backlog over a made-up day: 8,640 snapshots and the journal; seconds after the session's
+    start, CPU, memory. Needs no servers."""
+    from benchmarks.report import run
+
+    return f"report {outcomes}", lambda _settings, seed: run(outcomes, master, seed, say)
+
+
+@bench.command()
+@click.option("--targets", type=click.IntRange(1_000), default=10_000_000, show_default=True, help="Of the audience.")
+@click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
+@_measured
+def reconcile(targets: int, master: str) -> Benchmark:
+    """A made-up task and its journal compared with its audience target by target, some differences planted: seconds
+    after the session's start, CPU, memory. Needs no servers."""
+    from benchmarks.reconcile import run
+
+    return f"reconcile {targets}", lambda _settings, seed: run(targets, master, seed, say)
+
+
+@bench.command()
+@click.option("--minutes", type=click.FloatRange(0.1), default=10.0, show_default=True, help="With faults.")
+@click.option("--seed", type=int, default=2026, show_default=True, help="Of the faults and the tasks.")
+@output_option
+@click.pass_context
+def nemesis(ctx: click.Context, output: Output, minutes: float, seed: int) -> None:
+    """Random faults on servers of its own, and a checker outside of Fairlane: targets lost, never ended, called twice.
+
+    Two brokers and two Redis are started, three workers and two submitters. Exits with 1 if a target is lost, never
+    ended, or called twice although its first worker was neither killed, stopped nor cut off."""
+    from benchmarks.nemesis.run import Trial, run
+
+    report = run(settings_of(ctx), Trial(seed, minutes * 60), say)
+    for line in report.examples():
+        say(line)
+    output.emit_document(report.document(), report.rows())
+    if not report.holds:
+        ctx.exit(FAILURE)

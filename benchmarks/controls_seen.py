@@ -1,0 +1,104 @@
+"""When a change is seen: what each task's part of the sending should be, and what was sent."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+
+from benchmarks.deliveries import Delivery, DeliveryLog
+
+CAPACITY = 2_000
+WINDOW_MS, STEP_MS = 1_000, 50
+TOLERANCE = 0.025
+"""Of all that is sent in a second: so near must each task's part be to what it should be, for another second on end."""
+LEAST_USED = 0.5
+"""Of the capacity: shares of less say little, as just after a pause."""
+WATCHED_S = 8.0
+NEVER_S = 99.0
+
+
+@dataclass
+class Expected:
+    """What each task's part of the sending should be. weights: of tasks; caps: in targets/s; stopped: paused or
+    cancelled."""
+
+    tiers: dict[str, str]
+    tier_weights: dict[str, float] = field(default_factory=lambda: {"high": 6.0, "medium": 3.0, "low": 1.0})
+    weights: dict[str, float] = field(default_factory=dict)
+    stopped: set[str] = field(default_factory=set)
+    caps: dict[str, int] = field(default_factory=dict)
+
+    def parts(self) -> dict[str, float]:
+        """By task; what a cap leaves goes to the others of the tier."""
+        open_now = {task: tier for task, tier in self.tiers.items() if task not in self.stopped}
+        whole = sum(self.tier_weights[tier] for tier in set(open_now.values()))
+        parts = dict.fromkeys(self.tiers, 0.0)
+        for tier in set(open_now.values()):
+            tasks = [task for task, of_tier in open_now.items() if of_tier == tier]
+            parts |= self._within(tasks, self.tier_weights[tier] / whole)
+        return parts
+
+    def _within(self, tasks: list[str], part: float) -> dict[str, float]:
+        weight = sum(self.weights.get(task, 1.0) for task in tasks)
+        parts = {task: part * self.weights.get(task, 1.0) / weight for task in tasks}
+        capped = {task: self.caps[task] / CAPACITY for task in tasks if task in self.caps}
+        held = {task: most for task, most in capped.items() if parts[task] > most}
+        if not held or len(held) == len(tasks):
+            return parts
+        others = [task for task in tasks if task not in held]
+        return held | self._within(others, part - sum(held.values()))
+
+
+class Sent:
+    """What was sent, from the workers' `log` channel."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = DeliveryLog(log)
+        self._found: list[Delivery] = []
+
+    def read(self) -> None:
+        """Takes what was written since."""
+        self._found += self._log.new()
+        self._found.sort()
+
+    def within(self, from_ms: float, till_ms: float) -> dict[str, int]:
+        """Targets by task."""
+        counts: dict[str, int] = {}
+        for delivery in self._found[self._place(from_ms) : self._place(till_ms)]:
+            counts[delivery.task] = counts.get(delivery.task, 0) + delivery.targets
+        return counts
+
+    def since(self, from_ms: float, task: str) -> list[Delivery]:
+        """Of one task, as far as it is read."""
+        return [delivery for delivery in self._found[self._place(from_ms) :] if delivery.task == task]
+
+    def _place(self, at_ms: float) -> int:
+        return bisect_left(self._found, at_ms * 1000, key=attrgetter("at_us"))
+
+
+def is_as_expected(counts: dict[str, int], parts: dict[str, float]) -> bool:
+    """Whether what was sent in one second (or more) is near enough to what should be; nothing, if all are stopped."""
+    total = sum(counts.values())
+    if not any(parts.values()):
+        return total == 0
+    enough = total >= LEAST_USED * CAPACITY * WINDOW_MS / 1000
+    return enough and all(abs(counts.get(task, 0) / total - part) <= TOLERANCE for task, part in parts.items())
+
+
+def seconds_until(sent: Sent, changed_ms: float, parts: dict[str, float]) -> float:
+    """From the change to the end of the first window of one second that is as expected, and stays so for a second."""
+    ends = [changed_ms + step for step in range(0, round(WATCHED_S * 1000), STEP_MS)]
+    good = [is_as_expected(sent.within(end - WINDOW_MS, end), parts) for end in ends]
+    lasting = WINDOW_MS // STEP_MS
+    for place in range(len(ends) - lasting):
+        if all(good[place : place + lasting]):
+            return (ends[place] - changed_ms) / 1000
+    return NEVER_S
+
+
+def seconds_of_others(since: Sequence[Delivery], changed_ms: float, body: str) -> float:
+    """From an edit to the last delivery with a message other than the new one; never, if none had the new one."""
+    if all(delivery.body != body for delivery in since):
+        return NEVER_S
+    return max((delivery.at_us / 1e6 - changed_ms / 1000 for delivery in since if delivery.body != body), default=0.0)

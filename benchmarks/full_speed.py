@@ -1,0 +1,95 @@
+"""Law 1 with no capacity set and a channel that takes no time: what limits the workers is receiving, and their own
+order of sending is all that shares."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks import tally_channel
+from benchmarks.deliveries import Delivery
+from benchmarks.laws import (
+    WINDOW_TARGETS,
+    WINDOW_US,
+    deviation,
+    envelope_of_each_tier,
+    windows_of_targets,
+    windows_of_time,
+)
+from benchmarks.shares import TASKS_A_TIER, Load, fill, sent
+from benchmarks.stage import SEE_LOGS, stage, wait_for
+from dispatcher.analysis.laws import SECOND_US
+from dispatcher.model.errors import FairlaneError
+from dispatcher.model.tier import Tier
+from fairlane.settings import Settings
+
+ENVELOPES_PER_S, TARGETS_PER_S = 150_000, 3_000_000
+"""About what two cores handle: so much is queued for each second."""
+JUDGED = 0.8
+"""Of a task's targets: what comes later may be the last of it."""
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """chunk: targets an envelope; seconds: about as long as two cores need for it."""
+
+    chunk: int
+    seconds: int
+
+
+def standing(found: Sequence[Delivery], queued: Mapping[str, int]) -> list[Delivery]:
+    """Those made while every task had something: from the last one's first delivery until one has sent most of what was
+    queued of it. queued: targets by task."""
+    made = dict.fromkeys(queued, 0)
+    idle, first = set(queued), 0
+    for place, delivery in enumerate(found):
+        if delivery.task in idle:
+            idle.remove(delivery.task)
+            first = place
+        made[delivery.task] += delivery.targets
+        if made[delivery.task] > JUDGED * queued[delivery.task]:
+            return [] if idle else list(found[first:place])
+    return [] if idle else list(found[first:])
+
+
+def judged(found: Sequence[Delivery]) -> dict[str, float]:
+    """How far shares are off, in points: of any 10,000 targets, of any second and any 10 s (where it took so long), of
+    all. Beside it what an envelope of each tier is of 10,000 targets, and targets/s."""
+    if sum(delivery.targets for delivery in found) < WINDOW_TARGETS:
+        raise FairlaneError(f"{len(found)} deliveries of all tiers at once are too few to judge.", SEE_LOGS)
+    by_count = sorted(map(deviation, windows_of_targets(found, WINDOW_TARGETS)))
+    total = Counter[str]()
+    for delivery in found:
+        total[delivery.tier] += delivery.targets
+    envelopes = 100 * envelope_of_each_tier(found) / WINDOW_TARGETS
+    kept = sum(points <= 1 + envelopes for points in by_count)
+    return {
+        "median_of_10000_points": by_count[len(by_count) // 2],
+        "worst_of_10000_points": by_count[-1],
+        "envelope_of_each_tier_points": envelopes,
+        "of_10000_within_law_percent": 100 * kept / len(by_count),
+        **_by_time(found),
+        "shares_off_points": deviation(total),
+        "targets_per_s": total.total() / (found[-1].at_us - found[0].at_us) * SECOND_US,
+    }
+
+
+def _by_time(found: Sequence[Delivery]) -> dict[str, float]:
+    """Worst deviation of any second and of any 10 s. Workers that share a file note nearly in order."""
+    in_time = sorted(found, key=lambda delivery: delivery.at_us)
+    lengths = {"worst_of_a_second_points": SECOND_US, "worst_of_10_s_points": WINDOW_US}
+    worst = {name: max(map(deviation, windows_of_time(in_time, us)), default=None) for name, us in lengths.items()}
+    return {name: points for name, points in worst.items() if points is not None}
+
+
+def run(settings: Settings, seed: int, workers: int, backlog: Backlog, say: Callable[[str], None]) -> dict[str, float]:
+    """One run: all tiers backlogged before the workers start, all at once."""
+    with stage(settings, say) as scene:
+        scene.crew.environment |= tally_channel.environment(scene.log)
+        rate = min(TARGETS_PER_S, ENVELOPES_PER_S * backlog.chunk) / TASKS_A_TIER
+        handles = fill(scene, backlog.seconds, seed, Load(tally_channel.NAME, rate, backlog.chunk))
+        queued = {handle.id: handle.progress().targets.total for of_tier in handles.values() for handle in of_tier}
+        for number in range(workers):
+            scene.crew.join(f"worker-{number}")
+        most = JUDGED * sum(queued[handle.id] for handle in handles[Tier.HIGH])
+        wait_for("most of the high tier", lambda: sent(handles)[Tier.HIGH] >= most, 50 * backlog.seconds)
+        return judged(standing(list(tally_channel.tallied(scene.log)), queued))

@@ -1,0 +1,144 @@
+"""A table of millions of rows becomes a task: how long that takes, beside the same job that writes Parquet instead."""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.resources import resident_mib
+from benchmarks.stage import Stage, stage
+from dispatcher.model.errors import FairlaneError
+from fairlane.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.ingest.job import IngestOptions
+
+LOOK_EVERY_S = 0.5
+DOUBLES, BAD = 100, 200
+"""One row in so many."""
+TARGET = "substr(sha2(cast({number} as string), 256), 1, 60)"
+
+
+@dataclass(frozen=True)
+class Table:
+    """rows: with targets of 60 characters and one variable; 1 % doubles, 0.5 % bad."""
+
+    rows: int
+    master: str
+    memory: str
+
+
+@dataclass
+class Memory:
+    """Most that was resident, MiB: of Spark's JVM and of its largest Python worker."""
+
+    jvm: float = 0.0
+    python: float = 0.0
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def watch(self) -> None:
+        while not self.ended.wait(LOOK_EVERY_S):
+            for pid, command in processes():
+                with suppress(OSError, IndexError):  # it may have ended meanwhile
+                    if "org.apache.spark.deploy.SparkSubmit" in command:
+                        self.jvm = max(self.jvm, resident_mib(pid))
+                    elif "pyspark.worker" in command:
+                        self.python = max(self.python, resident_mib(pid))
+
+
+@contextmanager
+def memory() -> Iterator[Memory]:
+    """Watched while the block runs."""
+    seen = Memory()
+    thread = threading.Thread(target=seen.watch, daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        seen.ended.set()
+        thread.join()
+
+
+def processes() -> Iterator[tuple[int, str]]:
+    """Of this machine: id and command line."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with suppress(OSError):
+                yield int(folder.name), (folder / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+
+
+def make_table(spark: "SparkSession", rows: int, folder: Path, target: str = TARGET) -> str:
+    """The same rows for the same number. target: in SQL, of {number}."""
+    good = target.format(number=f"if(id % {DOUBLES} = {DOUBLES - 1}, id - 1, id)")
+    spark.range(0, rows, 1, 8).selectExpr(
+        f"if(id % {BAD} = 1, concat('bad ', id), {good}) target",
+        "concat('name-', id % 100000) name",
+    ).write.parquet(str(folder))
+    return str(folder)
+
+
+def options_of(scene: Stage, audience: str, tables: Path) -> "IngestOptions":
+    from spark_jobs.ingest.audience import TableSource
+    from spark_jobs.ingest.job import IngestOptions
+    from spark_jobs.session.servers import values_of
+    from spark_jobs.source.task_options import parse_options
+
+    task = {"id": "ingested", "app": "bench", "tier": "high", "channel": "null", "message": '{"body": "Hi {name}"}'}
+    made = parse_options({**values_of(scene.settings), **task, "expected_targets": "1000000", "chunk": "500"})
+    return IngestOptions(made, TableSource(audience), tables)
+
+
+def write_parquet(spark: "SparkSession", options: "IngestOptions", folder: Path) -> float:
+    """Seconds that the same transformation takes when its good rows go to Parquet."""
+    from spark_jobs.ingest.audience import read_table
+    from spark_jobs.ingest.job import transform
+
+    began_s = time.monotonic()
+    transform(read_table(spark, options.audience), options).where("reason is null").write.parquet(str(folder))
+    took_s = time.monotonic() - began_s
+    shutil.rmtree(folder)
+    return took_s
+
+
+def check(scene: Stage, accepted: int) -> None:
+    """Raises FairlaneError if the task is not sealed with exactly these."""
+    view = scene.client.task("ingested").progress()
+    if not view.sealed or view.targets.total != accepted:
+        raise FairlaneError(f"The task has {view.targets.total:,} targets; {accepted:,} were ingested.")
+
+
+def run(settings: Settings, table: Table, say: Callable[[str], None]) -> dict[str, float]:
+    """One run: the table is made, written as Parquet by way of the same transformation, and ingested."""
+    from spark_jobs.ingest.job import ingest
+    from spark_jobs.session.session import SessionSettings, make_session
+
+    with stage(settings, say) as scene:
+        spark = make_session(SessionSettings("fairlane bench ingest", table.master, table.memory, table.memory))
+        try:
+            options = options_of(scene, make_table(spark, table.rows, scene.folder / "audience"), scene.folder)
+            say(f"a table of {table.rows:,} rows is made")
+            parquet_s = write_parquet(spark, options, scene.folder / "good")
+            say(f"written as Parquet in {parquet_s:.1f} s")
+            with memory() as seen:
+                began_s = time.monotonic()
+                done = ingest(spark, options, lambda _: None)
+                ingest_s = time.monotonic() - began_s
+            check(scene, done.counts.accepted)
+        finally:
+            spark.stop()
+    return {
+        "ingest_s": ingest_s,
+        "rows_s": table.rows / ingest_s,
+        "parquet_s": parquet_s,
+        "speed_to_parquet": parquet_s / ingest_s,
+        "accepted": done.counts.accepted,
+        "left_out": done.counts.rows - done.counts.accepted,
+        "driver_jvm_mib": seen.jvm,
+        "python_worker_mib": seen.python,
+    }

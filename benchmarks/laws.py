@@ -1,0 +1,117 @@
+"""The laws of sharing on real servers, from every single delivery: tiers by count and by time, and the cap."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from benchmarks import slow_log
+from benchmarks.deliveries import Delivery, DeliveryLog
+from benchmarks.shares import CAPACITY, WANTED, Load, fill, sent
+from benchmarks.stage import SEE_LOGS, Stage, stage, wait_for
+from dispatcher.analysis.laws import SECOND_US, CapSince, Dose, overshoot
+from dispatcher.model.errors import FairlaneError
+from dispatcher.model.service_settings import Cap
+from dispatcher.model.tier import TIERS, Tier
+from fairlane.settings import Settings
+from producers.handle import TaskHandle
+
+MEASURED_S = 30.0
+WINDOW_TARGETS, WINDOW_US = 10_000, 10 * SECOND_US
+UNCAPPED_CHUNK = 20
+"""Targets an envelope, where the workers are the limit."""
+
+
+def windows_of_targets(found: Sequence[Delivery], targets: int) -> Iterator[Counter[str]]:
+    """Targets by tier of any so many that follow each other, to the envelope."""
+    inside: Counter[str] = Counter()
+    total = first = 0
+    for delivery in found:
+        inside[delivery.tier] += delivery.targets
+        total += delivery.targets
+        while total - found[first].targets >= targets:
+            inside[found[first].tier] -= found[first].targets
+            total -= found[first].targets
+            first += 1
+        if total >= targets:
+            yield inside
+
+
+def windows_of_time(found: Sequence[Delivery], length_us: int) -> Iterator[Counter[str]]:
+    """Targets by tier in the time before each delivery, once that much has passed."""
+    inside: Counter[str] = Counter()
+    first = 0
+    for delivery in found:
+        inside[delivery.tier] += delivery.targets
+        while found[first].at_us <= delivery.at_us - length_us:
+            inside[found[first].tier] -= found[first].targets
+            first += 1
+        if delivery.at_us - found[0].at_us >= length_us:
+            yield inside
+
+
+def deviation(inside: Counter[str]) -> float:
+    """Of the tier that is furthest from its wanted share, in points."""
+    total = inside.total()
+    return max(abs(100 * inside[tier] / total - 100 * WANTED[tier]) for tier in TIERS)
+
+
+def deviations(found: Sequence[Delivery]) -> dict[str, float]:
+    """Worst ones of the shares, in points, from the first delivery on."""
+    if not any(windows_of_time(found, WINDOW_US)) or sum(delivery.targets for delivery in found) < WINDOW_TARGETS:
+        raise FairlaneError(f"{len(found)} deliveries are too few, or took too little time, to judge.", SEE_LOGS)
+    return {
+        "worst_of_10000_points": max(map(deviation, windows_of_targets(found, WINDOW_TARGETS))),
+        "worst_of_10_s_points": max(map(deviation, windows_of_time(found, WINDOW_US))),
+    }
+
+
+def judged(found: Sequence[Delivery]) -> dict[str, float]:
+    """Worst deviations of the shares, in points; most targets in any second, from the first delivery on, and the most
+    that capacity, burst and an envelope of each tier allow."""
+    shares = deviations(found)
+    doses: list[Dose] = [(delivery.at_us, delivery.targets) for delivery in found]
+    most, limit = overshoot(doses, [CapSince(0, Cap(CAPACITY))], envelope_of_each_tier(found)) or (0, 0.0)
+    return {**shares, "most_in_a_second": most, "limit_in_a_second": limit}
+
+
+def judged_uncapped(found: Sequence[Delivery]) -> dict[str, float]:
+    """Worst deviations of the shares, and what an envelope of each tier is of 10,000 targets, in points; targets a
+    second."""
+    shares = deviations(found)
+    seconds = (found[-1].at_us - found[0].at_us) / SECOND_US
+    return {
+        **shares,
+        "envelope_of_each_tier_points": 100 * envelope_of_each_tier(found) / WINDOW_TARGETS,
+        "targets_per_s": sum(delivery.targets for delivery in found) / seconds,
+    }
+
+
+def envelope_of_each_tier(found: Sequence[Delivery]) -> int:
+    """Targets of the largest ones together."""
+    return sum(max((d.targets for d in found if d.tier == tier), default=0) for tier in TIERS)
+
+
+def run(settings: Settings, seed: int, workers: int, say: Callable[[str], None]) -> dict[str, float]:
+    """One run: all tiers backlogged before the workers start, all at once."""
+    with stage(settings, say) as scene:
+        scene.client.set_capacity(CAPACITY)
+        handles = fill(scene, MEASURED_S + 15, seed, Load("log"))
+        return judged(_delivered(scene, handles, workers))
+
+
+def run_uncapped(settings: Settings, seed: int, workers: int, say: Callable[[str], None]) -> dict[str, float]:
+    """The same with no capacity set, and a channel whose calls take time: the workers are the limit."""
+    with stage(settings, say) as scene:
+        scene.crew.environment |= slow_log.environment(scene.log)
+        rate = workers * slow_log.CALLS / slow_log.CALL_S * UNCAPPED_CHUNK
+        handles = fill(scene, MEASURED_S + 15, seed, Load(slow_log.NAME, rate, UNCAPPED_CHUNK))
+        return judged_uncapped(_delivered(scene, handles, workers))
+
+
+def _delivered(scene: Stage, handles: dict[Tier, list[TaskHandle]], workers: int) -> list[Delivery]:
+    """By so many workers, started now, in the order of time. Those of one millisecond stay as they were written."""
+    for number in range(workers):
+        scene.crew.join(f"worker-{number}")
+    wait_for("the first targets", lambda: sum(sent(handles).values()) > 0, 120)
+    time.sleep(MEASURED_S)
+    return sorted(DeliveryLog(scene.log).new(), key=lambda delivery: delivery.at_us)

@@ -1,0 +1,33 @@
+"""A channel that answers as a provider does on a bad day: refused calls, and dead tokens in every envelope."""
+
+import json
+from collections.abc import Sequence
+
+from consumers.delivery.channels.null import NullChannel
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import RETRY, Outcome, Report, Verdict
+
+NAME = "mixed"
+REFUSED, DEAD = 5, 10
+"""Of so many envelopes one is refused in its first attempt; of so many targets one is dead."""
+_BUSY = Report(Verdict(RETRY, "HTTP 503"))
+_GONE = Verdict(int(Outcome.INVALID), "unregistered")
+
+
+class MixedChannel(NullChannel):
+    """Takes no time."""
+
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        await super().deliver(envelopes, tier)
+        return [_report(envelope) for envelope in envelopes]
+
+
+def _report(envelope: Envelope) -> Report:
+    if envelope.attempt == 0 and envelope.sequence % REFUSED == 0:
+        return _BUSY
+    return Report(exceptions=dict.fromkeys(range(envelope.sequence % DEAD, len(envelope.targets), DEAD), _GONE))
+
+
+def environment() -> dict[str, str]:
+    """Of workers that serve it."""
+    return {"FAIRLANE_WORKER_CHANNELS": json.dumps({NAME: f"{__name__}:{MixedChannel.__name__}"})}

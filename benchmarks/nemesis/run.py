@@ -1,0 +1,139 @@
+"""A run: servers of its own, work and faults for some minutes, peace until all has ended, the verdict."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from backends.pulsar.provision import provision
+from benchmarks.nemesis import evidence, provider
+from benchmarks.nemesis.checker import Evidence, Verdict, check
+from benchmarks.nemesis.faults import Journal, Nemesis
+from benchmarks.nemesis.plan import plan
+from benchmarks.nemesis.report import Report
+from benchmarks.nemesis.scene import Scene, scene
+from benchmarks.redis_pair import redis_pair
+from benchmarks.stage import wait_for
+from benchmarks.two_brokers import Brokers, brokers_in
+from dispatcher.model.errors import Unreachable
+from fairlane.settings import Settings
+from fairlane.stack import redis_server
+from producers.client import PushClient
+
+CAPACITY = 600
+SESSION_MS = 6_000
+"""After so long without the second broker its topics go to the first."""
+OF_BROKERS = {**evidence.BROKER_TIME, "metadataStoreSessionTimeoutMillis": str(SESSION_MS)}
+READY_S = 120.0
+LEAVE_S = 180.0
+"""For the submitters to have their last task confirmed, in peace."""
+CALM_S = 120.0
+"""A run is over when nothing more has ended for so long: 13 s after a fault nothing is granted, and a retry may wait
+for 30 s."""
+LOOK_S = 3.0
+CHANNEL = f"{provider.__name__}:{provider.NemesisChannel.__name__}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """channel: module:Class of the workers' provider, another one in the tests."""
+
+    seed: int
+    seconds: float
+    channel: str = CHANNEL
+    calm_s: float = CALM_S
+
+
+def run(settings: Settings, trial: Trial, say: Callable[[str], None]) -> Report:
+    """One run; logs stay in a folder of the settings' home."""
+    folder = settings.home.absolute() / "logs" / "nemesis" / f"{trial.seed}-{time.strftime('%m%d-%H%M%S')}"
+    folder.mkdir(parents=True)
+    say(f"the logs are in {folder}")
+    binary = str(redis_server.find(os.environ).path)
+    with (
+        brokers_in(folder / "brokers", settings.cache, say, OF_BROKERS) as brokers,
+        redis_pair(binary) as pair,
+    ):
+        brokers.start(0)
+        brokers.start(1)
+        own = _own(settings, brokers, pair.url)
+        provision(own.pulsar)
+        with scene(own, folder, brokers, pair, trial.seed, trial.channel) as found:
+            report = _watched(found, trial, say)
+    (folder / "report.json").write_text(json.dumps(report.document(), indent=2))
+    return report
+
+
+def _own(settings: Settings, brokers: Brokers, redis_url: str) -> Settings:
+    """Settings of the servers that were started; either broker may be asked."""
+    first, second = (f"127.0.0.1:{chosen.broker}" for chosen in brokers.ports)
+    where = {"url": f"pulsar://{first},{second}", "admin_url": brokers.web_url(0), "namespaces": 4}
+    return settings.model_copy(
+        update={
+            "pulsar": settings.pulsar.model_copy(update=where),
+            "redis": settings.redis.model_copy(update={"url": redis_url}),
+        }
+    )
+
+
+def _watched(found: Scene, trial: Trial, say: Callable[[str], None]) -> Report:
+    journal = Journal(found.folder / "faults.jsonl")
+    _begin(found)
+    Nemesis(found, journal, say).run(plan(trial.seed, trial.seconds), trial.seconds)
+    say("no more faults; waiting for the last submissions")
+    _let_submitters_leave(found)
+    verdict = _at_rest(found, journal, trial.calm_s, say)
+    submissions = evidence.Submissions(found.folder)
+    ended = {place.name: place.ended for place in (*found.workers, *found.submitters) if place.ended}
+    return Report(trial.seed, trial.seconds, verdict, journal.faults, journal.failed, submissions, ended)
+
+
+def _begin(found: Scene) -> None:
+    """Return once all workers serve."""
+    for place in found.workers:
+        place.tend()
+    with PushClient.connect(found.settings) as client:
+        wait_for("the workers to serve", lambda: _serving(client) == len(found.workers), READY_S)
+        client.set_capacity(CAPACITY)
+
+
+def _serving(client: PushClient) -> int:
+    return sum(worker.state == "serving" for worker in client.workers())
+
+
+def _let_submitters_leave(found: Scene) -> None:
+    """A submitter that is not there now goes on with what it had asked for first, and then leaves."""
+    until_s = time.monotonic() + LEAVE_S
+    for place in found.submitters:
+        place.tend()
+    for place in found.submitters:
+        place.leave(max(1.0, until_s - time.monotonic()))
+
+
+def _at_rest(found: Scene, journal: Journal, calm_s: float, say: Callable[[str], None]) -> Verdict:
+    """The verdict once every accepted target has ended, or nothing has changed for long."""
+    topics, changed_s, seen = evidence.OutcomeTopics(found.settings), time.monotonic(), (-1, -1)
+    while True:
+        found.tend()
+        verdict = judged(found.folder, journal, topics)
+        left = len(verdict.lost) + len(verdict.never_ended)
+        say(f"{verdict.accepted} targets accepted, {left} not ended")
+        if (left, verdict.calls) != seen:
+            seen, changed_s = (left, verdict.calls), time.monotonic()
+        if not left or time.monotonic() - changed_s > calm_s:
+            if not verdict.holds:
+                topics.keep(found.folder / "records.jsonl")
+            return verdict
+        time.sleep(LOOK_S)
+
+
+def judged(folder: Path, journal: Journal, topics: evidence.OutcomeTopics) -> Verdict:
+    """What the logs and topics say now."""
+    try:
+        records = topics.read()
+    except Unreachable:  # a broker that has just started; what was read counts
+        records = topics.records
+    accepted = evidence.Submissions(folder).accepted
+    return check(Evidence(accepted, evidence.calls(folder), journal.faults, records))

@@ -1,0 +1,159 @@
+"""The processes that faults hit: workers behind proxies, submitters; each is started again when it has ended."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.cuttable_proxy import CuttableProxy, cuttable_proxies
+from benchmarks.nemesis import provider
+from benchmarks.nemesis.plan import SUBMITTERS, WORKERS
+from benchmarks.redis_pair import RedisPair
+from benchmarks.two_brokers import Brokers
+from fairlane.crew import Crew
+from fairlane.isolation import environment
+from fairlane.settings import Settings
+
+AGAIN_S = 1.0
+"""Between the end of a process and the next start in its place."""
+STOP_S = 30.0
+
+
+@dataclass
+class Place:
+    """A worker's or a submitter's place, and the process that fills it. start: begins the incarnation of that number.
+    vacant: the process is not to be started now. ended: how often it has ended without being killed."""
+
+    name: str
+    start: Callable[[int], subprocess.Popen[bytes]]
+    process: subprocess.Popen[bytes] | None = None
+    number: int = 0
+    vacant: bool = False
+    ended: int = 0
+    due_s: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def incarnation(self) -> str:
+        return f"{self.name}-{self.number}"
+
+    def tend(self) -> None:
+        """Start a process if there is none."""
+        with self.lock:
+            if self.vacant or time.monotonic() < self.due_s:
+                return
+            if self.process is None:
+                self.number += 1
+                self.process = self.start(self.number)
+            elif self.process.poll() is not None:
+                self.ended += 1
+                self.process, self.due_s = None, time.monotonic() + AGAIN_S
+
+    def kill(self) -> None:
+        """End the process at once; the place stays empty until `vacant` is reset."""
+        with self.lock:
+            self.vacant = True
+            if self.process is not None:
+                self.process.kill()
+                self.process.wait()
+                self.process = None
+
+    def signal(self, number: signal.Signals) -> None:
+        with self.lock:
+            if self.process is not None and self.process.poll() is None:
+                self.process.send_signal(number)
+
+    def leave(self, deadline_s: float) -> bool:
+        """Ask the process to end, and make it; return whether it ended by itself in time."""
+        with self.lock:
+            self.vacant = True
+            process = self.process
+        if process is None:
+            return True
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Scene:
+    """settings: reach all without a proxy. proxies: of Pulsar, by worker."""
+
+    settings: Settings
+    folder: Path
+    brokers: Brokers
+    redis: RedisPair
+    workers: list[Place]
+    submitters: list[Place]
+    proxies: list[list[CuttableProxy]]
+
+    def tend(self) -> None:
+        for place in (*self.workers, *self.submitters):
+            place.tend()
+
+
+@contextmanager
+def scene(
+    settings: Settings, folder: Path, brokers: Brokers, redis: RedisPair, seed: int, channel: str
+) -> Iterator[Scene]:
+    """Places for all processes; they end with the context."""
+    with ExitStack() as stack:
+        numbers = [brokers.ports[0].broker, brokers.ports[1].broker, brokers.ports[0].web, brokers.ports[1].web]
+        proxies = [stack.enter_context(cuttable_proxies(*numbers)) for _ in range(WORKERS)]
+        workers = [
+            _worker(f"w{index}", behind(settings, proxies[index], f"w{index}"), folder, channel)
+            for index in range(WORKERS)
+        ]
+        submitters = [_submitter(f"s{index}", settings, folder, seed) for index in range(SUBMITTERS)]
+        try:
+            yield Scene(settings, folder, brokers, redis, workers, submitters, proxies)
+        finally:
+            for place in (*workers, *submitters):
+                place.signal(signal.SIGCONT)
+                place.kill()
+
+
+def behind(settings: Settings, proxies: list[CuttableProxy], name: str) -> Settings:
+    """The same servers through a worker's own proxies; to Redis' proxy it gives its name."""
+    first, second, web, _ = (proxy.port for proxy in proxies)
+    url = f"pulsar://127.0.0.1:{first},127.0.0.1:{second}"
+    pulsar = settings.pulsar.model_copy(update={"url": url, "admin_url": f"http://127.0.0.1:{web}"})
+    redis = settings.redis.model_copy(update={"url": f"{settings.redis.address}?client_name={name}"})
+    return settings.model_copy(update={"pulsar": pulsar, "redis": redis})
+
+
+def _worker(name: str, settings: Settings, folder: Path, channel: str) -> Place:
+    def start(number: int) -> subprocess.Popen[bytes]:
+        incarnation = f"{name}-{number}"
+        of_channel = provider.environment(folder / f"calls-{incarnation}.jsonl", incarnation, channel)
+        crew = Crew({**environment(settings), **of_channel}, folder)
+        crew.join(incarnation)
+        return crew.members[incarnation]
+
+    return Place(name, start)
+
+
+def _submitter(name: str, settings: Settings, folder: Path, seed: int) -> Place:
+    command = [sys.executable, "-m", "benchmarks.nemesis.submitters", name]
+
+    def start(number: int) -> subprocess.Popen[bytes]:
+        with (folder / f"{name}-{number}.log").open("ab") as log:
+            return subprocess.Popen(
+                [*command, str(folder / f"submitted-{name}.jsonl"), str(seed)],
+                env=environment(settings),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    return Place(name, start)

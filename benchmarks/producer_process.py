@@ -1,0 +1,308 @@
+"""One process that publishes, as `python -m benchmarks producer` compares them: the client with its defaults, or tuned.
+
+Run as `python -m benchmarks.producer_process SPEC` with a Spec in JSON. Says `ready` once its producers are open,
+waits for a line, publishes, and prints one JSON object (Published).
+"""
+
+import random
+import resource
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from backends.pulsar.client import close, connect
+from backends.settings import PulsarSettings
+from dispatcher.ports import Done
+from dispatcher.scheduling.read_ahead import envelope_bytes, receiver_queue
+from dispatcher.wire.envelope import FORMAT, Envelope, encode_envelope, encode_message
+from dispatcher.wire.topics import topics_of_lane
+from producers.publish.compression import compression_for
+from producers.publish.lanes import open_producers
+from producers.publish.partitioning import ENVELOPES_PER_S, TARGETS_PER_S
+from producers.publish.router import Partition, Router, RouterSettings
+from producers.publish.tuning import MIB, Need, ProducerSettings, tune
+from producers.settings import CompressionRule
+
+MESSAGE = encode_message({"title": "Benchmark", "body": "x" * 200})
+TIMED_EVERY = 16
+"""Of messages with a receipt each, so many are timed as one."""
+BODIES = 512
+"""Different ones, used in turn: more than a batch takes, so that packing finds no more in common than it would."""
+FIRST = 64
+"""By which a submission chooses the compression."""
+SAMPLE_S = 0.05
+ACKED, TCP_INFO_BYTES = 120, 256
+"""Where Linux says how many bytes of a connection were confirmed (then how many came), and how much it says."""
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """What to publish. variant: `defaults` (the client's), `batched` (the same with batching on, as other languages'
+    clients have it), `client` (our settings, its own routing) or `router`. messages: in all; 0: for so many seconds.
+    rate: messages/s, 0 for as fast as it goes. compression: of the router's."""
+
+    url: str
+    topic: str
+    partitions: int
+    variant: str
+    chunk: int = 1
+    messages: int = 0
+    seconds: float = 0.0
+    rate: float = 0.0
+    memory_mib: int = 128
+    compression: CompressionRule = "auto"
+    seed: int = 1
+
+
+class Published(msgspec.Struct, frozen=True):
+    """seconds: until all was stored. wire_bytes: sent and received. samples: (monotonic time, messages stored) every
+    50 ms. p50_ms, p99_ms: from given to the client to stored."""
+
+    messages: int
+    seconds: float
+    cpu_s: float
+    wire_bytes: int
+    p50_ms: float
+    p99_ms: float
+    resident_mib: float
+    samples: list[tuple[float, int]] = []
+
+
+class Publisher(Protocol):
+    def send(self, bodies: Sequence[bytes]) -> None: ...
+    def stored(self) -> int: ...
+    def finish(self) -> None:
+        """Returns once all is stored."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Times:
+    """How long messages took. Calls come one at a time for each partition, and appending is atomic."""
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[float, int]] = []
+
+    def add(self, since_s: float, messages: int) -> None:
+        self._taken.append((time.monotonic() - since_s, messages))
+
+    def quantile_ms(self, part: float) -> float:
+        left = part * sum(messages for _, messages in self._taken)
+        for taken_s, messages in sorted(self._taken):
+            left -= messages
+            if left <= 0:
+                return taken_s * 1000
+        return 0.0
+
+
+class ClientPublisher:
+    """The client's producer of a topic with partitions, with its own routing, as its documentation has it: a callback
+    for each message. It waits while a queue is full, since else it would drop."""
+
+    def __init__(self, client: Any, spec: Spec, times: Times) -> None:
+        self._producer = client.create_producer(spec.topic, block_if_queue_full=True, **_options(spec))
+        self._times = times
+        self._count = 0
+        self._sent = 0
+
+    def send(self, bodies: Sequence[bytes]) -> None:
+        send = self._producer.send_async
+        for body in bodies:
+            self._sent += 1
+            send(body, partial(self._answered, time.monotonic()))
+
+    def stored(self) -> int:
+        return self._count
+
+    def finish(self) -> None:
+        self._producer.flush()
+        while self._count < self._sent:
+            time.sleep(0.001)
+
+    def close(self) -> None:
+        self._producer.close()
+
+    def _answered(self, since_s: float, result: Any, _message_id: Any) -> None:
+        import pulsar
+
+        if result == pulsar.Result.Ok:
+            self._count += 1
+            if self._count % TIMED_EVERY == 0:
+                self._times.add(since_s, TIMED_EVERY)
+
+
+class TunedPublisher:
+    """What submissions use."""
+
+    def __init__(self, client: Any, spec: Spec, times: Times) -> None:
+        settings = settings_of(spec)
+        topics = topics_of_lane(spec.topic, spec.partitions)
+        compression = compression_for(spec.compression, bodies_of(spec, FIRST))
+        producers = open_producers(client, topics, settings, compression)
+        self._timed = [Timed(producer, times) for producer in producers]
+        self._router = Router(self._timed, settings, RouterSettings(), time.monotonic)
+
+    def send(self, bodies: Sequence[bytes]) -> None:
+        self._router.send_many(bodies)
+
+    def stored(self) -> int:
+        return sum(each.stored for each in self._timed)
+
+    def finish(self) -> None:
+        self._router.flush()
+
+    def close(self) -> None:
+        self._router.close()
+
+
+class Timed:
+    """A partition that notes how long it took."""
+
+    def __init__(self, partition: Partition, times: Times) -> None:
+        self._partition = partition
+        self._times = times
+        self.stored = 0
+
+    def send(self, bodies: Sequence[bytes], done: Done) -> None:
+        self._partition.send(bodies, partial(self._done, time.monotonic(), len(bodies), done))
+
+    def close(self) -> None:
+        self._partition.close()
+
+    def _done(self, since_s: float, messages: int, done: Done, error: Exception | None) -> None:
+        if error is None:
+            self.stored += messages
+            self._times.add(since_s, messages)
+        done(error)
+
+
+def settings_of(spec: Spec) -> ProducerSettings:
+    """As a submission has them."""
+    rate = min(ENVELOPES_PER_S, TARGETS_PER_S / spec.chunk)
+    size = envelope_bytes(spec.chunk, len(MESSAGE))
+    return tune(Need(spec.partitions, size, rate, spec.memory_mib * MIB, receiver_queue(spec.chunk))).settings
+
+
+def _options(spec: Spec) -> dict[str, Any]:
+    """Of the client's producer. `defaults`: none but the waiting."""
+    import pulsar
+
+    if spec.variant == "client":
+        tuned = settings_of(spec)
+        return {
+            "batching_enabled": True,
+            "batching_max_messages": tuned.batch_messages,
+            "batching_max_allowed_size_in_bytes": tuned.batch_bytes,
+            "batching_max_publish_delay_ms": tuned.batch_delay_ms,
+            "max_pending_messages": tuned.pending_messages,
+            "max_pending_messages_across_partitions": tuned.pending_messages_all,
+            "compression_type": pulsar.CompressionType.LZ4,
+            "send_timeout_millis": 0,
+        }
+    return {"batching_enabled": True} if spec.variant == "batched" else {}
+
+
+def bodies_of(spec: Spec, count: int = BODIES) -> list[bytes]:
+    """Envelopes as a submission makes them, targets of 64 random hex characters."""
+    chance = random.Random(spec.seed)  # targets, not secrets
+    made = []
+    for number in range(count):
+        targets = [f"{chance.getrandbits(256):064x}" for _ in range(spec.chunk)]
+        made.append(
+            encode_envelope(
+                Envelope(FORMAT, "bench", "0", number, 0, "bench", "null", 0, 0, 0, spec.chunk, 5, MESSAGE, targets)
+            )
+        )
+    return made
+
+
+def wire_bytes() -> int:
+    """Sent and received so far over all TCP connections of this process; 0 where Linux does not say."""
+    total = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError, struct.error):
+            if entry.readlink().name.startswith("socket:"):
+                with socket.socket(fileno=socket.dup(int(entry.name))) as twin:
+                    told = twin.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+                    total += sum(struct.unpack_from("QQ", told, ACKED))
+    return total
+
+
+class Sampler(threading.Thread):
+    """Looks every 50 ms."""
+
+    def __init__(self, look: Callable[[], int]) -> None:
+        super().__init__(daemon=True)
+        self.samples: list[tuple[float, int]] = []
+        self._look = look
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        while not self._over.wait(SAMPLE_S):
+            self.samples.append((time.monotonic(), self._look()))
+
+    def stop(self) -> list[tuple[float, int]]:
+        self._over.set()
+        self.join()
+        return self.samples
+
+
+def slices(spec: Spec, bodies: list[bytes]) -> Iterator[Sequence[bytes]]:
+    """What is sent at once, until there is enough; at the rate, where there is one."""
+    each = max(1, min(BODIES, 4_096 // spec.chunk))
+    each = min(each, max(1, round(spec.rate / 100))) if spec.rate else each
+    began_s, sent = time.monotonic(), 0
+    while sent < spec.messages if spec.messages else time.monotonic() - began_s < spec.seconds:
+        count = min(each, spec.messages - sent) if spec.messages else each
+        start = sent % (BODIES - each + 1)
+        yield bodies[start : start + count]
+        sent += count
+        if spec.rate:
+            time.sleep(max(0.0, began_s + sent / spec.rate - time.monotonic()))
+
+
+def publish(publisher: Publisher, spec: Spec, times: Times) -> Published:
+    bodies, sampler = bodies_of(spec), Sampler(publisher.stored)
+    wire, cpu_s, began_s, sent = wire_bytes(), time.process_time(), time.monotonic(), 0
+    sampler.start()
+    for some in slices(spec, bodies):
+        publisher.send(some)
+        sent += len(some)
+    publisher.finish()
+    seconds, cpu_s = time.monotonic() - began_s, time.process_time() - cpu_s
+    return Published(
+        sent,
+        seconds,
+        cpu_s,
+        wire_bytes() - wire,
+        times.quantile_ms(0.5),
+        times.quantile_ms(0.99),
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        sampler.stop(),
+    )
+
+
+def main(spec: Spec) -> None:
+    client, times = connect(PulsarSettings(url=spec.url)), Times()
+    publisher: Publisher = (TunedPublisher if spec.variant == "router" else ClientPublisher)(client, spec, times)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+    published = publish(publisher, spec, times)
+    sys.stdout.write(msgspec.json.encode(published).decode() + "\n")
+    sys.stdout.flush()
+    publisher.close()
+    close(client)
+
+
+if __name__ == "__main__":
+    main(msgspec.json.decode(sys.argv[1], type=Spec))

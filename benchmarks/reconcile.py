@@ -1,0 +1,58 @@
+"""A made-up task of millions of targets reconciled with its audience, target by target: how long it takes."""
+
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.family import family_cpu_s
+from benchmarks.ingest import memory
+from dispatcher.model.errors import FairlaneError
+
+if TYPE_CHECKING:
+    from spark_jobs.journal.made_up import MadeUp
+    from spark_jobs.reconcile.job import Reconciled
+
+
+def run(targets: int, master: str, seed: int, say: Callable[[str], None]) -> dict[str, float]:
+    """One run: seconds of the session's start and of reconciling after it, CPU of both, most memory of Spark's JVM."""
+    from spark_jobs.ingest.audience import TableSource, read_table
+    from spark_jobs.journal.made_up import TASK, MadeUp, make_tables
+    from spark_jobs.reconcile.job import What, given_audience, reconcile
+    from spark_jobs.session.session import SessionSettings, for_rows, make_session
+
+    with tempfile.TemporaryDirectory(prefix="fairlane-bench-") as name, memory() as seen:
+        folder, size = Path(name), MadeUp(targets, seed=seed)
+        say(f"making up an audience of {targets:,} and its journal")
+        audience = make_tables(folder, size, datetime.now(UTC))
+        begun_cpu_s, begun_s = family_cpu_s(), time.monotonic()
+        spark = make_session(SessionSettings("fairlane bench reconcile", master, "1g", conf=for_rows(master, targets)))
+        started_s = time.monotonic()
+        try:
+            given = given_audience(spark, read_table(spark, TableSource(str(audience))), folder, TASK)
+            found = reconcile(spark, What(folder, TASK), given, sum(size.differences.values()) + 1)
+            done_s, cpu_s = time.monotonic(), family_cpu_s() - begun_cpu_s
+        finally:
+            spark.stop()
+    check(found, size)
+    return {
+        "session_s": started_s - begun_s,
+        "reconcile_s": done_s - started_s,
+        "cpu_s": cpu_s,
+        "differences": found.count,
+        "jvm_mib": seen.jvm,
+    }
+
+
+def check(found: "Reconciled", size: "MadeUp") -> None:
+    """Raises FairlaneError unless the task adds up and what was planted, and no more, was found."""
+    (one,) = found.sums
+    told: dict[str, int] = {}
+    for row in found.differences:
+        told[row["difference"]] = told.get(row["difference"], 0) + 1
+    if not one.adds_up or one.totals["sent"] != size.targets:
+        raise FairlaneError(f"Of {size.targets:,} targets {one.totals} were found.")
+    if told != size.differences or found.count != sum(told.values()):
+        raise FairlaneError(f"These differences were planted: {size.differences}; these were found: {told}.")

@@ -1,0 +1,117 @@
+"""Where a benchmark runs: a tenant and a prefix of its own on the configured servers, and its own worker processes."""
+
+import json
+import os
+import platform
+import secrets
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from dispatcher.model.errors import FairlaneError
+from dispatcher.model.view import WorkerBeat
+from fairlane.crew import Crew
+from fairlane.isolation import environment, isolated, provisioned
+from fairlane.settings import Settings
+from producers.client import PushClient
+
+SEE_LOGS = "The workers' logs are in `logs/bench`, in the folder that `fairlane config show` names as home."
+"""The next step where something does not happen."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """settings: of this benchmark's own tenant and prefix. client: connected to it. log: what the
+    workers' `log` channel writes. say: progress for the person."""
+
+    settings: Settings
+    client: PushClient
+    crew: Crew
+    folder: Path
+    log: Path
+    say: Callable[[str], None]
+
+    def start_workers(self, count: int) -> None:
+        """Returns once all of them serve, so that none works alone while another starts."""
+        for number in range(count):
+            self.crew.join(f"worker-{number}")
+        wait_for("the workers to serve", lambda: len(self.serving()) == count, 60)
+
+    def serving(self) -> list[WorkerBeat]:
+        """Workers that serve: the view lets them be granted something."""
+        return [worker for worker in self.client.workers() if worker.state == "serving"]
+
+
+@contextmanager
+def stage(settings: Settings, say: Callable[[str], None], namespaces: int = 4) -> Iterator[Stage]:
+    """Provisions a fresh tenant, connects, and clears all away afterwards."""
+    own = isolated(settings, f"bench-{secrets.token_hex(3)}", namespaces)
+    with TemporaryDirectory(prefix="fairlane-bench-") as folder, provisioned(own):
+        log = Path(folder) / "delivered.jsonl"
+        channels = {"FAIRLANE_CHANNELS": json.dumps({"log": {"path": str(log)}})}
+        crew = Crew({**environment(own), **channels}, own.home / "logs" / "bench")
+        try:
+            with PushClient.connect(own) as client:
+                yield Stage(own, client, crew, Path(folder), log, say)
+        finally:
+            crew.stop(deadline_s=20)
+
+
+def wait_for(what: str, done: Callable[[], bool], timeout_s: float, period_s: float = 0.05) -> None:
+    """Waits until `done`; raises after the deadline, saying what did not happen."""
+    deadline = time.monotonic() + timeout_s
+    while not done():
+        if time.monotonic() > deadline:
+            raise FairlaneError(f"The benchmark waited {timeout_s:.0f} s in vain for: {what}.", SEE_LOGS)
+        time.sleep(period_s)
+
+
+@dataclass
+class Figures:
+    """Figures of repeated runs. values: by name, one entry a run."""
+
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, run: dict[str, float]) -> None:
+        for name, value in run.items():
+            self.values.setdefault(name, []).append(value)
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        """Median, least and most of each figure."""
+        return {
+            name: {"median": statistics.median(runs), "min": min(runs), "max": max(runs)}
+            for name, runs in self.values.items()
+        }
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    with Path("/proc/cpuinfo").open() as file:
+        model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "cores": os.cpu_count(),
+        "cpu": model,
+        "memory_gib": round(memory_gib, 1),
+        "system": platform.system() + " " + platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def targets(count: int, seed: int) -> list[str]:
+    """Targets of 64 random hex characters; the same seed gives the same ones."""
+    import random
+
+    chance = random.Random(seed)
+    return [f"{chance.getrandbits(256):064x}" for _ in range(count)]
+
+
+def split(items: Sequence[str], parts: int) -> list[Sequence[str]]:
+    """Contiguous parts of nearly equal size."""
+    size = -(-len(items) // parts)
+    return [items[start : start + size] for start in range(0, len(items), size)]

@@ -1,0 +1,202 @@
+"""Two brokers on this machine for as long as a benchmark needs them: the second can be stopped and go on.
+
+The first is a Pulsar standalone that keeps its metadata in the ZooKeeper of the distribution, so that another broker
+can join its cluster; it has the bookie as well.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import urllib3
+
+from backends.pulsar.admin import PulsarAdmin
+from backends.settings import PulsarSettings
+from dispatcher.model.errors import FairlaneError
+from dispatcher.wire.topics import SUBSCRIPTION, topics_of_lane
+from fairlane.stack import distribution, java, launch, ports, processes, pulsar_conf, pulsar_server
+from fairlane.stack.homes import Home
+from fairlane.stack.state import ServerState
+
+NAMESPACE = "public/bench"
+TOPIC = f"persistent://{NAMESPACE}/wide"
+BUNDLES = 64
+"""Topics of a bundle are on one broker; with so many hardly two of the partitions are in one."""
+ZOOKEEPER = {"PULSAR_STANDALONE_USE_ZOOKEEPER": "1"}
+BROKER = "org.apache.pulsar.PulsarBrokerStarter"
+CLUSTER = "standalone"
+APART = 900
+"""How far apart the ports of two runs may be."""
+READY_S = 180.0
+STOP_S = 20.0
+OF_SECOND: dict[str, str] = {
+    "clusterName": CLUSTER,
+    "managedLedgerDefaultEnsembleSize": "1",
+    "managedLedgerDefaultWriteQuorum": "1",
+    "managedLedgerDefaultAckQuorum": "1",
+    "functionsWorkerEnabled": "false",
+    # Who was asked for a topic first keeps it.
+    "loadBalancerEnabled": "false",
+}
+
+
+@dataclass(frozen=True)
+class TwoBrokers:
+    """settings: how the first is reached; both answer for all topics. topic: has partitions, of which the second broker
+    serves those in `blocked`. second: can be stopped."""
+
+    settings: PulsarSettings
+    topic: str
+    blocked: tuple[int, ...]
+    second: ServerState
+
+    def pause(self) -> None:
+        """Stops the second broker where it stands: its connections stay open and nothing is answered."""
+        os.kill(self.second.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        os.kill(self.second.pid, signal.SIGCONT)
+
+
+class Brokers:
+    """Two brokers of a cluster on this machine, started one by one; the second can be ended and started again."""
+
+    def __init__(self, folder: Path, cache: Path, say: Callable[[str], None], more: Mapping[str, str]) -> None:
+        """more: settings of both."""
+        self._env = {**os.environ, **ZOOKEEPER}
+        self._java, self._unpacked = java.find(self._env), distribution.ensure(cache, self._env, say)
+        self.ports, self._zookeeper = _ports()
+        self._folder, self._say, self._more = folder, say, more
+        self._started: dict[int, ServerState] = {}
+
+    @property
+    def first(self) -> PulsarSettings:
+        """How the first is reached; it answers for all topics."""
+        return PulsarSettings(url=f"pulsar://{ports.HOST}:{self.ports[0].broker}", admin_url=self.web_url(0))
+
+    def web_url(self, number: int) -> str:
+        return f"http://{ports.HOST}:{self.ports[number].web}"
+
+    def server(self, number: int) -> ServerState:
+        return self._started[number]
+
+    def start(self, number: int) -> None:
+        """Start a broker and wait until it serves."""
+        home = Home(self._folder / f"broker-{number + 1}")
+        home.make()
+        self._say(f"starting broker {number + 1} on port {self.ports[number].broker}")
+        command = _command(number, self._java, self._unpacked, home, self.ports[number], self._zookeeper, self._more)
+        server = self._started[number] = _started(command, home, self._env)
+        logs = (home.logs / "pulsar-console.log", home.logs / "pulsar.log")
+        launch.wait_ready(server, lambda: pulsar_server.is_ready(self.ports[number].web), logs, READY_S)
+
+    def kill(self, number: int) -> None:
+        """End a broker at once; its topics are nobody's until its session with ZooKeeper has ended."""
+        server = self._started[number]
+        processes.stop(server.pid, server.birth, 0.0)
+
+    def stop(self) -> None:
+        for number in sorted(self._started, reverse=True):
+            server = self._started[number]
+            with suppress(ProcessLookupError):
+                os.kill(server.pid, signal.SIGCONT)
+            processes.stop(server.pid, server.birth, STOP_S)
+
+
+@contextmanager
+def brokers_in(
+    folder: Path, cache: Path, say: Callable[[str], None], more: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Brokers]:
+    """Two brokers that are not started yet; what was started in `folder` is stopped and deleted afterwards."""
+    brokers = Brokers(folder, cache, say, more)
+    try:
+        yield brokers
+    finally:
+        brokers.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def two_brokers(folder: Path, cache: Path, partitions: int, say: Callable[[str], None]) -> Iterator[TwoBrokers]:
+    """Starts both in `folder`, and stops and deletes them afterwards.
+
+    A broker alone takes every topic that it is asked for, so all partitions but one are asked for before the second is
+    there.
+    """
+    with brokers_in(folder, cache, say) as brokers:
+        brokers.start(0)
+        names = _created(brokers.first, partitions)
+        owners = [take(name, brokers.web_url(0)) for name in names[1:]]
+        brokers.start(1)
+        owners.insert(0, take(names[0], brokers.web_url(1)))
+        blocked = tuple(number for number, owner in enumerate(owners) if owner != brokers.first.url)
+        if not blocked or len(blocked) == partitions:
+            raise FairlaneError(f"All partitions are on one broker: {owners}.", "Run it again.")
+        with closing(PulsarAdmin(brokers.first)) as admin:
+            admin.create_subscription(TOPIC, SUBSCRIPTION)
+        yield TwoBrokers(brokers.first, TOPIC, blocked, brokers.server(1))
+
+
+def _created(settings: PulsarSettings, partitions: int) -> list[str]:
+    with closing(PulsarAdmin(settings)) as admin:
+        admin.create_namespace(NAMESPACE, {"bundles": {"numBundles": BUNDLES}})
+        admin.create_topic(TOPIC, partitions)
+    return topics_of_lane(TOPIC, partitions)
+
+
+def _ports() -> tuple[list[pulsar_server.PulsarPorts], int]:
+    """Free ones, away from those of local stacks, and of other runs: a broker that is killed leaves its ports free."""
+    apart, numbers = secrets.randbelow(APART), list[int]()
+    for preferred in (16_650, 16_651, 18_080, 18_081, 13_181, 12_181):
+        numbers.append(ports.choose(preferred + apart, numbers))
+    broker, broker2, web, web2, bookie, zookeeper = numbers
+    first, second = pulsar_server.PulsarPorts(broker, web, bookie), pulsar_server.PulsarPorts(broker2, web2, 0)
+    return [first, second], zookeeper
+
+
+def _command(
+    number: int,
+    found: java.Java,
+    unpacked: Path,
+    home: Home,
+    chosen: pulsar_server.PulsarPorts,
+    zookeeper: int,
+    settings: Mapping[str, str],
+) -> list[str]:
+    if number == 0:
+        conf = pulsar_conf.write(unpacked, home.pulsar, chosen.broker, chosen.web, more=settings)
+        more = ["--zookeeper-dir=zookeeper", f"--zookeeper-port={zookeeper}"]
+        arguments = [*pulsar_server.standalone_arguments(conf, chosen), *more]
+        return pulsar_server.java_command(found, unpacked, home, pulsar_server.MAIN, arguments)
+    store = f"zk:{ports.HOST}:{zookeeper}"
+    where = {"metadataStoreUrl": store, "configurationMetadataStoreUrl": store}
+    conf = pulsar_conf.write(
+        unpacked, home.pulsar, chosen.broker, chosen.web, "broker.conf", {**OF_SECOND, **where, **settings}
+    )
+    return pulsar_server.java_command(found, unpacked, home, BROKER, ["--broker-conf", str(conf)])
+
+
+def _started(command: list[str], home: Home, env: Mapping[str, str]) -> ServerState:
+    console = home.logs / "pulsar-console.log"
+    pid = processes.start_detached(command, home.pulsar, console, pulsar_server.environment(env))
+    birth = processes.birth_of(pid)
+    if birth is None:
+        raise launch.died("Pulsar", console)
+    return ServerState(pid=pid, birth=birth, program="pulsar", version=distribution.VERSION, ports={})
+
+
+def take(topic: str, admin_url: str) -> str:
+    """Ask a broker for the topic with authority: it takes it if nobody has it. Return the address of its broker."""
+    http = urllib3.PoolManager(retries=urllib3.Retry(5, backoff_factor=0.2, status_forcelist=(500, 503)))
+    path = topic.replace("persistent://", "persistent/")
+    try:
+        answer = http.request("GET", f"{admin_url}/lookup/v2/topic/{path}?authoritative=true")
+        return str(answer.json()["brokerUrl"])
+    finally:
+        http.clear()

@@ -1,0 +1,1 @@
+"""Calls of channels: the event loop, the queue of each channel, and in `channels/` the built-in channels."""

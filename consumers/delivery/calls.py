@@ -1,0 +1,311 @@
+"""The calls of one channel: waiting for a place, under way, over. All of it in the courier's event loop."""
+
+import asyncio
+import logging
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from functools import partial
+from typing import NamedTuple, cast
+
+from consumers.delivery.loop_watch import CHANNEL
+from dispatcher.clock import Clock
+from dispatcher.ports import Batch, BatchChannel
+from dispatcher.verdicts import all_sent, error_text, read_reports
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import RETRY, Report, Verdict
+
+Sent = Callable[[Batch, Sequence[Report | None]], None]
+SERVED_WITHIN_S = 0.005
+"""So long one task makes calls that are over at once, before the other channels and the timers get a turn."""
+_MAX_FAULTS = 50
+"""Maximum kinds of faults logged of a channel; a kind may contain the channel's own text."""
+_NUMBER = re.compile(r"-?[0-9]+")
+_log = logging.getLogger(__name__)
+
+
+class InFlight(NamedTuple):
+    """calls under way, calls waiting for a place, targets of both."""
+
+    calls: int = 0
+    waiting: int = 0
+    targets: int = 0
+
+
+class _Parcel:
+    """A batch and the reports gathered for it."""
+
+    __slots__ = ("batch", "missing", "reports", "sent")
+
+    def __init__(self, batch: Batch, sent: Sent, calls: int) -> None:
+        self.batch = batch
+        self.sent = sent
+        self.missing = calls
+        self.reports: list[Report | None] = [None] * len(batch.deliveries)
+
+    def settle(self, start: int, reports: Sequence[Report | None]) -> bool:
+        """Takes one call's reports; True if they were the last."""
+        self.reports[start : start + len(reports)] = reports
+        self.missing -= 1
+        if self.missing:
+            return False
+        _tell(self.batch, self.sent, self.reports)
+        return True
+
+
+class _Piece(NamedTuple):
+    """Some envelopes of a parcel, `start` its first one's place there."""
+
+    parcel: _Parcel
+    start: int
+    envelopes: list[Envelope]
+
+
+class Call:
+    """Pieces, of one tier, that go to the channel together. It is settled once: by the channel's answer, its failure,
+    the timeout, the use-by (the earliest had passed when the call's turn came)."""
+
+    __slots__ = ("count", "envelopes", "pieces", "settled", "tier", "use_by_s")
+
+    def __init__(self, pieces: list[_Piece]) -> None:
+        self.pieces = pieces
+        self.envelopes = [envelope for piece in pieces for envelope in piece.envelopes]
+        """A list of its own for the channel, which may change it."""
+        self.count = len(self.envelopes)
+        self.use_by_s = min(piece.parcel.batch.use_by_s for piece in pieces)
+        self.tier = pieces[0].parcel.batch.tier
+        self.settled = False
+
+
+class _Turn:
+    """One of the channel's places and the task that has it. quick: none of its calls was late or has let others go on
+    before it was over."""
+
+    __slots__ = ("call", "quick", "task", "timer")
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.quick = True
+        self.task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class ChannelQueue:
+    """Calls of one channel, started in order, `channel.concurrency` at once."""
+
+    def __init__(self, channel: BatchChannel, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        self.channel = channel
+        self.timeout_s = channel.timeout_s
+        self.call_limit = max(1, channel.batch_limit)
+        self._loop = loop
+        self._clock = clock
+        self._context = copy_context()
+        self._context.run(CHANNEL.set, channel)
+        self.calls_over = 0
+        """Number of calls settled so far."""
+        self._unreported: dict[_Parcel, None] = {}
+        """Batches in order of arrival."""
+        self._waiting: deque[_Piece] = deque()
+        self._running: set[_Turn] = set()
+        self._targets = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._ended = False
+        self._quick = False
+        """The last calls were over as soon as they were begun."""
+        self._faults: set[str] = set()
+
+    @property
+    def in_flight(self) -> InFlight:
+        return InFlight(len(self._running), len(self._waiting), self._targets)
+
+    def oldest(self) -> object | None:
+        """Return the batch that waits longest for its report (its identity is all that counts), None without one. May
+        be called from any thread."""
+        try:
+            return next(iter(self._unreported), None)
+        except RuntimeError:  # it changed while it was read, so the channel is at work
+            return object()
+
+    def put(self, batch: Batch, sent: Sent) -> None:
+        """Cuts the batch into calls. If calls take time they begin here, side by side; if not, `start` begins them."""
+        envelopes = [delivery.envelope for delivery in batch.deliveries]
+        starts = range(0, len(envelopes), self.call_limit)
+        parcel = _Parcel(batch, sent, len(starts))
+        if not envelopes or self._ended:
+            _tell(batch, sent, parcel.reports)
+            return
+        self._targets += batch.targets
+        self._unreported[parcel] = None
+        self._idle.clear()
+        self._waiting.extend(_Piece(parcel, start, envelopes[start : start + self.call_limit]) for start in starts)
+        if not self._quick:
+            self._start_calls()
+
+    def start(self) -> None:
+        """Begins what was put."""
+        self._start_calls()
+
+    async def idle(self, deadline_s: float) -> bool:
+        """Waits until nothing is under way or waiting; False at the deadline."""
+        try:
+            await asyncio.wait_for(self._idle.wait(), deadline_s)
+        except TimeoutError:
+            return False
+        return True
+
+    async def abort(self) -> None:
+        """Ends what is left: waiting calls were never started, calls under way say RETRY."""
+        self._ended = True
+        while self._waiting:
+            self._settle_piece(self._waiting.popleft(), None)
+        tasks = [turn.task for turn in self._running if turn.task is not None]
+        for turn in list(self._running):
+            self._give_up(turn, "the worker stopped during the call")
+        if tasks:
+            await asyncio.wait(tasks, timeout=1.0)
+
+    # ------------------------------------------------------------- calls
+    def _start_calls(self) -> None:
+        """As many as there are places for; one, which goes on with the others, as long as calls are over at once."""
+        places = 1 if self._quick else self.channel.concurrency
+        while self._waiting and len(self._running) < places:
+            call = self._next_call()
+            if call is None:
+                break
+            turn = _Turn(call)
+            self._running.add(turn)
+            turn.task = self._loop.create_task(self._serve(turn), context=self._context.copy())
+            turn.task.add_done_callback(partial(self._over, turn))
+        if not self._running and not self._waiting:
+            self._idle.set()
+
+    def _next_call(self) -> Call | None:
+        """What waits at the front and may go together: of one tier, within the channel's limit, not late. Nothing is
+        passed over: the order is the scheduler's. None if nothing but late ones was left."""
+        pieces: list[_Piece] = []
+        room, now_s, waiting = self.call_limit, self._clock.monotonic_s(), self._waiting
+        while waiting:
+            batch, count = waiting[0].parcel.batch, len(waiting[0].envelopes)
+            if pieces and (count > room or batch.tier != pieces[0].parcel.batch.tier):
+                break
+            piece = waiting.popleft()
+            if is_late(batch.use_by_s, now_s):
+                self._settle_piece(piece, None)
+            else:
+                pieces.append(piece)
+                room -= count
+        return Call(pieces) if pieces else None
+
+    async def _serve(self, turn: _Turn) -> None:
+        """Makes the call, and for a time those after it, as long as all are over at once. A task and its timer cost
+        some 60 us: an envelope alone in a call would spend more on these than on itself."""
+        waits = self._loop.call_soon(self._waits, turn)
+        until_s = self._clock.monotonic_s() + SERVED_WITHIN_S
+        try:
+            call: Call | None = turn.call
+            while call is not None:
+                turn.call = call
+                reports = await self._answer(turn)
+                if not call.settled:
+                    self._settle(call, reports)
+                alone = turn.quick and len(self._running) == 1
+                on = alone and not self._ended and self._clock.monotonic_s() < until_s
+                call = self._next_call() if on else None
+        finally:
+            waits.cancel()
+        self._quick = all(other.quick for other in self._running)
+
+    def _waits(self, turn: _Turn) -> None:
+        """A call has let others go on: the other places are for those behind it."""
+        turn.quick = self._quick = False
+        turn.timer = self._loop.call_later(self.timeout_s, self._timed_out, turn)
+        self._start_calls()
+
+    def _over(self, turn: _Turn, _task: object) -> None:
+        """The channel has answered or failed, maybe too late for its word to count, or the task was cancelled."""
+        if turn.timer is not None:
+            turn.timer.cancel()
+        self._running.discard(turn)
+        if not turn.call.settled:
+            self._settle(turn.call, self._retry(turn.call, "the call was cancelled"))
+        self._start_calls()
+
+    async def _answer(self, turn: _Turn) -> Sequence[Report | None]:
+        """What the channel says, or RETRY for all with the reason why it counts for nothing. The use-by was looked at
+        when the call was made up, and is once more."""
+        call = turn.call
+        if is_late(call.use_by_s, self._clock.monotonic_s()):
+            turn.quick = False
+            return [None] * call.count
+        try:
+            answer: object = await self.channel.deliver(call.envelopes, call.tier)
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
+        except (SystemExit, KeyboardInterrupt) as error:
+            text = error_text(error)
+            _log.critical(
+                "The channel %s raised %s: it asks the process to end, so the worker stops.", self.channel.name, text
+            )
+            raise
+        except BaseException as error:
+            reason = error_text(error)
+            _log.debug("A call of the channel %s failed", self.channel.name, exc_info=error)
+            return self._retry(call, reason)
+        if all_sent(answer, call.count):
+            return cast("list[Report]", answer)
+        return read_reports(answer, [one for piece in call.pieces for one in piece.envelopes], self._fault)
+
+    def _fault(self, fault: str) -> None:
+        """Log a fault of the channel's answers, each kind once: faults that differ in numbers alone are of one kind."""
+        kind = _NUMBER.sub("0", fault)
+        if kind in self._faults or len(self._faults) >= _MAX_FAULTS:
+            return
+        self._faults.add(kind)
+        more = " Further kinds are not logged." if len(self._faults) == _MAX_FAULTS else ""
+        _log.error("The channel %s is faulty: %s. Correct its class. (Logged once.)%s", self.channel.name, fault, more)
+
+    def _timed_out(self, turn: _Turn) -> None:
+        self._give_up(turn, f"no answer within {self.timeout_s:g} s")
+
+    def _give_up(self, turn: _Turn, reason: str) -> None:
+        if not turn.call.settled:
+            self._settle(turn.call, self._retry(turn.call, reason))
+        if turn.task is not None:
+            turn.task.cancel()
+
+    def _retry(self, call: Call, reason: str) -> list[Report]:
+        return [Report(Verdict(RETRY, reason))] * call.count
+
+    def _settle(self, call: Call, reports: Sequence[Report | None]) -> None:
+        call.settled = True
+        self.calls_over += 1
+        start = 0
+        for piece in call.pieces:
+            end = start + len(piece.envelopes)
+            self._settle_piece(piece, reports[start:end])
+            start = end
+
+    def _settle_piece(self, piece: _Piece, reports: Sequence[Report | None] | None) -> None:
+        """reports: None if the call was not started in time."""
+        if piece.parcel.settle(piece.start, [None] * len(piece.envelopes) if reports is None else reports):
+            self._targets -= piece.parcel.batch.targets
+            del self._unreported[piece.parcel]
+
+
+def is_late(use_by_s: float, now_s: float) -> bool:
+    """Whether a call may not begin any more: what it would send may be granted to another worker."""
+    return now_s >= use_by_s
+
+
+def not_started(batch: Batch, sent: Sent) -> None:
+    """Report the whole batch as not started, which costs no attempt."""
+    _tell(batch, sent, [None] * len(batch.deliveries))
+
+
+def _tell(batch: Batch, sent: Sent, reports: Sequence[Report | None]) -> None:
+    try:
+        sent(batch, reports)
+    except Exception:
+        _log.exception("The report of a batch of the lane %s was not taken", batch.lane)

@@ -1,0 +1,98 @@
+"""Finds and constructs the channels named in the settings."""
+
+import importlib
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from dispatcher.model.errors import FairlaneError, InvalidInput
+from dispatcher.ports import BatchChannel
+from dispatcher.public_names import Moved
+
+BUILT_IN = {
+    "null": "consumers.delivery.channels.null:NullChannel",
+    "log": "consumers.delivery.channels.log:LogChannel",
+    "http": "consumers.delivery.channels.http:HttpChannel",
+}
+_METHODS = ("open", "deliver", "close")
+_HOW = {
+    "open": "Write `async def open(self)`.",
+    "deliver": "Write `async def deliver(self, envelopes, tier)`. If its client blocks, derive the class from "
+    "fairlane.channels.BlockingChannel and write `def deliver_blocking(self, envelopes, tier)`: it runs in threads.",
+    "close": "Write `async def close(self)`.",
+}
+_NUMBERS = ("concurrency", "batch_limit")
+
+
+def load_channels(
+    classes: Mapping[str, str], settings: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, BatchChannel]:
+    """Channels by name. classes: channel name -> "null", "log", "http" or "module:Class"; settings: channel name ->
+    what its class is constructed with (`name` is added). Raises InvalidInput, which names the channel."""
+    given = settings or {}
+    return {name: _load(name, path, given.get(name, {})) for name, path in classes.items()}
+
+
+def _load(name: str, path: str, settings: Mapping[str, Any]) -> BatchChannel:
+    build = _class(name, BUILT_IN.get(path, path))
+    try:
+        channel = build({**settings, "name": name})
+    except FairlaneError:
+        raise
+    except Exception as error:
+        cause = f"The channel {name} cannot be made: {path} raised {type(error).__name__}: {error}."
+        raise InvalidInput(cause, "Check its settings and its class.") from error
+    _check(name, path, channel)
+    return cast("BatchChannel", channel)
+
+
+def _class(name: str, path: str) -> Callable[[Mapping[str, Any]], object]:
+    module_name, colon, attribute = path.partition(":")
+    if not colon or not module_name or not attribute:
+        cause = f"The channel {name} is neither {', '.join(BUILT_IN)} nor a module:Class, but {path!r}."
+        raise InvalidInput(cause, "Name its class as in mypackage.push:MyChannel.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", Moved)  # Python shows it for programs only, not for modules
+            module = importlib.import_module(module_name)
+    except Exception as error:
+        cause = f"The module {module_name} of the channel {name} cannot be imported: {type(error).__name__}: {error}."
+        raise InvalidInput(cause, "Install it, or put its directory on PYTHONPATH.") from error
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        what = "has no" if found is None else "has something that is not a class under the name"
+        raise InvalidInput(f"The module {module_name} of the channel {name} {what} {attribute}.", "Check the spelling.")
+    return cast("Callable[[Mapping[str, Any]], object]", found)
+
+
+def _check(name: str, path: str, channel: object) -> None:
+    """That it is what dispatcher.ports.BatchChannel asks for."""
+    missing = [method for method in _METHODS if not callable(getattr(channel, method, None))]
+    if not _is_seconds(getattr(channel, "timeout_s", None)):
+        missing.append("timeout_s (a number above 0)")
+    for number in _NUMBERS:
+        value = getattr(channel, number, None)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            missing.append(f"{number} (a whole number above 0)")
+    if not isinstance(getattr(channel, "name", None), str):
+        missing.append("name (a text)")
+    if missing:
+        raise InvalidInput(
+            f"The channel {name} ({path}) lacks {', '.join(missing)}.", "See fairlane.channels.BatchChannel."
+        )
+    for method in _METHODS:
+        if _is_sync(getattr(channel, method)):
+            raise InvalidInput(f"{method}() of the channel {name} ({path}) is not async.", _HOW[method])
+
+
+def _is_sync(method: object) -> bool:
+    """Return whether it is a plain Python function. Of others, such as compiled ones, only a call tells."""
+    function = inspect.unwrap(cast("Callable[..., object]", method), stop=inspect.iscoroutinefunction)
+    return inspect.isroutine(function) and hasattr(function, "__code__") and not inspect.iscoroutinefunction(function)
+
+
+def _is_seconds(value: object) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and 0 < cast("float", value) < math.inf

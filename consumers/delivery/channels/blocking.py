@@ -1,0 +1,130 @@
+"""The base class of channels whose client blocks: it runs their calls in threads."""
+
+import asyncio
+import inspect
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+
+from dispatcher.ports import BatchChannel
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import Report
+
+
+class BlockingChannel(BatchChannel):
+    """Delivers to a provider through a client that blocks, such as `requests`.
+
+    Write `deliver_blocking`; it runs in threads, `concurrency` calls at once. Give your client a timeout below
+    `timeout_s`: Python cannot end a thread. After `timeout_s` a call counts as RETRY, and the worker goes on in another
+    thread. Up to `concurrency` late threads may run beside those of the calls under way; then calls wait until one of
+    them ends. If none does for 12 s more, the worker ends, as with any channel that hangs.
+    """
+
+    _threads: "_Threads | None" = None
+    """Made with the first call, so that a class of one's own need not call `__init__` of this one."""
+
+    def __init_subclass__(cls) -> None:
+        """Refuse a `deliver_blocking` that is async: a thread would run nothing of it."""
+        super().__init_subclass__()
+        if inspect.iscoroutinefunction(cls.deliver_blocking):
+            raise TypeError(
+                f"deliver_blocking() of {cls.__name__} is async. Write `def deliver_blocking(self, envelopes, tier)`, "
+                "or derive the class from BatchChannel and write `async def deliver(self, envelopes, tier)`"
+            )
+
+    @abstractmethod
+    def deliver_blocking(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        """Send the envelopes. Return a report for each, in order. May be called by several threads at once.
+
+        Raising means RETRY for all of them, with the exception as reason.
+        """
+
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        """Run `deliver_blocking` in a thread."""
+        if self._threads is None:
+            self._threads = _Threads(f"channel {self.name}", self.concurrency)
+        return await self._threads.run(lambda: self.deliver_blocking(envelopes, tier))
+
+    async def close(self) -> None:
+        """Let go of the threads. Those that are stuck end with the process. Call this from a `close` of your own."""
+        if self._threads is not None:
+            self._threads.close()
+
+
+class _Threads:
+    """Daemon threads, as many as there were calls at once. (The end of the process waits for those of a
+    ThreadPoolExecutor, stuck ones too.) Used from the event loop."""
+
+    def __init__(self, name: str, max_late: int) -> None:
+        self._name = name
+        self._max_late = max_late
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._busy = self._late = self._started = 0
+        self._calls: set[asyncio.Future[Sequence[Report]]] = set()
+
+    async def run(self, work: Callable[[], Sequence[Report]]) -> Sequence[Report]:
+        """Return what `work` returns. When cancelled, leave its thread alone, unless too many are late already: then
+        wait for it, so that the call keeps its place in the channel's `concurrency`."""
+        call = self._start(work)
+        late = False
+        while not call.done():
+            try:
+                await asyncio.wait((call,))
+            except asyncio.CancelledError:
+                late = True
+                if self._late < self._max_late:
+                    self._late += 1
+                    call.add_done_callback(self._late_one_is_over)
+                    raise
+        if late:
+            raise asyncio.CancelledError
+        return call.result()
+
+    def close(self) -> None:
+        """End the threads that are idle, now, and others when their call is over. Calls under way are cancelled."""
+        for call in list(self._calls):
+            call.cancel()
+        for _ in range(self._started):
+            self._jobs.put(None)
+
+    def _start(self, work: Callable[[], Sequence[Report]]) -> "asyncio.Future[Sequence[Report]]":
+        if self._busy == self._started:
+            name = f"{self._name} {self._started + 1}"
+            threading.Thread(target=_work, args=(self._jobs,), name=name, daemon=True).start()
+            self._started += 1
+        result: Future[Sequence[Report]] = Future()
+        self._jobs.put((work, result))
+        self._busy += 1
+        call = asyncio.wrap_future(result)
+        self._calls.add(call)
+        call.add_done_callback(self._over)
+        return call
+
+    def _over(self, call: "asyncio.Future[Sequence[Report]]") -> None:
+        self._busy -= 1
+        self._calls.discard(call)
+        if not call.cancelled():
+            call.exception()  # of a call that is late, and not asked for otherwise
+
+    def _late_one_is_over(self, _: object) -> None:
+        self._late -= 1
+
+
+_Job = tuple[Callable[[], Sequence[Report]], "Future[Sequence[Report]]"]
+
+
+def _work(jobs: "SimpleQueue[_Job | None]") -> None:
+    """Do jobs until there is None."""
+    while (job := jobs.get()) is not None:
+        work, result = job
+        if not result.set_running_or_notify_cancel():
+            continue
+        try:
+            result.set_result(work())
+        except StopIteration as error:
+            result.set_exception(RuntimeError(f"deliver_blocking raised {error!r}"))  # a future takes none
+        except BaseException as error:
+            result.set_exception(error)
+        del job, work, result  # while it waits, a thread keeps no envelopes

@@ -1,0 +1,123 @@
+"""The `http` channel: one POST per envelope."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from consumers.delivery.channels.http_answer import REASON_LIMIT, AnswerReader, again, read_answer
+from consumers.delivery.channels.http_signature import signature_headers, signing_key
+from consumers.delivery.channels.json_body import json_or_failed
+from dispatcher.model.errors import InvalidInput
+from dispatcher.verdicts import error_text
+from dispatcher.wire.envelope import Envelope, decode_message
+from dispatcher.wire.outcome import Report
+
+
+class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """url: where to post. timeout_s: for the whole of one POST. concurrency: POSTs under way at once, and connections.
+    headers: added to each POST. signing_secret: what POSTs are signed with, if set. strict_answers: see AnswerReader.
+    """
+
+    url: str | None = None
+    name: str = "http"
+    timeout_s: float = 10.0
+    concurrency: int = 64
+    headers: dict[str, str] = {}
+    signing_secret: str | None = None
+    strict_answers: bool = True
+
+
+class HttpChannel:
+    """2xx: sent, except the targets under `failed` in a JSON answer. No connection, no answer in time, 408, 425, 429,
+    5xx and 3xx: tried again, not before Retry-After if there is one. Other 4xx: failed, with the status and the
+    beginning of the answer as the reason."""
+
+    batch_limit = 1
+
+    def __init__(self, settings: Mapping[str, Any], wall_s: Callable[[], float] = time.time) -> None:
+        """Raises InvalidInput."""
+        self._settings = _checked(settings)
+        self.name = self._settings.name
+        self.timeout_s = self._settings.timeout_s
+        self.concurrency = self._settings.concurrency
+        self._url = self._settings.url or ""
+        self._wall_s = wall_s
+        self._answers = AnswerReader(self.name, self._settings.strict_answers)
+        secret = self._settings.signing_secret
+        self._key = None if secret is None else signing_key(secret)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self.concurrency, limit_per_host=0),
+            timeout=aiohttp.ClientTimeout(total=self.timeout_s),
+            headers={"Content-Type": "application/json", "Accept": "application/json", **self._settings.headers},
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        return await asyncio.gather(*(self._post(envelope, tier) for envelope in envelopes))
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    # ------------------------------------------------------------- one POST
+    async def _post(self, envelope: Envelope, tier: str) -> Report:
+        if self._session is None:
+            return again("the channel is not open")
+        body = json_or_failed(partial(self._body, envelope, tier))
+        if isinstance(body, Report):
+            return body
+        try:
+            headers = self._headers(envelope, body)
+            async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
+                return self._answers.report(envelope.targets, await read_answer(answer), self._wall_s())
+        except TimeoutError:
+            return again(f"no answer within {self.timeout_s:g} s")
+        except (aiohttp.ClientError, OSError) as error:
+            return again(error_text(error)[:REASON_LIMIT])
+
+    def _headers(self, envelope: Envelope, body: bytes) -> dict[str, str]:
+        """The key is the envelope's identity: the same when the same attempt is posted again, another for the next
+        attempt, which may have fewer targets."""
+        key = ":".join(map(str, envelope.identity))
+        signed = {} if self._key is None else signature_headers(self._key, key, int(self._wall_s()), body)
+        return {"Idempotency-Key": key, **signed}
+
+    def _body(self, envelope: Envelope, tier: str) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "task": envelope.task,
+            "app": envelope.app,
+            "tier": tier,
+            "message": decode_message(envelope.message),
+            "targets": envelope.targets,
+            "writer": envelope.writer,
+            "sequence": envelope.sequence,
+            "attempt": envelope.attempt,
+        }
+        if envelope.variables is not None:
+            body["variables"] = envelope.variables
+        return body
+
+
+def _checked(settings: Mapping[str, Any]) -> HttpSettings:
+    try:
+        checked = msgspec.convert(dict(settings), HttpSettings)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"The settings of the http channel are wrong: {error}.", "Correct them.") from error
+    if checked.url is None:
+        raise InvalidInput("The http channel has no url.", "Set FAIRLANE_HTTP_URL.")
+    address = urlsplit(checked.url)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise InvalidInput(f"The url of the http channel is not an http(s) address: {checked.url!r}.", "Correct it.")
+    if checked.timeout_s <= 0 or checked.concurrency < 1:
+        raise InvalidInput("timeout_s and concurrency of the http channel must be above 0.", "Correct them.")
+    return checked

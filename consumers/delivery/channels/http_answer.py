@@ -1,0 +1,205 @@
+"""Outcomes of targets, from the answers of the `http` channel's provider."""
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple
+
+import aiohttp
+import msgspec
+
+from dispatcher.model.errors import DECODING_ERRORS
+from dispatcher.verdicts import error_text
+from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict, sound_text
+
+ANSWER_LIMIT = 1024 * 1024
+"""Bytes of an answer that are read."""
+REASON_LIMIT = 200
+"""Characters of an answer, or of the provider's reason, that go into a reason."""
+LONGEST_RETRY_AFTER_S = 24 * 3600.0
+MAX_FAULTS = 50
+"""Maximum kinds of faults in answers that are logged."""
+_TRIED_AGAIN = frozenset({408, 425, 429})
+"""Besides 3xx (the address is wrong, which can be fixed) and 5xx."""
+_AGREED = 'Answer with an empty body or {"failed": [...]}, or set strict_answers of the channel to false.'
+_log = logging.getLogger(__name__)
+
+
+class Answer(NamedTuple):
+    """An answer as it was read."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    whole: bool = True
+    """False: the answer broke off."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A target that the provider did not take. retry: whether it is worth trying again; invalid: there is no such
+    target (any more), so it never is. A field of another type changes nothing of the failure."""
+
+    target: str | int
+    reason: Any = ""
+    retry: Any = False
+    invalid: Any = False
+
+
+class _NotAgreed(Exception):
+    """An answer of 2xx is not what was agreed: args are the kind of fault, and more about this one."""
+
+
+class AnswerReader:
+    """Makes reports of answers. By the status, and for 2xx by `{"failed": [...]}`, the Failures.
+
+    strict: an answer of 2xx that is not what was agreed is a fault, and its targets fail. They are not tried again: the
+    provider would answer in the same way, and may have sent each time. Only of an answer that broke off another
+    attempt may know more. Not strict: what is wrong in an answer is ignored, and the status decides.
+    """
+
+    def __init__(self, channel: str, strict: bool) -> None:
+        self._channel = channel
+        self._strict = strict
+        self._objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
+        self._lists = msgspec.json.Decoder(list[msgspec.Raw] | None)
+        self._failures = msgspec.json.Decoder(Failure)
+        self._faults: set[str] = set()
+
+    def report(self, targets: Sequence[str], answer: Answer, wall_s: float) -> Report:
+        """Return the report on an envelope with these targets. wall_s: the time now."""
+        status = answer.status
+        if 200 <= status < 300:
+            return self._accepted(targets, answer)
+        reason = f"HTTP {status}: {_text(answer.body)}".rstrip(": ")
+        if status in _TRIED_AGAIN or not 400 <= status < 500:
+            return again(reason, retry_after_s(answer.headers, wall_s))
+        return Report(Verdict(int(Outcome.FAILED), reason))
+
+    def _accepted(self, targets: Sequence[str], answer: Answer) -> Report:
+        """The provider has taken the envelope, but for the targets it names."""
+        try:
+            failed = self._failed(answer)
+            return self._exceptions(targets, failed) if failed else ALL_SENT
+        except _NotAgreed as fault:
+            kind, more = fault.args
+            if self._strict:
+                self._warn(f"an answer of 2xx is not what was agreed: {kind}. {_AGREED}")
+                reason = f"HTTP {answer.status}, but {kind}{more}"
+                return Report(Verdict(int(Outcome.FAILED), reason)) if answer.whole else again(reason)
+            if answer.body.lstrip().startswith(b"{"):
+                self._warn(f"an answer cannot be read, all its targets count as sent: {kind}.")
+            return ALL_SENT
+
+    def _failed(self, answer: Answer) -> list[msgspec.Raw]:
+        """Return the entries under `failed`, each to be read on its own. Raises _NotAgreed."""
+        if not answer.whole:
+            raise _NotAgreed("the answer broke off", "")
+        if len(answer.body) >= ANSWER_LIMIT:
+            raise _NotAgreed(f"the answer has {ANSWER_LIMIT:,} bytes or more", "")
+        if not answer.body.strip():
+            return []
+        try:
+            fields = self._objects.decode(answer.body)
+        except msgspec.ValidationError as error:
+            raise _NotAgreed("the answer is not a JSON object", f": {_text(answer.body)}") from error
+        except DECODING_ERRORS as error:
+            raise _NotAgreed("the answer is not JSON", f": {_text(answer.body)}") from error
+        if fields and "failed" not in fields:
+            raise _NotAgreed("the answer has no field that is known", f", only {', '.join(fields)}"[:REASON_LIMIT])
+        try:
+            return (self._lists.decode(fields["failed"]) or []) if fields else []
+        except DECODING_ERRORS as error:
+            raise _NotAgreed("`failed` of the answer is not a list", f": {_text(answer.body)}") from error
+
+    def _exceptions(self, targets: Sequence[str], failed: Sequence[msgspec.Raw]) -> Report:
+        """Map failures to targets. A target that is in the envelope twice failed twice."""
+        failures = [failure for failure in map(self._failure, failed) if failure is not None]
+        verdicts = {str(failure.target): Verdict(_code(failure), _reason(failure.reason)) for failure in failures}
+        exceptions = {index: verdicts[target] for index, target in enumerate(targets) if target in verdicts}
+        if not verdicts.keys() <= set(targets):
+            self._fault("the answer names failed targets that were not in the request")
+        return Report(exceptions=exceptions) if exceptions else ALL_SENT
+
+    def _failure(self, one: msgspec.Raw) -> Failure | None:
+        try:
+            return self._failures.decode(one)
+        except DECODING_ERRORS as error:
+            self._fault(f"an entry under `failed` cannot be read ({str(error)[:REASON_LIMIT]})")
+            return None
+
+    def _fault(self, kind: str) -> None:
+        """Note what is wrong in one entry: with it the whole answer, if the channel is strict."""
+        if self._strict:
+            raise _NotAgreed(kind, "")
+        self._warn(f"{kind}; it is ignored.")
+
+    def _warn(self, fault: str) -> None:
+        """Log what is wrong with the provider's answers, each kind once."""
+        if fault not in self._faults and len(self._faults) < MAX_FAULTS:
+            self._faults.add(fault)
+            _log.warning("Channel %s: %s (Logged once.)", self._channel, fault)
+
+
+def _code(failure: Failure) -> int:
+    if _is_true(failure.invalid):
+        return int(Outcome.INVALID)
+    return RETRY if _is_true(failure.retry) else int(Outcome.FAILED)
+
+
+def _is_true(value: object) -> bool:
+    return value == 1 or (isinstance(value, str) and value.lower() in ("true", "yes", "1"))
+
+
+def _reason(value: object) -> str:
+    return "" if value is None else sound_text(value)[:REASON_LIMIT]
+
+
+def _text(body: bytes) -> str:
+    """The beginning of an answer, on one line."""
+    return " ".join(body[: 4 * REASON_LIMIT].decode("utf-8", "replace").split())[:REASON_LIMIT]
+
+
+def again(reason: str, after_s: float | None = None) -> Report:
+    """Report that all targets are to be tried again."""
+    return Report(Verdict(RETRY, reason, after_s))
+
+
+async def read_answer(answer: aiohttp.ClientResponse) -> Answer:
+    """Read the body up to the limit, or as much as came before it broke off."""
+    chunks, left, whole = [], ANSWER_LIMIT, True
+    try:
+        while left > 0 and (chunk := await answer.content.read(left)):
+            chunks.append(chunk)
+            left -= len(chunk)
+    except (aiohttp.ClientError, ConnectionError) as error:
+        whole = False
+        _log.debug("An answer broke off: %s", error_text(error))
+    return Answer(answer.status, answer.headers, b"".join(chunks), whole)
+
+
+def retry_after_s(headers: Mapping[str, str], wall_s: float) -> float | None:
+    """Seconds to wait by the Retry-After header (seconds, or a date, taken against the answer's own Date if it has
+    one); None if there is none that makes sense."""
+    value = headers.get("Retry-After", "").strip()
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        until_s = _date_s(value)
+        if until_s is None:
+            return None
+        seconds = until_s - (_date_s(headers.get("Date", "")) or wall_s)
+    if not math.isfinite(seconds):
+        return None
+    return min(max(0.0, seconds), LONGEST_RETRY_AFTER_S)
+
+
+def _date_s(value: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(value)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None

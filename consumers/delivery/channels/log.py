@@ -1,0 +1,95 @@
+"""The `log` channel: writes one JSON line per envelope, to a file or to standard output."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from consumers.delivery.channels.json_body import json_or_failed
+from dispatcher.model.errors import InvalidInput
+from dispatcher.wire.envelope import Envelope, decode_message
+from dispatcher.wire.outcome import ALL_SENT, Report
+
+STDOUT = "-"
+
+
+class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """path: a file, which is appended to (worker processes may share one), or "-" for standard output."""
+
+    name: str = "log"
+    path: str = STDOUT
+
+
+class LogChannel:
+    """Every target is sent once its line is written. A line has ts (UTC), task, app, tier, sequence, attempt, message,
+    targets and, where there are any, variables and writer."""
+
+    timeout_s = 5.0
+    concurrency = 1
+    batch_limit = 500
+
+    def __init__(self, settings: Mapping[str, Any], wall_s: Callable[[], float] = time.time) -> None:
+        """Raises InvalidInput."""
+        try:
+            self._settings = msgspec.convert(dict(settings), LogSettings)
+        except msgspec.ValidationError as error:
+            raise InvalidInput(f"The settings of the log channel are wrong: {error}.", "Set `path`.") from error
+        self.name = self._settings.name
+        self._wall_s = wall_s
+        self._file = -1
+        self._torn = False
+        """The last line is not whole."""
+
+    async def open(self) -> None:
+        """Raises OSError."""
+        if self._settings.path == STDOUT:
+            sys.stdout.flush()
+            self._file = os.dup(sys.stdout.fileno())
+            return
+        path = Path(self._settings.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+    async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
+        """Raises OSError if the lines cannot be written (disk full, pipe closed)."""
+        ts = datetime.fromtimestamp(self._wall_s(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        made = [json_or_failed(partial(self._line, envelope, tier, ts)) for envelope in envelopes]
+        self._write(b"".join([line + b"\n" for line in made if isinstance(line, bytes)]))
+        return [line if isinstance(line, Report) else ALL_SENT for line in made]
+
+    async def close(self) -> None:
+        if self._file >= 0:
+            with contextlib.suppress(OSError):
+                os.close(self._file)
+            self._file = -1
+
+    def _line(self, envelope: Envelope, tier: str, ts: str) -> dict[str, Any]:
+        line: dict[str, Any] = {
+            "ts": ts,
+            "task": envelope.task,
+            "app": envelope.app,
+            "tier": tier,
+            "writer": envelope.writer,
+            "sequence": envelope.sequence,
+            "attempt": envelope.attempt,
+            "message": decode_message(envelope.message),
+            "targets": envelope.targets,
+        }
+        if envelope.variables is not None:
+            line["variables"] = envelope.variables
+        return line
+
+    def _write(self, lines: bytes) -> None:
+        """In one call where possible: lines of processes that share the file then stay whole."""
+        left = memoryview(b"\n" + lines if self._torn else lines)
+        while left:
+            self._torn = True
+            left = left[os.write(self._file, left) :]
+        self._torn = False

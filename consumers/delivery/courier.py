@@ -1,0 +1,214 @@
+"""Runs the channels: an asyncio event loop in a thread of its own. Implements dispatcher.ports.Courier."""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from typing import Any
+
+from consumers.delivery.calls import ChannelQueue, InFlight, Sent, not_started
+from consumers.delivery.loop_watch import CHANNEL, LoopWatch
+from dispatcher.clock import Clock
+from dispatcher.model.errors import FairlaneError, Unreachable
+from dispatcher.ports import Batch, BatchChannel
+from dispatcher.wire.outcome import Report
+
+OPEN_WITHIN_S = 30.0
+CLOSE_WITHIN_S = 5.0
+StartThread = Callable[[str, Callable[[threading.Event], None]], None]
+"""Run the function in a thread of that name. The caller must notice its exceptions."""
+_log = logging.getLogger(__name__)
+
+
+class ChannelCourier:
+    """Hands batches to their channels, with bounded concurrency, never after their use-by, and reports each batch once.
+
+    A call ends for good at the channel's timeout: a channel that does not let itself be cancelled keeps its place among
+    the calls under way, but what it says later counts no more.
+    """
+
+    def __init__(
+        self, channels: Mapping[str, BatchChannel], clock: Clock, loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        """loop: makes the event loop, which the courier closes; asyncio's own kind by default."""
+        self._clock = clock
+        self._loop = loop or asyncio.new_event_loop()
+        self._queues = {name: ChannelQueue(channel, self._loop, clock) for name, channel in channels.items()}
+        self._incoming: deque[tuple[Batch, Sent]] = deque()
+        self._woken = False
+        self._stopping = False
+        self._watch = LoopWatch(self._loop)
+        self._ended = threading.Event()
+        self._ended.set()
+        """Set while the thread is not running."""
+        self._asked: Future[None] | None = None
+        self._probes = self._answered = 0
+        self._missing: set[str] = set()
+
+    # ------------------------------------------------------------- any thread
+    def start(self, start_thread: StartThread) -> None:
+        """Starts the thread and opens the channels. Raises what the first failing one raised, having closed all."""
+        self._ended.clear()
+        start_thread("channels", self._run)
+        try:
+            self._do(self._open(), OPEN_WITHIN_S)
+            start_thread("channel watch", self._watch.run)
+        except BaseException:
+            self.stop(0.0)
+            raise
+
+    def send(self, batch: Batch, sent: Callable[[Batch, Sequence[Report | None]], None]) -> None:
+        """Never blocks. Many batches cost one wake-up of the loop."""
+        self._incoming.append((batch, sent))
+        if not self._woken:
+            self._woken = True
+            self._loop.call_soon_threadsafe(self._take)
+
+    def batch_limit(self, channel: str) -> int:
+        """Most envelopes in one call of the channel. (A larger batch becomes several calls and is reported when the
+        last one is over.)"""
+        queue = self._queues.get(channel)
+        return 1 if queue is None else queue.call_limit
+
+    def batch_counts(self) -> dict[str, int]:
+        """Channel name -> how many batches under way keep it busy: its places and some waiting next to them. More would
+        only queue here, where no tier can overtake another."""
+        return {name: queue.channel.concurrency * 5 // 4 + 1 for name, queue in self._queues.items()}
+
+    def in_flight(self, channel: str) -> InFlight:
+        """What the channel is at work on, as seen from outside of its thread: a little old."""
+        queue = self._queues.get(channel)
+        return InFlight() if queue is None else queue.in_flight
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """Names of the channels."""
+        return frozenset(self._queues)
+
+    @property
+    def longest_timeout_s(self) -> float:
+        """Of all channels: no call outlasts it."""
+        return max((queue.timeout_s for queue in self._queues.values()), default=0.0)
+
+    def stop(self, deadline_s: float) -> None:
+        """Waits for what was sent, at most so many seconds; then calls under way are cancelled and say RETRY, others
+        are reported as not started. Closes the channels and ends the thread."""
+        self._stopping = True
+        if not self._ended.is_set():
+            try:
+                self._do(self._end(deadline_s), 2 * deadline_s + CLOSE_WITHIN_S)
+            except FairlaneError as error:
+                _log.error("%s The worker goes on without it.", error)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._ended.wait(CLOSE_WITHIN_S)
+        if not self._loop.is_running():
+            self._loop.close()
+
+    # ------------------------------------------------------------- for the watchdog
+    def probe(self) -> object | None:
+        """Ask the event loop for a sign of life. Return what it has done so far: it changes with every probe, unless
+        the loop is blocked. None while the loop is not to run."""
+        if self._stopping or self._ended.is_set():
+            return None
+        if self._answered == self._probes:
+            self._probes += 1
+            with contextlib.suppress(RuntimeError):  # it was closed just now
+                self._loop.call_soon_threadsafe(self._answer_probe, self._probes)
+        return self._probes, sum(queue.calls_over for queue in self._queues.values())
+
+    def oldest(self) -> Mapping[str, object | None]:
+        """Return, by channel, the batch that has waited longest for its report."""
+        return {name: queue.oldest() for name, queue in self._queues.items()}
+
+    @property
+    def timeouts_s(self) -> Mapping[str, float]:
+        """Return, by channel, how long a call may take."""
+        return {name: queue.timeout_s for name, queue in self._queues.items()}
+
+    # ------------------------------------------------------------- the loop's thread
+    def _run(self, _: threading.Event) -> None:
+        """Run until the courier is stopped. Raise what a channel raised to end the loop."""
+        asyncio.set_event_loop(self._loop)
+        self._watch.thread = threading.get_ident()
+        try:
+            self._loop.run_forever()
+        finally:
+            self._watch.thread = None
+            self._ended.set()
+            if self._asked is not None:
+                self._asked.cancel()
+        if not self._stopping:
+            raise FairlaneError(
+                "A channel stopped the event loop, which is not its own.", "Find loop.stop() in the channels' code."
+            )
+
+    def _answer_probe(self, number: int) -> None:
+        self._answered = number
+
+    def _do(self, work: Coroutine[Any, Any, None], within_s: float) -> None:
+        """Run in the loop. Raise Unreachable if a channel blocks the loop, FairlaneError if one has ended it."""
+        self._asked = asked = asyncio.run_coroutine_threadsafe(work, self._loop)
+        if self._ended.is_set():
+            asked.cancel()
+        try:
+            asked.result(within_s)
+        except TimeoutError as error:
+            raise Unreachable("A channel does not give the event loop back.", "Its calls must be async.") from error
+        except CancelledError as error:
+            raise FairlaneError("A channel has ended the event loop.", "See the error logged before.") from error
+        finally:
+            self._asked = None
+
+    def _take(self) -> None:
+        """All that has come since the last time."""
+        self._woken = False
+        while self._incoming:
+            batch, sent = self._incoming.popleft()
+            queue = self._queues.get(batch.channel)
+            if queue is None:
+                self._note_missing(batch.channel)
+                not_started(batch, sent)
+            else:
+                queue.put(batch, sent)
+        for queue in self._queues.values():
+            queue.start()
+
+    def _note_missing(self, channel: str) -> None:
+        """Log once that a batch came for a channel that the worker lacks: its lanes give those to others before."""
+        if channel not in self._missing:
+            self._missing.add(channel)
+            _log.error("A batch is for the channel %r, which this worker does not have; it is given back.", channel)
+
+    async def _open(self) -> None:
+        for name, queue in self._queues.items():
+            CHANNEL.set(queue.channel)
+            try:
+                await queue.channel.open()
+            except OSError as error:  # TimeoutError is one
+                raise Unreachable(f"The channel {name} cannot be opened: {error}.", "Check its settings.") from error
+            except (SystemExit, KeyboardInterrupt) as error:
+                raise FairlaneError(f"The channel {name} raised {error!r} in open().", "Check its code.") from error
+
+    async def _end(self, deadline_s: float) -> None:
+        self._take()
+        until_s = self._clock.monotonic_s() + deadline_s
+        for queue in self._queues.values():
+            await queue.idle(max(0.0, until_s - self._clock.monotonic_s()))
+        for name, queue in self._queues.items():
+            await queue.abort()
+            try:
+                await asyncio.wait_for(_close(queue), CLOSE_WITHIN_S / 2)
+            except Exception:
+                _log.exception("The channel %s did not close well", name)
+
+
+async def _close(queue: ChannelQueue) -> None:
+    """Close a channel. A SystemExit becomes an error: it would end the event loop with the other channels open."""
+    CHANNEL.set(queue.channel)
+    try:
+        await queue.channel.close()
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"close() raised {error!r}") from error

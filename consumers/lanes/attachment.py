@@ -1,0 +1,266 @@
+"""One consumer on one lane, from attaching to closing.
+
+It is made of pulsar-client's raw consumer: its asynchronous calls need no thread each, and per message they cost half
+of the public ones, which wrap every message and wait for every acknowledgement.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pulsar
+
+from consumers.lanes.background import Background
+from consumers.lanes.give_back import GivenBack, MissingChannels
+from consumers.lanes.opening import OK, Opener, Opening, batch_messages, ignore
+from dispatcher.clock import Clock
+from dispatcher.model.errors import FairlaneError, Malformed, NewerFormat
+from dispatcher.ports import Delivery
+from dispatcher.wire.envelope import MAX_CHUNK, Envelope, decode_envelope
+
+_log = logging.getLogger(__name__)
+RETURN_AFTER_S = 5.0
+"""Longer than what is held waits to be asked about again."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all attachments of a worker share. ready: told of a lane with something to drain, from any thread.
+    undecodable: given the attachment, a message that is no envelope, and why not."""
+
+    opener: Opener
+    background: Background
+    clock: Clock
+    ready: Callable[[str], None]
+    undecodable: Callable[["Attachment", Any, FairlaneError], None]
+    newer: Callable[[str], float | None]
+    """Called with the lane of an envelope of a later version. Returns after how many seconds its message is to be given
+    back; None: the whole lane is left."""
+    missing: MissingChannels
+    move_aside: Callable[["Attachment", Any, Envelope], bool]
+    """Called with a message whose channel is missing. Returns whether it is moved to a side lane."""
+    returner: Background
+    """Gives messages back."""
+
+
+class Attachment:
+    """Opening, open or closed. `drain` and `ack` belong to the engine's thread, opening and closing to the
+    background's; `_arrived` comes from a thread of the client's.
+
+    An idle lane has exactly one receive outstanding ("armed"), whose message lands in `_messages`. Arming with a
+    message in the client's queue hands it over at once, in the same call: that is also the cheapest way to take one
+    (4 us; a receive with a timeout costs 100 us when there is nothing).
+    """
+
+    def __init__(self, lane: str, queue: int, around: Surroundings, topic: str = "") -> None:
+        """Starts to attach. queue: envelopes the client may hold ahead of time. topic: the lane's partition, where it
+        has some."""
+        self.lane = lane
+        self._topic = topic or lane
+        self.queue = queue
+        self.held = 0
+        """Messages given out and not acked."""
+        self.closed = False
+        self.given_up = False
+        """The lane is not there."""
+        self._around = around
+        self._consumer: Any = None
+        self._given_back: GivenBack | None = None
+        self._returned: GivenBack | None = None
+        """Messages beyond what may be held; apart from those whose channel is missing, which are moved if they are
+        many."""
+        self._messages: deque[Any] = deque()
+        self._armed = False
+        self._arming = False
+        self.left = False
+        """Whether it met an envelope of a later version and yields nothing more."""
+        self._ahead = 0
+        """Messages given out since a drain last found less than it wanted, or a batch was not full."""
+        self._opening = self._open()
+
+    @property
+    def open(self) -> bool:
+        return self._consumer is not None
+
+    # ------------------------------------------------------------- the engine's thread
+    def drain(self, max_targets: int) -> tuple[list[Delivery], bool]:
+        """See Lanes.drain."""
+        deliveries: list[Delivery] = []
+        consumer = self._consumer
+        given_back, lacks = self._given_back, self._around.missing.lacks
+        if consumer is None or given_back is None or self.closed or self.left:
+            return deliveries, True
+        messages = self._messages
+        now_s = self._around.clock.monotonic_s()
+        room = max_targets
+        envelope: Envelope | None = None
+        while room > 0:
+            if not messages and not self._fill(consumer):
+                break
+            message = messages.popleft()
+            self._armed = False
+            try:
+                envelope = decode_envelope(message.data(), envelope)
+            except NewerFormat:
+                if not self._refuse(message):
+                    break
+                continue
+            except Malformed as error:
+                self._around.undecodable(self, message, error)
+                room -= MAX_CHUNK  # its letter may be large: few in one turn
+                continue
+            room -= len(envelope.targets) or 1
+            if not lacks(envelope.channel):
+                deliveries.append(Delivery(envelope, message, now_s))
+            elif not self._leave_to_others(message, envelope):
+                messages.appendleft(message)
+                break
+        given_back.start()
+        self.held += len(deliveries)
+        self._ahead = self._ahead + len(deliveries) if room <= 0 else 0
+        return deliveries, room > 0
+
+    def give_back(self, message: Any, envelope: Envelope | None = None, after_s: float | None = None) -> None:
+        """Leave a message to any worker, this one included: see GivenBack.put."""
+        if self._given_back is not None:
+            self._given_back.put(message, envelope, after_s)
+
+    def _leave_to_others(self, message: Any, envelope: Envelope) -> bool:
+        """Leave an envelope to workers that have its channel. Return False if there is no room for it now; the lane
+        announces itself when there is."""
+        missing = self._around.missing
+        missing.note(envelope.channel, self.lane)
+        full = self._given_back is not None and self._given_back.full
+        if full or missing.tried(message, envelope.channel):
+            moved = self._around.move_aside(self, message, envelope)
+            if moved or full:
+                return moved
+        self.give_back(message, envelope)
+        return True
+
+    def _refuse(self, message: Any) -> bool:
+        """Leave the message to workers that can read it: at first to any, and where the lane is left, with all behind
+        it. Return whether the lane is drained on."""
+        after_s = self._around.newer(self.lane)
+        if after_s is not None:
+            self.give_back(message, after_s=after_s)
+            return True
+        self.left = True
+        self._messages.clear()
+        return False
+
+    def _fill(self, consumer: Any) -> bool:
+        """Gets the next messages if there are any; arms the lane if there are none.
+
+        While more is there than is asked for, whole batches are taken, at 1 us less a message (of 3.8, ack included).
+        The first batch that is not full has waited 1 ms for more, so that is the last until the lane is ahead again.
+        """
+        if self._armed:
+            return False
+        full = batch_messages(self.queue)
+        if self._ahead >= full:
+            batch = self._take_batch(consumer)
+            if len(batch) < full:
+                self._ahead = 0
+            self._messages.extend(batch)
+            if batch:
+                return True
+        self._armed = self._arming = True
+        consumer.receive_async(self._arrived)
+        self._arming = False
+        return bool(self._messages)
+
+    def _take_batch(self, consumer: Any) -> list[Any]:
+        try:
+            batch: list[Any] = consumer.batch_receive()
+        except pulsar.PulsarException as error:  # closed meanwhile: arming says so, too, and has it opened again
+            _log.debug("No batch from the lane %s: %s", self.lane, error)
+            return []
+        return batch
+
+    def ack(self, messages: Sequence[Any]) -> None:
+        """Acknowledgements are gathered by the client and sent within 0.1 s; one that is lost means a copy later."""
+        consumer = self._consumer
+        if consumer is None or self.closed:
+            return
+        acknowledge = consumer.acknowledge_async
+        for message in messages:
+            acknowledge(message, ignore)
+        self.held = max(0, self.held - len(messages))
+
+    @property
+    def returning(self) -> int:
+        """Messages that are to be given back and are not yet."""
+        return 0 if self._returned is None else self._returned.waiting
+
+    def return_later(self, messages: Sequence[Any]) -> None:
+        """Give back messages that were given out, after RETURN_AFTER_S."""
+        returned = self._returned
+        if returned is None or self.closed:
+            return
+        for message in messages:
+            returned.put(message, after_s=RETURN_AFTER_S)
+        returned.start()
+        self.held = max(0, self.held - len(messages))
+
+    def close(self, closed: Callable[[], None]) -> None:
+        """Lets go, in the background; what is not acked goes to others. closed: called when that is done, from any
+        thread."""
+        self.closed = True
+        self._around.background.do(partial(self._close, closed))
+
+    # ------------------------------------------------------------- a client's thread
+    def _arrived(self, result: Any, message: Any) -> None:
+        """The outstanding receive is over. It may neither raise nor arm again here: the client would not survive it.
+
+        While `_arming`, the engine is inside `receive_async` and looks for itself right after it.
+        """
+        if result == OK:
+            self._messages.append(message)
+        elif not self.closed:
+            self._around.background.do(self._lost)
+        if not self._arming:
+            self._around.ready(self.lane)
+
+    # ------------------------------------------------------------- the background's thread
+    def _open(self) -> Opening:
+        opening = Opening(self._topic, self.queue, self._opened, self._gave_up)
+        self._around.opener.open(opening)
+        return opening
+
+    def _opened(self, consumer: Any) -> None:
+        if self.closed:
+            consumer.close_async(ignore)
+            return
+        self._messages.clear()
+        self._ahead = 0
+        self.held = 0
+        self._armed = True
+        around = self._around
+        ready = partial(around.ready, self.lane)
+        self._given_back = GivenBack(consumer, around.returner, around.missing, ready)
+        self._returned = GivenBack(consumer, around.returner, around.missing, ready)
+        self._consumer = consumer
+        consumer.receive_async(self._arrived)
+
+    def _gave_up(self) -> None:
+        self.given_up = True
+
+    def _lost(self) -> None:
+        """The client gave the consumer up (it heals lost connections by itself): attach anew."""
+        if self._consumer is not None and not self.closed:
+            _log.warning("The consumer of the lane %s was lost; attaching again", self.lane)
+            self._consumer.close_async(ignore)
+            self._consumer = None
+            self._opening = self._open()
+
+    def _close(self, closed: Callable[[], None]) -> None:
+        self._opening.over = True
+        consumer, self._consumer = self._consumer, None
+        if consumer is None:
+            closed()
+        else:
+            consumer.close_async(lambda _result: closed())

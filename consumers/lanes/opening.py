@@ -1,0 +1,196 @@
+"""Opens consumers on lanes, a few at a time, and tries again for as long as they are wanted."""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import _pulsar
+import pulsar
+
+from backends.pulsar.client import error_of
+from consumers.lanes.background import Background
+from dispatcher.clock import Clock
+from dispatcher.model.errors import NotFound
+from dispatcher.wire.topics import SUBSCRIPTION
+
+OK = pulsar.Result.Ok
+_MOST_BATCH = 100
+_BATCH_WAIT_MS = 1
+_NO_LIMIT = -1
+_MOST_UNANSWERED = 5
+"""Attempts of one lane that the client still works on: with the quick patience the last comes after 0.45 s."""
+_FEW = 8
+"""Attempts under way that do not hold each other up."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class OpenSettings:
+    """at_once: attempts under way in all. After a failure the wait is wait_s, doubled each time up to longest_wait_s. A
+    lane whose topic is missing is looked for for missing_s: it may be about to be created, or deleted a moment ago.
+
+    patience_s: an attempt unanswered for so long (doubled each time, too) gets another one beside it. The client never
+    answers an attempt that met a topic whose subscription was not there yet, a matter of milliseconds when a task is
+    new, before its operation timeout of many seconds. While few are under way quick_s is waited instead: the worker
+    often hears of a new task from the control topic before its lane is there, and an attempt takes 5 ms then.
+
+    batch_index_acks: tell the broker of acknowledgements within a producer's batch. Without it a batch of which some
+    messages are unacked comes whole when it comes again: copies, which are dropped by their identity. It costs a third
+    more per message (the client sends one acknowledgement a message instead of one a batch; 5.3 us instead of 3.9), and
+    the broker miscounts what is unacked (60 received, 40 acked: -160).
+    """
+
+    at_once: int = 64
+    wait_s: float = 0.02
+    patience_s: float = 0.15
+    quick_s: float = 0.03
+    longest_wait_s: float = 5.0
+    missing_s: float = 30.0
+    batch_index_acks: bool = False
+
+
+class Opening:
+    """One lane's way to a consumer. opened: given the raw consumer, once. given_up: called if the lane is not there."""
+
+    def __init__(self, lane: str, queue: int, opened: Callable[[Any], None], given_up: Callable[[], None]) -> None:
+        """queue: envelopes the client may hold ahead of time."""
+        self.lane = lane
+        self.queue = queue
+        self.opened = opened
+        self.given_up = given_up
+        self.over = False
+        """Opened, given up, or no longer wanted."""
+        self.attempts = 0
+        self.unanswered = 0
+        self.since_s = 0.0
+
+
+class Opener:
+    """All its work is done in the background's thread; `open` may be called from any."""
+
+    def __init__(self, client: pulsar.Client, background: Background, clock: Clock, settings: OpenSettings) -> None:
+        self._client = client
+        self._background = background
+        self._clock = clock
+        self._settings = settings
+        self._waiting: deque[Opening] = deque()
+        self._under_way = 0
+
+    def open(self, opening: Opening) -> None:
+        """Starts; ends with `opened` or `given_up`, in the background's thread, unless `opening.over` is set before."""
+        opening.since_s = self._clock.monotonic_s()
+        self._background.do(partial(self._enqueue, opening))
+
+    def _enqueue(self, opening: Opening) -> None:
+        if not opening.over:
+            self._waiting.append(opening)
+            self._next()
+
+    def _next(self) -> None:
+        while self._waiting and self._under_way < self._settings.at_once:
+            opening = self._waiting.popleft()
+            if not opening.over:
+                self._attempt(opening)
+
+    def _attempt(self, opening: Opening) -> None:
+        self._under_way += 1
+        opening.attempts += 1
+        opening.unanswered += 1
+        attempt = _Attempt(opening)
+        do, answered = self._background.do, self._answered
+        self._client._client.subscribe_async(
+            opening.lane,
+            SUBSCRIPTION,
+            _configuration(opening.queue, self._settings),
+            lambda result, consumer: do(partial(answered, attempt, result, consumer)),
+        )
+        patience_s = self._settings.quick_s if self._under_way <= _FEW else self._settings.patience_s
+        self._background.do(partial(self._overdue, attempt), self._wait_s(patience_s, opening))
+
+    def _answered(self, attempt: "_Attempt", result: Any, consumer: Any) -> None:
+        opening = attempt.opening
+        opening.unanswered -= 1
+        self._ended(attempt)
+        if result == OK:
+            self._opened(opening, consumer)
+        elif not opening.over and (attempt.latest or not opening.unanswered):
+            self._failed(opening, result)
+
+    def _opened(self, opening: Opening, consumer: Any) -> None:
+        if opening.over:
+            consumer.close_async(ignore)
+            return
+        opening.over = True
+        opening.opened(consumer)
+
+    def _overdue(self, attempt: "_Attempt") -> None:
+        """Its place goes to others; it may still be answered."""
+        if attempt.ended:
+            return
+        self._ended(attempt)
+        opening = attempt.opening
+        if not opening.over and opening.unanswered < _MOST_UNANSWERED:
+            self._enqueue(opening)
+
+    def _ended(self, attempt: "_Attempt") -> None:
+        if not attempt.ended:
+            attempt.ended = True
+            self._under_way -= 1
+            self._next()
+
+    def _failed(self, opening: Opening, result: Any) -> None:
+        error = error_of(result.name, f"attach to the lane {opening.lane}", self._client)
+        missing = isinstance(error, NotFound)
+        if missing and self._clock.monotonic_s() - opening.since_s > self._settings.missing_s:
+            _log.info("The lane %s is not there; given up", opening.lane)
+            opening.over = True
+            opening.given_up()
+            return
+        if not missing and opening.attempts & (opening.attempts - 1) == 0:
+            _log.warning("%s Trying again (attempt %d failed).", error, opening.attempts)
+        self._background.do(partial(self._enqueue, opening), self._wait_s(self._settings.wait_s, opening))
+
+    def _wait_s(self, first_s: float, opening: Opening) -> float:
+        return min(self._settings.longest_wait_s, first_s * 2.0 ** min(opening.attempts - 1, 16))
+
+
+class _Attempt:
+    """ended: answered, or overdue."""
+
+    __slots__ = ("ended", "number", "opening")
+
+    def __init__(self, opening: Opening) -> None:
+        self.opening = opening
+        self.number = opening.attempts
+        self.ended = False
+
+    @property
+    def latest(self) -> bool:
+        return self.number == self.opening.attempts
+
+
+def ignore(_result: Any) -> None:
+    """For what cannot fail, or whose failure means a copy later. (A callback that raises would end the process.)"""
+
+
+_GIVEN_BACK_MS = 100
+"""The client's least. Delays before that are ours (consumers/lanes/give_back.py), since they differ by message."""
+
+
+def _configuration(queue: int, settings: OpenSettings) -> Any:
+    configuration = _pulsar.ConsumerConfiguration()
+    configuration.consumer_type(pulsar.ConsumerType.Shared)
+    configuration.subscription_initial_position(pulsar.InitialPosition.Earliest)
+    configuration.receiver_queue_size(queue)
+    configuration.negative_ack_redelivery_delay_ms(_GIVEN_BACK_MS)
+    configuration.batch_index_ack_enabled(settings.batch_index_acks)
+    configuration.batch_receive_policy(_pulsar.BatchReceivePolicy(batch_messages(queue), _NO_LIMIT, _BATCH_WAIT_MS))
+    return configuration
+
+
+def batch_messages(queue: int) -> int:
+    """Messages that one batch_receive takes: well below what the client may hold, so that a full one does not wait."""
+    return max(1, min(_MOST_BATCH, queue // 4))

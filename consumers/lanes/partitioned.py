@@ -1,0 +1,91 @@
+"""The consumers on a lane whose topic has partitions, as one attachment."""
+
+import threading
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any
+
+from consumers.lanes.attachment import Attachment, Surroundings
+from dispatcher.ports import Delivery
+from dispatcher.wire.topics import topics_of_lane
+
+
+class PartitionedAttachment:
+    """An Attachment for each partition, so that one whose broker is away is opened later and holds up no other (the
+    client's own consumer of many topics opens all or none). To be used like an Attachment.
+
+    Each drain begins with the next partition, so that none waits for the others to run empty.
+    """
+
+    def __init__(self, lane: str, queue: int, least_queue: int, partitions: int, around: Surroundings) -> None:
+        """queue: envelopes over all partitions; least_queue: of one of them, one producer batch."""
+        self.lane = lane
+        self.queue = queue
+        share = max(least_queue, -(-queue // partitions))
+        self._parts = {topic: Attachment(lane, share, around, topic) for topic in topics_of_lane(lane, partitions)}
+        self._order = list(self._parts.values())
+        self._turn = 0
+
+    @property
+    def open(self) -> bool:
+        return all(part.open for part in self._order)
+
+    @property
+    def given_up(self) -> bool:
+        """A partition is not there."""
+        return any(part.given_up for part in self._order)
+
+    @property
+    def left(self) -> bool:
+        """Whether a partition holds an envelope of a later version."""
+        return any(part.left for part in self._order)
+
+    @property
+    def held(self) -> int:
+        """Messages given out and not acked."""
+        return sum(part.held for part in self._order)
+
+    def drain(self, max_targets: int) -> tuple[list[Delivery], bool]:
+        """See Lanes.drain."""
+        self._turn = (self._turn + 1) % len(self._order)
+        deliveries: list[Delivery] = []
+        room = max_targets
+        for part in (*self._order[self._turn :], *self._order[: self._turn]):
+            if room <= 0:
+                return deliveries, False
+            found, empty = part.drain(room)
+            deliveries += found
+            if not empty:
+                return deliveries, False
+            room -= sum(len(delivery.envelope.targets) or 1 for delivery in found)
+        return deliveries, True
+
+    def ack(self, messages: Sequence[Any]) -> None:
+        """As Attachment.ack; each where it came from."""
+        for topic, of_part in groupby(messages, lambda message: message.topic_name()):
+            self._parts[topic].ack(list(of_part))
+
+    @property
+    def returning(self) -> int:
+        """Messages that are to be given back and are not yet."""
+        return sum(part.returning for part in self._order)
+
+    def return_later(self, messages: Sequence[Any]) -> None:
+        """As Attachment.return_later; each where it came from."""
+        for topic, of_part in groupby(messages, lambda message: message.topic_name()):
+            self._parts[topic].return_later(list(of_part))
+
+    def close(self, closed: Callable[[], None]) -> None:
+        """closed: called when all have let go."""
+        left, lock = len(self._order), threading.Lock()
+
+        def one_closed() -> None:
+            nonlocal left
+            with lock:
+                left -= 1
+                last = not left
+            if last:
+                closed()
+
+        for part in self._order:
+            part.close(one_closed)

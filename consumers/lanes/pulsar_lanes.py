@@ -1,0 +1,332 @@
+"""The lanes a worker is attached to, on Pulsar: implements dispatcher.ports.Lanes."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pulsar
+
+from backends.pulsar.client import position_of
+from consumers.lanes.attachment import Attachment, Surroundings
+from consumers.lanes.background import Background
+from consumers.lanes.give_back import MAX_MOVING, MissingChannels
+from consumers.lanes.newer import Absent, NewerFormats, NewerSettings
+from consumers.lanes.opening import Opener, OpenSettings
+from consumers.lanes.partitioned import PartitionedAttachment
+from consumers.lanes.prefetch import PrefetchBudget, PrefetchSettings, too_different
+from dispatcher.clock import Clock
+from dispatcher.model.errors import FairlaneError
+from dispatcher.ports import DeadLetter, DeadLetters, Delivery, LaneInfo
+from dispatcher.scheduling.read_ahead import largest_batch
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.lease import LaneKind
+
+DEAD_LETTER_FORMAT = 1
+_MAX_LETTERS = 8
+"""Maximum undecodable messages of a lane whose letters are not stored yet: each may have 5 MiB."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class LaneSettings:
+    """most_held: unacked messages of one lane given out, above which it yields nothing until some are acked; with its
+    queue and what waits to be given back it must stay below the 50,000 at which the broker stops a consumer."""
+
+    prefetch: PrefetchSettings = field(default_factory=PrefetchSettings)
+    opening: OpenSettings = field(default_factory=OpenSettings)
+    newer: NewerSettings = field(default_factory=NewerSettings)
+    most_held: int = 40_000
+
+
+@dataclass
+class _Lane:
+    info: LaneInfo
+    attachment: Attachment | PartitionedAttachment | Absent
+    prefetch_targets: int
+    full: bool = False
+    """It yielded nothing because too much is held."""
+    wanted_targets: int | None = None
+    """The prefetch it is to be attached with once nothing of it is held."""
+
+
+class PulsarLanes:
+    """One Shared consumer per lane. All calls come from the engine's thread; nothing here blocks it.
+
+    ready: told of a lane with something to drain, from any thread; it must be quick and must not raise. It may hear of
+    a lane that turns out to be empty, or is no longer attached.
+    """
+
+    def __init__(
+        self,
+        client: pulsar.Client,
+        ready: Callable[[str], None],
+        dead_letters: DeadLetters,
+        clock: Clock,
+        settings: LaneSettings | None = None,
+        missing: MissingChannels | None = None,
+    ) -> None:
+        self._missing = missing or MissingChannels()
+        self._settings = settings or LaneSettings()
+        self._ready = ready
+        self._dead_letters = dead_letters
+        self._clock = clock
+        self._lanes: dict[str, _Lane] = {}
+        self._newer = NewerFormats(clock, self._settings.newer)
+        self._budget = PrefetchBudget(self._settings.prefetch)
+        self._background = Background("lane-attacher")
+        self._returner = Background("lane-returner")
+        self._buried: deque[tuple[Attachment, Any]] = deque()
+        """Undecodable messages whose dead letters are stored; put in from any thread."""
+        self._unstored: dict[str, set[object]] = {}
+        """Number of letters of undecodable messages not stored yet, by lane."""
+        opener = Opener(client, self._background, clock, self._settings.opening)
+        self._around = Surroundings(
+            opener,
+            self._background,
+            clock,
+            ready,
+            self._undecodable,
+            self._refuse_newer,
+            self._missing,
+            self._move_aside,
+            self._returner,
+        )
+        self._moving = 0
+        """Envelopes on their way to a side lane."""
+        self._moved: deque[tuple[Attachment, Any, Envelope, Exception | None]] = deque()
+        """Those that have arrived there, or have not; put in from any thread."""
+        self._closing = 0
+        self._all_closed = threading.Condition()
+
+    # ------------------------------------------------------------- the port
+    def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
+        """Attaches in the background. Said again of an attached lane it may exchange its consumer for one with a larger
+        or smaller queue (as soon as nothing is held), and it looks again for a lane that was given up."""
+        known = self._lanes.get(lane.name)
+        if known is not None and not known.attachment.given_up:
+            known.info, known.prefetch_targets = lane, prefetch_targets
+            if known.attachment.left:
+                return
+            differs = self._queue_differs(known.attachment.queue, lane, prefetch_targets)
+            free = known.attachment.open and not known.attachment.held
+            known.wanted_targets = prefetch_targets if differs and not free else None
+            if not prefetch_targets and not differs:
+                self._budget.give_back(lane.name)
+            if not (differs and free):
+                return
+        self.detach(lane.name)
+        self._attach(lane, prefetch_targets)
+
+    def _attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
+        """Open the lane's consumer, or keep out of the lane and try again later."""
+        left_for_s = self._newer.left_for_s(lane.name)
+        if left_for_s:
+            self._lanes[lane.name] = _Lane(lane, Absent(), prefetch_targets)
+            self._background.do(partial(self._ready, lane.name), left_for_s + 0.05)
+        else:
+            queue = self._budget.take(lane, prefetch_targets)
+            self._lanes[lane.name] = _Lane(lane, _attachment(lane, queue, self._around), prefetch_targets)
+
+    def detach(self, lane: str) -> None:
+        """Lets go: what is not acked will be delivered to others. Of a lane that is not attached: nothing."""
+        known = self._lanes.pop(lane, None)
+        if known is None:
+            return
+        self._budget.give_back(lane)
+        with self._all_closed:
+            self._closing += 1
+        known.attachment.close(self._one_closed)
+
+    def drain(self, lane: str, max_targets: int) -> tuple[list[Delivery], bool]:
+        """What the lane has now, up to max_targets (over it by less than one envelope), in order; and whether it ran
+        empty (then it announces itself). Never blocks."""
+        if self._buried:
+            self._ack_buried()
+        if self._moved:
+            self._settle_moved()
+        known = self._lanes.get(lane)
+        if known is None:
+            return [], True
+        if known.attachment.left:
+            self._keep_out(known)
+            return [], True
+        if len(self._unstored.get(lane, ())) >= _MAX_LETTERS:
+            return [], True  # each letter that is stored announces the lane
+        if known.attachment.held + known.attachment.returning >= self._settings.most_held:
+            known.full = True
+            return [], True
+        return known.attachment.drain(max_targets)
+
+    def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
+        """Of a lane that is no longer attached: nothing, copies will be told by their identity."""
+        known = self._lanes.get(lane)
+        if known is None:
+            return
+        known.attachment.ack([delivery.handle for delivery in deliveries])
+        self._holds_less(known)
+
+    def give_back(self, lane: str, deliveries: Sequence[Delivery]) -> None:
+        """See Lanes.give_back. Until they are given back they count as held, so `most_held` bounds them, too."""
+        known = self._lanes.get(lane)
+        if known is not None:
+            known.attachment.return_later([delivery.handle for delivery in deliveries])
+            self._holds_less(known)
+
+    def _holds_less(self, known: _Lane) -> None:
+        if known.attachment.left:
+            self._keep_out(known)
+        elif known.wanted_targets is not None and not known.attachment.held:
+            self.attach(known.info, known.wanted_targets)
+        elif known.full and known.attachment.held < 3 * self._settings.most_held // 4:
+            known.full = False
+            self._ready(known.info.name)
+
+    # ------------------------------------------------------------- the worker's
+    def attached(self) -> int:
+        """Lanes whose consumer is open."""
+        return sum(known.attachment.open for known in self._lanes.values())
+
+    def opening(self) -> object | None:
+        """Return the action of the thread that opens and closes consumers; None if it waits."""
+        return self._background.under_way
+
+    def returning(self) -> object | None:
+        """Return the action of the thread that gives messages back; None if it waits."""
+        return self._returner.under_way
+
+    def held(self, lane: str) -> int:
+        """Messages of the lane given out and not acked."""
+        known = self._lanes.get(lane)
+        return 0 if known is None else known.attachment.held
+
+    def queue(self, lane: str) -> int:
+        """Envelopes the lane's consumer may hold ahead of time; 0 if it is not attached."""
+        known = self._lanes.get(lane)
+        return 0 if known is None else known.attachment.queue
+
+    def stop(self, deadline_s: float) -> bool:
+        """Detaches all lanes. False if some consumers were still open after so many seconds; closing the client ends
+        them."""
+        until_s = self._clock.monotonic_s() + deadline_s
+        for lane in list(self._lanes):
+            self.detach(lane)
+        with self._all_closed:
+            closed = self._all_closed.wait_for(lambda: not self._closing, deadline_s)
+        if not closed:
+            _log.warning("%d lanes were not let go within %g s", self._closing, deadline_s)
+        for thread in (self._returner, self._background):
+            closed = thread.stop(max(0.1, until_s - self._clock.monotonic_s())) and closed
+        return closed
+
+    # ------------------------------------------------------------- inside
+    def _queue_differs(self, queue: int, lane: LaneInfo, prefetch_targets: int) -> bool:
+        """Whether a lane with this queue should have another."""
+        wanted = self._budget.affordable_queue(lane, prefetch_targets)
+        return too_different(queue, wanted) or (not prefetch_targets and queue > wanted)
+
+    def _one_closed(self) -> None:
+        with self._all_closed:
+            self._closing -= 1
+            if not self._closing:
+                self._all_closed.notify_all()
+
+    # ------------------------------------------------------------- envelopes of a later version
+    def newer_lanes(self) -> list[str]:
+        """Return the lanes that hold envelopes of a later version. May be called from any thread."""
+        return self._newer.names()
+
+    def _refuse_newer(self, lane: str) -> float | None:
+        known = self._lanes[lane]
+        if self._newer.refuse(known.info):
+            return self._settings.newer.again_s
+        _log.warning(
+            "The lane %s holds envelopes of a later version; it is left to newer workers for %.0f s. "
+            "Upgrade the workers that are left.",
+            lane,
+            self._newer.left_for_s(lane),
+        )
+        self._ready(lane)
+        self._background.do(partial(self._ready, lane), self._settings.newer.finish_s)
+        return None
+
+    def _keep_out(self, known: _Lane) -> None:
+        """Detach from a lane once its envelopes in hand are settled, and attach again later."""
+        if isinstance(known.attachment, Absent) and self._newer.left_for_s(known.info.name):
+            return
+        if known.attachment.held and not self._newer.is_finished(known.info.name):
+            return
+        self.detach(known.info.name)
+        self._attach(known.info, known.prefetch_targets)
+
+    # ------------------------------------------------------------- envelopes of channels that the worker lacks
+    def _move_aside(self, attachment: Attachment, message: Any, envelope: Envelope) -> bool:
+        """Publish an envelope to the side lane of its app and channel, where nothing else waits behind it."""
+        missing, kind = self._missing, self._lanes[attachment.lane].info.kind
+        if missing.move is None or kind not in (LaneKind.SHARED, LaneKind.RETRY) or self._moving >= MAX_MOVING:
+            return False
+        attachment.held += 1
+        self._moving += 1
+
+        def stored(error: Exception | None) -> None:
+            self._moved.append((attachment, message, envelope, error))
+            self._ready(attachment.lane)
+
+        missing.move(envelope, stored)
+        return True
+
+    def _settle_moved(self) -> None:
+        while self._moved:
+            attachment, message, envelope, error = self._moved.popleft()
+            self._moving -= 1
+            if error is None:
+                attachment.ack([message])
+            else:
+                attachment.held = max(0, attachment.held - 1)
+                attachment.give_back(message, envelope)
+
+    # ------------------------------------------------------------- messages that are no envelopes
+    def _undecodable(self, attachment: Attachment, message: Any, error: FairlaneError) -> None:
+        """Never lost, never in the way: its body goes to the dead letters, then it is acked. Its place in the lane
+        tells copies apart."""
+        _log.error("%s Lane %s; it goes to the dead letters.", error, attachment.lane)
+        attachment.held += 1
+        letter = DeadLetter(
+            format=DEAD_LETTER_FORMAT,
+            task="",
+            writer=f"{attachment.lane} {position_of(message.message_id())}",
+            sequence=0,
+            attempt=0,
+            at_ms=self._clock.wall_ms(),
+            channel="",
+            positions=[],
+            targets=[],
+            outcomes=[],
+            reasons=[error.cause],
+            body=message.data(),
+            lane=attachment.lane,
+        )
+        token = object()
+        self._unstored.setdefault(attachment.lane, set()).add(token)
+        self._dead_letters.publish(letter, partial(self._letter_stored, attachment, message, token))
+
+    def _letter_stored(self, attachment: Attachment, message: Any, token: object, error: Exception | None) -> None:
+        """From any thread. Without a receipt the message stays unacked and is delivered again."""
+        self._unstored[attachment.lane].discard(token)
+        if error is None:
+            self._buried.append((attachment, message))
+        self._ready(attachment.lane)
+
+    def _ack_buried(self) -> None:
+        while self._buried:
+            attachment, message = self._buried.popleft()
+            attachment.ack([message])
+
+
+def _attachment(lane: LaneInfo, queue: int, around: Surroundings) -> Attachment | PartitionedAttachment:
+    if not lane.partitions:
+        return Attachment(lane.name, queue, around)
+    return PartitionedAttachment(lane.name, queue, largest_batch(lane.chunk), lane.partitions, around)

@@ -1,0 +1,130 @@
+"""Record in the outcome topics what ended without an outcome: claims past their end, and tasks that were cancelled,
+stopped or have expired."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from consumers.upkeep.rebuild import OutcomeTopics
+from dispatcher.clock import Clock, ClockComparison
+from dispatcher.model.errors import FairlaneError
+from dispatcher.wire.lease import Closable
+from dispatcher.wire.outcome import FORMAT, ClaimsEnded, CloseTask, OutcomeRecord
+
+_log = logging.getLogger(__name__)
+CLOSE_ANYWAY_S, END_ANYWAY_S = 15.0, 30.0
+"""How long a task that an operator closed waits for its claims (others end within 13 s); for its outcome topic."""
+STEP_S, COMPARED_S = 1.0, 60.0
+"""The step of Redis' clock that a claim's margin covers; the span over which gains are added up."""
+
+
+class ClaimTable(Protocol):
+    """The ledger's side. All raise Unreachable."""
+
+    def due_claims(self) -> Mapping[int, Sequence[str]]:
+        """By partition: claims past their end that no ClaimsEnded of the last few seconds names."""
+        ...
+
+    def now_ms(self) -> int:
+        """Return the ledger's time."""
+        ...
+
+    def lengthen_claims(self, step_ms: int) -> None:
+        """Lengthen live claims: the ledger's clock was set forward by this much."""
+        ...
+
+    def closable(self) -> Sequence[Closable]:
+        """Return tasks that are cancelled, stopped or expired, have not ended and have no live claim, and those that an
+        operator closed."""
+        ...
+
+
+class Closing:
+    """Two chores. What waits for the end of a claim is not sent until it is said here, so they share a thread with
+    nothing slow."""
+
+    def __init__(
+        self,
+        claims: ClaimTable,
+        outcomes: OutcomeTopics,
+        partition_of: Callable[[str], int],
+        clock: Clock,
+        end_anyway: Callable[[Sequence[str]], None],
+        close_again_s: float = 5.0,
+    ) -> None:
+        """end_anyway: ends tasks that an operator closed, whatever is recorded; returns at once. close_again_s: a task
+        named in a CloseTask is not named in another before that."""
+        self._claims = claims
+        self._outcomes = outcomes
+        self._partition_of = partition_of
+        self._clock = clock
+        self._close_again_s = close_again_s
+        self._end_anyway = end_anyway
+        self._closed_s: dict[str, float] = {}
+        self._asked_s: dict[str, float] = {}
+        """Since when tasks that an operator closed have been seen not to end."""
+        self._comparison = ClockComparison(COMPARED_S)
+        self._step_ms = 0
+        """Forward steps of the ledger's clock that claims were not lengthened by yet."""
+
+    def begin(self) -> None:
+        """Begin a term. Drop clock readings of an earlier term, since others may have acted on them."""
+        self._comparison = ClockComparison(COMPARED_S)
+        self._step_ms = 0
+
+    def end_claims(self) -> None:
+        """Say which claims have ended. Raises Unreachable.
+
+        A forward step of the ledger's clock ends none: it is added to their ends. The first call of a term ends none
+        either, since it has nothing to compare the clocks with.
+        """
+        due = self._claims.due_claims()
+        asked_s = self._clock.monotonic_s()
+        gained_s = self._comparison.gained_s(self._claims.now_ms(), asked_s, self._clock.monotonic_s())
+        if gained_s is not None and gained_s > STEP_S:
+            self._step_ms += round(gained_s * 1000)
+            self._comparison.begin_again()
+        if self._step_ms:
+            self._claims.lengthen_claims(self._step_ms)
+            _log.warning(
+                "Redis' clock was set forward by %.1f s: claims last longer by that. Let NTP slew it, not step it",
+                self._step_ms / 1000,
+            )
+            self._step_ms = 0
+        elif gained_s is not None:
+            self._append_all(self._ended_claims(due))
+
+    def close_tasks(self) -> None:
+        """Raises Unreachable."""
+        self._append_all(self._closed_tasks())
+
+    def _ended_claims(self, due: Mapping[int, Sequence[str]]) -> Iterator[tuple[int, OutcomeRecord]]:
+        for partition, claims in due.items():
+            if claims:
+                yield partition, ClaimsEnded(FORMAT, list(claims))
+                _log.info("%d claims are past their end without a record (outcomes-%d)", len(claims), partition)
+
+    def _closed_tasks(self) -> Iterator[tuple[int, OutcomeRecord]]:
+        now_s = self._clock.monotonic_s()
+        self._closed_s = {task: at_s for task, at_s in self._closed_s.items() if now_s - at_s < self._close_again_s}
+        closable = self._claims.closable()
+        self._asked_s = {one.task: self._asked_s.get(one.task, now_s) for one in closable if one.closed}
+        self._end_anyway([task for task, asked_s in self._asked_s.items() if now_s - asked_s >= END_ANYWAY_S])
+        for one in closable:
+            task = one.task
+            if task in self._closed_s or (one.waits and now_s - self._asked_s[task] < CLOSE_ANYWAY_S):
+                continue
+            yield self._partition_of(task), CloseTask(FORMAT, task, one.code, self._clock.wall_ms(), one.reason)
+            self._closed_s[task] = now_s
+
+    def _append_all(self, records: Iterator[tuple[int, OutcomeRecord]]) -> None:
+        """Append the records; after a failure go on with the other partitions, then raise the first failure."""
+        failed: dict[int, FairlaneError] = {}
+        for partition, record in records:
+            if partition not in failed:
+                try:
+                    self._outcomes.append(partition, record)
+                except FairlaneError as error:
+                    failed[partition] = error
+        if failed:
+            raise next(iter(failed.values()))

@@ -1,0 +1,129 @@
+"""The fold of the control topic into the registry, so that a client that died half-way loses nothing."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from backends.pulsar.topic_reader import Record
+from consumers.upkeep.folder import FoldSettings, Held, IdleWatch, OpenReader, run_while_held
+from consumers.upkeep.recheck import Kept, recheck
+from dispatcher.model.errors import Malformed
+from dispatcher.wire.control import ControlRecord, Sealed, TaskRecord
+from dispatcher.wire.control_checks import read_control
+from dispatcher.wire.outcome import EpochMark
+
+_log = logging.getLogger(__name__)
+CONTROL = "control"
+"""The topic's name among the records passed over."""
+
+
+class _Batch(NamedTuple):
+    """Records of the topic that were applied. marked: the epoch's mark is among them. sealed: tasks that they complete
+    if all their targets have an outcome."""
+
+    marked: bool
+    sealed: list[str]
+
+
+class ControlView(Protocol):
+    """The registry, as this fold needs it."""
+
+    def control_cursor(self) -> str | None: ...
+
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
+        """Applies (position, record)s. Idempotent; older never undoes newer."""
+        ...
+
+    def move_control_cursor(self, expected: str | None, to: str, epoch: str, marked: bool) -> bool:
+        """False, and nothing changed, if the cursor stands elsewhere than expected or the view is another by now.
+        marked: the epoch's mark was among what was read."""
+        ...
+
+    def complete_among(self, tasks: Sequence[str]) -> Sequence[str]:
+        """Those of these tasks whose targets all have an outcome. A seal counts once the cursor is behind it."""
+        ...
+
+
+class ControlFolder:
+    """Applies every record of the control topic to the registry and keeps the cursor there.
+
+    The cursor is moved after the records before it are applied, and only in the epoch (None: there is no view) that was
+    there before: a view emptied in between never skips what it lost. The epoch's mark counts with that move alone, for
+    a folder may still be reading the end of the topic when the view is new and wants it from the beginning.
+    """
+
+    def __init__(
+        self,
+        epoch: Callable[[], str | None],
+        view: ControlView,
+        open_reader: OpenReader,
+        held: Held,
+        finished: Callable[[list[str]], None],
+        settings: FoldSettings,
+        kept: Kept,
+    ) -> None:
+        """kept: the records passed over."""
+        self._kept = kept
+        self._epoch = epoch
+        self._view = view
+        self._open_reader = open_reader
+        self._held = held
+        self._finished = finished
+        self._settings = settings
+
+    def run(self, stop: threading.Event) -> None:
+        """Returns when `stop` is set. A server that is gone is waited for."""
+        run_while_held(self._term, self._held, stop, self._settings.pause_s, "fold of control")
+
+    def _term(self, stop: threading.Event) -> None:
+        epoch = self._epoch()
+        if epoch is None:
+            stop.wait(self._settings.poll_s)
+            return
+        cursor = self._view.control_cursor()
+        recheck(self._kept, CONTROL, self._open_reader, self._apply_again)
+        reader = self._open_reader(cursor)
+        idle = IdleWatch(self._settings)
+        try:
+            while self._held() and not stop.is_set():
+                records = reader.read(self._settings.batch, self._settings.poll_s)
+                if records:
+                    batch = self._apply(records, epoch)
+                    if not self._view.move_control_cursor(cursor, records[-1].position, epoch, batch.marked):
+                        return
+                    cursor = records[-1].position
+                    self._finish(batch.sealed)
+                elif idle.due() and self._view.control_cursor() != cursor:
+                    return
+        finally:
+            reader.close()
+
+    def _apply_again(self, records: Sequence[Record]) -> None:
+        self._finish(self._apply(records, "").sealed)
+
+    def _apply(self, records: Sequence[Record], epoch: str) -> _Batch:
+        """Keep positions of records passed over before the cursor moves past them."""
+        readable, passed = _read(records)
+        self._kept.keep(CONTROL, passed)
+        self._view.apply_all([pair for pair in readable if not isinstance(pair[1], EpochMark)])
+        found = [record for _, record in readable]
+        marked = any(isinstance(record, EpochMark) and record.epoch == epoch for record in found)
+        return _Batch(marked, [record.task for record in found if isinstance(record, Sealed | TaskRecord)])
+
+    def _finish(self, sealed: Sequence[str]) -> None:
+        if complete := self._view.complete_among(sealed):
+            self._finished(list(complete))
+
+
+def _read(records: Sequence[Record]) -> tuple[list[tuple[str, ControlRecord]], dict[str, str]]:
+    """Return the records with their original positions, and the reasons of those passed over by position."""
+    readable: list[tuple[str, ControlRecord]] = []
+    passed: dict[str, str] = {}
+    for record in records:
+        try:
+            readable.append(read_control(record.position, record.body))
+        except Malformed as error:
+            _log.error("control record %s is passed over: %s", record.position, error.cause)
+            passed[record.position] = error.cause
+    return readable, passed

@@ -1,0 +1,180 @@
+"""Ends tasks whose targets all have an outcome: the tombstone goes to the control topic first, then into the view."""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from dispatcher.clock import Clock
+from dispatcher.model.errors import Unreachable
+from dispatcher.model.view import TargetCounts, TaskView
+from dispatcher.wire.control import FORMAT, ControlRecord, Finished
+
+_log = logging.getLogger(__name__)
+_BATCH = 100
+"""Tasks ended at once: they share their way to the disk."""
+
+
+class TaskTable(Protocol):
+    """The registry, as finishing needs it. All raise Unreachable."""
+
+    def tasks_by_id(self, tasks: Sequence[str]) -> Sequence[TaskView]:
+        """The known ones among them."""
+        ...
+
+    def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None: ...
+
+
+class Tombstones(Protocol):
+    """The control topic. Raises Unreachable."""
+
+    def append_many(self, records: Sequence[ControlRecord]) -> Sequence[str]:
+        """Stores all, with one wait, and returns their positions."""
+        ...
+
+
+class End(NamedTuple):
+    """The end of a task. reason: why it failed."""
+
+    state: str
+    reason: str = ""
+
+
+def end_of(view: TaskView) -> End:
+    """Return the end of a task whose targets all have an outcome. The first line that fits counts:
+
+    | what was asked      | what became of the targets      | end                             |
+    |---------------------|---------------------------------|---------------------------------|
+    | a cancel            | some cancelled, or not sealed   | cancelled                       |
+    | a stop for a reason | some cancelled, or not sealed   | failed, for that reason         |
+    | anything            | some expired                    | expired                         |
+    | its ttl has passed  | not sealed                      | expired                         |
+    | anything            | none sent, at least one failed  | failed, since nothing was sent  |
+    | anything            | anything else                   | completed                       |
+
+    A cancel or a stop that came when every target of a sealed task had its outcome has changed nothing. Before the
+    seal it has: the rest of the audience is not taken. A cancelled task stays cancelled when it is stopped besides.
+    """
+    counts = view.targets
+    cut_short = not view.sealed
+    if (counts.cancelled or cut_short) and view.state in ("cancelled", "failed"):
+        return End(view.state, view.reason)
+    if counts.expired or (cut_short and view.state == "expired"):
+        return End("expired")
+    if counts.failed and not counts.sent:
+        return End("failed", _nothing_sent(view.id, counts))
+    return End("completed")
+
+
+def _nothing_sent(task: str, counts: TargetCounts) -> str:
+    invalid = f" and {counts.invalid:,} invalid" if counts.invalid else ""
+    return (
+        f"nothing was sent: {counts.failed:,} targets failed{invalid} (`fairlane task failures {task}` has the reasons)"
+    )
+
+
+class Finisher:
+    """Takes the ids of complete tasks from the folds (and from the housekeeper, for those a crash left) and ends them.
+
+    Ending twice is harmless: the first `Finished` wins.
+    """
+
+    def __init__(
+        self, tasks: TaskTable, complete: Callable[[], bool], control: Tombstones, clock: Clock, retry_s: float = 0.5
+    ) -> None:
+        """complete: whether the view is; one that is being rebuilt may not know yet that a task has ended long ago."""
+        self._tasks = tasks
+        self._complete = complete
+        self._control = control
+        self._clock = clock
+        self._retry_s = retry_s
+        self._inbox: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._queued: set[str] = set()
+        """What is in the inbox: a task that cannot be ended now is named again and again."""
+        self._anyway: set[str] = set()
+        """Tasks to be ended although targets of theirs have no outcome."""
+
+    def take(self, tasks: Sequence[str]) -> None:
+        """From any thread; returns at once."""
+        for task in tasks:
+            if task not in self._queued:
+                self._queued.add(task)
+                self._inbox.put(task)
+
+    def end_anyway(self, tasks: Sequence[str]) -> None:
+        """End tasks that an operator closed and whose outcome topic is not read: targets without an outcome in the view
+        end as cancelled. From any thread; returns at once, and is to be called again for a task that has not ended."""
+        self._anyway.update(tasks)
+        self.take(tasks)
+
+    def run(self, stop: threading.Event) -> None:
+        """Returns when `stop` is set. What is not ended by then, the next housekeeper finds."""
+        while not stop.is_set():
+            tasks = self._next()
+            try:
+                self.finish(tasks)
+            except Unreachable as error:
+                _log.debug("%d tasks are ended later: %s", len(tasks), error)
+                self.take(tasks)
+                stop.wait(self._retry_s)
+            except Exception:
+                self._one_by_one(tasks)
+
+    def _one_by_one(self, tasks: Sequence[str]) -> None:
+        """End each task alone, so that a failure stops no other. The housekeeper offers the failed ones again."""
+        for task in tasks:
+            try:
+                self.finish([task])
+            except Unreachable:
+                self.take([task])
+            except Exception:
+                _log.exception("Task %s has an outcome for every target and cannot be ended. This is a defect", task)
+
+    def _next(self) -> list[str]:
+        """What is there, up to a batch; waits a little for the first."""
+        found: dict[str, None] = {}
+        try:
+            found[self._inbox.get(timeout=0.2)] = None
+            while len(found) < _BATCH:
+                found[self._inbox.get(block=False)] = None
+        except queue.Empty:
+            pass
+        self._queued.difference_update(found)
+        return list(found)
+
+    def finish(self, tasks: Sequence[str]) -> list[str]:
+        """Those that were ended here. Raises Unreachable."""
+        if not tasks or not self._complete():
+            return []
+        views = [view for view in map(self._as_asked, self._tasks.tasks_by_id(tasks)) if _is_done(view)]
+        records = [self._tombstone(view) for view in views]
+        if records:
+            self._tasks.apply_all(list(zip(self._control.append_many(records), records, strict=True)))
+        for view, record in zip(views, records, strict=True):
+            _log.info("task %s ended: %s, %d of %d sent", view.id, record.state, view.targets.sent, view.targets.total)
+        return [view.id for view in views]
+
+    def _as_asked(self, view: TaskView) -> TaskView:
+        """Give open targets of a task that is to be ended anyway their outcome."""
+        if view.id not in self._anyway:
+            return view
+        self._anyway.discard(view.id)
+        counts, still_open = view.targets, max(0, view.targets.pending)
+        if still_open:
+            _log.warning(
+                "task %s was closed by an operator and ends without the outcomes of %d targets", view.id, still_open
+            )
+        closed = replace(counts, cancelled=counts.cancelled + still_open, pending=0)
+        return replace(view, closed=True, targets=closed)
+
+    def _tombstone(self, view: TaskView) -> Finished:
+        counts, end = view.targets, end_of(view)
+        by_outcome = [counts.sent, counts.invalid, counts.failed, counts.expired, counts.cancelled]
+        return Finished(FORMAT, view.id, end.state, by_outcome, self._clock.wall_ms(), end.reason)
+
+
+def _is_done(view: TaskView) -> bool:
+    return (view.sealed or view.closed) and not view.ended and not view.targets.pending

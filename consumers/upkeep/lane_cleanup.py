@@ -1,0 +1,205 @@
+"""Clears lanes away: those of ended tasks as soon as nobody is attached, and those that a crash left behind."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+from dispatcher.clock import Clock
+from dispatcher.wire.topics import task_of_lane
+
+_log = logging.getLogger(__name__)
+_SLICE = 200
+"""Tasks asked about in one call."""
+
+
+class LaneTopics(Protocol):
+    """Topic administration. All raise Unreachable."""
+
+    def list_topics(self, namespace: str) -> Sequence[str]:
+        """Full names."""
+        ...
+
+    def delete_topic(self, topic: str) -> bool:
+        """False if somebody is attached; True if it is gone."""
+        ...
+
+
+class Ended(Protocol):
+    """A tombstone. lane: a topic of its own unless `shared`."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def lane(self) -> str: ...
+    @property
+    def shared(self) -> bool: ...
+    @property
+    def finished_ms(self) -> int: ...
+
+
+class KnownTasks(Protocol):
+    """The registry, as the cleaner needs it. All raise Unreachable."""
+
+    def ended_since(self, at_ms: int) -> Sequence[str]:
+        """Ids of those that ended at that time or later."""
+        ...
+
+    def tombstones(self, tasks: Sequence[str]) -> Sequence[Ended]:
+        """Of those among them that have ended."""
+        ...
+
+    def ends(self, tasks: Sequence[str]) -> Mapping[str, bool]:
+        """Whether each known task among them has ended."""
+        ...
+
+
+@dataclass(frozen=True)
+class CleanupSettings:
+    """sweep_s: between two orphan sweeps. grace_s: how long a topic of an unknown task is left alone.
+    retry_s: first and longest wait before a lane with somebody attached is tried again.
+
+    What waits is deleted within about `drain_s`, at a rate between `slowest` and `fastest` a round (of a second): a
+    deletion costs the broker 3 ms of a core, which dispatching wants too. at_once: deletions under way."""
+
+    sweep_s: float = 180.0
+    grace_s: float = 600.0
+    retry_s: tuple[float, float] = (0.5, 10.0)
+    drain_s: float = 30.0
+    slowest: int = 40
+    fastest: int = 200
+    at_once: int = 4
+
+
+@dataclass
+class _Waiting:
+    due_s: float
+    wait_s: float
+
+
+class LaneCleaner:
+    """Deletes the topics of ended own lanes; run by the elected housekeeper, one round each second."""
+
+    def __init__(
+        self,
+        topics: LaneTopics,
+        tasks: KnownTasks,
+        complete: Callable[[], bool],
+        namespaces: Sequence[str],
+        clock: Clock,
+        settings: CleanupSettings = CleanupSettings(),
+        all_read: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """all_read: whether every control record could be read; one that was passed over may be the record of a lane's
+        unknown task."""
+        self._topics = topics
+        self._tasks = tasks
+        self._complete = complete
+        self._namespaces = tuple(namespaces)
+        self._tenant = f"persistent://{namespaces[0].partition('/')[0]}/"
+        """Prefix of the topics that may be deleted: a record may name one of another tenant."""
+        self._clock = clock
+        self._settings = settings
+        self._all_read = all_read
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets what an earlier term knew: the first round sweeps."""
+        self._waiting: dict[str, _Waiting] = {}
+        self._unknown_since_s: dict[str, float] = {}
+        self._noted: set[str] = set()
+        self._ended_ms = self._clock.wall_ms()
+        self._next_sweep_s = self._clock.monotonic_s()
+
+    def round(self) -> None:
+        """Notes newly ended tasks, deletes what can be deleted, sweeps when it is time. Raises Unreachable."""
+        self._note_ended()
+        if self._clock.monotonic_s() >= self._next_sweep_s:
+            self._next_sweep_s = self._clock.monotonic_s() + self._settings.sweep_s
+            self.sweep()
+        self._delete_due()
+
+    def sweep(self) -> None:
+        """Looks at every topic in the task namespaces for one that nobody needs. Raises Unreachable.
+
+        The topics are listed first and the view is asked whether it is complete after that: a task is in the
+        control topic before its lane is made, so a complete view knows every listed lane's task, or will in the grace.
+        """
+        listed = [topic for namespace in self._namespaces for topic in self._topics.list_topics(namespace)]
+        lanes = {topic: task for topic in listed if (task := task_of_lane(topic))}
+        if not self._complete():
+            return
+        known = self._known(list(lanes.values()))
+        ended = [topic for topic, task in lanes.items() if known.get(task) and topic not in self._waiting]
+        if ended:
+            _log.info("orphan sweep: %d lanes of ended tasks are left over", len(ended))
+        self._add(ended)
+        self._add(self._long_unknown([topic for topic, task in lanes.items() if task not in known]))
+
+    def _known(self, tasks: list[str]) -> dict[str, bool]:
+        """Whether each known task has ended."""
+        return {task: ended for part in _slices(tasks) for task, ended in self._tasks.ends(part).items()}
+
+    def _note_ended(self) -> None:
+        """Read a little of the past again: another worker's clock may be behind. If it is far ahead, the
+        ends that it dates are no measure."""
+        now_ms = self._clock.wall_ms()
+        recent = self._tasks.ended_since(self._ended_ms - 10_000)
+        new = [task for task in recent if task not in self._noted]
+        for part in _slices(new):
+            ended = self._tasks.tombstones(part)
+            self._add(one.lane for one in ended if not one.shared and one.lane.startswith(self._tenant))
+            self._ended_ms = max([self._ended_ms, *(one.finished_ms for one in ended if one.finished_ms <= now_ms)])
+        self._noted = set(recent)
+
+    def _long_unknown(self, topics: list[str]) -> list[str]:
+        """Return lanes that were unknown long enough. The registry is complete, so only a newer version could know
+        them, if it can read a record that this one passed over."""
+        now_s = self._clock.monotonic_s()
+        self._unknown_since_s = {topic: self._unknown_since_s.get(topic, now_s) for topic in topics}
+        old = [topic for topic, since_s in self._unknown_since_s.items() if now_s - since_s >= self._settings.grace_s]
+        if old and not self._all_read():
+            _log.warning(
+                "orphan sweep: %s and %d more belong to no known task; they stay, since control records were passed "
+                "over that may be their tasks' (`fairlane registry status`)",
+                old[0],
+                len(old) - 1,
+            )
+            return []
+        for topic in old:
+            _log.warning("orphan sweep: %s belongs to no task the control topic knows; deleting it", topic)
+        return old
+
+    def _add(self, topics: Iterable[str]) -> None:
+        now_s = self._clock.monotonic_s()
+        for topic in topics:
+            self._waiting.setdefault(topic, _Waiting(now_s, self._settings.retry_s[0]))
+
+    def _delete_due(self) -> None:
+        """As many as the pace allows, at_once together. One that fails waits its turn again and keeps no other from
+        being deleted."""
+        now_s, settings = self._clock.monotonic_s(), self._settings
+        due = [topic for topic, waiting in self._waiting.items() if waiting.due_s <= now_s]
+        count = min(settings.fastest, max(settings.slowest, round(len(due) / settings.drain_s)))
+        if not due:
+            return
+        with ThreadPoolExecutor(settings.at_once, thread_name_prefix="lane-cleaner") as pool:
+            deletions = {topic: pool.submit(self._topics.delete_topic, topic) for topic in due[:count]}
+        errors = [error for deletion in deletions.values() if (error := deletion.exception()) is not None]
+        for topic, deletion in deletions.items():
+            self._note_deletion(topic, deletion.exception() is None and deletion.result(), now_s)
+        if errors:
+            raise errors[0]
+
+    def _note_deletion(self, topic: str, gone: bool, now_s: float) -> None:
+        if gone:
+            del self._waiting[topic]
+            return
+        waiting = self._waiting[topic]
+        waiting.due_s = now_s + waiting.wait_s
+        waiting.wait_s = min(waiting.wait_s * 2, self._settings.retry_s[1])
+
+
+def _slices(tasks: Sequence[str]) -> list[Sequence[str]]:
+    return [tasks[start : start + _SLICE] for start in range(0, len(tasks), _SLICE)]

@@ -1,0 +1,236 @@
+"""Begins a view in an empty Redis and says how far the topics must be read before it may grant.
+
+The state is in the epoch itself (a hash in Redis) and in the topics; each step is done again without harm, so a worker
+that dies at any point is followed by another that goes on where it was:
+
+    no epoch -> begun -> (newest snapshot restored) -> announced in the control topic
+             -> (the longest claim has ended) -> marked -> ready
+
+`ready` is set by the folds, in the same scripts that read the last of the marks.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from backends.redis.view import CLAIM_MAX_MS
+from consumers.upkeep.epoch_state import EpochState
+from consumers.upkeep.folder import Held, OpenReader
+from dispatcher.clock import Clock
+from dispatcher.model.errors import FairlaneError, Unreachable
+from dispatcher.model.view_home import EarlierViews, held_elsewhere, read_views
+from dispatcher.ports import ControlLog
+from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
+from dispatcher.wire.control import NO_EPOCH, EpochStarted
+from dispatcher.wire.control_checks import MAX_CLAIM_MS
+from dispatcher.wire.outcome import FORMAT as OUTCOME_FORMAT
+from dispatcher.wire.outcome import EpochMark, OutcomeRecord
+
+_log = logging.getLogger(__name__)
+_NOT_HELD_S = 0.1
+
+
+class Epochs(Protocol):
+    """The epoch in Redis. The setters change nothing if the epoch is no longer `epoch`. All raise Unreachable."""
+
+    def epoch(self) -> EpochState | None: ...
+
+    def begin_epoch(
+        self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
+    ) -> bool:
+        """False if there is one already. restoring: nothing is folded before the restoring is said to be over.
+        replaces: the id of a broken view, whose place it takes."""
+        ...
+
+    def epoch_announced(self, epoch: str, first: bool, position: str, claim_ms: int = 0) -> None:
+        """first: no view was ever begun before, so there is no claim to wait for. position: of its EpochStarted.
+        claim_ms: the longest claim that the control topic knows of; the view waits for it too."""
+        ...
+
+    def refuse_epoch(self, epoch: str, foreign: str) -> None:
+        """foreign: address of the other Redis that holds the view of this installation."""
+        ...
+
+    def epoch_marked(self, epoch: str) -> None: ...
+
+
+class OutcomeTopics(Protocol):
+    def append(self, partition: int, record: OutcomeRecord) -> object:
+        """Stores a record at the end of one outcome topic; returns when it is stored. Raises Unreachable."""
+        ...
+
+
+@dataclass(frozen=True)
+class RebuildSettings:
+    """partitions: outcome topics. claim_max_ms: the longest claim that this worker makes or knows of. poll_s: between
+    two looks at a ready view. remark_s: marks not reached by then are written again. address: of this Redis."""
+
+    partitions: int
+    claim_max_ms: int = CLAIM_MAX_MS
+    poll_s: float = 1.0
+    remark_s: float = 30.0
+    address: str = ""
+
+
+@dataclass(frozen=True)
+class RebuildPorts:
+    """What it works with."""
+
+    epochs: Epochs
+    control: ControlLog
+    outcomes: OutcomeTopics
+    open_control: OpenReader
+    """Reads the control topic from a position."""
+    cursor: Callable[[], str | None] = lambda: None
+    """Return up to where the view has read the control topic; None for nothing. Raises Unreachable."""
+
+
+class Rebuilder:
+    """Runs in every worker; only the elected one acts."""
+
+    def __init__(
+        self,
+        ports: RebuildPorts,
+        held: Held,
+        clock: Clock,
+        new_id: Callable[[], str],
+        settings: RebuildSettings,
+        restore: Callable[[str], None] | None = None,
+    ) -> None:
+        """restore: puts the newest snapshot, if there is one, into the view of an epoch, and says that the restoring is
+        over. Raises Unreachable."""
+        self._epochs = ports.epochs
+        self._control = ports.control
+        self._outcomes = ports.outcomes
+        self._open_control = ports.open_control
+        self._cursor = ports.cursor
+        self._held = held
+        self._clock = clock
+        self._new_id = new_id
+        self._settings = settings
+        self._restore = restore
+        self._marked_s = 0.0
+
+    def run(self, stop: threading.Event) -> None:
+        """Returns when `stop` is set. A server that is gone is waited for."""
+        while not stop.is_set():
+            pause_s = _NOT_HELD_S
+            if self._held():
+                try:
+                    pause_s = self.step()
+                except FairlaneError as error:  # a refusal would end one worker after the other
+                    level = logging.DEBUG if isinstance(error, Unreachable) else logging.ERROR
+                    _log.log(level, "rebuild waits: %s", error)
+                    pause_s = self._settings.poll_s
+            stop.wait(pause_s)
+
+    def restate(self) -> None:
+        """Announces a complete view once more: the control topic keeps records for some days only, and a view begun
+        after them must still learn that there were others before it. Raises Unreachable, and Refused as check_home."""
+        self.check_home()
+        epoch = self._epochs.epoch()
+        if epoch is not None and epoch.ready:
+            self._control.append(self._started(epoch.id, epoch.address, epoch.claim_ms))
+
+    def check_home(self) -> None:
+        """Raise Refused if the view has moved to another Redis and nothing here has read so yet: it may have been
+        adopted there while no worker ran. To be done before anything is granted. Raises Unreachable."""
+        epoch = self._epochs.epoch()
+        if epoch is None or not epoch.announced:
+            return  # announcing it tells
+        found = read_views(self._open_control(self._cursor()), epoch.id)
+        if found.is_elsewhere(self._settings.address):
+            self._epochs.refuse_epoch(epoch.id, found.address)
+            raise held_elsewhere(found.address, self._settings.address)
+
+    def announce_claims(self) -> None:
+        """Say in the control topic how long this worker's claims last, if that is longer than is always waited for. To
+        be done before the first of them is made. Raises Unreachable."""
+        claim_ms = min(self._settings.claim_max_ms, MAX_CLAIM_MS)
+        if claim_ms > CLAIM_MAX_MS:
+            self._control.append(self._started(NO_EPOCH, "", claim_ms))
+
+    def step(self) -> float:
+        """Does the next thing there is to do; seconds until the next look. Raises Unreachable."""
+        epoch = self._epochs.epoch()
+        if epoch is not None and epoch.foreign:
+            return self._settings.poll_s
+        if epoch is None or epoch.broken:
+            return self._begin(epoch)
+        if epoch.ready:
+            return self._settings.poll_s if epoch.address == self._settings.address else self._name(epoch)
+        if epoch.restoring and self._restore is not None:
+            self._restore(epoch.id)
+        if not epoch.announced:
+            return self._announce(epoch)
+        if epoch.wait_ms > 0:
+            return min(epoch.wait_ms / 1000, self._settings.poll_s)
+        return self._mark_if_due(epoch)
+
+    def _mark_if_due(self, epoch: EpochState) -> float:
+        """Marks, and marks again should the marks not have been reached for long."""
+        if not epoch.marked or self._clock.monotonic_s() - self._marked_s > self._settings.remark_s:
+            return self._mark(epoch.id)
+        return self._settings.poll_s / 5
+
+    def _begin(self, broken: EpochState | None) -> float:
+        """With the wait, whatever came before: only the control topic can say that there was nothing."""
+        epoch, replaces = self._new_id(), "" if broken is None else broken.id
+        settings, restoring = self._settings, self._restore is not None
+        if self._epochs.begin_epoch(epoch, settings.claim_max_ms, settings.partitions, restoring, replaces):
+            if broken is not None:
+                _log.error("a script failed half-way (%s), and the view is broken", broken.broken)
+            _log.info("Redis holds no sound view; making it from Pulsar, as epoch %s", epoch)
+        return 0.0
+
+    def _announce(self, epoch: EpochState) -> float:
+        """Announce the view, with its address only if no other Redis is known to hold one: workers that read another
+        address than theirs stop."""
+        before = self._before(epoch.id, self._control.append(self._started(epoch.id, "")))
+        if before.is_elsewhere(self._settings.address) and not epoch.adopted:
+            _log.error("another Redis, %s, holds the view of this installation; none is made here", before.address)
+            self._epochs.refuse_epoch(epoch.id, before.address)
+            return 0.0
+        if before.epochs:
+            claim_ms = max(epoch.claim_ms, before.claim_ms)
+            _log.info("epoch %s grants nothing for %d ms: claims before it may still be in use", epoch.id, claim_ms)
+        return self._name(epoch, not before.epochs, before.claim_ms)
+
+    def _name(self, epoch: EpochState, first: bool = False, claim_ms: int = 0) -> float:
+        """Announce where the view is. One of 0.2 does not say, and the server of any may get another name."""
+        claim_ms = max(claim_ms, epoch.claim_ms)
+        position = self._control.append(self._started(epoch.id, self._settings.address, claim_ms))
+        self._epochs.epoch_announced(epoch.id, first, position, claim_ms)
+        return 0.0
+
+    def _started(self, epoch: str, address: str, claim_ms: int = 0) -> EpochStarted:
+        return EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms(), address, claim_ms)
+
+    def _before(self, epoch: str, position: str) -> EarlierViews:
+        """Read what the control topic knows of other views, up to our own record. Claims are made only under an epoch
+        that is ready, and that is announced before it is ready: without another there is no claim."""
+        reader = self._open_control(None)
+        found, reached = EarlierViews(), ""
+        try:
+            while reached < position:
+                records = reader.read(1000, 5.0)
+                if not records:
+                    raise Unreachable("The control topic cannot be read to its end.", "Is the Pulsar broker well?")
+                for record in records:
+                    if record.position < position:
+                        found = found.and_then(record.body, epoch)
+                reached = records[-1].position
+        finally:
+            reader.close()
+        return found
+
+    def _mark(self, epoch: str) -> float:
+        mark = EpochMark(OUTCOME_FORMAT, epoch)
+        self._control.append(mark)
+        for partition in range(self._settings.partitions):
+            self._outcomes.append(partition, mark)
+        self._marked_s = self._clock.monotonic_s()
+        self._epochs.epoch_marked(epoch)
+        return 0.0

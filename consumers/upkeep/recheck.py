@@ -1,0 +1,68 @@
+"""Read again the records that another version passed over, and apply those that this version can read.
+
+Both folds do this when they begin. Control records may be applied in any order. Of outcome records the first final
+outcome of a target counts; targets that were closed or recorded meanwhile keep their outcome.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Protocol
+
+from backends.pulsar.topic_reader import Record
+
+_log = logging.getLogger(__name__)
+_READ_S = 1.0
+
+
+class Kept(Protocol):
+    """The positions in the view (backends.redis.passed_over). All methods raise Unreachable."""
+
+    def of_others(self, topic: str) -> Sequence[str]:
+        """Return the positions that this version has not read, in topic order."""
+        ...
+
+    def keep(self, topic: str, reasons: Mapping[str, str]) -> None:
+        """Keep positions of records that this version passes over, with the reasons."""
+        ...
+
+    def forget(self, topic: str, positions: Sequence[str]) -> None: ...
+
+
+class Reader(Protocol):
+    def read(self, max_records: int, timeout_s: float) -> Sequence[Record]: ...
+
+    def at_end(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+OpenReader = Callable[[str | None], Reader]
+
+
+def recheck(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[Record]], None]) -> None:
+    """Read and apply records that others passed over, in topic order. apply: keeps those that it cannot read either, as
+    this version's. Raises Unreachable: all of them are then read the next time."""
+    positions = kept.of_others(topic)
+    if not positions:
+        return
+    found = [record for position in positions if (record := _at(position, open_reader)) is not None]
+    apply(found)
+    kept.forget(topic, sorted(set(positions) & set(kept.of_others(topic))))
+    _log.info("%d records of %s that another version passed over were looked at again", len(found), topic)
+
+
+def _at(position: str, open_reader: OpenReader) -> Record | None:
+    """Return the record stored at a position, or None if the topic has forgotten it."""
+    with closing(open_reader(before(position))) as reader:
+        while not reader.at_end():
+            records = reader.read(1, _READ_S)
+            if records and records[0].position >= position:
+                return records[0] if records[0].position == position else None
+    return None
+
+
+def before(position: str) -> str:
+    """Return a position after which reading begins with the entry that holds this one."""
+    ledger, entry, _ = position.split(":")
+    return f"{ledger}:{int(entry) - 1:020d}:{0:06d}"

@@ -1,0 +1,118 @@
+"""Jobs that one worker does for all (folding a topic, rebuilding, housekeeping), shared out by elections in Redis.
+
+A seat is a lock with an expiry. It only saves work: what makes two holders harmless is that every change they make is
+guarded (the fold's cursor, the epoch's id) or idempotent.
+"""
+
+import logging
+import math
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dispatcher.clock import Clock
+from dispatcher.model.errors import Unreachable
+
+_log = logging.getLogger(__name__)
+
+
+class Elections(Protocol):
+    """Locks with an expiry. Raises Unreachable."""
+
+    def hold(
+        self, names: Sequence[str], owner: str, ttl_ms: int, limit: int, overdue: Collection[str]
+    ) -> dict[str, str]:
+        """Renews those of `names` that are owner's; takes free ones, in order, until it holds `limit`; takes the free
+        ones among `overdue` in any case. Answers with the owner by name, of those that are held."""
+        ...
+
+    def release(self, names: Sequence[str], owner: str) -> None:
+        """Lets go of those that are owner's."""
+        ...
+
+
+@dataclass(frozen=True)
+class SeatSettings:
+    """ttl_s: how long a seat outlives the last renewal. period_s: between two renewals."""
+
+    ttl_s: float = 3.5
+    period_s: float = 1.0
+
+
+@dataclass(frozen=True)
+class _Held:
+    names: frozenset[str] = frozenset()
+    until_s: float = 0.0
+    free: frozenset[str] = frozenset()
+    workers: int = 1
+
+
+class Seats:
+    """Renews this worker's seats and takes free ones: its fair share at once, those nobody took a period later."""
+
+    def __init__(
+        self,
+        elections: Elections,
+        names: Sequence[str],
+        owner: str,
+        clock: Clock,
+        workers: Callable[[], int],
+        settings: SeatSettings = SeatSettings(),
+    ) -> None:
+        self._elections = elections
+        self._names = tuple(names)
+        self._owner = owner
+        self._clock = clock
+        self._workers = workers
+        self._settings = settings
+        self._held = _Held()
+
+    def held(self, name: str) -> bool:
+        """Whether the seat is ours, as far as the last renewal says."""
+        held = self._held
+        return name in held.names and self._clock.monotonic_s() < held.until_s
+
+    def run(self, stop: threading.Event) -> None:
+        """Renews until `stop` is set; then lets go, so that others take over at once."""
+        while not stop.is_set():
+            try:
+                self.roll()
+            except Unreachable:
+                _log.debug("seats are not renewed: Redis is gone")
+            stop.wait(self._settings.period_s)
+        self._leave()
+
+    def roll(self) -> None:
+        """One round: renew, take, give up what is too many."""
+        asked_s = self._clock.monotonic_s()
+        before = self._held
+        workers = max(1, self._workers())
+        fair = math.ceil(len(self._names) / workers)
+        ttl_ms = round(self._settings.ttl_s * 1000)
+        names = sorted(self._names, key=lambda name: name not in before.names)
+        owners = self._elections.hold(names, self._owner, ttl_ms, fair, before.free)
+        mine = [name for name in self._names if owners.get(name) == self._owner]
+        if workers > before.workers:
+            mine = self._share(mine, fair)
+        self._held = _Held(
+            names=frozenset(mine),
+            until_s=asked_s + self._settings.ttl_s,
+            free=frozenset(name for name in self._names if name not in owners),
+            workers=workers,
+        )
+
+    def _share(self, mine: list[str], fair: int) -> list[str]:
+        """Somebody joined: leaves what is above our share. (Only then: a worker that died is counted for a while, and
+        making room for it would leave seats empty.)"""
+        surplus = mine[fair:]
+        if surplus:
+            self._elections.release(surplus, self._owner)
+        return mine[:fair]
+
+    def _leave(self) -> None:
+        held, self._held = self._held, _Held()
+        try:
+            self._elections.release(sorted(held.names), self._owner)
+        except Unreachable:
+            _log.debug("seats run out by themselves: Redis is gone")

@@ -1,0 +1,86 @@
+"""Clears away side lanes that hold nothing any more, and makes known those that an empty Redis has forgotten."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from dispatcher.clock import Clock
+from dispatcher.model.errors import NotFound
+from dispatcher.wire.topics import side_of_lane
+
+_log = logging.getLogger(__name__)
+ROUND_S = 10.0
+
+
+class SideTopics(Protocol):
+    """Topic administration. All raise Unreachable."""
+
+    def list_topics(self, namespace: str) -> Sequence[str]: ...
+
+    def backlog(self, topic: str) -> int:
+        """Entries not acknowledged. Raises NotFound."""
+        ...
+
+    def delete_topic(self, topic: str) -> bool:
+        """False if somebody is attached."""
+        ...
+
+
+class KnownSides(Protocol):
+    """The registry. All raise Unreachable."""
+
+    def side_lanes(self) -> frozenset[str]: ...
+
+    def add_side_lane(self, topic: str) -> None: ...
+
+    def drop_side_lane(self, topic: str) -> None: ...
+
+
+class SideLaneCleaner:
+    """A side lane that stood empty for a while is taken off the registry's list; workers let go of it then, and its
+    topic is deleted. Whoever moves an envelope there lists it again, and its producer keeps the topic from deletion."""
+
+    def __init__(
+        self, topics: SideTopics, sides: KnownSides, complete: Callable[[], bool], namespace: str, clock: Clock
+    ) -> None:
+        """complete: whether the view is; while it is being rebuilt nothing is taken off."""
+        self._topics = topics
+        self._sides = sides
+        self._complete = complete
+        self._namespace = namespace
+        self._clock = clock
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets what an earlier term knew."""
+        self._empty: set[str] = set()
+        self._next_s = self._clock.monotonic_s()
+
+    def round(self) -> None:
+        """Every ten seconds: looks at all side lanes. Raises Unreachable."""
+        now_s = self._clock.monotonic_s()
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + ROUND_S
+        listed = [topic for topic in self._topics.list_topics(self._namespace) if side_of_lane(topic)]
+        known = self._sides.side_lanes()
+        was_empty, self._empty = self._empty, {topic for topic in known if self._is_empty(topic)}
+        for topic in set(listed) - known:
+            # Looked at last thing: what is moved there after that keeps a producer on it, for some seconds.
+            if self._is_empty(topic):
+                self._delete(topic)
+            else:
+                self._sides.add_side_lane(topic)
+        if self._complete():
+            for topic in known & was_empty & self._empty:
+                self._sides.drop_side_lane(topic)
+
+    def _is_empty(self, topic: str) -> bool:
+        try:
+            return self._topics.backlog(topic) == 0
+        except NotFound:
+            return True
+
+    def _delete(self, topic: str) -> None:
+        if self._topics.delete_topic(topic):
+            _log.info("deleted the side lane %s", topic)

@@ -1,0 +1,304 @@
+"""Makes snapshots of the fold now and then, and restores the newest one into an empty view."""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from backends.pulsar.topic_reader import Record as Stored
+from consumers.upkeep.epoch_state import EpochState
+from consumers.upkeep.folder import Held
+from dispatcher.clock import Clock
+from dispatcher.model.errors import FairlaneError, Unreachable
+from dispatcher.ports import ControlLog
+from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
+from dispatcher.wire.control import EpochStarted
+from dispatcher.wire.older_snapshot import checked
+from dispatcher.wire.snapshot import (
+    FORMAT,
+    Begun,
+    Chunk,
+    Cursors,
+    Packer,
+    Part,
+    Record,
+    TaskPart,
+    check,
+    parts_of,
+    records_of,
+)
+
+_log = logging.getLogger(__name__)
+_READ, _READ_S = 16, 1.0
+_CONTROL_READ_S = 30.0
+"""How long the control topic's fold may take to its end before a snapshot is put off."""
+_TRIES = 5
+"""How often a snapshot (or the list of them) is tried that does not answer, before it is passed over. A second lies
+between two tries, and nothing is granted for 13 s anyway."""
+_LIST = ""
+
+
+class View(Protocol):
+    """The fold's state. All raise Unreachable."""
+
+    def cursors(self, partitions: int) -> Cursors: ...
+
+    def parts(self) -> Iterator[Sequence[Part]]:
+        """Everything, a page at a time."""
+        ...
+
+    def begin_restore(self, epoch: str) -> str:
+        """Who restores from now on, and nobody else; '' if the view is another by now."""
+        ...
+
+    def restore_parts(self, who: str, parts: Sequence[Part]) -> bool:
+        """False: the view is another by now, or somebody else restores it."""
+        ...
+
+    def end_restore(self, who: str, cursors: Cursors | None) -> bool:
+        """The restoring is over; the folds go on from these cursors, if there are any. False as above."""
+        ...
+
+
+class Writer(Protocol):
+    """All raise Unreachable."""
+
+    def append(self, record: Record) -> None: ...
+
+    def finish(self) -> None:
+        """Returns once everything is stored."""
+        ...
+
+    def close(self) -> None:
+        """What is not stored by now is given up."""
+        ...
+
+
+class Reader(Protocol):
+    def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]: ...
+
+    def at_end(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class Shelf(Protocol):
+    """Where snapshots are stored, by number (wall ms of their beginning). All raise Unreachable."""
+
+    def numbers(self) -> list[str]:
+        """Newest first, whole or not."""
+        ...
+
+    def create(self, number: str) -> Writer: ...
+
+    def reader(self, number: str) -> Reader:
+        """Raises NotFound."""
+        ...
+
+    def delete(self, number: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class SnapshotSettings:
+    """partitions: outcome topics. every_s: between two snapshots, if anything was folded; and no sooner than `rest`
+    times what one took. chunk_bytes: of a record. pause_s: after each page, so that Redis is left to others. again_s:
+    after one that failed. keep: how many are kept, those that were not written to their ends included."""
+
+    partitions: int
+    every_s: float = 600.0
+    rest: float = 30.0
+    chunk_bytes: int = 1 << 19
+    pause_s: float = 0.005
+    again_s: float = 10.0
+    keep: int = 3
+
+
+class Snapshotter:
+    """Runs in every worker; only the elected one acts. Two of them do no harm: each snapshot has a topic of its own."""
+
+    def __init__(
+        self,
+        view: View,
+        shelf: Shelf,
+        control: ControlLog,
+        epoch: Callable[[], EpochState | None],
+        held: Held,
+        clock: Clock,
+        settings: SnapshotSettings,
+    ) -> None:
+        """epoch: of the view there is. Raises Unreachable."""
+        self._view = view
+        self._shelf = shelf
+        self._control = control
+        self._epoch = epoch
+        self._held = held
+        self._clock = clock
+        self._settings = settings
+        self._last: Cursors | None = None
+        self._next_s = 0.0
+
+    def run(self, stop: threading.Event) -> None:
+        """Returns when `stop` is set. A server that is gone is waited for."""
+        if not self._settings.every_s:
+            return
+        held = False
+        while not stop.wait(min(1.0, self._settings.every_s)):
+            try:
+                holds = self._held()
+                if holds and not held:
+                    self._next_s = self._clock.monotonic_s() + self._settings.every_s - self._age_s()
+                held = holds
+                if held and self._is_due():
+                    self.take(stop)
+            except FairlaneError as error:
+                log = _log.debug if isinstance(error, Unreachable) else _log.warning
+                log("no snapshot is made: %s", error)
+                stop.wait(self._settings.again_s)
+
+    def _age_s(self) -> float:
+        """Return the age of the newest snapshot of any worker; without one, the age of the view."""
+        newest, epoch = next(iter(self._shelf.numbers()), ""), self._epoch()
+        began_ms = int(newest) if newest.isdecimal() else epoch.started_ms if epoch else self._clock.wall_ms()
+        return min(max(0.0, (self._clock.wall_ms() - began_ms) / 1000), self._settings.every_s)
+
+    def _is_due(self) -> bool:
+        return self._clock.monotonic_s() >= self._next_s and self._at() != self._last
+
+    def _at(self) -> Cursors:
+        return self._view.cursors(self._settings.partitions)
+
+    def _complete(self) -> str:
+        """The epoch, if its view is complete."""
+        epoch = self._epoch()
+        return epoch.id if epoch is not None and epoch.ready else ""
+
+    def take(self, stop: threading.Event) -> str:
+        """Makes one now; its number, or '' if the view is not complete, was emptied meanwhile, or `stop` was set.
+        Raises Unreachable."""
+        started_s, at, epoch = self._clock.monotonic_s(), self._at(), self._complete()
+        if not epoch:
+            return ""
+        last = at._replace(control=self._read_control(epoch, stop))
+        number, packer = f"{self._clock.wall_ms():016d}", Packer(self._settings.chunk_bytes)
+        written = False
+        try:
+            with closing(self._shelf.create(number)) as writer:
+                written = self._write(writer, packer, Begun(FORMAT, self._clock.wall_ms(), at), epoch, stop)
+        finally:
+            if not written:
+                with suppress(FairlaneError):
+                    self._shelf.delete(number)
+        took_s = self._clock.monotonic_s() - started_s
+        self._next_s = started_s + max(self._settings.every_s, self._settings.rest * took_s)
+        if not written:
+            return ""
+        self._last = last
+        _log.info("snapshot %s: %d tasks, in %.1f s", number, packer.tasks, took_s)
+        for old in self._shelf.numbers()[self._settings.keep :]:
+            self._shelf.delete(old)
+        return number
+
+    def _read_control(self, epoch: str, stop: threading.Event) -> str:
+        """Returns once the control topic is folded up to here, with its cursor then. An outcome that was folded before
+        its task was known is in no snapshot, so its record must not be before the snapshot's cursor alone."""
+        position = self._control.append(EpochStarted(CONTROL_FORMAT, epoch, self._clock.wall_ms()))
+        deadline_s = self._clock.monotonic_s() + _CONTROL_READ_S
+        while self._at().control < position:
+            if stop.wait(0.05) or self._clock.monotonic_s() > deadline_s:
+                raise Unreachable("The fold of the control topic does not reach its end.", "Do workers run?")
+        return position
+
+    def _write(self, writer: Writer, packer: Packer, begun: Begun, epoch: str, stop: threading.Event) -> bool:
+        writer.append(begun)
+        for parts in self._view.parts():
+            for chunk in packer.add(parts):
+                writer.append(chunk)
+            if stop.wait(self._settings.pause_s):
+                return False
+        # Emptied meanwhile, it would be the snapshot of a part.
+        if self._complete() != epoch:
+            return False
+        for record in packer.end():
+            writer.append(record)
+        writer.finish()
+        return True
+
+
+class Restorer:
+    """Restores the newest snapshot that is whole. Without one the folds read everything.
+
+    Of one that an older version made, all that was counted is right, since it was counted by the same records. But that
+    version passed over control records that this one knows, so the control topic is read from its beginning again.
+    """
+
+    def __init__(self, view: View, shelf: Shelf, partitions: int) -> None:
+        self._view = view
+        self._shelf = shelf
+        self._partitions = partitions
+        self._failures: Counter[str] = Counter()
+
+    def restore(self, epoch: str) -> None:
+        """Puts it into the view of an epoch that waits for it. Raises Unreachable: it may then be done again."""
+        numbers = self._numbers()
+        who = self._view.begin_restore(epoch)
+        if who and not any(self._restored(number, who) for number in numbers if self._failures[number] < _TRIES):
+            if numbers:
+                words = "none of %d snapshots can be used: control and outcome topics are read from their beginnings"
+                _log.warning(words, len(numbers))
+            self._view.end_restore(who, None)
+        self._failures.clear()
+
+    def _numbers(self) -> list[str]:
+        """None, if they cannot be listed: a view can be made without them."""
+        try:
+            return self._shelf.numbers()
+        except FairlaneError as error:
+            self._failures[_LIST] += 1
+            if isinstance(error, Unreachable) and self._failures[_LIST] < _TRIES:
+                raise
+            _log.warning("snapshots cannot be listed, so the topics are read from their beginnings: %s", error)
+            return []
+
+    def _restored(self, number: str, who: str) -> bool:
+        """False: it cannot be used."""
+        try:
+            begun = check(self._records(number), self._partitions)
+            tasks = self._put(number, who, begun.format)
+        except Unreachable:
+            self._failures[number] += 1
+            raise
+        except FairlaneError as error:
+            _log.warning("snapshot %s is passed over: %s", number, error)
+            return False
+        cursors = begun.cursors if begun.format == FORMAT else begun.cursors._replace(control="")
+        if tasks is not None and self._view.end_restore(who, cursors):
+            _log.info("the view begins with snapshot %s (%d tasks)", number, tasks)
+        return True
+
+    def _put(self, number: str, who: str, form: int) -> int | None:
+        """How many tasks; None if the view is another by now, or somebody else restores it."""
+        tasks = 0
+        for record in self._records(number):
+            if isinstance(record, Chunk):
+                parts = parts_of(record) if form == FORMAT else checked(parts_of(record))
+                tasks += sum(isinstance(part, TaskPart) for part in parts)
+                if not self._view.restore_parts(who, parts):
+                    return None
+        return tasks
+
+    def _records(self, number: str) -> Iterator[Record]:
+        with closing(self._shelf.reader(number)) as reader:
+            yield from records_of(_bodies(reader))
+
+
+def _bodies(reader: Reader) -> Iterator[bytes]:
+    """All there are by now."""
+    while True:
+        found = reader.read(_READ, _READ_S)
+        if not found and reader.at_end():
+            return
+        for stored in found:
+            yield stored.body

@@ -1,0 +1,166 @@
+"""The quantities that the laws speak of, as pure functions. Times are whole microseconds, amounts are targets."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from dispatcher.model.service_settings import Cap
+
+Dose = tuple[int, int]
+"""(moment, targets)."""
+SECOND_US = 1_000_000
+
+
+class Turn(NamedTuple):
+    """One send: of a tier, so many targets."""
+
+    at_us: int
+    tier: str
+    targets: int
+
+
+class Gap(NamedTuple):
+    """What others were sent between two sends of a tier that had something to send all the time, and law 3's bound."""
+
+    targets: int
+    bound: float
+    at_us: int
+
+    @property
+    def part(self) -> float:
+        """In units of the bound."""
+        return self.targets / self.bound
+
+
+def jain(values: Sequence[float]) -> float:
+    """Jain's index of fairness: 1 where all are equal, 1/n where one has everything. 1 for nothing at all."""
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+def sums_by_window(doses: Iterable[Dose], window_us: int, count: int) -> list[int]:
+    """Targets in each of `count` windows, from 0 on; what comes after is left out."""
+    sums = [0] * count
+    for at_us, targets in doses:
+        place = at_us // window_us
+        if place < count:
+            sums[place] += targets
+    return sums
+
+
+def shares(sums: Mapping[str, float]) -> dict[str, float]:
+    """Percent of the whole, by name; nothing at all gives zeros."""
+    whole = sum(sums.values())
+    return {name: 100 * part / whole if whole else 0.0 for name, part in sums.items()}
+
+
+def longest_gap(
+    turns: Sequence[Turn], arrivals: Mapping[str, Sequence[Dose]], tier: str, weights: Mapping[str, float]
+) -> Gap | None:
+    """The gap of a tier that is largest in units of its bound: (W - w) / w times the targets of the tier's last send,
+    plus one largest send of each other tier. arrivals: what became ready to be sent, by tier. None: no such gap."""
+    largest = {name: max((turn.targets for turn in turns if turn.tier == name), default=0) for name in weights}
+    others = sum(size for name, size in largest.items() if name != tier)
+    ratio = (sum(weights.values()) - weights[tier]) / weights[tier]
+    backlog = _Backlog(arrivals.get(tier, ()))
+    worst: Gap | None = None
+    last, between = 0, 0
+    for turn in turns:
+        if turn.tier != tier:
+            between += turn.targets
+            continue
+        if last and between and backlog.before(turn):
+            gap = Gap(between, ratio * last + others, turn.at_us)
+            worst = gap if worst is None or gap.part > worst.part else worst
+        last, between = turn.targets, 0
+        backlog.sent(turn)
+    return worst
+
+
+class _Backlog:
+    """What of a tier has arrived and is not sent."""
+
+    def __init__(self, arrivals: Sequence[Dose]) -> None:
+        self._arrivals = arrivals
+        self._next = 0
+        self._left = 0
+        self._had_some = False
+
+    def sent(self, turn: Turn) -> None:
+        self._arrive(turn.at_us)
+        self._left -= turn.targets
+        self._had_some = self._left > 0
+
+    def before(self, _turn: Turn) -> bool:
+        """Whether something was left after the tier's last send."""
+        return self._had_some
+
+    def _arrive(self, until_us: int) -> None:
+        while self._next < len(self._arrivals) and self._arrivals[self._next][0] <= until_us:
+            self._left += self._arrivals[self._next][1]
+            self._next += 1
+
+
+class CapSince(NamedTuple):
+    """A cap from a moment on."""
+
+    from_us: int
+    cap: Cap
+
+
+def overshoot(doses: Sequence[Dose], caps: Sequence[CapSince], envelopes: int) -> tuple[int, float] | None:
+    """Of the second that comes nearest to its limit: what was granted, and the limit: cap x 1 s, the allowance, and one
+    largest envelope a tier (`envelopes` in all). A cap that changed within the second counts by its parts. None if
+    nothing was granted under a cap."""
+    worst: tuple[int, float] | None = None
+    total, first = 0, 0
+    for at_us, targets in doses:
+        total += targets
+        while doses[first][0] <= at_us - SECOND_US:
+            total -= doses[first][1]
+            first += 1
+        limit = _limit(caps, at_us - SECOND_US, at_us)
+        if limit is not None:
+            limit += envelopes
+            if worst is None or total / limit > worst[0] / worst[1]:
+                worst = (total, limit)
+    return worst
+
+
+def _limit(caps: Sequence[CapSince], from_us: int, to_us: int) -> float | None:
+    """What a cap allows in [from, to], the envelopes left out; None where it was off for a part of it."""
+    limit, allowance = 0.0, 0.0
+    for place, (since_us, cap) in enumerate(caps):
+        ends_us = caps[place + 1].from_us if place + 1 < len(caps) else to_us
+        begins_us = from_us if place == 0 else max(since_us, from_us)
+        if min(ends_us, to_us) < begins_us or (place and since_us > to_us):
+            continue
+        if not cap.rate:
+            return None
+        limit += cap.rate * (min(ends_us, to_us) - begins_us) / SECOND_US
+        allowance = max(allowance, cap.allowance)
+    return limit + allowance
+
+
+def capacity_used(granted: Sequence[int], backlog: Sequence[int], worth: Sequence[int]) -> float | None:
+    """Part of the capacity granted in the windows that had demand all through: more waited at their beginning and at
+    their end than the window is worth. granted, backlog (at its end), worth (what the capacity allows, 0: no limit): by
+    window. None if there were no such windows."""
+    before = [0, *backlog]
+    busy = [
+        place
+        for place in range(len(granted))
+        if worth[place] and before[place] > worth[place] and backlog[place] > worth[place]
+    ]
+    if not busy:
+        return None
+    return sum(granted[place] for place in busy) / sum(worth[place] for place in busy)
+
+
+def running(amounts: Sequence[int]) -> list[int]:
+    """Sums up to and with each."""
+    found: list[int] = []
+    total = 0
+    for amount in amounts:
+        total += amount
+        found.append(total)
+    return found

@@ -1,0 +1,67 @@
+"""Which channels the live workers have, and which tasks wait for one that none has."""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Self
+
+from dispatcher.model.values import counted
+from dispatcher.model.view import TaskView, WorkerBeat
+
+
+class Served(NamedTuple):
+    """What the live workers can send."""
+
+    workers: int
+    channels: frozenset[str] | None
+    """Those that any of them has; None: one does not say which it has (0.2.0 and older)."""
+
+    @classmethod
+    def by(cls, beats: Iterable[WorkerBeat]) -> Self:
+        """Read the heartbeats of all workers."""
+        live = [beat.channels for beat in beats if beat.is_live]
+        known = [channels for channels in live if channels is not None]
+        return cls(len(live), frozenset().union(*known) if len(known) == len(live) else None)
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether all live workers say which channels they have."""
+        return self.channels is not None or not self.workers
+
+    def lacks(self, channel: str) -> bool:
+        """Return whether there are live workers, and none has the channel."""
+        return self.workers > 0 and self.channels is not None and channel not in self.channels
+
+    def trouble(self, channel: str) -> str:
+        """Return why nothing is sent on the channel; empty if a worker has it, or may have it."""
+        if not self.workers:
+            return "no worker is running"
+        return f"no worker has channel {channel}" if self.lacks(channel) else ""
+
+    def named(self) -> str:
+        """The channels there are, for a message."""
+        return ", ".join(sorted(self.channels or ())) or "none"
+
+
+class WaitingTasks(NamedTuple):
+    """Live tasks of one channel, and their open targets."""
+
+    channel: str
+    tasks: int
+    targets: int
+
+    def __str__(self) -> str:
+        tasks = counted(self.tasks, "task")
+        return f"no worker has channel {self.channel}: {tasks} with {self.targets:,} targets wait for it"
+
+
+def waiting_tasks(served: Served, tasks: Iterable[TaskView]) -> list[WaitingTasks]:
+    """Return, by channel, the live tasks with open targets whose channel no live worker has."""
+    return waiting_of(served, ((task.channel, task.targets.pending) for task in tasks if not task.ended))
+
+
+def waiting_of(served: Served, open_targets: Iterable[tuple[str, float]]) -> list[WaitingTasks]:
+    """Return the same of live tasks, each given by its channel and the number of its open targets."""
+    found: dict[str, list[int]] = {}
+    for channel, pending in open_targets:
+        if pending and served.lacks(channel):
+            found.setdefault(channel, []).append(round(pending))
+    return [WaitingTasks(channel, len(counts), sum(counts)) for channel, counts in sorted(found.items())]

@@ -1,0 +1,98 @@
+"""The service at one moment: its live tasks, its settings and its workers. Foresees when each task is done."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dispatcher.analysis.forecast import Forecast, Job, Shares, forecast
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
+
+RATES_KNOWN_MS = 5_000
+"""Heartbeats carry rates over the last 3 s: once a task has been sent for this long, they show what the workers do."""
+_WORKERS_LIMIT = 0.9
+"""Below this part of what capacity and caps allow, the workers are what limits the rate."""
+_ETA_WORK = 40_000
+"""Steps times tasks of one estimate, some 0.2 s: with many tasks, ends that are close together count as one moment."""
+
+
+class Situation(NamedTuple):
+    """What a forecast is made of."""
+
+    tasks: Sequence[TaskView]
+    """The live ones."""
+    settings: Globals
+    measured_rate: float
+    """Targets/s that are sent; it counts as the capacity where none is set."""
+    now_ms: int
+    """Wall time."""
+
+    def done_s(self) -> dict[str, float | None]:
+        """Return the seconds until each task is done. With neither a capacity nor a rate, only caps tell."""
+        return self._forecast(self.settings.capacity or self.measured_rate).done_s
+
+    def etas(self) -> dict[str, float]:
+        """Return the seconds until each task is done, where that can be foreseen from what is being sent.
+
+        If the workers send less than capacity and caps allow, what they send counts as the capacity. A task of which
+        something is to be tried again is not done before that is due. None is foreseen of an audience that is still
+        being submitted, unless its size is known and more of it is to come.
+        """
+        steps = max(20, _ETA_WORK // max(1, len(self.tasks)))
+        found = self._forecast(self.settings.capacity or self.measured_rate, steps)
+        allowed = sum(found.rates.values())
+        if self._rates_are_known() and self.measured_rate < _WORKERS_LIMIT * allowed:
+            if not self.measured_rate:
+                return {}
+            found = self._forecast(self.measured_rate, steps)
+        retry_s = {task.id: (task.last_error.retry_ms - self.now_ms) / 1000 for task in self.tasks if task.last_error}
+        endless = {task.id for task in self.tasks if not task.sealed and task.expected_targets <= task.targets.total}
+        return {
+            task: max(seconds, retry_s.get(task, 0.0))
+            for task, seconds in found.done_s.items()
+            if seconds is not None and task not in endless and found.rates.get(task, 0.0) < math.inf
+        }
+
+    def _rates_are_known(self) -> bool:
+        return any(
+            task.state == "running"
+            and task.targets.pending
+            and 0 < task.first_outcome_ms < self.now_ms - RATES_KNOWN_MS
+            for task in self.tasks
+        )
+
+    def _forecast(self, capacity: float, max_steps: int | None = None) -> Forecast:
+        jobs = [job_of_view(task, self.now_ms, whole=True) for task in self.tasks]
+        shares = shares_of(self.settings, capacity)
+        return forecast(jobs, shares, max_steps) if max_steps else forecast(jobs, shares)
+
+
+def sent_rate(beats: Sequence[WorkerBeat]) -> float:
+    """Return the targets/s that live workers send."""
+    return sum(beat.rate for beat in beats if beat.state in ("serving", "draining"))
+
+
+def job_of_view(task: TaskView, now_ms: int, whole: bool = False) -> Job:
+    """Return the task as the forecast sees it. whole: what is expected and not yet published counts too."""
+    weight, start_s = max(1, round(task.weight * 1000)), max(0, task.start_ms - now_ms) / 1000
+    held = task.state not in ("running", "scheduled") or (task.hold_until_sealed and not task.sealed)
+    targets = task.targets
+    unpublished = max(0, task.expected_targets - targets.total) if whole and not task.sealed else 0
+    pending = float(targets.pending + unpublished)
+    return Job(task.id, task.app, task.channel, task.tier, weight, pending, task.cap, start_s, held)
+
+
+def sendable(job: Job, settings: Globals) -> bool:
+    """Return whether some of it may be sent now, as far as pauses, its start time and its audience are concerned."""
+    return not job.held and job.start_s <= 0 and job.pending > 0 and job.channel not in settings.paused_channels
+
+
+def shares_of(settings: Globals, capacity: float | None = None) -> Shares:
+    """Return how the capacity is shared. capacity: another than the one that is set."""
+    return Shares(
+        capacity or settings.capacity or math.inf,
+        settings.tier_milli,
+        {pool: float(cap.rate) for pool, cap in settings.caps.items()},
+        settings.paused_channels,
+        settings.sharing,
+        settings.app_milli,
+    )

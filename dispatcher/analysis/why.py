@@ -1,0 +1,283 @@
+"""Where a task's time went: causes that held it back, in ms, that add up to its age."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from dispatcher.analysis.send_errors import SendError
+from dispatcher.analysis.served import Served
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
+
+SCHEDULED, PAUSED, HELD, UNKNOWN = "scheduled", "paused", "held_until_sealed", "unknown"
+CHANNEL_PAUSED = "channel_paused"
+NO_CHANNEL = "no_channel"
+NO_WORKER_RUNS = "no_worker_runs"
+NO_REDIS = "no_redis"
+NO_WORKER, RETRY_WAIT, PROVIDER = "no_worker", "retry_wait", "provider"
+AUDIENCE, LAST_TARGETS = "audience", "last_targets"
+MEANINGS = {
+    SCHEDULED: "its start time had not come",
+    PAUSED: "it was paused",
+    HELD: "it waits for its whole audience",
+    CHANNEL_PAUSED: "its channel was paused",
+    NO_WORKER_RUNS: "no worker was running",
+    NO_CHANNEL: "no worker had its channel",
+    NO_REDIS: "workers did not reach Redis, or it had come back and claims made before had to end",
+    "tier_share": "the capacity went to other tiers, which had their shares",
+    "task_weight": "the capacity went to other tasks of its tier, by their weights",
+    "app_weight": "the capacity went to other apps, by their weights",
+    "task_cap": "its own cap held it back",
+    "cap_total": "it had its part of the capacity and was sent at that pace",
+    NO_WORKER: "no worker had taken it up",
+    RETRY_WAIT: "all that was left of it waited to be tried again",
+    "sending": "it was sent as fast as workers asked for it",
+    PROVIDER: "its targets were in the channel: they waited for the provider",
+    AUDIENCE: "all that had been submitted was done: it waited for more of its audience",
+    LAST_TARGETS: "its last targets were in the channel, or their outcomes on their way",
+    UNKNOWN: "not counted: on its way between lane, worker and provider",
+}
+"""Cause -> what a person is told. `cap:<pool>` is the cap of a pool."""
+COVERED_MS = 3_000
+"""The ledger counts a task's time at least this often while it is asked for it."""
+
+
+class Part(NamedTuple):
+    """One cause and its part of the task's age."""
+
+    cause: str
+    ms: int
+
+    @property
+    def meaning(self) -> str:
+        """In words."""
+        if self.cause.startswith("cap:"):
+            return f"the cap of {in_words(self.cause[4:])} held it back"
+        return MEANINGS.get(self.cause, self.cause)
+
+
+def in_words(pool: str) -> str:
+    """A pool that has a cap: `channel/push`, `app/shop` or `app_channel/shop/push`."""
+    kind, _, names = pool.partition("/")
+    if kind == "app_channel":
+        app, _, channel = names.partition("/")
+        return f"app {app} on channel {channel}"
+    return f"{kind} {names}"
+
+
+class UnrecordedBy(NamedTuple):
+    """A worker that holds outcomes of the task which Pulsar has not stored."""
+
+    worker: str
+    """Its id."""
+    since_ms: int
+    """Wall time of its oldest outcome that is not stored, of this task or another."""
+
+
+class Why(NamedTuple):
+    """Where a task's time went."""
+
+    task: str
+    """Its id."""
+    state: str
+    """As in a TaskView."""
+    age_ms: int
+    """From the task's acceptance to now, or to its end."""
+    parts: list[Part]
+    """The causes. They add up to the age, the largest first."""
+    now: str
+    """What holds it back at this moment, as far as the registry, the settings and the workers tell; empty if nothing
+    does, or it has ended."""
+    channel: str = ""
+    """The task's channel."""
+    last_error: SendError | None = None
+    """The last error of its sends, with their number; None if there was none."""
+    unrecorded: Sequence[UnrecordedBy] = ()
+    """Workers that hold outcomes of it which Pulsar has not stored for some seconds."""
+
+
+class Switch(NamedTuple):
+    """A pause or a resume, at a wall time."""
+
+    at_ms: int
+    paused: bool
+
+
+class Span(NamedTuple):
+    """From one wall time to another, in ms."""
+
+    from_ms: int = 0
+    to_ms: int = 0
+
+
+class HeldUp(NamedTuple):
+    """When a task could not be sent, as the registry knows it."""
+
+    pauses: Sequence[Switch] = ()
+    """When it was paused and resumed, in order."""
+    channel_pauses: Sequence[Switch] = ()
+    """When its channel was."""
+    no_worker_runs: Sequence[Span] = ()
+    no_channel: Sequence[Span] = ()
+    """When no worker had its channel."""
+    outages: Sequence[Span] = ()
+    """When no worker reached Redis, or nothing was granted yet after that."""
+
+
+class Counted(NamedTuple):
+    """Time of a task as the ledger counted it, while workers asked for its envelopes."""
+
+    causes: Mapping[str, int] = MappingProxyType({})
+    """ms by cause; the one counted last is the last."""
+    span: Span = Span()
+    """From when and until when it counted; 0 for never."""
+
+    @property
+    def last(self) -> str:
+        """Return the cause that was counted last; empty for none."""
+        return list(self.causes)[-1] if self.causes else ""
+
+
+def unrecorded_by(task: str, beats: Iterable[WorkerBeat]) -> list[UnrecordedBy]:
+    """Return the workers that say they hold outcomes of the task which Pulsar has not stored."""
+    late = ((beat.id, beat.unrecorded) for beat in beats if beat.state not in ("stopped", "lost"))
+    return [UnrecordedBy(worker, found.since_ms) for worker, found in late if found and task in found.tasks]
+
+
+def switches_of(text: str) -> list[Switch]:
+    """From the field that the registry keeps, in the topic's order."""
+    entries = (entry.partition("=")[2].split("@") for entry in text.split())
+    return [Switch(int(at_ms), value == "1") for value, at_ms in entries]
+
+
+def counted_of(text: str) -> dict[str, int]:
+    """ms by cause, from the field that the ledger keeps (quotas/lua/lease/causes.lua)."""
+    return {cause: int(ms) for cause, _, ms in (entry.rpartition("=") for entry in text.split())}
+
+
+def why(
+    task: TaskView,
+    counted: Counted,
+    held_up: HeldUp,
+    settings: Globals,
+    now_ms: int,
+    served: Served | None = None,
+) -> Why:
+    """Add up where a task's time went.
+
+    What the registry knows is exact and comes first. Then come the time before the ledger counted and the time after
+    it. Should all be more than the age (clocks, causes at once), what was counted is cut in proportion.
+    """
+    age = Span(task.created_ms, max(task.created_ms, task.finished_ms or now_ms))
+    age_ms = age.to_ms - age.from_ms
+    known = _by_span(_spans_by_cause(task, counted, held_up, age), age)
+    known |= _cut(counted.causes, age_ms - sum(known.values()), known)
+    rest_ms = age_ms - sum(known.values())
+    parts = [Part(cause, ms) for cause, ms in (known | {UNKNOWN: known.get(UNKNOWN, 0) + rest_ms}).items() if ms > 0]
+    parts.sort(key=lambda part: (part.cause == UNKNOWN, -part.ms))
+    now = held_now(task, settings, served) or _sent_now(task, counted, now_ms)
+    return Why(task.id, task.state, age_ms, parts, now, task.channel, task.last_error)
+
+
+def _sent_now(task: TaskView, counted: Counted, now_ms: int) -> str:
+    """Return what a task waits for that may be sent: its next attempt, the provider, or nothing that is known."""
+    error = task.last_error
+    if task.ended or not task.targets.pending:
+        return ""
+    if error is not None and error.retry_ms > now_ms and counted.span.to_ms <= error.at_ms:
+        return RETRY_WAIT
+    is_recent = now_ms - counted.span.to_ms <= COVERED_MS
+    return PROVIDER if is_recent and counted.last == PROVIDER else ""
+
+
+def _spans_by_cause(
+    task: TaskView, counted: Counted, held_up: HeldUp, age: Span
+) -> Iterable[tuple[str, Sequence[Span]]]:
+    """Yield the causes whose times are known. An earlier one counts where two meet."""
+    yield SCHEDULED, [Span(age.from_ms, task.start_ms)]
+    yield PAUSED, _paused(held_up.pauses, age)
+    yield CHANNEL_PAUSED, _paused(held_up.channel_pauses, age)
+    yield NO_WORKER_RUNS, held_up.no_worker_runs
+    yield NO_CHANNEL, held_up.no_channel
+    yield NO_REDIS, held_up.outages
+    if task.hold_until_sealed and not task.sealed and not task.ended:
+        yield HELD, [age]
+    starts = [ms for ms in (counted.span.from_ms, task.first_outcome_ms) if ms]
+    taken_up_ms = min(starts, default=age.to_ms)
+    yield NO_WORKER, [Span(age.from_ms, taken_up_ms)]
+    yield from _after(task, counted, Span(max(taken_up_ms, counted.span.to_ms), age.to_ms))
+
+
+def _after(task: TaskView, counted: Counted, span: Span) -> Iterable[tuple[str, Sequence[Span]]]:
+    """Yield the causes of the time since the ledger counted last."""
+    if task.ended:
+        yield LAST_TARGETS, [span]
+        return
+    error = task.last_error
+    if error is not None and error.retry_ms > span.from_ms:
+        yield PROVIDER, [Span(span.from_ms, min(error.at_ms, span.from_ms + COVERED_MS))]
+        yield RETRY_WAIT, [Span(max(span.from_ms, error.at_ms), error.retry_ms)]
+    if not task.sealed and not task.targets.pending:
+        yield AUDIENCE, [span]
+    elif span.to_ms - span.from_ms <= COVERED_MS:
+        yield counted.last or LAST_TARGETS, [span]
+
+
+def _by_span(spans: Iterable[tuple[str, Sequence[Span]]], within: Span) -> dict[str, int]:
+    """Return the ms of each cause, without those that an earlier one has."""
+    found: dict[str, int] = {}
+    taken: list[Span] = []
+    taken_ms = 0
+    for cause, more in spans:
+        taken += (Span(max(one.from_ms, within.from_ms), min(one.to_ms, within.to_ms)) for one in more)
+        covered_ms = _covered_ms(taken, within.from_ms)
+        found[cause] = found.get(cause, 0) + covered_ms - taken_ms
+        taken_ms = covered_ms
+    return found
+
+
+def _cut(counted: Mapping[str, int], rest_ms: int, known: Mapping[str, int]) -> dict[str, int]:
+    """Return what was counted, at most `rest_ms` of it, with what is known of the same causes."""
+    total = sum(ms for ms in counted.values() if ms > 0)
+    return {
+        cause: known.get(cause, 0) + (ms if total <= rest_ms else ms * max(0, rest_ms) // total)
+        for cause, ms in counted.items()
+        if ms > 0
+    }
+
+
+def _paused(switches: Sequence[Switch], age: Span) -> list[Span]:
+    """From each pause to its resume; one that was not resumed lasts until the end."""
+    spans: list[Span] = []
+    since: int | None = None
+    for at_ms, paused in [*switches, Switch(age.to_ms, False)]:
+        if paused and since is None:
+            since = at_ms
+        elif not paused and since is not None:
+            spans.append(Span(since, at_ms))
+            since = None
+    return spans
+
+
+def _covered_ms(spans: Sequence[Span], begin_ms: int) -> int:
+    """Time in any of the spans."""
+    total, until = 0, begin_ms
+    for first, last in sorted(spans):
+        total += max(0, last - max(first, until))
+        until = max(until, last)
+    return total
+
+
+def held_now(task: TaskView, settings: Globals, served: Served | None = None) -> str:
+    """Return what holds a task back at this moment as far as the registry, the settings and, where they are known, the
+    workers tell; empty if nothing does."""
+    if task.ended or not task.targets.pending:
+        return ""
+    if task.state in (SCHEDULED, PAUSED):
+        return task.state
+    if task.channel in settings.paused_channels:
+        return CHANNEL_PAUSED
+    if task.hold_until_sealed and not task.sealed:
+        return HELD
+    if served is not None and not served.workers:
+        return NO_WORKER_RUNS
+    return NO_CHANNEL if served is not None and served.lacks(task.channel) else ""

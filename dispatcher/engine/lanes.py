@@ -1,0 +1,389 @@
+"""The lanes a worker holds: attaching, detaching, draining into buffers, and the demand that comes of it."""
+
+from collections.abc import Mapping, Sequence
+
+from dispatcher.engine.buffers import LaneBuffer, Stretch
+from dispatcher.engine.shared import Shared
+from dispatcher.model.tier import Tier
+from dispatcher.ports import Delivery, LaneInfo, Lanes
+from dispatcher.scheduling.scheduler import Scheduler
+from dispatcher.wire.lease import GivenBack
+
+DRAINED_AT_ONCE, TARGETS_AT_ONCE = 1_000, 50_000
+"""Envelopes and targets; then the engine looks at its inbox again. An answer of the ledger waits there for as long: the
+tier whose credit has run out would be passed over meanwhile."""
+DRAIN_TARGETS, DRAIN_ENVELOPES, MOST_DRAIN_TARGETS = 100, 100, 2_000
+"""Of one lane before it is the next one's turn: so many envelopes, within these bounds in targets."""
+DRAIN_AGAIN_S = 0.005
+"""For a lane that says it has something and yields nothing."""
+
+
+class WorkingSet:
+    """Lane buffers, and what of them is to be asked for.
+
+    wanting: lanes with something to ask for now. woken: one of them had none a moment ago. eager: one of them
+    is not short of credit, only not asked for. given_back: granted envelopes the ledger is to be told of. targets:
+    held in all.
+    """
+
+    def __init__(self, shared: Shared, port: Lanes) -> None:
+        self.lanes: dict[str, LaneBuffer] = {}
+        self.wanting: dict[str, LaneBuffer] = {}
+        self.woken = False
+        self.eager = False
+        self.given_back: list[GivenBack] = []
+        self.targets = 0
+        self._settings = settings = shared.settings
+        self._port = port
+        self._clock = shared.clock
+        self._timers = shared.timers
+        self._stats = shared.stats
+        self._unsettled = shared.unsettled
+        self._held = shared.held
+        self._drains: Scheduler[LaneBuffer] = Scheduler()
+        """Lanes that may have something and have room for it, as far as we know."""
+        self._heavy = 1
+        """Lanes that may hold much."""
+        self._stinted: dict[str, LaneBuffer] = {}
+        """Lanes that were refused for the budget of all lanes."""
+        self._blocked: set[LaneBuffer] = set()
+        """Lanes of one task that has no room; each is looked at again after a while."""
+        self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
+
+    # ------------------------------------------------------------- which lanes
+    def change(self, infos: Sequence[LaneInfo]) -> list[LaneBuffer]:
+        """Holds exactly these lanes. Returns those whose tier or weight changed."""
+        wanted = {info.name: info for info in infos}
+        changed = []
+        for lane in [lane for name, lane in self.lanes.items() if name not in wanted]:
+            lane.reopen = None
+            self.close(lane)
+        for info in infos:
+            lane_or_none = self.lanes.get(info.name)
+            if lane_or_none is None:
+                self._attach(info)
+            elif lane_or_none.closing:
+                lane_or_none.reopen = info
+            elif info is not lane_or_none.info and self._update(lane_or_none, info):
+                changed.append(lane_or_none)
+        self._stats.lanes = len(self.lanes)
+        self._heavy = max(1, sum(not lane.info.light for lane in self.lanes.values()))
+        return changed
+
+    def close_all(self) -> None:
+        for lane in list(self.lanes.values()):
+            lane.reopen = None
+            self.close(lane)
+
+    def close(self, lane: LaneBuffer) -> None:
+        """Lets go of a lane: nothing new is sent; it is detached when what is under way is settled."""
+        if lane.closing:
+            return
+        self.unpark(lane)
+        lane.closing = True
+        self._drains.leave(lane.drain)
+        self._stinted.pop(lane.name, None)
+        self.wanting.pop(lane.name, None)
+        held = lane.buffered_targets - lane.asked_targets
+        self._stats.credit_targets -= lane.credit_targets
+        self._stats.held_envelopes -= lane.held_envelopes
+        for task, (_, targets) in lane.held_by_task.items():
+            self._held.add(task, -targets)
+        for part in lane.forget_unsent():
+            self._tell_unsent(lane, part)
+        self._release(held)
+        self.detach_if_done(lane)
+
+    def detach_if_done(self, lane: LaneBuffer) -> None:
+        """A closing lane goes once nothing of it is under way."""
+        if lane.closing and not lane.out_targets and not lane.asked and self.lanes.get(lane.name) is lane:
+            self._port.detach(lane.name)
+            del self.lanes[lane.name]
+            if lane.reopen is not None:
+                self._attach(lane.reopen)
+            self._stats.lanes = len(self.lanes)
+
+    def detach_all(self) -> None:
+        """At once, whatever is under way: others will be given what is not acked."""
+        for name in self.lanes:
+            self._port.detach(name)
+        self.lanes.clear()
+        self._stats.lanes = 0
+
+    def _attach(self, info: LaneInfo) -> None:
+        lane = self.lanes[info.name] = LaneBuffer(info)
+        lane.drain = self._drains.flow(lane, lane.tier, max(1, info.weight))
+        self._port.attach(info, self._prefetch(info))
+
+    def _prefetch(self, info: LaneInfo) -> int:
+        return 0 if info.light else self._settings.prefetch_targets
+
+    def _attach_again(self) -> None:
+        """A lane that has brought nothing yet may have been given up for missing, and be there by now."""
+        for lane in self.lanes.values():
+            if not lane.received and not lane.closing:
+                self._port.attach(lane.info, self._prefetch(lane.info))
+        self._timers.at(self._clock.monotonic_s() + self._settings.attach_again_s, self._attach_again)
+
+    def _update(self, lane: LaneBuffer, info: LaneInfo) -> bool:
+        self.unpark(lane)
+        if info == lane.info:
+            lane.info = info
+            return False
+        if lane.info.light != info.light:
+            self._port.attach(info, self._prefetch(info))
+        lane.info = info
+        lane.tier = Tier(info.tier)
+        self._drains.change(lane.drain, lane.tier, max(1, info.weight))
+        return True
+
+    # ------------------------------------------------------------- draining
+    def ready(self, name: str) -> None:
+        """The lane has something."""
+        lane = self.lanes.get(name)
+        if lane is not None and not lane.closing:
+            lane.ready = True
+            self.thirst(lane)
+
+    def thirst(self, lane: LaneBuffer) -> None:
+        """The lane may have something, and its buffer has become emptier."""
+        if lane.ready and not lane.closing:
+            self._drains.enter(lane.drain)
+
+    def set_tier_weights(self, weights: Mapping[Tier, int]) -> None:
+        """Of the sharing between tiers, when it is the receiving that sets the pace."""
+        self._drains.set_tier_weights(weights)
+
+    def fill(self, now_s: float) -> bool:
+        """Drains lanes that have something and room for it, those first that brought least for their weight: so the
+        shares hold when receiving is what takes longest. Returns whether more is to be done at once."""
+        count = 0
+        if self._stinted and self.targets < 0.9 * self._settings.budget_targets:
+            for lane in self._stinted.values():
+                self.thirst(lane)
+            self._stinted.clear()
+        most = self.targets + TARGETS_AT_ONCE
+        while count < DRAINED_AT_ONCE and self.targets < most:
+            flow = self._drains.pick()
+            if flow is None:
+                return False
+            room = self._room(flow.item, now_s)
+            flow.item.filling = room > 0
+            if room > 0:
+                count += self._drain(flow.item, room)
+            else:
+                self._drains.leave(flow)
+        return True
+
+    def _room(self, lane: LaneBuffer, now_s: float) -> int:
+        settings, chunk = self._settings, lane.info.chunk
+        roomy = min(settings.lane_roomy_targets, settings.budget_targets // (2 * self._heavy))
+        limit = min(settings.lane_ceiling_targets, 2 * lane.grants.recent(now_s))
+        limit = max(limit, settings.lane_floor_targets, roomy, chunk)
+        buffered = lane.waiting_targets + lane.asked_targets + lane.credit_targets
+        if self._is_blocked(lane):
+            self._look_again_at(lane, now_s)
+            return 0
+        left = settings.budget_targets - self.targets
+        if left <= 0 and lane.targets:
+            self._stinted[lane.name] = lane
+            return 0
+        if limit - buffered > left:
+            limit = min(limit, buffered + max(left, settings.lane_floor_targets))
+        if lane.held_envelopes and lane.info.task:
+            limit = min(limit, (settings.held_envelopes - lane.held_envelopes) * max(1, chunk))
+        room = limit - buffered
+        if room <= 0 or lane.filling:
+            return room
+        # Room for some more before it is filled again: a drain costs more than what it brings otherwise. Half of it
+        # would be too much: that much is what a slow ledger is being asked about.
+        worth = max(limit // 8, min(limit // 2, _quantum(lane)))
+        return room if room >= worth else 0
+
+    def _is_blocked(self, lane: LaneBuffer) -> bool:
+        """Return whether the lane has one task, and no more of it can be sent or held."""
+        task = lane.info.task
+        return bool(task) and not (self._unsettled.has_room(task) and self._held.has_room(task))
+
+    def _look_again_at(self, lane: LaneBuffer, now_s: float) -> None:
+        if lane not in self._blocked:
+            self._blocked.add(lane)
+            self._timers.at(now_s + self._settings.held_first_s, lambda: self._unblock(lane))
+
+    def _unblock(self, lane: LaneBuffer) -> None:
+        self._blocked.discard(lane)
+        self.thirst(lane)
+
+    def _drain(self, lane: LaneBuffer, room: int) -> int:
+        """Takes a little from the lane. Returns the number of envelopes."""
+        deliveries, empty = self._port.drain(lane.name, min(room, _quantum(lane)))
+        if deliveries:
+            self._drains.charge(lane.drain, self._take(lane, deliveries))
+            self.note(lane)
+        if empty or not deliveries:
+            lane.filling = False
+            self._drains.leave(lane.drain)
+        if empty:
+            lane.ready = False
+        elif not deliveries:
+            self._timers.at(self._clock.monotonic_s() + DRAIN_AGAIN_S, lambda: self.thirst(lane))
+        return len(deliveries)
+
+    def _take(self, lane: LaneBuffer, deliveries: Sequence[Delivery]) -> int:
+        wall_ms = self._clock.wall_ms()
+        targets = lane.append(deliveries, wall_ms)
+        self.targets += targets
+        lane.received = True
+        stats = self._stats
+        stats.received += len(deliveries)
+        stats.buffered_targets += targets
+        first = deliveries[0]
+        received_ms = wall_ms - (self._clock.monotonic_s() - first.received_s) * 1000
+        stats.stages["received"].add(received_ms - first.envelope.published_ms, len(deliveries))
+        return targets
+
+    # ------------------------------------------------------------- demand
+    def note(self, lane: LaneBuffer, *, wake: bool = True) -> None:
+        """What waits in the lane has changed: is there something to ask for?"""
+        if lane.closing or lane.parked or not lane.waiting:
+            self.wanting.pop(lane.name, None)
+            return
+        due_ms = lane.waiting[0].not_before_ms
+        wall_ms = self._clock.wall_ms() if due_ms else 0
+        if due_ms <= wall_ms:
+            if not lane.short:
+                self.eager = True
+                if wake and not (lane.asked or lane.credit_targets) and lane.name not in self.wanting:
+                    self.woken = True
+            self.wanting[lane.name] = lane
+            return
+        self.wanting.pop(lane.name, None)
+        wait_s = (due_ms - wall_ms) / 1000
+        if lane.due_ms != due_ms:
+            lane.due_ms = due_ms
+            self._timers.at(self._clock.monotonic_s() + wait_s, lambda: self._due(lane))
+
+    def _due(self, lane: LaneBuffer) -> None:
+        lane.due_ms = 0
+        self.note(lane)
+
+    def park(self, lane: LaneBuffer) -> None:
+        """Keeps out of the lane until the registry says else, or for a while."""
+        if not lane.closing and not lane.parked:
+            lane.parked = True
+            self._stats.parked_lanes += 1
+            self._timers.at(self._clock.monotonic_s() + self._settings.parked_s, lambda: self.unpark(lane))
+
+    def unpark(self, lane: LaneBuffer) -> None:
+        if lane.parked:
+            lane.parked = False
+            self._stats.parked_lanes -= 1
+            self.note(lane)
+
+    def hold(self, lane: LaneBuffer, part: Stretch) -> None:
+        """Keep envelopes that are claimed elsewhere (or the like); they are asked for again after a while. The broker
+        is given back what is beyond the bounds: whatever is behind it in a lane of many is not held up."""
+        settings, room = self._settings, self._holding_room(lane, part)
+        if room < part.count:
+            kept = part.take(room) if room else None
+            self._return(lane, part)
+            if kept is None:
+                return
+            part = kept
+        part.hold_s = min(settings.held_longest_s, max(settings.held_first_s, 2 * part.hold_s))
+        self.set_aside(lane, part)
+        self._timers.at(self._clock.monotonic_s() + part.hold_s, lambda: self._unhold(lane, part))
+
+    def _holding_room(self, lane: LaneBuffer, part: Stretch) -> int:
+        """Return the number of envelopes of `part` that may be held."""
+        if not self._held.has_room(part.task):
+            return 0
+        if lane.info.task:
+            return part.count
+        return max(0, self._settings.held_envelopes - lane.held_by_task.get(part.task, (0, 0))[0])
+
+    def _return(self, lane: LaneBuffer, part: Stretch) -> None:
+        self._port.give_back(lane.name, part.deliveries)
+        self._release(part.targets)
+        self.thirst(lane)
+
+    def _unhold(self, lane: LaneBuffer, part: Stretch) -> None:
+        if lane.closing:
+            return
+        self.bring_back(lane, part)
+        lane.put_back(part)
+        self.note(lane, wake=False)
+        self.thirst(lane)
+
+    def set_aside(self, lane: LaneBuffer, part: Stretch) -> None:
+        """Count the envelopes as held until `bring_back`. A lane that is let go of forgets them."""
+        lane.hold(part.task, part.count, part.targets)
+        self._held.add(part.task, part.targets)
+        self._stats.held_envelopes += part.count
+
+    def bring_back(self, lane: LaneBuffer, part: Stretch) -> None:
+        """Return the envelopes to a lane that is not closing; they are not held any more."""
+        lane.hold(part.task, -part.count, -part.targets)
+        self._held.add(part.task, -part.targets)
+        self._stats.held_envelopes -= part.count
+
+    def give_back(self, lane: LaneBuffer, part: Stretch) -> None:
+        """Granted, and not sent: the ledger is told, and it is asked for again. Call it from the last to the first."""
+        self._tell_unsent(lane, part)
+        if lane.closing:
+            self._release(part.targets)
+        else:
+            lane.put_back(part)
+            self.note(lane, wake=False)
+
+    def drop(self, part: Stretch) -> None:
+        """Forgets envelopes of a lane that is let go of: the broker has them still."""
+        self._release(part.targets)
+
+    def _tell_unsent(self, lane: LaneBuffer, part: Stretch) -> None:
+        self._stats.given_back += part.targets
+        self.given_back.append(
+            GivenBack(part.claim, lane.name, part.task, part.writer, part.attempt, part.first, part.count, part.size)
+        )
+
+    def _release(self, targets: int) -> None:
+        self.targets -= targets
+        self._stats.buffered_targets -= targets
+
+    # ------------------------------------------------------------- under way
+    def goes_out(self, lane: LaneBuffer, targets: int) -> None:
+        """From the buffer to a channel, or straight to settling."""
+        lane.out_targets += targets
+        self._stats.buffered_targets -= targets
+        self.thirst(lane)
+
+    def comes_back(self, lane: LaneBuffer, part: Stretch) -> None:
+        """A channel had no time for it."""
+        lane.out_targets -= part.targets
+        self._stats.buffered_targets += part.targets
+        self.give_back(lane, part)
+        self.detach_if_done(lane)
+
+    def look_again(self, lane: LaneBuffer, part: Stretch) -> None:
+        """What was to be done about it cannot be done: the ledger may know better by now."""
+        lane.out_targets -= part.targets
+        self._stats.buffered_targets += part.targets
+        if lane.closing:
+            self._release(part.targets)
+        else:
+            self.hold(lane, part)
+        self.detach_if_done(lane)
+
+    def ack(self, lane: LaneBuffer, deliveries: Sequence[Delivery], targets: int) -> None:
+        """Done with: the last step of settling."""
+        self._port.ack(lane.name, deliveries)
+        lane.out_targets -= targets
+        self.targets -= targets
+        self._stats.acked += len(deliveries)
+        self.thirst(lane)
+        self.detach_if_done(lane)
+
+
+def _quantum(lane: LaneBuffer) -> int:
+    """Targets drained of one lane before it is the next one's turn."""
+    return max(DRAIN_TARGETS, min(DRAIN_ENVELOPES * lane.info.chunk, MOST_DRAIN_TARGETS))

@@ -1,0 +1,400 @@
+"""Asks the ledger who may send: when to ask, for how much, and what follows from the answer."""
+
+import logging
+from collections.abc import Sequence
+
+from dispatcher.clock import ClockComparison
+from dispatcher.engine.buffers import LaneBuffer, Stretch
+from dispatcher.engine.events import LeaseAnswered
+from dispatcher.engine.lanes import WorkingSet
+from dispatcher.engine.rhythm import Rhythm
+from dispatcher.engine.sending import Sending
+from dispatcher.engine.settling import Settling
+from dispatcher.engine.shared import Shared
+from dispatcher.engine.suspects import Suspects
+from dispatcher.engine.waiting import Waiting
+from dispatcher.model.errors import Refused
+from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, TIERS
+from dispatcher.ports import LeaseCaller
+from dispatcher.scheduling.credit_levels import credit_levels
+from dispatcher.wire.lease import FORMAT, GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status
+from dispatcher.wire.outcome import Outcome
+
+_log = logging.getLogger(__name__)
+GRANTED, NO_CREDIT = Status.GRANTED, Status.NO_CREDIT
+"""Looked up once: an enumeration's member costs ten times a name's look-up, and these are asked of every envelope."""
+
+
+class Leases:
+    """One call is under way at a time.
+
+    A call without an answer is made again under its number, for as long as it takes: the ledger may have carried it
+    out, and only under that number does it give the same answer. The use-by of its grants counts from the first
+    attempt, so what a late answer grants is given back and asked for again.
+
+    A call that the ledger cannot carry out is not made again: what was in it is asked for in halves, under numbers of
+    their own and in turn with all else (`Suspects`).
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        caller: LeaseCaller,
+        working: WorkingSet,
+        sending: Sending,
+        settling: Settling,
+        shared_namespace: str,
+    ) -> None:
+        """shared_namespace: as Topics has it."""
+        self._shared_namespace = shared_namespace
+        self._settings = shared.settings
+        self._caller = caller
+        self._working = working
+        self._sending = sending
+        self._settling = settling
+        self._clock = shared.clock
+        self._timers = shared.timers
+        self._inbox = shared.inbox
+        self._stats = shared.stats
+        self._unsettled = shared.unsettled
+        self._number = 0
+        self._request: LeaseRequest | None = None
+        self._asked: list[LaneBuffer] = []
+        self._first_asked_s = 0.0
+        self._not_before_s = -1e9
+        self._not_ready_s = 0.0
+        self._repeat_s = 0.0
+        self._rhythm = Rhythm(shared.settings)
+        self._clocks = ClockComparison(shared.settings.lease_ms / 1000)
+        self._floor = shared.settings.horizon_floor_targets
+        self._given_back_seen = 0
+        self._capacity = 0
+        self._weights = dict(DEFAULT_TIER_WEIGHTS)
+        self.draining = False
+        self.waiting = Waiting()
+        self._suspects = Suspects(working, settling, shared.stats)
+        self._asked_suspects = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether the ledger is owed a call or owes an answer."""
+        return self._request is not None or bool(self._working.given_back) or self._suspects.given_back
+
+    # ------------------------------------------------------------- when
+    def advance(self, now_s: float) -> float | None:
+        """Asks if it is time to. Returns when to look again (None: when something happens)."""
+        if self._request is not None:
+            return None
+        due_s = self._due_s(now_s)
+        if self._suspects.waiting and (due_s is None or due_s > now_s or not self._asked_suspects):
+            return self._ask_suspects(now_s)
+        self._asked_suspects = False
+        if due_s is None or due_s > now_s:
+            return due_s
+        self._ask(now_s)
+        return None
+
+    def _due_s(self, now_s: float) -> float | None:
+        """Return when to ask for credit, apart from suspects."""
+        working = self._working
+        if working.wanting or working.given_back:
+            at_once = self.draining or self._is_urgent(now_s)
+            due_s = self._rhythm.due_s(now_s, at_once=at_once, targets_s=2 * self._sending.recent(now_s))
+        elif (waiting_s := self._waiting_due_s()) is not None:
+            due_s = max(waiting_s, self._rhythm.due_s(now_s, at_once=False))
+        else:
+            return None
+        return max(self._not_before_s, due_s)
+
+    def _waiting_due_s(self) -> float | None:
+        """Where all get what they want, nobody keeps a place."""
+        if self.waiting.due_s() is None:
+            return None
+        scarce = self._capacity or any(lane.short for lane in self._working.lanes.values())
+        return self.waiting.due_s() if scarce and not self.draining else None
+
+    def _is_urgent(self, now_s: float) -> bool:
+        """New demand, or credit that runs out for no other reason than that we have not asked."""
+        working = self._working
+        if not working.wanting:
+            return False
+        if working.woken:
+            return True
+        if 2 * self._stats.credit_targets >= self._horizon(now_s):
+            return False
+        return working.eager
+
+    def _horizon(self, now_s: float) -> int:
+        """Targets that can be sent in horizon_s."""
+        recent = self._sending.recent(now_s)
+        return max(self._floor, int(recent * self._settings.horizon_s / 0.5))
+
+    def _adapt_floor(self) -> None:
+        """What is given back for want of time was too much to ask for; what is used up was not."""
+        given_back = self._stats.given_back
+        if given_back > self._given_back_seen:
+            self._floor = max(1, self._floor // 2)
+        elif self._stats.credit_targets == 0:
+            self._floor = min(self._settings.horizon_floor_targets, 2 * self._floor)
+        self._given_back_seen = given_back
+
+    # ------------------------------------------------------------- asking
+    def _ask(self, now_s: float) -> None:
+        self._adapt_floor()
+        working = self._working
+        working.woken = working.eager = False
+        asks = [] if self.draining else self._lane_asks(now_s)
+        if self._waiting_due_s() is not None:
+            asks += self.waiting.take(now_s)
+        given_back, working.given_back = working.given_back, []
+        self._rhythm.asked(now_s)
+        self._start(asks, given_back, now_s)
+
+    def _ask_suspects(self, now_s: float) -> float | None:
+        """Ask about one group of suspects. Return when to look again."""
+        if self._not_before_s > now_s:
+            return self._not_before_s
+        self._asked_suspects = True
+        group = self._suspects.take()
+        self._asked = list(dict.fromkeys(lane for lane, _ in group.parts))
+        self._start([lane.ask() for lane in self._asked], group.given_back, now_s)
+        return None
+
+    def _start(self, asks: list[LaneAsk], given_back: list[GivenBack], now_s: float) -> None:
+        settings = self._settings
+        self._number += 1
+        self._request = LeaseRequest(
+            FORMAT,
+            settings.worker,
+            self._number,
+            settings.lease_ms,
+            settings.claim_ms,
+            settings.demand_ms,
+            asks,
+            given_back,
+            self.waiting.good_for_ms,
+            self._shared_namespace,
+        )
+        self._first_asked_s = now_s
+        self._call()
+
+    def _call(self) -> None:
+        request, inbox = self._request, self._inbox
+        if request is None:
+            return
+        self._stats.lease_calls += 1
+
+        def answered(answer: LeaseAnswer | None, error: Exception | None) -> None:
+            inbox.put(LeaseAnswered(request.number, answer, error))
+
+        self._caller.ask(request, answered)
+
+    def _lane_asks(self, now_s: float) -> list[LaneAsk]:
+        wall_ms = self._clock.wall_ms()
+        horizon = self._horizon(now_s)
+        working = self._working
+        lanes = [lane for lane in working.lanes.values() if lane.waiting_targets or lane.credit_targets]
+        levels = credit_levels(lanes, horizon, self._weights)
+        asks: list[LaneAsk] = []
+        self._asked = []
+        for lane in lanes:
+            name, credit = lane.name, lane.credit_targets
+            room = levels.get(name, horizon) - credit
+            parts: list[Stretch] = []
+            if name in working.wanting and (room > 0 or not credit):
+                parts = self._take_wants(lane, max(1, room), wall_ms)
+            working.note(lane, wake=False)
+            if parts or (self._capacity and not lane.parked and name in working.wanting):
+                asks.append(lane.ask())
+                self._asked.append(lane)
+        return asks
+
+    def _take_wants(self, lane: LaneBuffer, room: int, wall_ms: int) -> list[Stretch]:
+        """Take what is to be asked for. Set aside what could not be sent: outcomes of its task are not stored."""
+        has_room = self._unsettled.has_room
+        while parts := lane.take_wants(room, self._settings.wants_per_lane, wall_ms):
+            blocked = [part for part in parts if not has_room(part.task)]
+            if not blocked:
+                return parts
+            lane.asked = [part for part in parts if has_room(part.task)]
+            for part in blocked:
+                lane.asked_targets -= part.targets
+                self._working.hold(lane, part)
+            if lane.asked:
+                return lane.asked
+        return []
+
+    # ------------------------------------------------------------- answers
+    def answered(self, event: LeaseAnswered, now_s: float) -> None:
+        """Takes an answer; one that is not awaited (a late double) is ignored."""
+        request = self._request
+        if request is None or event.number != request.number:
+            return
+        if event.answer is None:
+            self._failed(request, event.error, now_s)
+            return
+        self._request = None
+        self._repeat_s = 0.0
+        self._compare_clocks(event.answer, now_s)
+        self._learn(event.answer)
+        asked, self._asked = self._asked, []
+        if not event.answer.ready:
+            self._not_ready(asked, now_s)
+            return
+        self._not_ready_s = 0.0
+        self._suspects.judge()
+        use_by_s = self._first_asked_s + request.lease_ms / 1000
+        held = len(asked)  # those that only wait come behind them
+        for lane, ask, answer in zip(asked, request.lanes[:held], event.answer.lanes[:held], strict=True):
+            if ask.wants:
+                _Reading(lane, request.claim, use_by_s, now_s, self).apply(answer)
+
+    def _failed(self, request: LeaseRequest, error: Exception | None, now_s: float) -> None:
+        self._stats.lease_errors += 1
+        if error is None or getattr(error, "retryable", False):
+            self._repeat(now_s)
+            return
+        if isinstance(error, Refused):
+            raise error
+        self._request = None
+        asked, self._asked = self._asked, []
+        if request.given_back or any(ask.wants for ask in request.lanes):
+            self._suspects.accuse(asked, request.given_back, error)
+            return
+        _log.error("The ledger cannot carry out any call. %s", error)
+        self._back_off()
+        self._not_before_s = now_s + self._repeat_s
+        self._suspects.acquit()
+
+    def _repeat(self, now_s: float) -> None:
+        number = self._number
+        self._back_off()
+        self._timers.at(now_s + self._repeat_s, lambda: self._call_again(number))
+
+    def _back_off(self) -> None:
+        settings = self._settings
+        self._repeat_s = min(settings.repeat_longest_s, max(settings.repeat_first_s, 2 * self._repeat_s))
+
+    def _call_again(self, number: int) -> None:
+        if self._number == number:
+            self._call()
+
+    def _compare_clocks(self, answer: LeaseAnswer, now_s: float) -> None:
+        """Give back older grants if our clock has stopped since: their use-by is later than the ledger's."""
+        if not answer.now_ms:
+            return
+        gained_s = self._clocks.gained_s(answer.now_ms, self._first_asked_s, now_s)
+        if gained_s is not None and gained_s >= self._settings.stood_still_s:
+            self._clocks.begin_again()
+            self._stats.stood_still += 1
+            self._sending.revoke(now_s)
+
+    def _learn(self, answer: LeaseAnswer) -> None:
+        self._capacity = answer.capacity
+        if len(answer.tier_weights) == len(TIERS):
+            self._weights = {tier: max(1, weight) for tier, weight in zip(TIERS, answer.tier_weights, strict=True)}
+            self._sending.scheduler.set_tier_weights(self._weights)
+            self._working.set_tier_weights(self._weights)
+
+    def _not_ready(self, asked: list[LaneBuffer], now_s: float) -> None:
+        """The view is empty or being rebuilt: everything stays where it was, and we ask less and less often."""
+        settings = self._settings
+        self._not_ready_s = min(settings.held_longest_s, max(settings.held_first_s, 2 * self._not_ready_s))
+        self._not_before_s = now_s + self._not_ready_s
+        self._back_to_lanes(asked)
+        self._suspects.acquit()
+
+    def _back_to_lanes(self, asked: Sequence[LaneBuffer]) -> None:
+        for lane in asked:
+            parts, lane.asked, lane.asked_targets = lane.asked, [], 0
+            self.keep(lane, parts)
+            self._working.detach_if_done(lane)
+
+    def keep(self, lane: LaneBuffer, parts: Sequence[Stretch]) -> None:
+        """Asked for and not granted: back to the head of what waits."""
+        for part in reversed(parts):
+            if lane.closing:
+                self._working.drop(part)
+            else:
+                lane.put_back(part)
+        self._working.note(lane, wake=False)
+
+    def grant(self, lane: LaneBuffer, part: Stretch) -> None:
+        if lane.closing:
+            self._working.give_back(lane, part)
+        else:
+            self._sending.grant(lane, part)
+
+
+class _Reading:
+    """The reading of one lane's answer."""
+
+    def __init__(self, lane: LaneBuffer, claim: str, use_by_s: float, now_s: float, leases: Leases) -> None:
+        self._lane = lane
+        self._claim = claim
+        self._use_by_s = use_by_s
+        self._now_s = now_s
+        self._leases = leases
+        self._back: list[Stretch] = []
+        self._short = False
+        self._park = False
+
+    def apply(self, answer: list[list[Piece]]) -> None:
+        lane, working = self._lane, self._leases._working
+        parts, lane.asked, lane.asked_targets = lane.asked, [], 0
+        for part, pieces in zip(parts, answer, strict=True):
+            left = part.count
+            for piece in pieces:
+                count = piece.count if piece.count < left else left
+                if count > 0:
+                    self._piece(part.take(count), piece)
+                    left -= count
+            if left:
+                self._back.append(part)
+        lane.short = self._short
+        self._leases.keep(lane, self._back)
+        if self._park:
+            working.park(lane)
+            working.note(lane)
+        working.thirst(lane)
+        working.detach_if_done(lane)
+
+    def _piece(self, part: Stretch, piece: Piece) -> None:
+        status = piece.status
+        if status == NO_CREDIT:
+            self._short = True
+            self._back.append(part)
+        elif status == GRANTED:
+            self._leases.grant(self._lane, part.granted(self._claim, self._use_by_s, self._now_s))
+        elif status == Status.PARKED and self._lane.info.kind in (LaneKind.OWN, LaneKind.SIDE):
+            self._park = True
+            self._back.append(part)
+        elif status in (Status.HELD, Status.PARKED):
+            self._hold(part)
+        else:
+            self._settle(part, piece)
+
+    def _hold(self, part: Stretch) -> None:
+        if self._lane.closing:
+            self._back.append(part)
+        else:
+            self._leases._working.hold(self._lane, part)
+
+    def _settle(self, part: Stretch, piece: Piece) -> None:
+        """What needs no sending goes straight to settling."""
+        lane, settling = self._lane, self._leases._settling
+        self._leases._working.goes_out(lane, part.targets)
+        match piece.status:
+            case Status.DROP:
+                settling.dropped(lane, part)
+            case Status.REPUBLISH:
+                settling.recorded(lane, part, piece)
+            case Status.CANCELLED | Status.EXPIRED:
+                code = Outcome.CANCELLED if piece.status == Status.CANCELLED else Outcome.EXPIRED
+                settling.closed(lane, part.granted(self._claim, self._use_by_s, self._now_s), int(code))
+            case Status.UNKNOWN:
+                settling.unknown(lane, part)
+            case Status.MOVE:
+                settling.moved(lane, part, piece.lane)
+            case _:
+                raise ValueError(f"The ledger answered with the unknown status {piece.status}.")

@@ -1,0 +1,37 @@
+"""How often the ledger is asked."""
+
+from dispatcher.engine.settings import EngineSettings
+
+
+class Rhythm:
+    """When the next call may be made: every period_s, or at once within bounds: a bucket of calls that fills the faster
+    the more targets are sent."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._settings = settings
+        self._asked_s = -1e9
+        self._calls = float(settings.calls_burst)
+        self._filled_s = 0.0
+        self._calls_per_s = settings.calls_per_s
+
+    def due_s(self, now_s: float, *, at_once: bool, targets_s: float = 0.0) -> float:
+        """The earliest time for the next call of a worker that sends so many targets per second."""
+        settings = self._settings
+        steady_s = self._asked_s + settings.period_s
+        if not at_once:
+            return steady_s
+        self._fill(now_s)
+        self._calls_per_s = max(settings.calls_per_s, settings.calls_per_target * targets_s)
+        wait_s = max(0.0, (1.0 - self._calls) / self._calls_per_s)
+        return min(steady_s, max(self._asked_s + settings.spacing_s, now_s + wait_s if wait_s > 1e-9 else 0.0))
+
+    def asked(self, now_s: float) -> None:
+        self._fill(now_s)
+        self._asked_s = now_s
+        self._calls = max(0.0, self._calls - 1.0)
+
+    def _fill(self, now_s: float) -> None:
+        settings = self._settings
+        more = (now_s - self._filled_s) * self._calls_per_s
+        self._calls = min(float(settings.calls_burst), self._calls + more)
+        self._filled_s = now_s

@@ -1,0 +1,275 @@
+"""Turns credit into batches: picks by the scheduler, as long as a channel has room."""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from dispatcher.analysis.send_errors import MAX_TASKS
+from dispatcher.engine.buffers import Credit, LaneBuffer, RateWindow, Stretch
+from dispatcher.engine.events import BatchSent
+from dispatcher.engine.lanes import WorkingSet
+from dispatcher.engine.settling import Settling
+from dispatcher.engine.shared import Shared
+from dispatcher.ports import Batch, Courier, Delivery
+from dispatcher.scheduling.scheduler import Scheduler
+from dispatcher.settle import match
+from dispatcher.wire.outcome import Report
+
+CHANNELS_KEPT = 64
+"""Maximum channels remembered. Beyond it those with nothing under way are forgotten, and with them the lead of a
+lane (a batch at most)."""
+
+LONG_IN_CHANNEL_S = 1.0
+"""Longer than most channels take. What is in its channel for this long is a cause of its task's time."""
+
+
+class PickedBatch(Batch, gc=False, kw_only=True):
+    """A batch and what the engine needs to know when it comes back."""
+
+    buffer: LaneBuffer
+    parts: list[Stretch]
+    sent_s: float = 0.0
+
+
+class _Load:
+    """What is under way in one channel."""
+
+    __slots__ = ("batch_limit", "batches", "most_batches", "targets")
+
+    def __init__(self, batch_limit: int, most_batches: int) -> None:
+        self.batch_limit = batch_limit
+        self.most_batches = most_batches
+        self.batches = 0
+        self.targets = 0
+
+
+class Sending:
+    """Credit of all lanes, the scheduler that picks among them, and the batches under way."""
+
+    def __init__(self, shared: Shared, courier: Courier, working: WorkingSet, settling: Settling) -> None:
+        self._settings = shared.settings
+        self._courier = courier
+        self._working = working
+        self._settling = settling
+        self._clock = shared.clock
+        self._inbox = shared.inbox
+        self._stats = shared.stats
+        self._unsettled = shared.unsettled
+        self._loads: dict[str, _Load] = {}
+        self._under_way: dict[int, PickedBatch] = {}
+        self._sent = RateWindow()
+        self.scheduler: Scheduler[Credit] = Scheduler()
+        self.overrides: Mapping[str, bytes] = {}
+        """Task -> the message to send instead of the one in its envelopes."""
+
+    # ------------------------------------------------------------- credit
+    def grant(self, lane: LaneBuffer, part: Stretch) -> None:
+        """`part` carries its claim and use-by."""
+        credit = lane.credit.get(part.channel)
+        if credit is None:
+            credit = lane.credit[part.channel] = Credit(lane)
+            credit.flow = self.scheduler.flow(credit, lane.tier, max(1, lane.info.weight), part.channel)
+        targets = part.targets
+        credit.queue.append(part)
+        self._add(credit, targets)
+        self.scheduler.enter(credit.flow)
+        now_s = self._clock.monotonic_s()
+        lane.grants.add(targets, now_s)
+        self._stats.tiers[lane.tier].granted += targets
+        self._stats.stages["leased"].add((now_s - part.deliveries[0].received_s) * 1000, part.count)
+
+    def retune(self, lanes: Iterable[LaneBuffer]) -> None:
+        """The tier or weight of these lanes has changed."""
+        for lane in lanes:
+            for credit in lane.credit.values():
+                self.scheduler.change(credit.flow, lane.tier, max(1, lane.info.weight))
+
+    def recent(self, now_s: float) -> int:
+        """Return the targets sent in the last half second."""
+        return self._sent.recent(now_s)
+
+    def in_channels(self, now_s: float) -> dict[str, int]:
+        """Return by task for how many ms its oldest batch has been in its channel, of those longer than a second."""
+        waits: dict[str, int] = {}
+        for batch in self._under_way.values():  # in order of their start
+            if now_s - batch.sent_s < LONG_IN_CHANNEL_S or len(waits) >= MAX_TASKS:
+                break
+            for part in batch.parts:
+                waits.setdefault(part.task, round((now_s - batch.sent_s) * 1000))
+        return waits
+
+    def expire(self, now_s: float) -> None:
+        """Takes back all credit near its use-by, whatever stands in its way."""
+        for lane in self._working.lanes.values():
+            if lane.credit_targets:
+                for credit in lane.credit.values():
+                    self._expire(credit, now_s)
+            if len(lane.credit) > CHANNELS_KEPT:
+                lane.credit = {name: credit for name, credit in lane.credit.items() if credit.queue}
+        if len(self._loads) > CHANNELS_KEPT:
+            self._loads = {name: load for name, load in self._loads.items() if load.batches}
+
+    def revoke(self, now_s: float) -> None:
+        """Take back all credit, and batches that channels have not begun."""
+        for batch in self._under_way.values():
+            batch.use_by_s = min(batch.use_by_s, now_s)
+        for lane in self._working.lanes.values():
+            for credit in lane.credit.values():
+                for part in credit.queue:
+                    part.use_by_s = min(part.use_by_s, now_s)
+        self.expire(now_s)
+
+    def _expire(self, credit: Credit, now_s: float) -> None:
+        """Credit near its use-by is given back: a call that starts too late is none."""
+        limit_s = now_s + self._settings.use_by_margin_s
+        late: list[Stretch] = []
+        while credit.queue and credit.queue[0].use_by_s <= limit_s:
+            late.append(credit.queue.popleft())
+        self._give_back(credit, late)
+
+    def _give_back_blocked(self, credit: Credit) -> None:
+        """Give back credit of tasks whose outcomes are not stored: others behind it may be sent."""
+        parts = list(credit.queue)
+        blocked = [part for part in parts if not self._unsettled.has_room(part.task)]
+        credit.queue = deque(part for part in parts if self._unsettled.has_room(part.task))
+        self._give_back(credit, blocked)
+
+    def _give_back(self, credit: Credit, parts: Sequence[Stretch]) -> None:
+        """parts: out of the queue already."""
+        for part in reversed(parts):
+            self._add(credit, -part.targets)
+            self._working.give_back(credit.lane, part)
+        if not credit.queue:
+            self.scheduler.leave(credit.flow)
+
+    def _add(self, credit: Credit, targets: int) -> None:
+        credit.targets += targets
+        credit.lane.credit_targets += targets
+        self._stats.credit_targets += targets
+
+    # ------------------------------------------------------------- picks
+    def pump(self, now_s: float) -> None:
+        """Sends what may be sent and finds room."""
+        pick, charge, has_room = self.scheduler.pick, self.scheduler.charge, self._unsettled.has_room
+        while (flow := pick()) is not None:
+            credit = flow.item
+            if not credit.queue or credit.queue[0].use_by_s <= now_s + self._settings.use_by_margin_s:
+                self._expire(credit, now_s)
+                continue
+            if not has_room(credit.queue[0].task):
+                self._give_back_blocked(credit)
+                continue
+            batch = self._batch(credit)
+            charge(flow, batch.targets)
+            if not credit.queue:
+                self.scheduler.leave(flow)
+            self._send(batch, now_s)
+
+    def _batch(self, credit: Credit) -> PickedBatch:
+        load = self._load(credit.flow.group)
+        lane, queue = credit.lane, credit.queue
+        head = queue[0]
+        claim, use_by_s, leased_s = head.claim, head.use_by_s, head.leased_s
+        room, targets = load.batch_limit, 0
+        parts: list[Stretch] = []
+        while queue and room > 0 and queue[0].claim == claim:
+            head = queue[0]
+            fits = (self._settings.quantum_targets - targets) // (head.size or 1)
+            if fits <= 0 and parts:
+                break
+            part = head.take(min(room, max(1, fits)))
+            if part is head:
+                queue.popleft()
+            parts.append(part)
+            room -= part.count
+            targets += part.targets
+        self._add(credit, -targets)
+        said = [_edited(part, self.overrides.get(part.task)) for part in parts]
+        deliveries = said[0] if len(said) == 1 else [one for part in said for one in part]
+        return PickedBatch(
+            lane.name,
+            claim,
+            credit.flow.group,
+            deliveries,
+            use_by_s,
+            leased_s,
+            targets,
+            str(lane.tier),
+            buffer=lane,
+            parts=parts,
+        )
+
+    def _send(self, batch: PickedBatch, now_s: float) -> None:
+        batch.sent_s = now_s
+        load = self._loads[batch.channel]
+        load.batches += 1
+        load.targets += batch.targets
+        if load.batches >= load.most_batches or load.targets >= self._settings.in_flight_targets:
+            self.scheduler.close(batch.channel)
+        self._stats.in_flight_batches += 1
+        self._stats.in_flight_targets += batch.targets
+        self._working.goes_out(batch.buffer, batch.targets)
+        self._under_way[id(batch)] = batch
+        self._courier.send(batch, self._report)
+
+    def _load(self, channel: str) -> _Load:
+        load = self._loads.get(channel)
+        if load is None:
+            settings = self._settings
+            most = settings.channel_batches.get(channel, settings.in_flight_batches)
+            load = self._loads[channel] = _Load(max(1, self._courier.batch_limit(channel)), most)
+        return load
+
+    def _report(self, batch: Batch, reports: Sequence[Report | None]) -> None:
+        """Called by the courier, from any thread."""
+        self._inbox.put(BatchSent(batch, reports))
+
+    # ------------------------------------------------------------- what comes back
+    def sent(self, event: BatchSent, now_s: float, wall_ms: int) -> None:
+        """The courier is done with a batch."""
+        batch = event.batch
+        if not isinstance(batch, PickedBatch):
+            raise TypeError("The courier must hand back the batch it was given.")
+        del self._under_way[id(batch)]
+        self._lighten(batch)
+        lane = batch.buffer
+        unsent: list[Stretch] = []
+        for part, reports in match(batch.parts, event.reports):
+            if reports is None:
+                unsent.append(part)
+                continue
+            self._count(part, batch, now_s, wall_ms)
+            self._settling.reported(lane, part, reports)
+        for part in reversed(unsent):
+            self._working.comes_back(lane, part)
+
+    def _lighten(self, batch: PickedBatch) -> None:
+        load = self._loads[batch.channel]
+        load.batches -= 1
+        load.targets -= batch.targets
+        self._stats.in_flight_batches -= 1
+        self._stats.in_flight_targets -= batch.targets
+        if load.batches < load.most_batches and load.targets < self._settings.in_flight_targets:
+            self.scheduler.open(batch.channel)
+
+    def _count(self, part: Stretch, batch: PickedBatch, now_s: float, wall_ms: int) -> None:
+        targets = part.targets
+        self._sent.add(targets, now_s)
+        counts = self._stats.tiers[batch.buffer.tier]
+        counts.sent += targets
+        counts.envelopes += part.count
+        counts.wait.add_published(part, wall_ms)
+        self._stats.stages["sent"].add((now_s - batch.leased_s) * 1000, part.count)
+
+
+def _edited(part: Stretch, message: bytes | None) -> list[Delivery]:
+    """What the channel is given. The envelopes stay as they are: the worker that sends them next
+    knows the latest override."""
+    if message is None:
+        return part.deliveries
+    override = msgspec.Raw(message)
+    return [
+        Delivery(msgspec.structs.replace(one.envelope, message=override), one.handle, one.received_s)
+        for one in part.deliveries
+    ]

@@ -1,0 +1,341 @@
+"""Carries out what settle.py decides, in its order, each step once the one before is stored; the ack comes last."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+
+from dispatcher.engine.buffers import LaneBuffer, Stretch
+from dispatcher.engine.events import Stored
+from dispatcher.engine.lanes import WorkingSet
+from dispatcher.engine.shared import Shared
+from dispatcher.engine.unrecorded import LateRecords, UnrecordedOutcomes
+from dispatcher.model.errors import FairlaneError, NotFound
+from dispatcher.ports import DeadLetter, DeadLetters, Delivery, Done, EnvelopePublisher, OutcomeLog
+from dispatcher.retry import delay_after
+from dispatcher.settle import Draft, SettlePlan
+from dispatcher.wire.envelope import MAX_CHUNK, Envelope, encode_envelope
+from dispatcher.wire.lease import Piece
+from dispatcher.wire.outcome import FORMAT, Outcomes, Report, reads_back
+from dispatcher.wire.topics import Topics
+
+Publish = Callable[[Done], None]
+_log = logging.getLogger(__name__)
+
+
+class Logs(msgspec.Struct, frozen=True):
+    """Where settling writes to."""
+
+    outcomes: OutcomeLog
+    publisher: EnvelopePublisher
+    dead_letters: DeadLetters
+    topics: Topics
+
+
+class _Job:
+    """The steps left for some deliveries of one lane; `pending` things of the present step are not yet stored."""
+
+    __slots__ = ("acks", "draft", "lane", "pending", "plan", "record", "refused", "sent_s", "steps", "targets", "task")
+
+    def __init__(
+        self, lane: LaneBuffer, task: str, steps: list[list[Publish]], acks: list[Delivery], targets: int
+    ) -> None:
+        self.refused: Stretch | None = None
+        """What the ledger is to be asked about again, should a step be impossible."""
+        self.lane = lane
+        self.task = task
+        self.steps = [step for step in steps if step]
+        self.acks = acks
+        self.targets = targets
+        self.pending = 0
+        self.draft: Draft | None = None
+        self.plan: SettlePlan | None = None
+        self.record: Publish | None = None
+        """The one of the steps that stores the outcomes."""
+        self.sent_s = 0.0
+
+
+class _Receipt:
+    """One thing published, awaited."""
+
+    __slots__ = ("job", "publish", "wait_s")
+
+    def __init__(self, job: _Job, publish: Publish) -> None:
+        self.job = job
+        self.publish = publish
+        self.wait_s = 0.0
+
+
+class _Gathering:
+    """Outcomes of one task from one lane under one claim, on their way into one record."""
+
+    __slots__ = ("draft", "due_s", "lane", "since_s")
+
+    def __init__(self, lane: LaneBuffer, draft: Draft, since_s: float, linger_s: float) -> None:
+        self.lane = lane
+        self.draft = draft
+        self.since_s = since_s
+        self.due_s = since_s + linger_s
+
+
+class Settling:
+    """All envelopes that need no sending (any more). The deliveries given to it count as out of their lane."""
+
+    def __init__(self, shared: Shared, logs: Logs, working: WorkingSet) -> None:
+        self._settings = settings = shared.settings
+        self._logs = logs
+        self._working = working
+        self._clock = shared.clock
+        self._timers = shared.timers
+        self._inbox = shared.inbox
+        self._stats = shared.stats
+        self._errors = shared.errors
+        self._gathering: dict[tuple[str, str, str, str], _Gathering] = {}
+        self._receipts: dict[int, _Receipt] = {}
+        self._unsettled = shared.unsettled
+        self._unrecorded = UnrecordedOutcomes()
+        self._token = 0
+        # A stretch may be of many envelopes, and a record that names all their targets larger than a message may be.
+        self._closed_targets = MAX_CHUNK if settings.named_targets == "all" else settings.settle_envelopes * MAX_CHUNK
+
+    # ------------------------------------------------------------- what came of a send
+    def reported(self, lane: LaneBuffer, part: Stretch, reports: Sequence[Report]) -> None:
+        """The channel has spoken on each envelope of `part`."""
+        gathering = self._gather(lane, part)
+        gathering.draft.add(part, reports, self._clock.wall_ms())
+        self._count_unsettled(part.task, part.targets)
+        self._start_if_full(gathering, part)
+
+    def closed(self, lane: LaneBuffer, part: Stretch, code: int) -> None:
+        """Claimed without a lease: all targets have the outcome `code` (cancelled, expired)."""
+        whole = False
+        while not whole:
+            piece = part.take(min(self._settings.settle_envelopes, max(1, self._closed_targets // max(1, part.size))))
+            whole = piece is part
+            gathering = self._gather(lane, piece)
+            gathering.draft.add_all(piece, code)
+            self._count_unsettled(piece.task, piece.targets)
+            self._start_if_full(gathering, piece)
+
+    def flush(self, now_s: float, *, everything: bool = False) -> None:
+        """Writes the records of what has been gathered for long enough."""
+        while self._gathering:
+            key, gathering = next(iter(self._gathering.items()))
+            if gathering.due_s > now_s and not everything:
+                return
+            del self._gathering[key]
+            self._settle(gathering)
+
+    @property
+    def next_s(self) -> float | None:
+        """When flush has something to do."""
+        if not self._gathering:
+            return None
+        return next(iter(self._gathering.values())).due_s
+
+    def _gather(self, lane: LaneBuffer, part: Stretch) -> _Gathering:
+        key = (lane.name, part.task, part.claim, part.channel)
+        gathering = self._gathering.get(key)
+        if gathering is not None and len(gathering.draft.acks) + part.count > self._settings.settle_envelopes:
+            self._settle(self._gathering.pop(key))
+            gathering = None
+        if gathering is None:
+            app = part.deliveries[0].envelope.app
+            draft = Draft(part.task, part.claim, part.channel, app, self._settings.named_targets)
+            now_s, linger_s = self._clock.monotonic_s(), self._settings.settle_linger_s
+            gathering = self._gathering[key] = _Gathering(lane, draft, now_s, linger_s)
+            self._unrecorded.add(draft, now_s)
+        return gathering
+
+    def _start_if_full(self, gathering: _Gathering, part: Stretch) -> None:
+        draft, settings = gathering.draft, self._settings
+        if len(draft.acks) >= settings.settle_envelopes or draft.named_characters >= settings.settle_named_characters:
+            del self._gathering[gathering.lane.name, part.task, part.claim, part.channel]
+            self._settle(gathering)
+
+    def _settle(self, gathering: _Gathering) -> None:
+        logs, lane = self._logs, gathering.lane
+        plan = gathering.draft.plan(self._clock.wall_ms())
+        if plan.error is not None:
+            self._errors.note(plan.task, plan.record.channel, plan.error)
+        stored = _readable(plan.record)
+        if stored is None:
+            self._unrecorded.forget(gathering.draft)
+            self._give_up(lane, plan)
+            return
+        again: list[Publish] = [
+            partial(logs.publisher.publish, logs.topics.retry_lane(lane.tier, delay_s), envelopes)
+            for delay_s, envelopes in plan.next_attempts.items()
+        ]
+        letters: list[Publish] = [partial(logs.dead_letters.publish, letter) for letter in plan.letters]
+        record = partial(logs.outcomes.publish, plan.task, stored)
+        job = _Job(lane, plan.task, [letters, [record], again], plan.acks, plan.targets)
+        job.draft, job.plan, job.record = gathering.draft, plan, record
+        job.sent_s = gathering.since_s
+        self._advance(job)
+
+    def _give_up(self, lane: LaneBuffer, plan: SettlePlan) -> None:
+        """Leave the envelopes unacknowledged for the next worker: a record that no fold can read would lose its
+        outcomes. This is a defect of this program; other envelopes go on."""
+        _log.error(
+            "The outcomes of %d envelopes of task %s (lane %s) cannot be recorded; they stay in the lane. "
+            "This is a fault of Fairlane's; please report it.",
+            len(plan.acks),
+            plan.task,
+            lane.name,
+        )
+        self._count_unsettled(plan.task, -plan.targets)
+        self._working.ack(lane, [], plan.targets)
+
+    def late_records(self, now_s: float) -> LateRecords | None:
+        """Return the outcomes that have waited for their record for too long; None if none have."""
+        return self._unrecorded.late(now_s)
+
+    # ------------------------------------------------------------- what is not sent
+    def dropped(self, lane: LaneBuffer, part: Stretch) -> None:
+        """Final already, or of a writer that does not count: only to be acked."""
+        self._stats.dropped += part.count
+        self._start(lane, [], part)
+
+    def recorded(self, lane: LaneBuffer, part: Stretch, piece: Piece) -> None:
+        """One envelope, recorded with open targets: the next attempt, which may be lost, is published again."""
+        envelope = part.deliveries[0].envelope
+        still_open = set(piece.open_positions)
+        indexes = [i for i in range(len(envelope.targets)) if envelope.position(i) in still_open]
+        if not indexes:
+            self.dropped(lane, part)
+            return
+        delay_s = delay_after(piece.attempt)
+        again = envelope.next_attempt(indexes, self._clock.wall_ms() + delay_s * 1000, piece.attempt + 1)
+        topic = self._logs.topics.retry_lane(lane.tier, delay_s)
+        self._stats.republished += 1
+        self._start(lane, [[partial(self._logs.publisher.publish, topic, [again])]], part)
+
+    def moved(self, lane: LaneBuffer, part: Stretch, topic: str) -> None:
+        """Must wait, and may not do so here: published to its task's own lane."""
+        envelopes: list[Envelope] = [delivery.envelope for delivery in part.deliveries]
+        self._stats.moved += part.count
+        # The task may have ended in the meantime, and its lane be gone.
+        self._start(lane, [[partial(self._logs.publisher.publish, topic, envelopes)]], part, may_be_refused=True)
+
+    def unknown(self, lane: LaneBuffer, part: Stretch) -> None:
+        """Of a task nobody knows: kept whole among the dead letters, never sent."""
+        self._keep_whole(lane, part, [])
+
+    def refused(self, lane: LaneBuffer, part: Stretch, reason: str) -> None:
+        """Keep envelopes that the ledger cannot judge as dead letters, whole and with the reason; never send them."""
+        self._keep_whole(lane, part, [reason])
+
+    def _keep_whole(self, lane: LaneBuffer, part: Stretch, reasons: list[str]) -> None:
+        letters: list[Publish] = [
+            partial(self._logs.dead_letters.publish, self._whole(lane, delivery.envelope, reasons))
+            for delivery in part.deliveries
+        ]
+        self._stats.dead_lettered += part.count
+        self._start(lane, [letters], part)
+
+    def _whole(self, lane: LaneBuffer, envelope: Envelope, reasons: list[str]) -> DeadLetter:
+        return DeadLetter(
+            FORMAT,
+            envelope.task,
+            envelope.writer,
+            envelope.sequence,
+            envelope.attempt,
+            self._clock.wall_ms(),
+            envelope.channel,
+            [],
+            [],
+            [],
+            reasons,
+            encode_envelope(envelope),
+            lane.name,
+        )
+
+    def _start(
+        self, lane: LaneBuffer, steps: list[list[Publish]], part: Stretch, *, may_be_refused: bool = False
+    ) -> None:
+        self._count_unsettled(part.task, part.targets)
+        job = _Job(lane, part.task, steps, part.deliveries, part.targets)
+        job.refused = part if may_be_refused else None
+        self._advance(job)
+
+    def _count_unsettled(self, task: str, targets: int) -> None:
+        self._unsettled.add(task, targets)
+        self._stats.unsettled_targets = self._unsettled.targets
+
+    # ------------------------------------------------------------- steps and receipts
+    def stored(self, event: Stored) -> None:
+        """A receipt, or its absence: then the thing is published again after a while, for as long as it takes."""
+        receipt = self._receipts.get(event.token)
+        if receipt is None:
+            return
+        if isinstance(event.error, NotFound) and receipt.job.refused is not None:
+            del self._receipts[event.token]
+            self._count_unsettled(receipt.job.task, -receipt.job.targets)
+            self._working.look_again(receipt.job.lane, receipt.job.refused)
+            return
+        if receipt.publish is receipt.job.record and receipt.job.draft is not None and not _may_be_stored(event.error):
+            self._unrecorded.forget(receipt.job.draft)
+        if event.error is not None:
+            self._again(event.token, receipt)
+            return
+        del self._receipts[event.token]
+        receipt.job.pending -= 1
+        if not receipt.job.pending:
+            self._advance(receipt.job)
+
+    def _advance(self, job: _Job) -> None:
+        if not job.steps:
+            self._finish(job)
+            return
+        step = job.steps.pop(0)
+        job.pending = len(step)
+        for publish in step:
+            self._token += 1
+            self._receipts[self._token] = _Receipt(job, publish)
+            self._publish(self._token)
+
+    def _publish(self, token: int) -> None:
+        inbox = self._inbox
+
+        def done(error: Exception | None) -> None:
+            inbox.put(Stored(token, error))
+
+        try:
+            self._receipts[token].publish(done)
+        except FairlaneError as error:
+            done(error)
+
+    def _again(self, token: int, receipt: _Receipt) -> None:
+        settings = self._settings
+        receipt.wait_s = min(settings.store_again_longest_s, max(settings.store_again_first_s, 2 * receipt.wait_s))
+        self._stats.stored_again += 1
+        self._timers.at(self._clock.monotonic_s() + receipt.wait_s, lambda: self._publish(token))
+
+    def _finish(self, job: _Job) -> None:
+        self._count_unsettled(job.task, -job.targets)
+        if job.plan is not None:
+            self._count(job, job.plan)
+        self._working.ack(job.lane, job.acks, job.targets)
+
+    def _count(self, job: _Job, plan: SettlePlan) -> None:
+        stats = self._stats
+        for code, targets in plan.counts.items():
+            stats.outcomes[job.lane.tier, plan.record.channel, code] += targets
+        stats.retried += plan.retried
+        stats.dead_lettered += len(plan.letters)
+        stats.stages["settled"].add((self._clock.monotonic_s() - job.sent_s) * 1000, len(job.acks))
+
+
+def _may_be_stored(error: Exception | None) -> bool:
+    """Return whether a record is not stored and may be later; the broker refuses one that is too large for ever."""
+    return error is not None and getattr(error, "retryable", True)
+
+
+def _readable(record: Outcomes) -> Outcomes | None:
+    """Return the record, without its target names if readers could not decode them. Runs alone always can be."""
+    if not (record.mixed or record.named):
+        return record
+    bare = msgspec.structs.replace(record, named=[])
+    return next((one for one in (record, bare) if reads_back(one)), None)

@@ -1,0 +1,140 @@
+"""Ask again, in halves, about a lease call that the ledger could not carry out, until one item is left."""
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+from dispatcher.engine.buffers import LaneBuffer, Stretch
+from dispatcher.engine.lanes import WorkingSet
+from dispatcher.engine.settling import Settling
+from dispatcher.engine.stats import EngineStats
+from dispatcher.wire.lease import GivenBack
+from dispatcher.wire.outcome import sound_text
+
+_log = logging.getLogger(__name__)
+
+
+class Group:
+    """Envelopes and returned credit that were in one call."""
+
+    __slots__ = ("given_back", "parts")
+
+    def __init__(self, parts: list[tuple[LaneBuffer, Stretch]], given_back: list[GivenBack]) -> None:
+        self.parts = parts
+        self.given_back = given_back
+
+    @property
+    def is_single(self) -> bool:
+        return sum(part.count for _, part in self.parts) + len(self.given_back) == 1
+
+    def halves(self) -> tuple["Group", "Group"]:
+        """Split into envelopes and returned credit, or either of these into two."""
+        if self.parts and self.given_back:
+            return Group([], self.given_back), Group(self.parts, [])
+        if len(self.parts) == 1:
+            lane, part = self.parts[0]
+            return Group([(lane, part.take(part.count // 2))], []), Group([(lane, part)], [])
+        parts, given_back = len(self.parts) // 2, len(self.given_back) // 2
+        return (
+            Group(self.parts[:parts], self.given_back[:given_back]),
+            Group(self.parts[parts:], self.given_back[given_back:]),
+        )
+
+
+class Suspects:
+    """Groups to be asked about apart from all else, while everything else goes on.
+
+    After a call that failed, one without content is made. If that fails too, the ledger is at fault, and everything
+    goes back to where it was. Else the group is halved, and what fails alone is given up: an envelope goes to the dead
+    letters, and returned credit is forgotten (its claim ends at its time). Envelopes here count as held.
+    """
+
+    def __init__(self, working: WorkingSet, settling: Settling, stats: EngineStats) -> None:
+        self._working = working
+        self._settling = settling
+        self._stats = stats
+        self._groups: deque[Group] = deque()
+        self._accused: Group | None = None
+        self._reason = ""
+
+    @property
+    def waiting(self) -> bool:
+        """Return whether there is something to ask about."""
+        return self._accused is not None or bool(self._groups)
+
+    @property
+    def given_back(self) -> bool:
+        """Return whether returned credit still has to reach the ledger."""
+        groups = self._groups if self._accused is None else (*self._groups, self._accused)
+        return any(group.given_back for group in groups)
+
+    def accuse(self, asked: Sequence[LaneBuffer], given_back: list[GivenBack], error: Exception) -> None:
+        """Take what was asked for in a call that failed. Call `acquit` or `judge` with what comes of the next one."""
+        if not self.waiting:
+            _log.error("The ledger cannot carry out a call; it is asked again in halves. %s", error)
+        self._reason = sound_text(error)
+        parts = []
+        for lane in asked:
+            taken, lane.asked, lane.asked_targets = lane.asked, [], 0
+            for part in taken:
+                if lane.closing:
+                    self._working.drop(part)
+                else:
+                    self._working.set_aside(lane, part)
+                    parts.append((lane, part))
+            self._working.detach_if_done(lane)
+        if self._accused is not None:
+            self._groups.append(self._accused)
+        self._accused = Group(parts, given_back) if parts or given_back else None
+
+    def judge(self) -> None:
+        """Blame the accused group: a call without content succeeded."""
+        accused, self._accused = self._accused, None
+        if accused is None:
+            return
+        if accused.is_single:
+            self._give_up(accused)
+        else:
+            self._groups.extendleft(reversed(accused.halves()))
+
+    def acquit(self) -> None:
+        """Return everything to its lane: the ledger is at fault, or its view is not ready."""
+        groups = [*self._groups] if self._accused is None else [self._accused, *self._groups]
+        self._groups.clear()
+        self._accused = None
+        for group in reversed(groups):
+            self._working.given_back += group.given_back
+            for lane, part in reversed(group.parts):
+                if not lane.closing:
+                    self._working.bring_back(lane, part)
+                    lane.put_back(part)
+                    self._working.note(lane, wake=False)
+
+    def take(self) -> Group:
+        """Return the next group to ask about, or an empty one if a group is accused."""
+        if self._accused is not None or not self._groups:
+            return Group([], [])
+        group = self._groups.popleft()
+        parts = [(lane, part) for lane, part in group.parts if not lane.closing]
+        for lane, part in parts:
+            self._working.bring_back(lane, part)
+            lane.asked.append(part)
+            lane.asked_targets += part.targets
+        return Group(parts, group.given_back)
+
+    def _give_up(self, single: Group) -> None:
+        for given in single.given_back:
+            self._stats.given_back_refused += 1
+            _log.error("Returned credit is not taken, and is forgotten: %s. %s", given, self._reason)
+        for lane, part in single.parts:
+            if not lane.closing:
+                _log.error(
+                    "Envelope %d of task %s (lane %s) goes to the dead letters: %s",
+                    part.first,
+                    part.task,
+                    lane.name,
+                    self._reason,
+                )
+                self._working.bring_back(lane, part)
+                self._working.goes_out(lane, part.targets)
+                self._settling.refused(lane, part, self._reason)

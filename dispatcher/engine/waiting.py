@@ -1,0 +1,75 @@
+"""Demand of lanes that nobody is attached to: announced in slices, and again before it is forgotten."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from dispatcher.ports import WaitingLane
+from dispatcher.wire.lease import LaneAsk, LaneKind
+
+SLICE = 100
+"""Lanes announced in one call."""
+SLICE_EVERY_S = 0.2
+LEAST_MS = 3_000
+
+
+class Waiting:
+    """Every lane is announced twice while an announcement is good, which is the longer the more lanes there are: so
+    whatever their number, it takes no more than five calls a second."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, WaitingLane] = {}
+        self._queue: deque[str] = deque()
+        """Every lane once, and lanes that wait no more: the next to be announced first."""
+        self._queued: set[str] = set()
+        self._new = 0
+        self._taken_s = self._due_s = 0.0
+
+    @property
+    def good_for_ms(self) -> int:
+        """How long an announcement is good for: two rounds of all slices."""
+        rounds = -(-len(self._lanes) // SLICE)
+        return max(LEAST_MS, round(2_000 * SLICE_EVERY_S * (rounds + 1)))
+
+    def change(self, lanes: Sequence[WaitingLane]) -> None:
+        """All lanes that wait now."""
+        self._lanes = {lane.name: lane for lane in lanes}
+        new = [name for name in self._lanes if name not in self._queued]
+        self._queued.update(new)
+        self._queue.extendleft(reversed(new))
+        self._new = min(self._new + len(new), len(self._lanes))
+        if new:
+            self._due_s = min(self._due_s, self._taken_s + SLICE_EVERY_S)
+        if len(self._queue) > 2 * len(self._lanes) + SLICE:
+            self._forget_others()
+
+    def _forget_others(self) -> None:
+        """Where capacity is plenty no slice is taken for days, and tasks come and go."""
+        self._queue = deque(name for name in self._queue if name in self._lanes)
+        self._queued = set(self._queue)
+
+    def due_s(self) -> float | None:
+        """When the next slice is due; None: there is nothing to announce."""
+        return self._due_s if self._lanes else None
+
+    def take(self, now_s: float) -> list[LaneAsk]:
+        """The next slice, if it is due."""
+        if not self._lanes or now_s < self._due_s:
+            return []
+        asks: list[LaneAsk] = []
+        for _ in range(len(self._queue)):
+            if len(asks) == SLICE:
+                break
+            lane = self._lanes.get(name := self._queue.popleft())
+            if lane is None:
+                self._queued.discard(name)
+                continue
+            self._queue.append(name)
+            asks.append(LaneAsk(lane.name, LaneKind.OWN, "", lane.targets, [], True, lane.task))
+        self._new = max(0, self._new - SLICE)
+        self._taken_s, self._due_s = now_s, now_s + self._pause_s()
+        return asks
+
+    def _pause_s(self) -> float:
+        """A few lanes need not be announced five times a second; those that are new are, as soon as may be."""
+        slices = -(-len(self._lanes) // SLICE)
+        return SLICE_EVERY_S if self._new else max(SLICE_EVERY_S, self.good_for_ms / 2_000 / max(1, slices))

@@ -1,0 +1,105 @@
+"""What can go wrong, in Fairlane's own words: whose fault it is, what to do next, whether trying again helps."""
+
+from dispatcher.model.shown import without_credentials
+
+
+class FairlaneError(Exception):
+    """Base of every error Fairlane raises on purpose. Credentials in addresses are hidden in its texts."""
+
+    exit_code = 1
+    """What the command line exits with."""
+    retryable = False
+    """Whether the same call may succeed later without anything being changed."""
+
+    def __init__(self, cause: str, next_step: str = "") -> None:
+        cause, next_step = without_credentials(cause), without_credentials(next_step)
+        super().__init__(f"{cause} {next_step}".strip())
+        self.cause = cause
+        """What happened, in one sentence."""
+        self.next_step = next_step
+        """What to do, in one sentence; may be empty."""
+
+
+class InvalidInput(FairlaneError):
+    """The caller's input breaks a documented limit; the cause names the field."""
+
+    exit_code = 2
+
+
+class NotConfigured(InvalidInput):
+    """No address of a server is configured, and no local stack is up."""
+
+
+class NotFound(FairlaneError):
+    """A task (or another named thing) does not exist, or its tombstone has expired."""
+
+    exit_code = 3
+
+
+class Unreachable(FairlaneError):
+    """Pulsar or Redis cannot be reached, or does not answer in time."""
+
+    exit_code = 4
+    retryable = True
+
+
+class Refused(FairlaneError):
+    """The request is understood and refused: a conflict, a limit, or a state that does not allow it."""
+
+    exit_code = 5
+
+
+class TimedOut(FairlaneError):
+    """The task did not end in the time given; it goes on."""
+
+    exit_code = 4
+    retryable = True
+
+
+class Hung(FairlaneError):
+    """A part of a worker stopped moving, so the worker ended itself."""
+
+    exit_code = 6
+    retryable = True
+
+
+class LimitReached(Refused):
+    """An app has as many live tasks or queued targets as it may have. Nothing of the new task was created; the same
+    submission is accepted later, once some of what is queued is done or the limit is raised."""
+
+    retryable = True
+
+
+class AudienceMismatch(Refused):
+    """A task id was submitted again with another task or another audience."""
+
+
+class BeingSubmitted(Refused):
+    """Another submission of the same task is under way, or has taken this one over. Repeat the call once that one has
+    ended: it then verifies."""
+
+    retryable = True
+
+
+class TaskEnded(Refused):
+    """The task has ended (completed, cancelled, expired or failed) and takes neither targets nor controls."""
+
+
+class NotReady(FairlaneError):
+    """The view in Redis is empty or being rebuilt; grants and exact progress come back by themselves."""
+
+    exit_code = 4
+    retryable = True
+
+
+class Malformed(FairlaneError):
+    """Stored bytes are not what their format says."""
+
+
+class NewerFormat(FairlaneError):
+    """The bytes were stored by a later version of Fairlane. They are not damaged, but this version cannot read them."""
+
+
+DECODING_ERRORS = (ValueError, RecursionError, OverflowError, MemoryError)
+"""Raised by msgspec for bytes from outside. Its own errors and those of text are ValueErrors; too deep nesting is a
+RecursionError, and a time or length that is too large one of the others."""

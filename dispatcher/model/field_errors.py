@@ -1,0 +1,64 @@
+"""What is wrong with a field, in our own words instead of pydantic's."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from dispatcher.model.errors import InvalidInput
+from dispatcher.wire.topics import NAME_PATTERN, TASK_PATTERN
+
+NAME_RULE: Final = "it is 1 to 64 of A-Z a-z 0-9 . _ - and begins with a letter or digit"
+_RULES: Final = {f"^{NAME_PATTERN}$": NAME_RULE, f"^{TASK_PATTERN}$": NAME_RULE.replace("64", "100")}
+_WHOLE, _NUMBER, _TIME = "it is a whole number", "it is a number", "it is a time, such as 2030-01-31T18:00+01:00"
+_TRUTH, _TEXT, _FIELDS = "it is true or false", "it is a text", "it is a mapping of fields"
+
+_Context = Mapping[str, Any]
+_WORDS: Final[dict[str, str | Callable[[_Context], str]]] = {
+    "extra_forbidden": "there is no such field",
+    "missing": "is missing",
+    "string_type": _TEXT,
+    "string_pattern_mismatch": lambda given: _RULES.get(given["pattern"], "it has the wrong form"),
+    "enum": lambda given: f"it is {given['expected']}",
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_parsing_size": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": "it is a finite number",
+    "bool_type": _TRUTH,
+    "bool_parsing": _TRUTH,
+    "greater_than_equal": lambda given: f"it is {given['ge']:,} or more",
+    "less_than_equal": lambda given: f"it is at most {given['le']:,}",
+    "greater_than": lambda given: f"it is more than {given['gt']:,}",
+    "less_than": lambda given: f"it is less than {given['lt']:,}",
+    "literal_error": lambda given: f"it is {given['expected']}",
+    "timezone_aware": "it has no time zone; write one, as in 2030-01-31T18:00+01:00",
+    "datetime_type": _TIME,
+    "datetime_parsing": _TIME,
+    "datetime_from_date_parsing": _TIME,
+    "datetime_object_invalid": _TIME,
+    "dict_type": "it is a mapping or a text",
+    "model_type": _FIELDS,
+    "invalid-json-value": "it is no JSON value",
+}
+"""By pydantic's name for what is wrong; of other kinds its own words are used."""
+
+
+def invalid_input(error: ValidationError, subject: str = "task") -> InvalidInput:
+    """Pydantic's complaints in one line for each field."""
+    return InvalidInput("\n".join(f"{subject}: {_line(dict(detail))}" for detail in error.errors()))
+
+
+def in_words(detail: Mapping[str, Any]) -> str:
+    """Return what a pydantic error says of its field, such as "it is a whole number"."""
+    words = _WORDS.get(detail["type"], str(detail["msg"]).removeprefix("Value error, "))
+    return words if isinstance(words, str) else words(detail["ctx"])
+
+
+def _line(detail: Mapping[str, Any]) -> str:
+    field = ".".join(str(part) for part in detail["loc"] if part not in ("float", "int", "str")) or "(all)"
+    given = repr(detail.get("input"))
+    shown = f" (given: {given if len(given) <= 60 else given[:57] + '...'})" if detail["type"] != "missing" else ""
+    return f"{field}: {in_words(detail)}{shown}"

@@ -1,0 +1,94 @@
+"""The life cycles of tasks and workers, as tables; the pictures in the docs are drawn from them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dispatcher.model.errors import Refused
+
+
+@dataclass(frozen=True)
+class Lifecycle:
+    """States and what leads from one to another.
+
+    name: of what lives, as in messages. start: where it may begin. transitions: state -> event -> next state; a state
+    without events is an end.
+    """
+
+    name: str
+    start: tuple[str, ...]
+    transitions: Mapping[str, Mapping[str, str]]
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return tuple(self.transitions)
+
+    def ends(self, state: str) -> bool:
+        """Whether nothing leads out of the state."""
+        return not self.transitions[state]
+
+    def next(self, state: str, event: str) -> str:
+        """The state that follows. Raises Refused if the event cannot happen in this state."""
+        following = self.transitions[state].get(event)
+        if following is None:
+            possible = ", ".join(sorted(self.transitions[state])) or "nothing"
+            raise Refused(f"A {self.name} that is {state} cannot take '{event}'.", f"Possible here: {possible}.")
+        return following
+
+    def allows(self, state: str, event: str) -> bool:
+        """Whether the event can happen in this state."""
+        return event in self.transitions[state]
+
+    def check(self, before: str, after: str) -> None:
+        """Raises Refused if no event leads from one state to the other."""
+        if before != after and after not in self.transitions[before].values():
+            raise Refused(f"A {self.name} cannot go from {before} to {after}.")
+
+    def to_mermaid(self) -> str:
+        """A Mermaid state diagram of the table."""
+        lines = ["stateDiagram-v2"]
+        lines += [f"    [*] --> {state}" for state in self.start]
+        for state, events in self.transitions.items():
+            lines += [f"    {state} --> {following}: {event}" for event, following in events.items()]
+            if not events:
+                lines.append(f"    {state} --> [*]")
+        return "\n".join(lines) + "\n"
+
+
+_ENDS_EARLY = {"fail": "failed", "cancel": "cancelled", "expire": "expired"}
+
+TASK = Lifecycle(
+    name="task",
+    start=("scheduled", "running"),
+    transitions={
+        "scheduled": {"start": "running", "pause": "paused", **_ENDS_EARLY},
+        "running": {"pause": "paused", "complete": "completed", **_ENDS_EARLY},
+        # What was under way when it was paused may have been the last of it.
+        "paused": {"resume": "running", "reschedule": "scheduled", "complete": "completed", **_ENDS_EARLY},
+        "completed": {},
+        "cancelled": {},
+        "expired": {},
+        "failed": {},
+    },
+)
+"""`sealed` is no state: dispatch runs while targets still arrive. `reschedule`: resumed before its start time."""
+
+WORKER = Lifecycle(
+    name="worker",
+    start=("standby", "starting"),
+    transitions={
+        "standby": {"finish": "stopped", "miss": "suspect"},
+        "starting": {"serve": "serving", "drain": "draining", "miss": "suspect"},
+        "serving": {"drain": "draining", "miss": "suspect"},
+        "draining": {"finish": "stopped", "miss": "suspect"},
+        "suspect": {
+            "beat": "serving",
+            "beat_draining": "draining",
+            "beat_starting": "starting",
+            "beat_standby": "standby",
+            "give_up": "lost",
+        },
+        "lost": {"beat": "serving", "beat_draining": "draining", "beat_standby": "standby"},
+        "stopped": {},
+    },
+)
+"""suspect and lost come of missed heartbeats; a worker that beats again is what it says it is."""

@@ -1,0 +1,177 @@
+"""Settings of the whole service as they are stored: a field and a text each, the last of which in the control topic
+counts."""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, Self
+
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
+
+MAX_CAP = 10**9
+"""Targets/s, or targets at once."""
+CAPACITY = "capacity"
+TIER_WEIGHTS = "tiers"
+SHARING = "sharing"
+SHARED_BY = ("tasks", "apps")
+"""Within a tier: by the weights of tasks, or by those of apps and then of their tasks."""
+EVERY_APP = "*"
+"""In a limit's place: of every app that has no limit of its own."""
+_CAP = "cap:"
+_PAUSED = "channel_paused:"
+_APP_WEIGHT = "app_weight:"
+_TASKS = "limit:tasks:"
+_TARGETS = "limit:targets:"
+_WRITTEN_CAP = re.compile(r"(\d+)(?::(\d+))?", re.ASCII)
+_WRITTEN_WEIGHTS = re.compile(r"(\d{1,9}):(\d{1,9}):(\d{1,9})", re.ASCII)
+_WRITTEN_NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
+_LONGEST_CAP = 64
+
+
+def is_count(value: object, most: int) -> bool:
+    """Return whether it is a whole number from 0 to `most`; 2.0 is one."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most and value % 1 == 0
+
+
+class Cap(NamedTuple):
+    """The most targets/s of something, and how many may go at once."""
+
+    rate: int
+    """Targets/s; 0 for no cap."""
+    burst: int = 0
+    """Targets that may be sent at once; 0 for a quarter of a second of the rate."""
+
+    @classmethod
+    def parse(cls, text: str, name: str = "cap") -> Self:
+        """From "RATE", "RATE:BURST" or "none". Raises InvalidInput."""
+        if text == "none":
+            return cls(0)
+        written = _WRITTEN_CAP.fullmatch(text)
+        if written is None:
+            raise InvalidInput(f"{name}: is {text!r}; write RATE or RATE:BURST (targets/s and targets), or none.")
+        return cls(int(written[1]), int(written[2] or 0)).checked(name)
+
+    @property
+    def text(self) -> str:
+        """As it is stored."""
+        return f"{int(self.rate)}:{int(self.burst)}" if self.burst else str(int(self.rate))
+
+    @property
+    def allowance(self) -> float:
+        """Targets that may be sent at once beside the rate."""
+        return self.burst or max(self.rate / 4, 1)
+
+    def checked(self, name: str = "cap") -> Self:
+        """Itself. Raises InvalidInput, naming what is capped, if a part is beyond its limits."""
+        for part, unit in ((self.rate, "targets/s"), (self.burst, "targets of burst")):
+            if not is_count(part, MAX_CAP):
+                raise InvalidInput(f"{name}: is {part!r}; it is a whole number of {unit}, 0 to {MAX_CAP:,}.")
+        if self.burst and not self.rate:
+            raise InvalidInput(f"{name}: has a burst and no rate.", "Write RATE:BURST, for example 500:100.")
+        return self
+
+
+NO_CAP = Cap(0)
+
+
+class Limits(NamedTuple):
+    """What is admitted of an app; 0 for any number."""
+
+    tasks: int = 0
+    """Most live tasks."""
+    targets: int = 0
+    """Most queued targets."""
+
+
+class PoolNames(NamedTuple):
+    """The pools, beside the total, that a task draws from where they are capped."""
+
+    channel: str
+    app: str
+    app_channel: str
+
+
+def pools_of(app: str, channel: str) -> PoolNames:
+    return PoolNames(channel_pool(channel), app_pool(app), app_channel_pool(app, channel))
+
+
+def channel_pool(channel: str) -> str:
+    return f"channel/{channel}"
+
+
+def app_pool(app: str) -> str:
+    return f"app/{app}"
+
+
+def app_channel_pool(app: str, channel: str) -> str:
+    return f"app_channel/{app}/{channel}"
+
+
+def cap_field(pool: str) -> str:
+    """The field that holds a pool's cap: `app_channel/shop/http` is `cap:app_channel:shop/http`."""
+    return _CAP + pool.replace("/", ":", 1)
+
+
+def paused_field(channel: str) -> str:
+    return _PAUSED + channel
+
+
+def app_weight_field(app: str) -> str:
+    return _APP_WEIGHT + app
+
+
+def task_limit_field(app: str) -> str:
+    return _TASKS + app
+
+
+def target_limit_field(app: str) -> str:
+    return _TARGETS + app
+
+
+def tier_weights_of(text: str) -> dict[str, int]:
+    """Parse weights by tier, in thousandths, from "6000:3000:1000"; any other text gives the default."""
+    written = _WRITTEN_WEIGHTS.fullmatch(text)
+    given = map(int, written.groups()) if written else DEFAULT_TIER_WEIGHTS.values()
+    return {str(tier): weight for tier, weight in zip(TIERS, given, strict=True)}
+
+
+def stored_cap(text: str) -> Cap:
+    """Parse a stored cap. A malformed text gives none: an older version stored values unchecked."""
+    try:
+        return Cap.parse(text[:_LONGEST_CAP])
+    except InvalidInput:
+        return NO_CAP
+
+
+def stored_number(text: str) -> int:
+    """Parse a stored whole number; any other text gives 0."""
+    return int(text) if _WRITTEN_NUMBER.fullmatch(text) else 0
+
+
+def caps_of(fields: Mapping[str, str]) -> dict[str, Cap]:
+    """By pool name; pools without a cap are left out."""
+    named = {name.replace(":", "/", 1): stored_cap(text) for name, text in _under(fields, _CAP)}
+    return {pool: cap for pool, cap in named.items() if cap.rate}
+
+
+def paused_of(fields: Mapping[str, str]) -> frozenset[str]:
+    """Channels that are paused."""
+    return frozenset(name for name, text in _under(fields, _PAUSED) if text == "1")
+
+
+def app_weights_of(fields: Mapping[str, str]) -> dict[str, int]:
+    """By app, in thousandths; apps that have the weight of all are left out."""
+    weights = {name: stored_number(text) or MILLI for name, text in _under(fields, _APP_WEIGHT)}
+    return {name: weight for name, weight in weights.items() if weight != MILLI}
+
+
+def limits_of(fields: Mapping[str, str]) -> dict[str, Limits]:
+    """By app (EVERY_APP among them); apps without any are left out."""
+    tasks = {name: stored_number(text) for name, text in _under(fields, _TASKS)}
+    targets = {name: stored_number(text) for name, text in _under(fields, _TARGETS)}
+    both = {name: Limits(tasks.get(name, 0), targets.get(name, 0)) for name in tasks.keys() | targets.keys()}
+    return {name: limits for name, limits in both.items() if any(limits)}
+
+
+def _under(fields: Mapping[str, str], prefix: str) -> list[tuple[str, str]]:
+    return [(field[len(prefix) :], text) for field, text in sorted(fields.items()) if field.startswith(prefix)]

@@ -1,0 +1,222 @@
+"""What an app submits: a push task and its targets, with every limit checked and named."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+
+import msgspec
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+
+from dispatcher.model.field_errors import invalid_input
+from dispatcher.model.service_settings import MAX_CAP
+from dispatcher.model.tier import MAX_WEIGHT, MILLI, MIN_WEIGHT, Tier
+from dispatcher.wire.envelope import MAX_ATTEMPTS, MAX_CHUNK, encode_message
+from dispatcher.wire.topics import NAME_PATTERN, OWN_LANE_ABOVE, TASK_PATTERN
+
+MAX_MESSAGE_BYTES = 16 * 1024
+"""Longest message, encoded (msgpack)."""
+MAX_TARGET_LENGTH = 1_024
+"""Longest target, in characters."""
+MAX_VARIABLES_BYTES = 2 * 1024
+"""Longest variables of one target, encoded (msgpack)."""
+MAX_TTL_S = 7 * 86_400
+MAX_START_AHEAD_S = 30 * 86_400
+"""How far ahead a start time may lie; checked when the task is submitted."""
+MAX_START_BEHIND_S = 60
+"""How far back a start time of a new task may lie: clocks differ, and a minute may pass before it is submitted."""
+MAX_TARGETS = 2**40
+UNKNOWN_SIZE_CHUNK = 100
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_RESERVED = re.compile(r".*(-partition-\d+|__transaction_pending_ack)")
+
+
+class Target(msgspec.Struct, frozen=True, gc=False):
+    """One address and variables of its own.
+
+    Not checked here but when it is submitted, so that a bad one in a stream is refused and reported with its line.
+    """
+
+    address: str
+    """1 to 1,024 printable characters, no whitespace."""
+    variables: Mapping[str, Any] | None = None
+    """At most 2 KiB encoded; keys are text."""
+
+
+class ChunkRow(NamedTuple):
+    """Up to `expected` targets, a task of each tier has so many targets an envelope."""
+
+    expected: float
+    high: int
+    medium: int
+    low: int
+
+
+CHUNK_TABLE: tuple[ChunkRow, ...] = (
+    ChunkRow(200, 1, 1, 1),
+    ChunkRow(2_000, 10, 10, 5),
+    ChunkRow(20_000, 50, 25, 10),
+    ChunkRow(200_000, 100, 50, 25),
+    ChunkRow(2_000_000, 250, 100, 50),
+    ChunkRow(float("inf"), 500, 250, 100),
+)
+"""Targets an envelope. An envelope is leased whole, so it should be a small part of a second of its tier's rate: small
+tasks are cut small, and lower tiers (which get less of the capacity) smaller than higher ones."""
+
+
+def choose_chunk(tier: Tier, expected_targets: int | None) -> int:
+    """Targets an envelope for a task of this tier and size (None: unknown)."""
+    if expected_targets is None:
+        return UNKNOWN_SIZE_CHUNK
+    row = next(row for row in CHUNK_TABLE if expected_targets <= row.expected)
+    return {Tier.HIGH: row.high, Tier.MEDIUM: row.medium, Tier.LOW: row.low}[tier]
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether a topic of this name is one of Pulsar's own."""
+    return _RESERVED.fullmatch(name) is not None
+
+
+def _not_reserved(name: str) -> str:
+    if is_reserved(name):
+        raise ValueError("must not end with -partition-<number> or __transaction_pending_ack (Pulsar's own names)")
+    return name
+
+
+def _as_message(value: object) -> object:
+    return {"body": value} if isinstance(value, str) else value
+
+
+def _short_enough(message: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    try:
+        size = len(encode_message(message))
+    except (TypeError, OverflowError, UnicodeEncodeError, ValueError, msgspec.MsgspecError) as error:
+        raise ValueError(f"cannot be encoded: {error}") from error
+    if size > MAX_MESSAGE_BYTES:
+        raise ValueError(f"is {size:,} bytes encoded; at most {MAX_MESSAGE_BYTES:,} are possible")
+    return message
+
+
+def _seconds(value: object) -> object:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    written = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    return float(written[1]) * _UNITS_S[written[2] or "s"] if written else value
+
+
+Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$"), AfterValidator(_not_reserved)]
+"""Name of an app or a channel: 1 to 64 of A-Z a-z 0-9 . _ - and the first a letter or digit; a side lane's topic is
+named by both."""
+TaskId = Annotated[str, Field(pattern=f"^{TASK_PATTERN}$"), AfterValidator(_not_reserved)]
+"""1 to 100 of A-Z a-z 0-9 . _ - and the first a letter or digit; it names the task's topic."""
+
+
+Message = Annotated[dict[str, JsonValue], BeforeValidator(_as_message), AfterValidator(_short_enough)]
+"""At most 16 KiB encoded. A text becomes {"body": text}."""
+
+
+class PushTask(BaseModel):
+    """One push job. Frozen: what is sent does not change once accepted; tier, weight and cap are the initial controls.
+
+    A breach of a limit raises InvalidInput with a line for each field.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    id: TaskId | None = None
+    """Submitting an id again goes on with (or, if complete, verifies) the same task. None: a new id at each submit."""
+    app: Name
+    """The app that owns the task."""
+    tier: Tier
+    """`high`, `medium` or `low`."""
+    channel: Name = "null"
+    """What delivers it: a channel of the workers."""
+    message: Message
+    """What is sent: a mapping of JSON values, or a text, which becomes {"body": text}. At most 16 KiB encoded."""
+    expected_targets: Annotated[int, Field(ge=0, le=MAX_TARGETS)] | None = None
+    """A hint that chooses chunk and lane. None: unknown (or the length of the audience, where it has one)."""
+    chunk: Annotated[int, Field(ge=1, le=MAX_CHUNK)] | None = None
+    """Targets an envelope; None: chosen by `choose_chunk`."""
+    weight: Annotated[float, Field(ge=MIN_WEIGHT, le=MAX_WEIGHT)] = 1.0
+    """Share among the tasks of its tier; kept to three decimals."""
+    cap: Annotated[int, Field(ge=1, le=MAX_CAP)] | None = None
+    """Most targets/s of this task."""
+    cap_burst: Annotated[int, Field(ge=1, le=MAX_CAP)] | None = None
+    """Most targets of it at once; None: a quarter of a second of the cap."""
+    ttl_s: Annotated[float, BeforeValidator(_seconds), Field(ge=0.001, le=MAX_TTL_S)] | None = None
+    """Targets not sent so long after the start (or, without start_at, after acceptance) expire. At most 7 days.
+    Seconds, a timedelta, or text as in "90s", "10m", "1h", "2d"."""
+    start_at: AwareDatetime | None = None
+    """Nothing is sent before; at most 30 days ahead. With a time zone."""
+    hold_until_sealed: bool = False
+    """Whether sending waits for the whole audience."""
+    max_attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 5
+    """Calls of the provider for one target, the first included."""
+
+    if TYPE_CHECKING:  # what is accepted is wider than what the fields hold, which type checkers cannot know
+
+        def __init__(
+            self,
+            *,
+            app: str,
+            tier: Tier | str,
+            message: Mapping[str, JsonValue] | str,
+            id: str | None = None,  # noqa: A002  # the field's name
+            channel: str = "null",
+            expected_targets: int | None = None,
+            chunk: int | None = None,
+            weight: float = 1.0,
+            cap: int | None = None,
+            cap_burst: int | None = None,
+            ttl_s: float | timedelta | str | None = None,
+            start_at: datetime | None = None,
+            hold_until_sealed: bool = False,
+            max_attempts: int = 5,
+        ) -> None: ...
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _name_the_field(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            raise invalid_input(error) from None
+
+    @property
+    def weight_milli(self) -> int:
+        """The weight in thousandths."""
+        return round(self.weight * MILLI)
+
+    @property
+    def start_ms(self) -> int:
+        """Wall time, 0 for at once."""
+        return 0 if self.start_at is None else _to_ms(self.start_at)
+
+    def chosen_chunk(self, expected_targets: int | None) -> int:
+        """Targets an envelope, given what is known of the size."""
+        return self.chunk if self.chunk is not None else choose_chunk(self.tier, expected_targets)
+
+    def own_lane(self, expected_targets: int | None) -> bool:
+        """Whether the task gets a topic of its own. A shared lane is first in, first out: what is large, has to wait,
+        or has a weight or cap of its own may not stand in it."""
+        small = expected_targets is not None and expected_targets <= OWN_LANE_ABOVE
+        plain = self.weight_milli == MILLI and self.cap is None
+        at_once = self.start_at is None and not self.hold_until_sealed
+        return not (self.tier is Tier.LOW and small and plain and at_once)
+
+
+def _to_ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)

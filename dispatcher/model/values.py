@@ -1,0 +1,75 @@
+"""How tables and messages write a value: one form each for counts, parts, durations, moments, and what is not set."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from math import isfinite
+from typing import Any
+
+from dispatcher.model.shown import escaped
+
+NOTHING = "-"
+"""Shown for no cap, no limit, nothing set, and for what is not known."""
+
+
+def text_of(value: Any) -> str:
+    """Return a value as a table shows it where its name says nothing more about it."""
+    if value is None or value == "":
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={text_of(inner)}" for name, inner in value.items()) or NOTHING
+    if isinstance(value, list | tuple):
+        return ", ".join(map(text_of, value)) or NOTHING
+    return escaped(str(value))
+
+
+def number(value: float) -> str:
+    """Return it with thousands separators; below 1,000 with its fraction."""
+    return f"{value:,.4g}" if abs(value) < 1_000 else f"{value:,.0f}"
+
+
+def count(value: float) -> str:
+    """Return it as a whole number with thousands separators."""
+    return f"{value:,.0f}"
+
+
+def counted(value: int, noun: str) -> str:
+    """Return a number with its noun: 1 task, 2,000 tasks."""
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+
+
+def limit(value: float | None) -> str:
+    """Return a cap or a limit, of which 0 means that there is none."""
+    return number(value) if value else NOTHING
+
+
+def percent(part: float | None) -> str:
+    return NOTHING if part is None else f"{part:.1%}"
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration as a person would say it: 0.25 s, 45 s, 1 m 05 s, 2 h 01 m, 3 d 04 h."""
+    if seconds is None or not isfinite(seconds):
+        return NOTHING
+    if seconds < 10:
+        return f"{seconds:.2g} s" if seconds >= 0.001 else "0 s"
+    whole_s, whole_m, whole_h = round(seconds), round(seconds / 60), round(seconds / 3_600)
+    if whole_s < 60:
+        return f"{whole_s} s"
+    if whole_s < 3_600:
+        return f"{whole_s // 60} m {whole_s % 60:02} s"
+    return f"{whole_m // 60} h {whole_m % 60:02} m" if whole_h < 48 else f"{whole_h // 24:,} d {whole_h % 24:02} h"
+
+
+def moment(wall_ms: float, now: datetime) -> str:
+    """Return the time of day in the zone of `now`, with the date when that is another day; 0 ms is no time."""
+    if not wall_ms:
+        return NOTHING
+    try:
+        at = datetime.fromtimestamp(wall_ms / 1000, now.tzinfo)
+    except (OverflowError, ValueError, OSError):  # beyond the year 9999
+        return text_of(int(wall_ms))
+    return f"{at:%H:%M:%S}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M:%S}"

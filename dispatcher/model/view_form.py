@@ -1,0 +1,55 @@
+"""The form of the view in Redis, and which workers may serve it.
+
+A new form is one in which older folds would not keep what newer ones need. So a view is served by workers of its form
+only: older ones leave a view of a higher form alone, and newer ones wait until no older one is there, and then make
+the view again in their form.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from dispatcher.model.view import WorkerBeat
+
+FORM = 3
+"""The form of this version's view (also in backends/redis/lua/view/form.lua). 1 is that of 0.1.0, which did not name
+it; up to 2 the state of an open envelope had a list of positions (now dispatcher/wire/positions.py)."""
+GONE = ("stopped", "lost")
+MAX_NAMED = 5
+
+
+class Standing(Enum):
+    """Whether a worker of this version may serve the present view."""
+
+    SERVE = "serve"
+    RAISE = "raise"
+    """Make the view again in this version's form, and serve that."""
+    STAND_BY = "stand by"
+
+
+class Judged(NamedTuple):
+    """why: for the log; empty if the view may be served."""
+
+    standing: Standing
+    why: str = ""
+
+
+def older_workers(beats: Sequence[WorkerBeat]) -> list[WorkerBeat]:
+    """Return the workers that keep views of an older form, or do not name a form."""
+    return [beat for beat in beats if beat.form < FORM and beat.state not in GONE]
+
+
+def judge(form: int | None, beats: Sequence[WorkerBeat]) -> Judged:
+    """Judge a view. form: None if Redis holds none. beats: heartbeats of all workers."""
+    if form is not None and form > FORM:
+        return Judged(
+            Standing.STAND_BY, f"the view in Redis has form {form}, this version keeps {FORM}: upgrade this worker"
+        )
+    older = older_workers(beats)
+    if older:
+        named = ", ".join(f"{beat.id} ({beat.version or 'no version'})" for beat in older[:MAX_NAMED])
+        more = f" and {len(older) - MAX_NAMED} more" if len(older) > MAX_NAMED else ""
+        return Judged(Standing.STAND_BY, f"workers of an older version serve the view: stop {named}{more}")
+    if form is not None and form < FORM:
+        return Judged(Standing.RAISE, f"the view in Redis has form {form}: it is made again as form {FORM}")
+    return Judged(Standing.SERVE)

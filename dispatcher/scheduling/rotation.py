@@ -1,0 +1,192 @@
+"""Which lanes a worker is attached to when it cannot be attached to all: a working set that rotates. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from heapq import nsmallest
+from itertools import islice
+
+from dispatcher.model.tier import MILLI, TIERS, Tier
+from dispatcher.scheduling.sharing import share_out
+
+
+class Need(IntEnum):
+    """How much a lane needs this worker; lower ones go before higher ones. first: this worker is its first holder."""
+
+    BUSY_FIRST = 0
+    BUSY = 1
+    IDLE_FIRST = 2
+    IDLE = 3
+
+
+@dataclass(frozen=True)
+class RotationSettings:
+    """max_lanes: most lanes attached at once. reserve: one part in so many on top of it, for lanes that are new (until
+    the next rotation). attach_at_once: most lanes added in one choice. hold_s: a lane stays attached for so long,
+    unless it has nothing to send; one part in swap_part of the lanes, 2 to swaps, are exchanged in one rotation.
+    (Attaching takes 2 ms of a core, letting go about half of it.)"""
+
+    max_lanes: int = 1_000
+    reserve: int = 10
+    attach_at_once: int = 200
+    hold_s: float = 2.0
+    swap_part: int = 4
+    swaps: int = 64
+
+
+class Candidate:
+    """A lane that may be attached. time: targets sent for each share of weight, as far as this worker saw; since_s:
+    since when it is attached."""
+
+    __slots__ = ("chunk", "name", "need", "since_s", "tier", "time", "weight")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.need = Need.IDLE
+        self.tier = Tier.HIGH
+        self.weight = MILLI
+        self.chunk = 1
+        self.time = 0.0
+        self.since_s = 0.0
+
+
+class Rotation:
+    """chosen: the lanes to be attached to, by name. more: some were left for the next choice, so as not to attach too
+    many at once. news: whether a lane came, went or needs this worker otherwise since the last choice."""
+
+    def __init__(self, settings: RotationSettings) -> None:
+        self.chosen: dict[str, Candidate] = {}
+        self.more = self.news = False
+        self._settings = settings
+        self._by_need: dict[Need, dict[str, Candidate]] = {need: {} for need in Need}
+        self._all: dict[str, Candidate] = {}
+        self._arrived: list[Candidate] = []
+        self._now: dict[Tier, float] = dict.fromkeys(TIERS, 0.0)
+        """Of each tier: the time of the lane that is furthest behind."""
+
+    # ------------------------------------------------------------- what there is
+    def put(self, name: str, need: Need, tier: Tier, weight: int, chunk: int) -> None:
+        """A lane that may be attached, or that has changed. One that was idle, or in another tier, starts at its tier's
+        present time: it neither waits for the others nor is owed for the past."""
+        lane = self._all.get(name)
+        if lane is None:
+            lane = self._all[name] = Candidate(name)
+        elif lane.need == need and lane.tier == tier:
+            lane.weight, lane.chunk = max(1, weight), chunk
+            return
+        else:
+            self._by_need[lane.need].pop(name, None)
+        if need <= Need.BUSY and (lane.need > Need.BUSY or lane.tier != tier):
+            lane.time = max(lane.time, self._now[tier]) if lane.tier == tier else self._now[tier]
+            self._arrived.append(lane)
+        lane.need, lane.tier, lane.weight, lane.chunk = need, tier, max(1, weight), chunk
+        self._by_need[need][name] = lane
+        self.news = True
+
+    def drop(self, name: str) -> None:
+        """A lane that may not be attached (any more)."""
+        lane = self._all.pop(name, None)
+        if lane is not None:
+            del self._by_need[lane.need][name]
+            self.news = True
+
+    def served(self, name: str, targets: int) -> None:
+        """So many targets of the lane have been sent, by whomever."""
+        lane = self._all.get(name)
+        if lane is not None and targets > 0:
+            lane.time += targets * MILLI / lane.weight
+
+    @property
+    def crowded(self) -> bool:
+        """Whether lanes with something to send have to take turns."""
+        return self._count(Need.BUSY_FIRST, Need.BUSY) > self._settings.max_lanes
+
+    def waiting(self) -> Iterable[str]:
+        """Lanes with something to send, this worker their first holder, that are not attached."""
+        busy = self._by_need[Need.BUSY_FIRST]
+        if len(busy) <= self._settings.max_lanes and not self.more:
+            return ()
+        return [name for name in busy if name not in self.chosen]
+
+    def _count(self, *needs: Need) -> int:
+        return sum(len(self._by_need[need]) for need in needs)
+
+    # ------------------------------------------------------------- choice
+    def choose(self, now_s: float, *, rotate: bool) -> bool:
+        """Chooses anew. rotate: lanes with something to send take turns now. Returns whether the choice changed."""
+        self.news = False
+        wanted: dict[str, Candidate] = {}
+        for need in Need:
+            pool, room = self._by_need[need], self._settings.max_lanes - len(wanted)
+            if len(pool) <= room:
+                wanted.update(pool)
+            elif room > 0 and rotate and need <= Need.BUSY:
+                wanted.update(self._turns(pool, room, now_s))
+            elif room > 0 or need == Need.BUSY_FIRST:
+                wanted.update(self._as_before(need, room))
+        self._arrived.clear()
+        return self._take(wanted, now_s)
+
+    def _take(self, wanted: Mapping[str, Candidate], now_s: float) -> bool:
+        before = self.chosen
+        added = [lane for name, lane in wanted.items() if name not in before]
+        late = added[self._settings.attach_at_once :]
+        self.more = bool(late)
+        if not added and len(wanted) == len(before):
+            return False
+        for lane in added:
+            lane.since_s = now_s
+        self.chosen = dict(wanted)
+        for lane in late:
+            del self.chosen[lane.name]
+        return True
+
+    def _as_before(self, need: Need, room: int) -> dict[str, Candidate]:
+        """Those that are attached stay, new ones come in addition, then any."""
+        reserve = self._settings.max_lanes // self._settings.reserve if need <= Need.BUSY else 0
+        held = (lane for lane in self.chosen.values() if self._has(lane, need))
+        found = {lane.name: lane for lane in islice(held, max(0, room + reserve))}
+        for lane in self._arrived:
+            if len(found) < room + reserve and self._has(lane, need):
+                found[lane.name] = lane
+        others = (lane for name, lane in self._by_need[need].items() if name not in found)
+        found.update((lane.name, lane) for lane in islice(others, max(0, room - len(found))))
+        return found
+
+    def _has(self, lane: Candidate, need: Need) -> bool:
+        return lane.need == need and self._all.get(lane.name) is lane
+
+    def _turns(self, pool: Mapping[str, Candidate], room: int, now_s: float) -> dict[str, Candidate]:
+        """Every tier gets its part of the room; in each the ones furthest behind take the places of those ahead."""
+        by_tier: dict[Tier, list[Candidate]] = {tier: [] for tier in TIERS}
+        for lane in pool.values():
+            by_tier[lane.tier].append(lane)
+        tiers = [tier for tier in TIERS if by_tier[tier]]
+        parts = share_out(room, [(len(by_tier[tier]), 1) for tier in tiers])
+        found: dict[str, Candidate] = {}
+        for tier, part in zip(tiers, parts, strict=True):
+            lanes = by_tier[tier]
+            self._now[tier] = max(self._now[tier], min(lane.time for lane in lanes))
+            found.update((lane.name, lane) for lane in self._turns_of_tier(lanes, part, now_s))
+        return found
+
+    def _turns_of_tier(self, lanes: list[Candidate], part: int, now_s: float) -> list[Candidate]:
+        held = sorted((lane for lane in lanes if lane.name in self.chosen), key=_time)[:part]
+        waiting = [lane for lane in lanes if lane.name not in self.chosen]
+        settings = self._settings
+        free = part - len(held)
+        swaps = max(2, min(settings.swaps, part // settings.swap_part))
+        first = nsmallest(free + swaps, waiting, key=_time)
+        leaving = [lane for lane in reversed(held) if now_s - lane.since_s >= settings.hold_s]
+        pairs = zip(first[free:], leaving[:swaps], strict=False)
+        swapped = {out.name: into for into, out in pairs if out.time - into.time > _margin(out)}
+        return first[:free] + [swapped.get(lane.name, lane) for lane in held]
+
+
+def _time(lane: Candidate) -> float:
+    return lane.time
+
+
+def _margin(lane: Candidate) -> float:
+    """A lane goes only if it is ahead by more than an envelope."""
+    return lane.chunk * MILLI / lane.weight

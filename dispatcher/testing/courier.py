@@ -1,0 +1,59 @@
+"""A courier in memory: scripted channels, answered at once or when told to."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from dispatcher.clock import Clock
+from dispatcher.ports import Batch
+from dispatcher.wire.envelope import Envelope
+from dispatcher.wire.outcome import ALL_SENT, Report
+
+Sent = Callable[[Batch, Sequence[Report | None]], None]
+Script = Callable[[Envelope], Report]
+
+
+def all_sent(_envelope: Envelope) -> Report:
+    """The script of a channel that accepts everything."""
+    return ALL_SENT
+
+
+class MemoryCourier:
+    """Implements dispatcher.ports.Courier. script: the provider's answer to an envelope. calls: every envelope the
+    provider was called for. paused: channels that answer only when `answer` is called."""
+
+    def __init__(self, clock: Clock, script: Script = all_sent, limits: Mapping[str, int] | None = None) -> None:
+        self.calls: list[Envelope] = []
+        self.paused: set[str] = set()
+        self._clock = clock
+        self._script = script
+        self._limits = limits or {}
+        self._waiting: list[tuple[Batch, Sent]] = []
+
+    def send(self, batch: Batch, sent: Sent) -> None:
+        if batch.channel in self.paused:
+            self._waiting.append((batch, sent))
+        else:
+            sent(batch, self._deliver(batch))
+
+    def batch_limit(self, channel: str) -> int:
+        return self._limits.get(channel, 100)
+
+    @property
+    def waiting(self) -> list[Batch]:
+        """Batches of paused channels."""
+        return [batch for batch, _ in self._waiting]
+
+    def answer(self, most: int | None = None) -> None:
+        """Lets paused calls go on, if their use-by is still ahead."""
+        count = len(self._waiting) if most is None else most
+        going, self._waiting = self._waiting[:count], self._waiting[count:]
+        for batch, sent in going:
+            sent(batch, self._deliver(batch))
+
+    def _deliver(self, batch: Batch) -> list[Report | None]:
+        if self._clock.monotonic_s() >= batch.use_by_s:
+            return [None] * len(batch.deliveries)
+        reports: list[Report | None] = []
+        for delivery in batch.deliveries:
+            self.calls.append(delivery.envelope)
+            reports.append(self._script(delivery.envelope))
+        return reports

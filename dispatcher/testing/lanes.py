@@ -1,0 +1,213 @@
+"""Lanes in memory: topics with one Shared subscription, with everything a broker may do to a worker."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from dispatcher.clock import Clock
+from dispatcher.model.errors import NotFound, Unreachable
+from dispatcher.ports import Delivery, Done, LaneInfo
+from dispatcher.wire.envelope import Envelope
+
+
+class _Message:
+    """holder: the consumer that has it, if any."""
+
+    __slots__ = ("acked", "envelope", "holder")
+
+    def __init__(self, envelope: Envelope) -> None:
+        self.envelope = envelope
+        self.holder: MemoryLanes | None = None
+        self.acked = False
+
+
+class _Topic:
+    __slots__ = ("consumers", "messages", "waiting")
+
+    def __init__(self) -> None:
+        self.messages: list[_Message] = []
+        self.waiting: deque[_Message] = deque()
+        """Held by nobody, not acked; in order."""
+        self.consumers: dict[MemoryLanes, None] = {}
+
+
+class MemoryBroker:
+    """Topics by name. One thread."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, _Topic] = {}
+        self.refuse_acks = 0
+        """So many acks to come are forgotten (the messages come again when their consumer goes)."""
+
+    def create(self, lane: str) -> None:
+        self._topics.setdefault(lane, _Topic())
+
+    def delete(self, lane: str) -> None:
+        """With all that is in it."""
+        del self._topics[lane]
+
+    def lanes(self) -> list[str]:
+        return list(self._topics)
+
+    def publish(self, lane: str, envelopes: Sequence[Envelope]) -> None:
+        """Raises NotFound for a topic nobody created."""
+        topic = self._topic(lane)
+        added = [_Message(envelope) for envelope in envelopes]
+        topic.messages += added
+        topic.waiting += added
+        self._announce(lane, topic)
+
+    def open(self, lane: str) -> list[Envelope]:
+        """What is not acked yet."""
+        return [message.envelope for message in self._topic(lane).messages if not message.acked]
+
+    def take_away(self, lane: str, most: int | None = None) -> None:
+        """The connection of the lane's consumers breaks: what they hold, or some of it, is delivered again."""
+        topic = self._topic(lane)
+        held = [message for message in topic.messages if message.holder is not None and not message.acked]
+        self._again(lane, topic, held[:most])
+
+    def forget_acks(self, lane: str, most: int | None = None) -> None:
+        """Acks that the broker had not stored when it was restarted."""
+        topic = self._topic(lane)
+        forgotten = [message for message in topic.messages if message.acked][:most]
+        for message in forgotten:
+            message.acked = False
+        self._again(lane, topic, forgotten)
+
+    def repeat(self, lane: str, most: int | None = None) -> None:
+        """Second copies of messages, as a resumed submission publishes them."""
+        self.publish(lane, [message.envelope for message in self._topic(lane).messages[:most]])
+
+    def _topic(self, lane: str) -> _Topic:
+        topic = self._topics.get(lane)
+        if topic is None:
+            raise NotFound(f"There is no lane {lane}.")
+        return topic
+
+    def _again(self, lane: str, topic: _Topic, messages: Sequence[_Message]) -> None:
+        for message in messages:
+            message.holder = None
+        topic.waiting.extendleft(reversed(messages))
+        self._announce(lane, topic)
+
+    def _announce(self, lane: str, topic: _Topic) -> None:
+        if topic.waiting:
+            for consumer in list(topic.consumers):
+                consumer.announce(lane)
+
+    # ------------------------------------------------------------- for MemoryLanes
+    def attach(self, consumer: "MemoryLanes", lane: str) -> None:
+        topic = self._topics.setdefault(lane, _Topic())
+        topic.consumers[consumer] = None
+        if topic.waiting:
+            consumer.announce(lane)
+
+    def detach(self, consumer: "MemoryLanes", lane: str) -> None:
+        topic = self._topics.get(lane)
+        if topic is not None:
+            topic.consumers.pop(consumer, None)
+            mine = [message for message in topic.messages if message.holder is consumer and not message.acked]
+            self._again(lane, topic, mine)
+
+    def take(self, consumer: "MemoryLanes", lane: str, max_targets: int) -> tuple[list[_Message], bool]:
+        topic = self._topics.get(lane)
+        taken: list[_Message] = []
+        waiting = topic.waiting if topic is not None else deque[_Message]()
+        while waiting and max_targets > 0:
+            message = waiting.popleft()
+            message.holder = consumer
+            taken.append(message)
+            max_targets -= len(message.envelope.targets)
+        return taken, not waiting
+
+    def give_back(self, consumer: "MemoryLanes", lane: str, messages: Sequence[_Message]) -> None:
+        """Deliver these again, behind all that waits."""
+        topic = self._topic(lane)
+        mine = [message for message in messages if message.holder is consumer and not message.acked]
+        for message in mine:
+            message.holder = None
+        topic.waiting.extend(mine)
+        self._announce(lane, topic)
+
+    def ack(self, consumer: "MemoryLanes", message: _Message) -> None:
+        if message.holder is not consumer:
+            return
+        if self.refuse_acks:
+            self.refuse_acks -= 1
+            return
+        message.acked = True
+
+
+class MemoryLanes:
+    """Implements dispatcher.ports.Lanes for one worker. ready: told the name of a lane that has something."""
+
+    def __init__(self, broker: MemoryBroker, ready: Callable[[str], None], clock: Clock) -> None:
+        self._broker = broker
+        self._ready = ready
+        self._clock = clock
+        self._armed: dict[str, bool] = {}
+        """Attached lanes, and whether they announce themselves when something comes."""
+        self.prefetch_targets = 0
+
+    @property
+    def attached(self) -> list[str]:
+        return list(self._armed)
+
+    def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
+        self._armed.setdefault(lane.name, True)
+        self.prefetch_targets = prefetch_targets
+        self._broker.attach(self, lane.name)
+
+    def detach(self, lane: str) -> None:
+        if self._armed.pop(lane, None) is not None:
+            self._broker.detach(self, lane)
+
+    def drain(self, lane: str, max_targets: int) -> tuple[list[Delivery], bool]:
+        if lane not in self._armed:
+            return [], True
+        now_s = self._clock.monotonic_s()
+        taken, empty = self._broker.take(self, lane, max_targets)
+        self._armed[lane] = empty
+        return [Delivery(message.envelope, message, now_s) for message in taken], empty
+
+    def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None:
+        if lane in self._armed:
+            for delivery in deliveries:
+                self._broker.ack(self, delivery.handle)
+
+    def give_back(self, lane: str, deliveries: Sequence[Delivery]) -> None:
+        if lane in self._armed:
+            self._broker.give_back(self, lane, [delivery.handle for delivery in deliveries])
+
+    def announce(self, lane: str) -> None:
+        """From the broker: there is something."""
+        if self._armed.get(lane):
+            self._armed[lane] = False
+            self._ready(lane)
+
+    def crash(self) -> None:
+        """The worker is gone: all it holds is delivered to others."""
+        for lane in list(self._armed):
+            self.detach(lane)
+
+
+class MemoryPublisher:
+    """Implements dispatcher.ports.EnvelopePublisher. lose: so many receipts to come are lost (the message is there);
+    fail: so many publishes to come fail (it is not)."""
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self._broker = broker
+        self.lose = 0
+        self.fail = 0
+
+    def publish(self, lane: str, envelopes: Sequence[Envelope], done: Done) -> None:
+        if self.fail:
+            self.fail -= 1
+            done(Unreachable("The broker did not take it."))
+            return
+        self._broker.publish(lane, envelopes)
+        if self.lose:
+            self.lose -= 1
+            done(Unreachable("The receipt was lost."))
+            return
+        done(None)

@@ -1,0 +1,95 @@
+"""Logs in memory: outcome and control topics and dead letters, with receipts that may be lost."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from dispatcher.model.errors import Unreachable
+from dispatcher.ports import DeadLetter, Done
+from dispatcher.wire.control import ControlRecord, encode_control
+from dispatcher.wire.outcome import OutcomeRecord, encode_record
+from dispatcher.wire.topics import Topics
+
+
+def position(index: int) -> str:
+    """Positions sort as text."""
+    return f"{index:020d}"
+
+
+class Receipts:
+    """Faults to come. lose: so many things are stored and their receipts lost; fail: so many are not stored."""
+
+    def __init__(self) -> None:
+        self.lose = 0
+        self.fail = 0
+
+    def stores(self) -> bool:
+        """Whether the next thing is stored."""
+        if self.fail:
+            self.fail -= 1
+            return False
+        return True
+
+    def confirm(self, done: Done, *, stored: bool) -> None:
+        if not stored:
+            done(Unreachable("The broker did not take it."))
+        elif self.lose:
+            self.lose -= 1
+            done(Unreachable("The receipt was lost."))
+        else:
+            done(None)
+
+
+class MemoryOutcomeLog:
+    """Implements dispatcher.ports.OutcomeLog. partitions: the records, encoded, by number of their outcome topic. away:
+    those that store nothing that workers publish."""
+
+    def __init__(self, topics: Topics) -> None:
+        self.partitions: defaultdict[int, list[bytes]] = defaultdict(list)
+        self.away: set[int] = set()
+        self.receipts = Receipts()
+        self._topics = topics
+
+    def publish(self, task: str, record: OutcomeRecord, done: Done) -> None:
+        partition = self._topics.partition_of(task)
+        stored = partition not in self.away and self.receipts.stores()
+        if stored:
+            self.partitions[partition].append(encode_record(record))
+        self.receipts.confirm(done, stored=stored)
+
+    def append(self, partition: int, record: OutcomeRecord) -> None:
+        """At the end of one outcome topic."""
+        self.partitions[partition].append(encode_record(record))
+
+    def read(self, partition: int, after: str | None) -> list[tuple[str, bytes]]:
+        """(position, record) of what stands after a position; None: from the beginning."""
+        start = 0 if after is None else int(after) + 1
+        records = self.partitions[partition]
+        return [(position(index), records[index]) for index in range(start, len(records))]
+
+
+class MemoryDeadLetters:
+    """Implements dispatcher.ports.DeadLetters."""
+
+    def __init__(self) -> None:
+        self.letters: list[DeadLetter] = []
+        self.receipts = Receipts()
+
+    def publish(self, letter: DeadLetter, done: Done) -> None:
+        stored = self.receipts.stores()
+        if stored:
+            self.letters.append(letter)
+        self.receipts.confirm(done, stored=stored)
+
+
+class MemoryControlLog:
+    """Implements dispatcher.ports.ControlLog."""
+
+    def __init__(self) -> None:
+        self.records: list[bytes] = []
+
+    def append(self, record: ControlRecord) -> str:
+        self.records.append(encode_control(record))
+        return position(len(self.records) - 1)
+
+    def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
+        return [self.append(record) for record in records]

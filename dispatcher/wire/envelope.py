@@ -1,0 +1,201 @@
+"""The unit on the wire: one Pulsar message that says everything needed to send its targets."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import lt
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from dispatcher.model.errors import DECODING_ERRORS, Malformed, NewerFormat
+from dispatcher.wire.topics import NAME_PATTERN, TASK_PATTERN
+
+FORMAT = 1
+MAX_FORMAT = 100
+"""The highest format that counts as a later version's; a higher one is damage."""
+MAX_CHUNK = 500
+"""Most targets in one envelope."""
+MAX_SEQUENCE = (1 << 27) - 1
+"""Largest sequence of an envelope. The view keeps a bit for each, so a writer's bitmap has at most 16 MiB."""
+MAX_ATTEMPTS = 20
+MAX_ENVELOPE_BYTES = 4 * 1024 * 1024
+"""Kept below the broker's default limit of 5 MiB a message."""
+MAX_READABLE_BYTES = MAX_ENVELOPE_BYTES + 16 * 1024
+"""A later attempt also carries positions and its due time."""
+MAX_CAUSE = 200
+"""Maximum characters of a decoder's message in an error."""
+MAX_WRITER_LENGTH = 64
+_WRITER_PATTERN = f"[A-Za-z0-9._-]{{1,{MAX_WRITER_LENGTH}}}"
+
+
+class Identity(NamedTuple):
+    """What makes two envelopes copies of each other."""
+
+    task: str
+    writer: str
+    sequence: int
+    attempt: int
+
+
+Time = Annotated[int, Meta(ge=0, lt=253_402_300_800_000)]
+"""Wall time in ms, before the year 10,000."""
+
+
+class Envelope(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A message and a chunk of targets. (task, writer, sequence, attempt) is its identity."""
+
+    format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
+    """Version of this form."""
+    task: str
+    """Id of the task."""
+    writer: str
+    """Which part of the submission published it."""
+    sequence: Annotated[int, Meta(ge=0, le=MAX_SEQUENCE)]
+    """Counts the writer's envelopes, from 0."""
+    attempt: Annotated[int, Meta(ge=0, lt=MAX_ATTEMPTS)]
+    """From 0."""
+    app: str
+    """The app that owns the task."""
+    channel: str
+    """Name of the channel."""
+    published_ms: Time
+    """Wall time at which attempt 0 was published."""
+    not_before_ms: Time
+    """Wall time at which it is due (retry lanes); 0: at once."""
+    expires_ms: Time
+    """Wall time after which it is not sent; 0: never."""
+    size: Annotated[int, Meta(ge=1, le=MAX_CHUNK)]
+    """Number of targets in attempt 0 of this sequence."""
+    max_attempts: Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS)]
+    """Attempts after which its targets are given up."""
+    message: msgspec.Raw
+    """The task's message as bytes; see `decoded_message`."""
+    targets: Annotated[list[str], Meta(min_length=1, max_length=MAX_CHUNK)]
+    """Addresses on the channel."""
+    positions: Annotated[list[int], Meta(max_length=MAX_CHUNK)] | None = None
+    """Places of `targets` in attempt 0; None: all, in order."""
+    variables: Annotated[list[dict[str, Any] | None], Meta(max_length=MAX_CHUNK)] | None = None
+    """One entry a target, None where it has no variables; None if no target has any."""
+
+    @property
+    def decoded_message(self) -> dict[str, Any]:
+        """The task's message as its submitter gave it; a text is {"body": text}. Variables are not filled in."""
+        return decode_message(self.message)
+
+    @property
+    def identity(self) -> Identity:
+        """What tells it from every other envelope."""
+        return Identity(self.task, self.writer, self.sequence, self.attempt)
+
+    def position(self, index: int) -> int:
+        """The place, in the first envelope, of the target at `index` of this one."""
+        return index if self.positions is None else self.positions[index]
+
+    def next_attempt(self, indexes: Sequence[int], not_before_ms: int, attempt: int | None = None) -> "Envelope":
+        """The envelope that tries the targets at `indexes` (of this one) again."""
+        return msgspec.structs.replace(
+            self,
+            attempt=self.attempt + 1 if attempt is None else attempt,
+            not_before_ms=not_before_ms,
+            targets=[self.targets[i] for i in indexes],
+            positions=[self.position(i) for i in indexes],
+            variables=None if self.variables is None else [self.variables[i] for i in indexes],
+        )
+
+
+class _Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """The first field of envelopes of every format."""
+
+    format: Annotated[int, Meta(gt=FORMAT, le=MAX_FORMAT)]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decode = msgspec.msgpack.Decoder(Envelope).decode
+_decode_head = msgspec.msgpack.Decoder(_Head).decode
+_is_name = re.compile(NAME_PATTERN).fullmatch
+_is_task = re.compile(TASK_PATTERN).fullmatch
+_is_writer = re.compile(_WRITER_PATTERN).fullmatch
+
+
+def encode_message(message: dict[str, Any]) -> msgspec.Raw:
+    """The task's message, encoded once and carried by each of its envelopes."""
+    return msgspec.Raw(_encoder.encode(message))
+
+
+def decode_message(raw: msgspec.Raw) -> dict[str, Any]:
+    """The task's message as the submitter gave it."""
+    message: dict[str, Any] = msgspec.msgpack.decode(raw)
+    return message
+
+
+encode_envelope = _encoder.encode
+"""Envelope -> bytes (msgpack)."""
+
+
+def decode_envelope(body: bytes, previous: Envelope | None = None) -> Envelope:
+    """bytes -> Envelope.
+
+    previous: an envelope decoded before, best of the same lane. Equal names are not checked again: 0.04 us instead of
+    0.15 remembered or 1.2 checked.
+
+    Raises Malformed for anything that is not a complete envelope within its limits, and NewerFormat for an envelope
+    that a later version has written.
+    """
+    try:
+        envelope = _decode(body)
+    except DECODING_ERRORS as error:
+        raise _unreadable(body, error) from error
+    if (
+        previous is None
+        or envelope.task != previous.task
+        or envelope.writer != previous.writer
+        or envelope.app != previous.app
+        or envelope.channel != previous.channel
+    ) and not _names_fit(envelope.task, envelope.writer, envelope.app, envelope.channel):
+        raise _malformed("the name of its task, writer, app or channel is not possible")
+    if len(body) > MAX_READABLE_BYTES:
+        raise _malformed(f"it has {len(body):,} bytes; at most {MAX_READABLE_BYTES:,} are possible")
+    if len(envelope.targets) != envelope.size or envelope.positions is not None or envelope.variables is not None:
+        _check_counts(envelope)
+    return envelope
+
+
+@lru_cache(maxsize=4_096)
+def _names_fit(task: str, writer: str, app: str, channel: str) -> bool:
+    """Check the names; cached for lanes in which tasks alternate."""
+    return bool(_is_task(task) and _is_writer(writer) and _is_name(app) and _is_name(channel))
+
+
+def _check_counts(envelope: Envelope) -> None:
+    """Raise Malformed unless there are as many positions and variables as targets, and no more targets than size."""
+    count, size = len(envelope.targets), envelope.size
+    positions, variables = envelope.positions, envelope.variables
+    if count != size and (positions is None or envelope.attempt == 0 or count > size):
+        raise _malformed(f"it has {count} of {size} targets in attempt {envelope.attempt}")
+    if positions is not None and not _positions_fit(positions, count, size):
+        raise _malformed("its positions do not fit its targets")
+    if variables is not None and len(variables) != count:
+        raise _malformed(f"it has {len(variables)} variables for {count} targets")
+
+
+def _positions_fit(positions: list[int], count: int, size: int) -> bool:
+    """Check the positions: one a target, ascending, below size."""
+    if len(positions) != count or positions[0] < 0 or positions[-1] >= size:
+        return False
+    return all(map(lt, positions, positions[1:]))
+
+
+def _unreadable(body: bytes, error: Exception) -> Malformed | NewerFormat:
+    try:
+        head = _decode_head(body)
+    except DECODING_ERRORS:
+        return _malformed(str(error)[:MAX_CAUSE])
+    return NewerFormat(
+        f"An envelope has format {head.format}; this version reads {FORMAT}.", "Upgrade the workers that are left."
+    )
+
+
+def _malformed(why: str) -> Malformed:
+    return Malformed(f"A message in a lane is not an envelope: {why}.")

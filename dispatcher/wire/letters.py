@@ -1,0 +1,91 @@
+"""Bound the size of dead letters: split large ones into parts, and shorten one that the broker refuses."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from dispatcher.model.task import MAX_TARGET_LENGTH
+from dispatcher.ports import DeadLetter
+from dispatcher.wire.outcome import OUTCOME_NAMES, sound_text
+
+MAX_LETTER_BYTES = 1_000_000
+"""Maximum size of an encoded letter: far below the broker's default limit of 5 MiB, and small enough to list."""
+_ROW_BYTES = 24
+"""Bytes of a target's position, outcome and text headers."""
+_HEAD_BYTES = 4_000
+"""Bytes of the other fields of a letter."""
+
+
+def parts_of(letter: DeadLetter) -> list[DeadLetter]:
+    """Cut the letter into letters of at most MAX_LETTER_BYTES, with reasons of at most 1 kB.
+
+    Targets go with their positions, outcomes and reasons. A body is parted too, each part with its number.
+    """
+    if len(letter.body) > MAX_LETTER_BYTES - _HEAD_BYTES:
+        return list(_body_parts(letter))
+    if not letter.targets:
+        return [_with_short_reasons(letter)]
+    return _row_parts(_with_short_reasons(letter))
+
+
+def without_texts(letter: DeadLetter, reason: str) -> DeadLetter:
+    """Return a letter that the broker refused without targets and body, with the refusal as reason."""
+    targets = [""] * len(letter.targets)
+    return msgspec.structs.replace(letter, targets=targets, reasons=[reason] * max(1, len(targets)), body=b"")
+
+
+def is_sound(letter: DeadLetter) -> bool:
+    """Return whether the columns of the letter have the same length and its outcomes exist."""
+    columns = {len(letter.positions), len(letter.targets), len(letter.outcomes)}
+    reasons = len(letter.reasons) == len(letter.targets) or not letter.targets
+    return len(columns) == 1 and reasons and all(0 <= code < len(OUTCOME_NAMES) for code in letter.outcomes)
+
+
+def _with_short_reasons(letter: DeadLetter) -> DeadLetter:
+    short = {reason: sound_text(reason) for reason in set(letter.reasons)}
+    if all(reason == text for reason, text in short.items()):
+        return letter
+    return msgspec.structs.replace(letter, reasons=[short[reason] for reason in letter.reasons])
+
+
+def _body_parts(letter: DeadLetter) -> Iterator[DeadLetter]:
+    size = MAX_LETTER_BYTES - _HEAD_BYTES
+    starts = range(0, len(letter.body), size)
+    for part, start in enumerate(starts):
+        yield msgspec.structs.replace(
+            _with_short_reasons(letter), body=letter.body[start : start + size], part=part, parts=len(starts)
+        )
+
+
+def _row_parts(letter: DeadLetter) -> list[DeadLetter]:
+    texts = sum(map(len, letter.targets)) + sum(map(len, letter.reasons))
+    if 4 * texts + _ROW_BYTES * len(letter.targets) <= MAX_LETTER_BYTES - _HEAD_BYTES:
+        return [letter]
+    targets = [target[:MAX_TARGET_LENGTH] for target in letter.targets]
+    letter = msgspec.structs.replace(letter, targets=targets)
+    sizes = [
+        _ROW_BYTES + len(target.encode()) + len(reason.encode())
+        for target, reason in zip(targets, letter.reasons, strict=True)
+    ]
+    return [_rows(letter, part) for part in _filled(sizes, MAX_LETTER_BYTES - _HEAD_BYTES)]
+
+
+def _filled(sizes: list[int], room: int) -> Iterator[slice]:
+    """Yield runs of consecutive rows that fit together, at least one each."""
+    start = filled = 0
+    for index, size in enumerate(sizes):
+        if filled + size > room and index > start:
+            yield slice(start, index)
+            start, filled = index, 0
+        filled += size
+    yield slice(start, len(sizes))
+
+
+def _rows(letter: DeadLetter, part: slice) -> DeadLetter:
+    return msgspec.structs.replace(
+        letter,
+        positions=letter.positions[part],
+        targets=letter.targets[part],
+        outcomes=letter.outcomes[part],
+        reasons=letter.reasons[part],
+    )

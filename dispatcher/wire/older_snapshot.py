@@ -1,0 +1,74 @@
+"""Clean the snapshots of an older version, which stored values unchecked."""
+
+from collections.abc import Iterable, Iterator
+
+from dispatcher.model.errors import Malformed
+from dispatcher.wire.control import FORMAT, ControlChange
+from dispatcher.wire.control_checks import check_kept, check_setting, read_control
+from dispatcher.wire.snapshot import Part, SettingsPart, TaskPart
+
+_CONTROLS = {b"moved_lane": "lane"} | {
+    name.encode(): name for name in ("tier", "weight", "cap", "paused", "cancelled", "override")
+}
+"""The field of a task's hash that holds a control."""
+
+
+def checked(parts: Iterable[Part]) -> list[Part]:
+    """Return the parts without controls and settings that make no sense, and without tasks whose record makes none. The
+    control topic is read again after them, which fills the gaps."""
+    return [sound for part in parts if (sound := _checked(part)) is not None]
+
+
+def _checked(part: Part) -> Part | None:
+    match part:
+        case TaskPart():
+            return _task(part)
+        case SettingsPart():
+            fields = dict(_pairs(part.fields))
+            senseless = {name for name, text in fields.items() if _is_setting(name) and not _is_sound(name, text)}
+            return SettingsPart(_without(fields, senseless | {b"pos|" + name for name in senseless}))
+        case _:
+            return part
+
+
+def _task(part: TaskPart) -> TaskPart | None:
+    fields = dict(_pairs(part.fields))
+    try:
+        if b"record" in fields:
+            read_control("", fields[b"record"])
+    except Malformed:
+        return None
+    senseless = {name for name in _CONTROLS.keys() & fields.keys() if not _makes_sense(part.task, name, fields[name])}
+    if not senseless:
+        return part
+    # Without the place of its record, the record gives the controls their first values again.
+    gone = senseless | {f"{_CONTROLS[name]}_pos".encode() for name in senseless} | {b"record_pos"}
+    return TaskPart(part.task, part.kept_ms, _without(fields, gone))
+
+
+def _makes_sense(task: str, name: bytes, text: bytes) -> bool:
+    try:
+        check_kept(ControlChange(FORMAT, task, _CONTROLS[name], text.decode(), 0))
+    except (Malformed, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _is_setting(name: bytes) -> bool:
+    return not name.startswith((b"pos|", b"pauses|"))
+
+
+def _is_sound(name: bytes, text: bytes) -> bool:
+    try:
+        check_setting(name.decode(), text.decode())
+    except (Malformed, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _pairs(words: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    return zip(words[::2], words[1::2], strict=True)
+
+
+def _without(fields: dict[bytes, bytes], gone: set[bytes]) -> list[bytes]:
+    return [word for name, text in fields.items() if name not in gone for word in (name, text)]

@@ -1,0 +1,225 @@
+"""Results of targets: verdicts of a channel, and the outcome records that are the one commit point."""
+
+from enum import IntEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from dispatcher.model.errors import DECODING_ERRORS, Malformed
+from dispatcher.wire.envelope import MAX_ATTEMPTS, MAX_CHUNK, MAX_SEQUENCE, MAX_WRITER_LENGTH, Time
+from dispatcher.wire.topics import TASK_PATTERN
+
+FORMAT = 1
+MAX_ENVELOPES = 10_000
+"""Maximum envelopes in one record; workers write up to 500 (0.2.0: 1,500). A fold cuts larger ones into calls."""
+MAX_CLAIMS = 10_000
+"""Maximum claims in one record; workers write up to 1,000."""
+MAX_REASON = 200
+"""Maximum characters of a reason in an outcome record; the dead letter has more of it."""
+MAX_REASON_BYTES = 1_024
+"""Maximum bytes of a channel's reason: a provider may answer with a page, an exception with its input."""
+
+
+class Outcome(IntEnum):
+    """Final outcomes. The values are on the wire: never renumber."""
+
+    SENT = 0
+    """The provider has taken it."""
+    INVALID = 1
+    """There is no such target, or not any more."""
+    FAILED = 2
+    """It was given up."""
+    EXPIRED = 3
+    """Its task's time to live ran out before it was sent."""
+    CANCELLED = 4
+    """Its task was cancelled or stopped before it was sent."""
+
+
+RETRY = 9
+"""A verdict's code instead of an Outcome: not final, to be tried again."""
+OUTCOME_NAMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """A channel's word on one target."""
+
+    code: int
+    """SENT, INVALID or FAILED of Outcome, or RETRY."""
+    reason: str = ""
+    """Why it was not sent, for people; cut at 1 kB."""
+    retry_after_s: float | None = None
+    """With RETRY: the provider's wish, if it has one."""
+
+
+SENT = Verdict(int(Outcome.SENT))
+"""The verdict on a target that was sent."""
+
+
+class Report(msgspec.Struct, frozen=True, gc=False):
+    """A channel's word on one envelope."""
+
+    verdict: Verdict = SENT
+    """On all its targets, but for the exceptions."""
+    exceptions: dict[int, Verdict] | None = None
+    """Verdicts on single targets, by index in `envelope.targets`."""
+
+
+ALL_SENT = Report()
+"""The report on an envelope whose targets were all sent."""
+
+
+TaskName = Annotated[str, Meta(pattern=f"^{TASK_PATTERN}$")]
+Writer = Annotated[str, Meta(min_length=1, max_length=MAX_WRITER_LENGTH)]
+Attempt = Annotated[int, Meta(ge=0, lt=MAX_ATTEMPTS)]
+Sequence = Annotated[int, Meta(ge=0, le=MAX_SEQUENCE)]
+Size = Annotated[int, Meta(ge=0, le=MAX_CHUNK)]
+Positions = Annotated[list[Annotated[int, Meta(ge=0, lt=MAX_CHUNK)]], Meta(max_length=MAX_CHUNK)]
+Code = Annotated[int, Meta(ge=0, le=RETRY)]
+FinalCode = Annotated[int, Meta(ge=0, lt=len(Outcome))]
+
+
+class Run(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """`count` envelopes of consecutive sequences, `size` targets each, all of whose targets have outcome `code`."""
+
+    writer: Writer
+    attempt: Attempt
+    first: Sequence
+    count: Annotated[int, Meta(ge=1, le=MAX_ENVELOPES)]
+    size: Size
+    code: Code
+
+
+class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One envelope whose targets have different results, or fewer targets than the first envelope of its sequence.
+
+    size: targets in the first envelope. positions: places in it that this attempt had (None: all).
+    codes: one byte a target of this attempt, an Outcome value or RETRY. delay_s: of the next attempt (0: none).
+    """
+
+    writer: Writer
+    attempt: Attempt
+    sequence: Sequence
+    size: Size
+    positions: Positions | None
+    codes: Annotated[bytes, Meta(max_length=MAX_CHUNK)]
+    delay_s: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
+
+
+class Named(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Targets of one envelope whose outcome the record tells, by value, for the journal; a fold passes them over.
+
+    positions: places in the first envelope (None: all, in order). reasons: one a target, cut at MAX_REASON characters
+    (None: none has any).
+    """
+
+    writer: Writer
+    attempt: Attempt
+    sequence: Sequence
+    positions: Positions | None
+    targets: list[str]
+    reasons: list[str] | None = None
+
+
+class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o"):
+    """The outcome record of a drain of envelopes of one task, under one claim.
+
+    For the journal alone, and missing in older records: app; latency_ms, from when the oldest of these envelopes was
+    published, or due where it is a later attempt, to the record; named, as `journal.targets` wants it.
+    """
+
+    format: int
+    task: TaskName
+    claim: str
+    at_ms: Time
+    channel: str
+    runs: list[Run]
+    mixed: list[Mixed]
+    app: str = ""
+    latency_ms: Time = 0
+    named: list[Named] = []
+
+
+class CloseTask(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="c"):
+    """All open targets of a task get `code` (CANCELLED or EXPIRED). Written once its claims have ended. reason: of a
+    task that was stopped for one; for the journal alone."""
+
+    format: int
+    task: TaskName
+    code: FinalCode
+    at_ms: Time
+    reason: str = ""
+
+
+class ClaimsEnded(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="e"):
+    """These claims passed their end time. Reading this, the fold has read all that stood before: identities that are
+    still unrecorded may be granted again."""
+
+    format: int
+    claims: Annotated[list[str], Meta(max_length=MAX_CLAIMS)]
+
+
+class EpochMark(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="m"):
+    """Marks how far a topic must be read before a rebuilt view (named by its epoch) may grant."""
+
+    format: int
+    epoch: str
+
+
+OutcomeRecord = Outcomes | CloseTask | ClaimsEnded | EpochMark
+
+encode_record = msgspec.msgpack.Encoder().encode
+"""OutcomeRecord -> bytes. Arrays led by the tag, so that the ledger's scripts can read them as they are."""
+decode_record = msgspec.msgpack.Decoder(OutcomeRecord).decode
+"""bytes -> OutcomeRecord. Raises one of DECODING_ERRORS, also for a number beyond its limits."""
+
+
+def read_outcomes(body: bytes) -> OutcomeRecord:
+    """Decode a record. Raises Malformed, with the reason, for one that must be passed over: it cannot be read, its
+    fields are beyond their limits, or it is of a later format."""
+    try:
+        record: OutcomeRecord = decode_record(body)
+    except DECODING_ERRORS as error:
+        raise Malformed(f"it is not readable: {error}") from error
+    if record.format != FORMAT:
+        raise Malformed(f"it has format {record.format}; this version reads {FORMAT}")
+    if isinstance(record, Outcomes) and not _is_sound(record):
+        raise Malformed("its numbers do not fit each other")
+    return record
+
+
+def read_record(body: bytes) -> OutcomeRecord | None:
+    """Decode a record; return None for one that must be passed over."""
+    try:
+        return read_outcomes(body)
+    except Malformed:
+        return None
+
+
+def reads_back(record: OutcomeRecord) -> bool:
+    """Return whether the record can be encoded and its readers will not pass it over."""
+    try:
+        return read_record(encode_record(record)) is not None
+    except Exception:  # the encoder raises what a wrong type makes it raise
+        return False
+
+
+def _is_sound(record: Outcomes) -> bool:
+    """Return whether a fold can read that many envelopes, and every code is that of an outcome."""
+    if sum([run.count for run in record.runs]) + len(record.mixed) > MAX_ENVELOPES:
+        return False
+    if any(run.first + run.count > MAX_SEQUENCE + 1 for run in record.runs):
+        return False
+    return all(m.codes.isascii() and (m.positions is None or len(m.positions) == len(m.codes)) for m in record.mixed)
+
+
+def sound_text(value: object) -> str:
+    """Return the value as text that can be stored: at most 1 kB of UTF-8, surrogates escaped."""
+    if isinstance(value, (bytes, bytearray)):
+        text = bytes(value[: 2 * MAX_REASON_BYTES]).decode("utf-8", "replace")
+    else:
+        text = str.__str__(value) if isinstance(value, str) else str(value)
+    if len(text) <= MAX_REASON_BYTES and text.isascii():
+        return text
+    encoded = text[:MAX_REASON_BYTES].encode("utf-8", "backslashreplace")
+    return encoded[:MAX_REASON_BYTES].decode("utf-8", "ignore")

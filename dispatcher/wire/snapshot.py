@@ -1,0 +1,195 @@
+"""A snapshot of the fold: what the control and outcome topics had made of the view, so that a rebuild need not read
+them from their beginnings.
+
+In order: `Begun`, chunks of parts, `Closed`. Its cursors were read before anything else: what is folded behind them
+again changes nothing that is in it already, for control records never undo newer ones, and of each target the first
+final outcome counts. Claims are not in it; they have ended before a rebuilt view grants.
+"""
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+
+from dispatcher.model.errors import Malformed
+from dispatcher.model.view_form import FORM
+
+FORMAT = FORM
+"""Format of a snapshot. It follows the form of the view: 0.1.0 uses none of a later form."""
+
+
+class Cursors(NamedTuple):
+    """Up to where control and outcome topics (by partition) are folded; empty: from their beginnings."""
+
+    control: str
+    outcomes: list[str]
+
+
+class TaskPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="t"):
+    """A task's hash, whole: fields and values in turn. kept_ms: how long its tombstone is kept (-1: it has not ended).
+    Whatever was known of the task before is replaced; parts of its envelopes follow."""
+
+    task: str
+    kept_ms: int
+    fields: list[bytes]
+
+
+class BitsPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="b"):
+    """Bits of envelopes all of whose targets have an outcome, from byte `offset` on."""
+
+    task: str
+    writer: str
+    offset: int
+    bits: bytes
+
+
+class OpenPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="p"):
+    """Envelopes recorded with open targets: names and states in turn."""
+
+    task: str
+    envelopes: list[bytes]
+
+
+class SettingsPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="g"):
+    """The service's settings: fields and values in turn."""
+
+    fields: list[bytes]
+
+
+class PassedPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="n"):
+    """Records of a topic (`control`, or the number of an outcome topic) that were passed over: positions and notes in
+    turn. The cursors are behind them, so a newer version learns of them here."""
+
+    topic: str
+    notes: list[bytes]
+
+
+Part = TaskPart | BitsPart | OpenPart | SettingsPart | PassedPart
+
+
+class Begun(msgspec.Struct, array_like=True, frozen=True, tag="begun"):
+    """cursors: up to where the topics are in it."""
+
+    format: int
+    at_ms: int
+    cursors: Cursors
+
+
+class Chunk(msgspec.Struct, array_like=True, frozen=True, tag="chunk"):
+    """parts: encoded, for the digest."""
+
+    number: int
+    parts: bytes
+
+
+class Closed(msgspec.Struct, array_like=True, frozen=True, tag="closed"):
+    """The last record: only a snapshot that has it, and all chunks with this digest, is used."""
+
+    chunks: int
+    tasks: int
+    digest: bytes
+
+
+Record = Begun | Chunk | Closed
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_record = msgspec.msgpack.Decoder(Record).decode
+_decode_parts = msgspec.msgpack.Decoder(list[Part]).decode
+
+
+def encode(record: Record) -> bytes:
+    return _encode(record)
+
+
+def parts_of(chunk: Chunk) -> list[Part]:
+    """Raises Malformed."""
+    try:
+        found: list[Part] = _decode_parts(chunk.parts)
+    except msgspec.MsgspecError as error:
+        raise Malformed(f"Chunk {chunk.number} is not readable ({error}).") from error
+    return found
+
+
+class Packer:
+    """Packs parts into chunks of about `chunk_bytes`, and knows how to close the snapshot."""
+
+    def __init__(self, chunk_bytes: int) -> None:
+        self.tasks = 0
+        self._chunk_bytes = chunk_bytes
+        self._parts: list[bytes] = []
+        self._bytes = 0
+        self._chunks = 0
+        self._digest = _new_digest()
+
+    def add(self, parts: Iterable[Part]) -> Iterator[Chunk]:
+        """Chunks that are full by now."""
+        for part in parts:
+            encoded = _encode(part)
+            self.tasks += isinstance(part, TaskPart)
+            self._parts.append(encoded)
+            self._bytes += len(encoded)
+            if self._bytes >= self._chunk_bytes:
+                yield self._chunk()
+
+    def end(self) -> Iterator[Chunk | Closed]:
+        """What is left, and the closing record."""
+        if self._parts:
+            yield self._chunk()
+        yield Closed(self._chunks, self.tasks, self._digest.digest())
+
+    def _chunk(self) -> Chunk:
+        chunk = Chunk(self._chunks, _encode([msgspec.Raw(part) for part in self._parts]))
+        self._digest.update(chunk.parts)
+        self._chunks += 1
+        self._parts, self._bytes = [], 0
+        return chunk
+
+
+def records_of(bodies: Iterable[bytes]) -> Iterator[Record]:
+    """The records of a topic up to the closing one, each once: copies follow where a receipt was lost. Raises Malformed
+    for one that cannot be read."""
+    following = 0
+    for body in bodies:
+        try:
+            record: Record = _decode_record(body)
+        except msgspec.MsgspecError as error:
+            raise Malformed(f"A record behind chunk {following - 1} is not readable ({error}).") from error
+        if isinstance(record, Chunk):
+            if record.number != following:
+                continue
+            following += 1
+        yield record
+        if isinstance(record, Closed):
+            return
+
+
+def check(records: Iterable[Record], partitions: int) -> Begun:
+    """How the snapshot began, if it is whole and this version and number of outcome topics can use it.
+    Raises Malformed, saying why not."""
+    begun, chunks, digest = None, 0, _new_digest()
+    for record in records:
+        match record:
+            case Begun():
+                begun = record
+                _check_begun(begun, partitions)
+            case Chunk():
+                parts_of(record)
+                digest.update(record.parts)
+                chunks += 1
+            case Closed():
+                if begun is None or (record.chunks, record.digest) != (chunks, digest.digest()):
+                    raise Malformed("Something in the middle of it is missing or was changed.")
+                return begun
+    raise Malformed("It was not written to its end.")
+
+
+def _check_begun(begun: Begun, partitions: int) -> None:
+    if not 1 <= begun.format <= FORMAT:
+        raise Malformed(f"It has format {begun.format}; this version reads up to {FORMAT}.")
+    if len(begun.cursors.outcomes) != partitions:
+        raise Malformed(f"It was made of {len(begun.cursors.outcomes)} outcome topics; there are {partitions}.")
+
+
+def _new_digest() -> blake2b:
+    return blake2b(digest_size=16)

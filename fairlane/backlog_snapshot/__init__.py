@@ -1,1 +1,0 @@
-"""Keeps a time series of what lanes, tiers and caps look like."""

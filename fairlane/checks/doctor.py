@@ -1,0 +1,133 @@
+"""Checks of everything Fairlane needs, each with what mends it."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import redis
+
+from backends.pulsar import provision
+from backends.pulsar.provision import Finding
+from backends.redis import client as redis_client
+from backends.redis.keys import Keys
+from backends.redis.view import WITHOUT_TASK
+from dispatcher.clock import Clock
+from dispatcher.model.errors import FairlaneError
+from fairlane.checks.view_checks import view_findings
+from fairlane.settings import Settings
+from fairlane.stack import java, redis_server
+from fairlane.stack.distribution import VERSION
+from fairlane.stack.errors import StackError
+
+SKEW_WARN_MS = 250
+SKEW_FAIL_MS = 2_000
+"""Redis' clock rules leases and ends of claims; ours dates what a task says (start, expiry)."""
+_SHOWN_LANES = 5
+
+
+def examine(settings: Settings, clock: Clock) -> list[Finding]:
+    """All findings, in the order of what depends on what. Raises nothing that a finding can say."""
+    parts: tuple[Callable[[], Iterable[Finding]], ...] = (
+        lambda: _local(settings),
+        lambda: provision.check(settings.pulsar),
+        lambda: _redis(settings, clock),
+        lambda: view_findings(settings),
+    )
+    with ThreadPoolExecutor(len(parts)) as pool:  # Java alone takes 70 ms to say its version
+        return [finding for findings in pool.map(lambda part: list(part()), parts) for finding in findings]
+
+
+def _local(settings: Settings) -> Iterator[Finding]:
+    """Java, Maven and the cached distribution matter only to the local stack, so their lack is a warning."""
+    only = "only the local stack needs it"
+    try:
+        found = java.find(os.environ)
+        yield Finding("ok", f"Java {found.version} ({found.program})")
+    except StackError as error:
+        yield Finding("warn", f"{error.cause} ({only})", error.next_step)
+    cached = (settings.cache / f"apache-pulsar-{VERSION}").is_dir()
+    if cached:
+        yield Finding("ok", f"Pulsar {VERSION} is in the cache ({settings.cache})")
+    elif shutil.which("mvn"):
+        yield Finding("ok", "Maven is there; it fetches Pulsar when the local stack is first started")
+    else:
+        yield Finding("warn", f"Maven was not found ({only}, once)", "Install it, or run `make setup`.")
+
+
+def _redis(settings: Settings, clock: Clock) -> Iterator[Finding]:
+    try:
+        client = redis_client.connect(settings.redis)
+        try:
+            with redis_client.translated(client):
+                yield from _redis_server(client)
+                yield _clock_skew(client, clock)
+                yield _letters(cast("dict[bytes, bytes]", client.hgetall(Keys(settings.redis.prefix).stats)))
+        finally:
+            client.close()
+    except FairlaneError as error:
+        yield Finding("fail", error.cause, error.next_step)
+
+
+def _redis_server(client: redis_client.Client) -> Iterator[Finding]:
+    info: dict[str, Any] = client.info()
+    name = "Valkey" if info.get("server_name") == "valkey" else "Redis"
+    version = str(info.get("valkey_version") or info["redis_version"])
+    oldest = ".".join(map(str, redis_server.OLDEST))
+    old = tuple(int(part) for part in str(info["redis_version"]).split(".")[:2]) < redis_server.OLDEST
+    yield Finding(
+        "fail" if old else "ok",
+        f"{name} {version} at {client.address.named()} answers",
+        f"Fairlane needs {oldest} or newer." if old else "",
+    )
+    yield from (check(info) for check in (_eviction, _persistence, _single))
+
+
+def _eviction(info: dict[str, Any]) -> Finding:
+    policy = info.get("maxmemory_policy", "unknown")
+    if policy == "noeviction":
+        return Finding("ok", "Redis never evicts keys (noeviction)")
+    return Finding("fail", f"Redis evicts keys when memory is short ({policy})", "Set maxmemory-policy to noeviction.")
+
+
+def _persistence(info: dict[str, Any]) -> Finding:
+    if info.get("aof_enabled"):
+        return Finding("ok", "Redis keeps an append-only file")
+    fix = "Set appendonly to yes; without it every restart is followed by a rebuild from Pulsar."
+    return Finding("warn", "Redis keeps no append-only file", fix)
+
+
+def _single(info: dict[str, Any]) -> Finding:
+    if info.get("cluster_enabled"):
+        return Finding(
+            "fail", "This is a Redis Cluster", "Use a single Redis: the ledger's scripts touch many keys at once."
+        )
+    return Finding("ok", "Redis is a single server")
+
+
+def _letters(counters: Mapping[bytes, bytes]) -> Finding:
+    """Read the counters of the view, not the topic, which keeps letters for 14 days."""
+    counts = {
+        name.decode().removeprefix(WITHOUT_TASK): int(count)
+        for name, count in counters.items()
+        if name.startswith(WITHOUT_TASK.encode())
+    }
+    if not counts:
+        return Finding("ok", "no dead letter without a task, since the view in Redis was made")
+    lanes = sorted(counts, key=lambda lane: -counts[lane])
+    named = ", ".join(f"{lane} ({counts[lane]:,})" for lane in lanes[:_SHOWN_LANES])
+    more = f" and {len(lanes) - _SHOWN_LANES} more" if len(lanes) > _SHOWN_LANES else ""
+    what = f"{sum(counts.values()):,} dead letters without a task: messages that were no envelopes, in {named}{more}"
+    return Finding("warn", what, "Find out who else writes to these topics; only Fairlane may.")
+
+
+def _clock_skew(client: redis.Redis, clock: Clock) -> Finding:
+    before = clock.wall_ms()
+    seconds, micros = client.time()
+    middle = (before + clock.wall_ms()) / 2
+    skew_ms = abs(seconds * 1000 + micros / 1000 - middle)
+    what = f"this machine's clock and Redis' differ by {skew_ms:.0f} ms"
+    if skew_ms < SKEW_WARN_MS:
+        return Finding("ok", what)
+    return Finding("fail" if skew_ms >= SKEW_FAIL_MS else "warn", what, "Run a time service (NTP) on both machines.")

@@ -1,0 +1,1 @@
+"""What all commands share: groups, arguments, output, exit codes, the invocation."""

@@ -1,0 +1,28 @@
+"""The client and the settings of a command's invocation."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlane.cli.base.invocation import Invocation
+
+if TYPE_CHECKING:
+    from fairlane.settings import Settings
+    from producers.client import PushClient
+
+
+def settings_of(ctx: click.Context) -> "Settings":
+    """The settings from all sources; logging is set up as they say."""
+    return ctx.ensure_object(Invocation).settings()
+
+
+@contextmanager
+def client_of(ctx: click.Context) -> "Iterator[PushClient]":
+    """A client on the configured servers."""
+    from producers.client import PushClient
+
+    with PushClient.connect(settings_of(ctx)) as client:
+        client.check_view()
+        yield client

@@ -1,0 +1,114 @@
+"""Data goes to stdout, as a table or as JSON; messages go to stderr."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dispatcher.model.shown import escaped
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+F = TypeVar("F", bound=Callable[..., Any])
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a command prints its data; passed to it as `output` by `output_option`."""
+
+    as_json: bool = False
+
+    def emit(self, data: Any, table: Callable[[], "RenderableType"]) -> None:
+        """Print `data` as JSON, or what `table` makes of it."""
+        if self.as_json:
+            click.echo(json.dumps(data, indent=2, default=str))
+        else:
+            _print(table())
+
+    def emit_rows(
+        self,
+        rows: Sequence[Fields],
+        columns: Sequence[str],
+        leaving: Sequence[str] = (),
+        shown: Sequence[Fields] | None = None,
+    ) -> None:
+        """Print things of one kind: a JSON list with all their fields, or a table of the named ones.
+
+        leaving: the columns left out first where there is no room; shown: the rows, where the table is to differ.
+        """
+        from fairlane.screen.table import table_of
+
+        self.emit(rows, lambda: table_of(rows if shown is None else shown, columns, leaving))
+
+    def emit_record(self, record: Fields, rows: Fields | None = None, first: Sequence[str] = ()) -> None:
+        """Print one thing: a JSON object, or a line for each field (of `rows`, where the table is to differ).
+
+        Nested fields become lines named `outer.inner`. first: the fields that matter most, shown above the others.
+        """
+        from fairlane.screen.table import record_of
+
+        self.emit(record, lambda: record_of(record if rows is None else rows, first))
+
+    def emit_document(self, document: Fields, rows: Sequence[Fields], summary: Fields | None = None) -> None:
+        """Print a JSON object, or a table of the rows that matter in it, below a line of `summary` if there is one."""
+        from fairlane.screen.table import table_of
+
+        tables = [found for found in ([summary] if summary else [], rows) if found]
+        self.emit(document, lambda: _stacked([table_of(found, list(found[0])) for found in tables]))
+
+
+def output_option(command: F) -> F:
+    """Give a command `-o table|json`."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        callback=lambda _ctx, _param, value: Output(value == "json"),
+        help="How data is printed.",
+    )(command)
+
+
+def report_option(shown: str) -> Callable[[F], F]:
+    """Give a command `-o table|json|html`, passed to it as the word. shown: what the help says of it."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["table", "json", "html"]),
+        default="table",
+        show_default=True,
+        help=shown,
+    )
+
+
+def say(message: str) -> None:
+    """A message for the person at the terminal."""
+    click.echo(escaped(message, lines=True), err=True)
+
+
+def say_figures(message: str) -> None:
+    """A message of many figures: on a terminal it is wrapped between them."""
+    from rich.text import Text
+
+    from fairlane.screen.console import console_of
+
+    console_of(stderr=True).print(Text(escaped(message)))
+
+
+def _stacked(tables: Sequence["RenderableType"]) -> "RenderableType":
+    """Return the tables one below the other, an empty line between them."""
+    from rich.console import Group
+
+    lines = [part for table in tables for part in ("", table)]
+    return Group(*lines[1:])
+
+
+def _print(renderable: "RenderableType") -> None:
+    from fairlane.screen.console import console_of
+
+    console_of().print(renderable)

@@ -1,0 +1,83 @@
+"""How far a submission is, on stderr."""
+
+from collections.abc import Callable, Iterator, Sized
+from contextlib import contextmanager
+
+from dispatcher.model.task import PushTask
+from dispatcher.model.values import duration
+from dispatcher.model.view import TaskView
+from fairlane.screen.progress import progress_lines
+from producers.client import Audience
+from producers.submit.report import SubmitProgress
+
+
+@contextmanager
+def submission(task: PushTask, audience: Audience) -> Iterator[Callable[[SubmitProgress], None]]:
+    """Gives the function to pass as `on_progress`; where there is no terminal nothing is shown."""
+    with progress_lines() as bar:
+        line = bar.add_task(f"submitting {task.id or 'task'}", total=None, figures="")
+
+        def show(progress: SubmitProgress) -> None:
+            part = _part_done(task, audience, progress.accepted)
+            total = None if part is None else 1.0
+            bar.update(line, completed=part or 0.0, total=total, figures=submitted(progress, part))
+
+        yield show
+
+
+def submitted(progress: SubmitProgress, part: float | None) -> str:
+    """Say how far it is: `162,400 targets, 45%, 210,000/s`. part: of the audience; None: not known."""
+    rate = progress.accepted / progress.seconds if progress.seconds > 0 else 0
+    parts = [f"{progress.accepted:,} targets", f"{rate:,.0f}/s"]
+    if part is not None:
+        parts.insert(1, f"{part:.0%}")
+    return ", ".join(parts)
+
+
+def _part_done(task: PushTask, audience: Audience, accepted: int) -> float | None:
+    """Of a file's bytes, of a list's targets or of those expected."""
+    part: float | None = getattr(audience, "part_read", None)
+    expected = len(audience) if isinstance(audience, Sized) else task.expected_targets
+    if part is None and expected:
+        part = accepted / expected
+    return None if part is None else min(part, 1.0)
+
+
+@contextmanager
+def counted(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """Gives the function to tell how many of how many are done; where there is no terminal nothing is shown."""
+    with progress_lines() as bar:
+        line = bar.add_task(f"changing {what}", total=total, figures="")
+        yield lambda done, of: bar.update(line, completed=done, total=of, figures=f"{done:,} of {of:,}")
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int], None]]:
+    """Gives the function to tell how many are left."""
+    with progress_lines(has_bar=False) as bar:
+        line = bar.add_task(what, figures="")
+        yield lambda left: bar.update(line, description=f"{left:,} {what}")
+
+
+@contextmanager
+def waiting(task: str) -> Iterator[Callable[[TaskView], None]]:
+    """Gives the function to pass as `on_progress` to the handle's `wait`."""
+    with progress_lines() as bar:
+        line = bar.add_task(f"waiting for {task}", total=None, figures="")
+
+        def show(view: TaskView) -> None:
+            done = view.targets.total - view.targets.pending
+            figures = (
+                f"{view.state}  {done:,} of {view.targets.total:,}  {view.rate:,.0f}/s  ETA {duration(view.eta_s)}"
+            )
+            bar.update(line, total=view.targets.total or None, completed=done, figures=figures)
+
+        yield show
+
+
+@contextmanager
+def measuring(seconds: float) -> Iterator[None]:
+    """Say on a terminal that a command takes so long because it measures."""
+    with progress_lines(has_bar=False) as bar:
+        bar.add_task(f"measuring for {seconds:.0f} s", figures="")
+        yield

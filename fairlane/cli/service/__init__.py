@@ -1,0 +1,1 @@
+"""Commands on the running service: tiers, capacity, channels, apps, workers, the view."""

@@ -1,0 +1,89 @@
+"""`fairlane app list | show | cap | weight | limit`."""
+
+import click
+
+from dispatcher.model.service_settings import Cap
+from fairlane.cli.base.arguments import CapText, LimitText, cap_words
+from fairlane.cli.base.completion import app_names, channel_names
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.output import Output, output_option, say
+from fairlane.cli.service.change import Trial, change_service, dry_run_option
+from fairlane.cli.service.usage import list_usage, show_usage
+from fairlane.figures.usage import apps
+
+COLUMNS = (
+    *("app", "weight", "cap", "cap_burst", "channel_caps"),
+    *("tasks", "task_limit", "queued", "target_limit", "rate"),
+)
+LEAVING = ("cap_burst", "task_limit", "target_limit", "channel_caps", "weight")
+"""Columns that are left out first where there is no room."""
+
+_name = click.argument("name", metavar="NAME", shell_complete=app_names)
+
+
+@click.group(cls=CommandGroup)
+def app() -> None:
+    """The apps: their caps, weights, and limits of what they may submit."""
+
+
+@app.command("list")
+@output_option
+@click.pass_context
+def list_apps(ctx: click.Context, output: Output) -> None:
+    """The apps that a live task or a setting names; * stands for every app without limits of its own.
+
+    `queued` is what the limit goes by: targets of live tasks that have no outcome, of paused and scheduled ones too,
+    and those that are expected but not published yet.
+    """
+    list_usage(ctx, output, apps, COLUMNS, LEAVING)
+
+
+@app.command()
+@_name
+@output_option
+@click.pass_context
+def show(ctx: click.Context, output: Output, name: str) -> None:
+    """One app: its settings, and what it has under way."""
+    show_usage(ctx, output, apps, "app", name)
+
+
+@app.command()
+@_name
+@click.argument("cap", metavar="RATE[:BURST]", type=CapText())
+@click.option(
+    "--channel", metavar="NAME", help="Only of what the app sends on this channel.", shell_complete=channel_names
+)
+@dry_run_option
+@click.pass_context
+def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap, channel: str | None) -> None:
+    """Send at most RATE targets per second of an app, BURST at once; none lifts the cap."""
+    where = f" on channel {channel}" if channel else ""
+    done = f"app {name}{where}: {cap_words(cap)}"
+    change_service(ctx, trial, lambda service: service.cap_app(name, cap, channel), done)
+
+
+@app.command()
+@_name
+@click.argument("number", metavar="W", type=float)
+@dry_run_option
+@click.pass_context
+def weight(ctx: click.Context, trial: Trial, name: str, number: float) -> None:
+    """Give an app a share of W (1 by default) among the apps of each tier, where `fairlane tier sharing` is `apps`."""
+    change_service(ctx, trial, lambda service: service.weigh_app(name, number), f"app {name} weight={number:g}")
+
+
+@app.command()
+@_name
+@click.option("--tasks", metavar="N", type=LimitText(), help="Most live tasks; none: any number.")
+@click.option("--targets", metavar="N", type=LimitText(), help="Most queued targets; none: any number.")
+@click.pass_context
+def limit(ctx: click.Context, name: str, tasks: int | None, targets: int | None) -> None:
+    """Refuse what an app submits beyond so many live tasks or queued targets (exit code 5); * is every other app."""
+    if tasks is None and targets is None:
+        raise click.UsageError("Give --tasks, --targets or both.")
+    with client_of(ctx) as client:
+        client.limit_app(name, tasks=tasks, targets=targets)
+    said = {"tasks": tasks, "targets": targets}
+    words = [f"{kind}={number:,}" if number else f"{kind}=none" for kind, number in said.items() if number is not None]
+    say(f"app {name} limits: {' '.join(words)}")

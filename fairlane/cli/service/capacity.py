@@ -1,0 +1,46 @@
+"""`fairlane capacity show | set`."""
+
+import click
+
+from dispatcher.model.service_settings import Cap
+from fairlane.cli.base.arguments import CapText
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.output import Output, output_option
+from fairlane.cli.service.change import Trial, change_service, dry_run_option
+from fairlane.cli.service.live import settled_sample
+
+
+@click.group(cls=CommandGroup)
+def capacity() -> None:
+    """What all workers together may send, in targets per second."""
+
+
+@capacity.command()
+@output_option
+@click.pass_context
+def show(ctx: click.Context, output: Output) -> None:
+    """The capacity, and what is used of it (takes two seconds to measure).
+
+    As JSON an unlimited capacity is 0, and `used` is then null.
+    """
+    with client_of(ctx) as client:
+        sample = settled_sample(client)
+    fields = {
+        "capacity": sample.capacity,
+        "capacity_burst": sample.settings.burst,
+        "rate": round(sample.rate, 1),
+        "used": round(sample.rate / sample.capacity, 4) if sample.capacity else None,
+    }
+    output.emit_record(fields)
+
+
+@capacity.command("set")
+@click.argument("rate", metavar="RATE[:BURST]", type=CapText("capacity"))
+@dry_run_option
+@click.pass_context
+def set_capacity(ctx: click.Context, trial: Trial, rate: Cap) -> None:
+    """Set the capacity to RATE targets per second, BURST (a quarter of RATE unless set) at once; 0 means unlimited."""
+    done = f"capacity {rate.rate:,} targets/s" if rate.rate else "capacity unlimited"
+    done += f", {rate.burst:,} at once" if rate.burst else ""
+    change_service(ctx, trial, lambda service: service.set_capacity(*rate), done)

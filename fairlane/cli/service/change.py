@@ -1,0 +1,124 @@
+"""Changes of the whole service's settings on the command line, and what they would do to the tasks there are."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.output import Output, output_option, say
+
+if TYPE_CHECKING:
+    from dispatcher.analysis.situation import Situation
+    from fairlane.figures.what_if import Effect
+    from producers.client import PushClient
+    from producers.control.service_controls import ServiceControls
+
+F = TypeVar("F", bound=Callable[..., Any])
+SHOWN = 20
+"""Rows of a table of affected tasks, unless it is said how many."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Whether a change is only tried, how many of the tasks it affects are shown (None: SHOWN, as JSON all), and
+    how."""
+
+    dry_run: bool
+    limit: int | None
+    output: Output
+
+
+def dry_run_option(command: F) -> F:
+    """Give a command --dry-run, --limit and -o; passed to it as `trial`."""
+
+    @wraps(command)
+    def called(*args: Any, dry_run: bool, limit: int | None, output: Output, **rest: Any) -> Any:
+        return command(*args, trial=Trial(dry_run, limit, output), **rest)
+
+    made: Any = output_option(called)
+    dry = click.option("--dry-run", is_flag=True, help="Change nothing; show when tasks are done, before and after.")
+    return dry(limit_option(made))  # type: ignore[no-any-return]
+
+
+limit_option = click.option(
+    "--limit", type=click.IntRange(1), help=f"Most affected tasks a dry run shows.  [default: {SHOWN}; as JSON all]"
+)
+
+
+def change_service(ctx: click.Context, trial: Trial, change: "Callable[[ServiceControls], None]", done: str) -> None:
+    """Changes settings, or shows what that would do."""
+    with client_of(ctx) as client:
+        if not trial.dry_run:
+            client.change_service(change)
+            say(done)
+            return
+        before = situation(client)
+        after = before._replace(settings=client.globals(after=change))
+    show_effects(trial.output, before, after, trial.limit)
+
+
+def situation(client: "PushClient") -> "Situation":
+    """The live tasks, the settings, and what is sent."""
+    from backends.system_clock import SystemClock
+    from dispatcher.analysis.situation import Situation, sent_rate
+
+    return Situation(client.live_tasks(), client.globals(), sent_rate(client.workers()), SystemClock().wall_ms())
+
+
+def effect_fields(before: "Situation", after: "Situation", limit: int | None) -> dict[str, Any]:
+    """As JSON shows the most affected tasks: when they are done, before and after."""
+    from fairlane.figures.what_if import effects
+
+    return _fields(effects(before, after), len(after.tasks), limit)
+
+
+def show_effects(output: Output, before: "Situation", after: "Situation", limit: int | None) -> None:
+    """The most affected tasks: when they are done, before and after."""
+    from fairlane.figures.what_if import effects
+
+    found, count = effects(before, after), len(after.tasks)
+    if not (before.settings.capacity or before.measured_rate):
+        say("the capacity is unlimited and nothing is being sent: only caps tell when a task is done")
+    output.emit(_fields(found, count, limit), lambda: _table(found[: limit or SHOWN], len(found)))
+    if not output.as_json:
+        say(f"{len(found):,} of {count:,} live tasks would be done sooner or later; nothing was changed")
+
+
+def _fields(found: "Sequence[Effect]", count: int, limit: int | None) -> dict[str, Any]:
+    rows = [_row(effect) for effect in found[:limit]]
+    return {"affected": len(found), "unaffected": count - len(found), "tasks": rows}
+
+
+def _row(effect: "Effect") -> dict[str, Any]:
+    shown = (None if value is None else round(value, 1) for value in (effect.eta_s, effect.eta_after_s))
+    eta_s, after_s = shown
+    return {
+        "id": effect.task,
+        "app": effect.app,
+        "tier": effect.tier,
+        "pending": effect.pending,
+        "eta_s": eta_s,
+        "eta_after_s": after_s,
+    }
+
+
+def _table(effects: "Sequence[Effect]", count: int) -> Any:
+    from dispatcher.model.values import duration
+    from fairlane.screen.table import table_of
+
+    rows = [
+        {
+            "id": effect.task,
+            "app": effect.app,
+            "tier": effect.tier,
+            "pending": effect.pending,
+            "done in": duration(effect.eta_s),
+            "would be": duration(effect.eta_after_s),
+        }
+        for effect in effects
+    ]
+    more = f"and {count - len(rows):,} more" if count > len(rows) else ""
+    return table_of(rows, ["id", "app", "tier", "pending", "done in", "would be"], ("app", "tier", "pending"), more)

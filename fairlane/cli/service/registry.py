@@ -1,0 +1,161 @@
+"""`fairlane registry`: the view in Redis, and how to make it anew from Pulsar."""
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlane.cli.base.arguments import Duration
+from fairlane.cli.base.exit_codes import REFUSED
+from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.invocation import pass_settings
+from fairlane.cli.base.output import Output, output_option, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from backends.redis.epochs import Epoch
+    from backends.redis.passed_over import Passed
+    from fairlane.settings import Settings
+
+
+MAX_SHOWN = 10
+"""Maximum records passed over that are listed of a topic."""
+
+
+@click.group(cls=CommandGroup)
+def registry() -> None:
+    """The view in Redis: tasks, counts, claims. Pulsar holds the truth; the view can always be made anew."""
+
+
+@registry.command()
+@output_option
+@pass_settings
+def status(settings: "Settings", output: Output) -> None:
+    """Show whether the view is complete, how far a rebuild has got, and counters of rare events.
+
+    \b
+    repeats           an attempt of an envelope was recorded again
+    repeats_possible  a claim ended unrecorded: its worker died or stood still, and may have sent
+    granted, used, returned, expired: targets of leases, by tier
+    malformed         records that were passed over, since this version cannot read them; passed_over has
+                      their positions, which a newer version reads again
+    """
+    from backends.redis.epochs import Epochs
+    from backends.redis.passed_over import PassedOver
+    from backends.redis.view import open_view
+
+    view = open_view(settings.redis)
+    try:
+        passed = PassedOver(view).by_topic(settings.pulsar.outcome_partitions)
+        shown = {topic: shown_of(kept) for topic, kept in passed.items()}
+        output.emit_record({**fields_of(Epochs(view).epoch()), "counters": view.stats(), "passed_over": shown})
+    finally:
+        view.close()
+
+
+@registry.command()
+@click.option("--wipe", is_flag=True, help="Empty the view first. Nothing is lost; sending pauses until it is rebuilt.")
+@click.option("--full", is_flag=True, help="Delete the snapshots first, so that everything is read.")
+@click.option("--timeout", type=Duration(), default="10m", show_default=True, help="Wait so long until it is complete.")
+@output_option
+@pass_settings
+def rebuild(settings: "Settings", wipe: bool, full: bool, timeout: float, output: Output) -> None:
+    """Fill the view from the newest snapshot and from Pulsar's control and outcome topics. Workers do it by themselves
+    where Redis is empty."""
+    from fairlane.worker.rebuild_by_hand import rebuild as by_hand
+
+    output.emit_record(fields_of(by_hand(settings, wipe, _progress(), timeout, full)))
+
+
+@registry.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--timeout", type=Duration(), default="10m", show_default=True, help="Wait so long until it is complete.")
+@output_option
+@pass_settings
+def adopt(settings: "Settings", yes: bool, timeout: float, output: Output) -> None:
+    """Move the view of the installation to this Redis: what is in it under the prefix is deleted, and the view is made
+    from Pulsar. Workers on the other Redis stop within seconds; start them with the new redis.url."""
+    from backends.redis.epochs import Epochs
+    from backends.redis.view import open_view
+    from fairlane.cli.task.many import confirm
+    from fairlane.worker.rebuild_by_hand import rebuild as by_hand
+
+    ctx = click.get_current_context()
+    with closing(open_view(settings.redis)) as view:
+        epoch, address = Epochs(view).epoch(), view.address
+    if epoch is not None and epoch.address == address and not epoch.foreign:
+        say(f"The view is in {address} already. `fairlane registry rebuild` makes it again.")
+        ctx.exit(REFUSED)
+    say(f"The view moves to {address}" + (f" from {epoch.foreign}." if epoch is not None and epoch.foreign else "."))
+    if not yes:
+        confirm(ctx, "Move it?")
+    output.emit_record(fields_of(by_hand(settings, True, _progress(), timeout, adopt=True)))
+
+
+@registry.command()
+@output_option
+@pass_settings
+def snapshot(settings: "Settings", output: Output) -> None:
+    """Store a snapshot of the view now, from which an emptied Redis is filled. Workers do it by themselves, too."""
+    from fairlane.worker.rebuild_by_hand import snapshot as by_hand
+
+    output.emit_record({"snapshot": by_hand(settings)})
+
+
+def shown_of(kept: "Sequence[Passed]") -> dict[str, Any]:
+    """Show the number of records passed over of a topic, and the first of them."""
+    first = {one.position: f"{one.reason} (by {one.reader})" for one in kept[:MAX_SHOWN]}
+    return {"records": len(kept), **first}
+
+
+def _progress() -> "Callable[[Epoch | None], None]":
+    """Return a function that says how far the view is, each line once."""
+    told: list[str] = []
+
+    def progress(epoch: "Epoch | None") -> None:
+        line = describe(epoch)
+        if told[-1:] != [line]:
+            told.append(line)
+            say(line)
+
+    return progress
+
+
+def describe(epoch: "Epoch | None") -> str:
+    """One line on how far a view is."""
+    if epoch is None:
+        return "the view is empty"
+    if epoch.foreign or epoch.broken:
+        return _trouble_of(epoch)
+    if epoch.ready:
+        return "the view is complete"
+    if epoch.wait_ms > 0:
+        return f"epoch {epoch.id}: reading; nothing is granted before the claims made before have ended"
+    if not epoch.marked:
+        return f"epoch {epoch.id}: reading"
+    return f"epoch {epoch.id}: {len(epoch.read)} of {epoch.partitions + 1} topics read to their ends"
+
+
+def _trouble_of(epoch: "Epoch") -> str:
+    if epoch.foreign:
+        return f"another Redis, {epoch.foreign}, holds the view of this installation"
+    return f"a script failed half-way ({epoch.broken}); a worker makes the view again from Pulsar"
+
+
+def fields_of(epoch: "Epoch | None") -> dict[str, Any]:
+    if epoch is None:
+        return {"epoch": None, "complete": False, "grants": False}
+    return {
+        "epoch": epoch.id,
+        "form": epoch.form,
+        "address": epoch.address,
+        "moved_to": epoch.foreign,
+        "broken": epoch.broken,
+        "started_ms": epoch.started_ms,
+        "complete": epoch.ready,
+        "grants": epoch.grants,
+        "wait_ms": epoch.wait_ms,
+        "topics": epoch.partitions + 1,
+        "topics_read": len(epoch.read),
+    }

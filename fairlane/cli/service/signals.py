@@ -1,0 +1,84 @@
+"""`fairlane signals`: what an autoscaler goes by."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dispatcher.analysis.situation import job_of_view
+from dispatcher.model.errors import NotReady
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.output import Output, output_option, say
+from fairlane.figures.signals import Look, SignalMeter, Signals, signals_without_counts
+
+if TYPE_CHECKING:
+    from producers.client import PushClient
+
+APART_S = 2.0
+"""Between the two looks that arrivals are made of."""
+GONE = ("stopped", "lost")
+"""States of workers that will not restore the counts."""
+
+
+@click.command()
+@output_option
+@click.pass_context
+def signals(ctx: click.Context, output: Output) -> None:
+    """What limits the rate and how many workers are needed; backlog, rates and spare capacity of each tier.
+
+    Takes two seconds to measure. The backlog is what may be sent now; what `fairlane channel list` and `fairlane app
+    list` call queued is all that has no outcome, of paused and scheduled tasks too. `caps` names the caps that hold
+    back what waits. Tasks whose channel no worker has are in no backlog (`missing_channels`): more of the same workers
+    would not send them.
+
+    After a restart of Redis without workers nobody can restore the counts: then one worker is needed, and the tiers
+    are not known until it runs.
+    """
+    from fairlane.cli.base.progress import measuring
+
+    with client_of(ctx) as client, measuring(APART_S):
+        found = _measured(client)
+    rows = _rows(found)
+    service = {
+        "capacity": found.capacity,
+        "rate": round(found.rate, 1),
+        "workers": found.workers,
+        "workers_needed": found.workers_needed,
+        "limited_by": found.limited_by,
+        "caps": found.caps,
+    }
+    missing = {"missing_channels": [waiting._asdict() for waiting in found.missing]}
+    document = {**service, **missing, "tiers": {row["tier"]: row for row in rows}}
+    output.emit_document(document, [*rows], summary=service)
+    for waiting in found.missing:
+        say(str(waiting))
+
+
+def _measured(client: "PushClient") -> Signals:
+    """Look twice. Raises NotReady if workers are restoring the counts."""
+    meter = SignalMeter()
+    try:
+        meter.take(_look(client))
+        time.sleep(APART_S)
+        return meter.take(_look(client))
+    except NotReady:
+        if any(beat.state not in GONE for beat in client.workers()):
+            raise
+        return signals_without_counts(client.globals().capacity)
+
+
+def _look(client: "PushClient") -> Look:
+    from backends.system_clock import SystemClock
+
+    client.check_counts()
+    clock = SystemClock()
+    now_ms = clock.wall_ms()
+    jobs = [job_of_view(task, now_ms) for task in client.live_tasks()]
+    return Look(clock.monotonic_s(), jobs, client.globals(), client.workers())
+
+
+def _rows(found: Signals) -> list[dict[str, Any]]:
+    return [
+        {name: round(value, 3) if isinstance(value, float) else value for name, value in tier._asdict().items()}
+        for tier in found.tiers
+    ]

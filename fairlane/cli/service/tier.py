@@ -1,0 +1,104 @@
+"""`fairlane tier show | set | sharing`."""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from dispatcher.analysis.longest_wait import Lane, LongestWait, longest_waits
+from dispatcher.analysis.served import Served, waiting_tasks
+from dispatcher.model.service_settings import SHARED_BY
+from dispatcher.model.tier import MILLI, TIERS
+from dispatcher.model.view import TaskView
+from fairlane.cli.base.arguments import Assignment
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.output import Output, output_option, say
+from fairlane.cli.service.change import Trial, change_service, dry_run_option
+from fairlane.cli.service.live import settled_sample
+from fairlane.screen.sample import Sample
+
+
+@click.group(cls=CommandGroup)
+def tier() -> None:
+    """The tiers: their weights, wanted and actual shares."""
+
+
+@tier.command()
+@output_option
+@click.pass_context
+def show(ctx: click.Context, output: Output) -> None:
+    """Weights, shares, rates, backlogs, and the longest an envelope can wait for its turn at the present capacity
+    (takes two seconds to measure)."""
+    from fairlane.screen.render import tiers_table
+
+    with client_of(ctx) as client:
+        sample = settled_sample(client)
+    waits = waits_of(sample)
+    tiers = {
+        tier.tier: {**asdict(tier), "weight": tier.weight / MILLI, **_wait_fields(waits[tier.tier])}
+        for tier in sample.tiers
+    }
+    missing = waiting_tasks(Served.by(sample.workers), sample.tasks)
+    document = {
+        "sharing": sample.settings.sharing,
+        "tiers": tiers,
+        "missing_channels": [waiting._asdict() for waiting in missing],
+    }
+    longest = {tier: wait.seconds for tier, wait in waits.items()}
+    output.emit(document, lambda: tiers_table(sample.tiers, longest))
+    if not output.as_json and sample.settings.sharing != SHARED_BY[0]:
+        say("within a tier apps share, and then their tasks")
+    for waiting in missing:
+        say(str(waiting))
+
+
+@tier.command("set")
+@click.argument("weights", metavar="TIER=WEIGHT...", nargs=-1, required=True, type=Assignment(*map(str, TIERS)))
+@dry_run_option
+@click.pass_context
+def set_weights(ctx: click.Context, trial: Trial, weights: tuple[tuple[str, str], ...]) -> None:
+    """Change the weights: high=6 medium=3 low=1. Tiers not named keep theirs."""
+    try:
+        given = {name: float(text) for name, text in weights}
+    except ValueError as error:
+        raise click.UsageError(f"A weight is a number: {error}.") from None
+    with client_of(ctx) as client:
+        wanted = {**client.globals().tier_weights, **given}
+    done = " ".join(f"{name}={value:g}" for name, value in wanted.items())
+    change_service(ctx, trial, lambda service: service.set_tiers(**wanted), done)
+
+
+@tier.command()
+@click.argument("shared_by", metavar="tasks|apps", type=click.Choice(SHARED_BY))
+@dry_run_option
+@click.pass_context
+def sharing(ctx: click.Context, trial: Trial, shared_by: str) -> None:
+    """Share within each tier by the weights of tasks, or by those of apps and then of their tasks."""
+    change_service(ctx, trial, lambda service: service.set_sharing(shared_by), f"within a tier {shared_by} share")
+
+
+def waits_of(sample: Sample) -> dict[str, LongestWait]:
+    """The longest waits with the lanes that have something to send now; unknown (None) without a worker."""
+    settings = sample.settings
+    lanes: dict[str, list[TaskView]] = {}
+    for task in sample.sending:
+        lanes.setdefault(task.lane, []).append(task)
+    busy = [
+        Lane(
+            tasks[0].tier,
+            tasks[0].app,
+            max(1, round(MILLI * sum(task.weight for task in tasks))),
+            max(task.chunk for task in tasks),
+        )
+        for tasks in lanes.values()
+    ]
+    waits = longest_waits(settings.capacity, settings.tier_milli, busy, settings.sharing, settings.app_milli)
+    if any(beat.is_live for beat in sample.workers):
+        return waits
+    return {tier: wait._replace(seconds=None) for tier, wait in waits.items()}
+
+
+def _wait_fields(wait: LongestWait) -> dict[str, Any]:
+    seconds = None if wait.seconds is None else round(wait.seconds, 3)
+    return {"longest_wait_s": seconds, "turns": wait.sends, "largest_chunk": wait.chunk}

@@ -1,0 +1,28 @@
+"""`fairlane top`: tiers, tasks and workers, live."""
+
+import time
+
+import click
+
+from fairlane.cli.base.connect import client_of
+
+
+@click.command()
+@click.option("--every", type=click.FloatRange(0.1), default=0.5, show_default=True, help="Seconds between two looks.")
+@click.option("--count", type=click.IntRange(1), help="Stop after so many looks.")
+@click.pass_context
+def top(ctx: click.Context, every: float, count: int | None) -> None:
+    """Watch tiers, tasks and workers live; Ctrl-C ends it. Prints lines where there is no terminal."""
+    from backends.system_clock import SystemClock
+    from fairlane.cli.service.live import LiveTasks
+    from fairlane.screen.console import console_of
+    from fairlane.screen.sample import Sampler
+    from fairlane.screen.watch import Watch
+
+    with client_of(ctx) as client, Watch(console_of(), "Fairlane", line_every_s=0.0) as watch:
+        sampler, looks = Sampler(LiveTasks(client), SystemClock()), 0
+        while count is None or looks < count:
+            looks += 1
+            watch.show(sampler.take(), [])
+            if looks != count:
+                time.sleep(every)

@@ -1,0 +1,34 @@
+"""What `fairlane app` and `fairlane channel` have in common: listing and showing what a task or a setting names."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from dispatcher.model.errors import NotFound
+from dispatcher.model.view import Globals, TaskView
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.output import Output
+from fairlane.figures.usage import AppUsage, ChannelUsage
+
+Read = Callable[[Globals, Sequence[TaskView]], Sequence[AppUsage | ChannelUsage]]
+"""From the settings and the live tasks."""
+
+
+def list_usage(ctx: click.Context, output: Output, read: Read, columns: Sequence[str], leaving: Sequence[str]) -> None:
+    """All of a kind, in these columns. leaving: those left out first where there is no room."""
+    output.emit_rows(_rows(ctx, read), columns, leaving)
+
+
+def show_usage(ctx: click.Context, output: Output, read: Read, kind: str, name: str) -> None:
+    """The one of that name. kind: the field that has it, and the command. Raises NotFound."""
+    row = next((row for row in _rows(ctx, read) if row[kind] == name), None)
+    if row is None:
+        raise NotFound(f"No live task and no setting names {kind} {name}.", f"`fairlane {kind} list` shows all.")
+    output.emit_record(row)
+
+
+def _rows(ctx: click.Context, read: Read) -> list[dict[str, Any]]:
+    with client_of(ctx) as client:
+        return [asdict(found) for found in read(client.globals(), client.live_tasks())]

@@ -1,0 +1,1 @@
+"""Commands that set Fairlane up: stack, provision, doctor, settings, demo, tuning."""

@@ -1,0 +1,24 @@
+"""`fairlane provision`: make Pulsar ready."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlane.cli.base.invocation import pass_settings
+from fairlane.cli.base.output import Output, output_option, say
+
+if TYPE_CHECKING:
+    from fairlane.settings import Settings
+
+
+@click.command()
+@output_option
+@pass_settings
+def provision(settings: "Settings", output: Output) -> None:
+    """Create tenant, namespaces, policies and standing topics in Pulsar; says what it changed, and may be run again."""
+    from backends.pulsar.provision import provision as make_ready
+
+    changed = make_ready(settings.pulsar)
+    if changed or output.as_json:
+        output.emit({"changed": changed}, lambda: "\n".join(changed))
+    say(f"{len(changed)} changes" if changed else "nothing to change")

@@ -1,0 +1,49 @@
+"""`fairlane tune producer`."""
+
+from dataclasses import asdict
+
+import click
+
+from fairlane.cli.base.arguments import ByteSize
+from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.output import Output, output_option, say
+from producers.publish.tuning import FIXED, Need
+from producers.publish.tuning import tune as tuned
+
+
+@click.group(cls=CommandGroup)
+def tune() -> None:
+    """Settings that follow from what is needed, each with its reason."""
+
+
+@tune.command()
+@click.option("--partitions", type=click.IntRange(1), default=1, show_default=True, help="Of the topic.")
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), default=50_000.0, show_default=True, help="Messages/s."
+)
+@click.option("--message-bytes", type=ByteSize(), default="1000", show_default=True, help="Of a typical message.")
+@click.option("--memory", type=ByteSize(), default="64MiB", show_default=True, help="Most for unconfirmed messages.")
+@click.option(
+    "--receiver-queue",
+    type=click.IntRange(1),
+    default=1_000,
+    show_default=True,
+    help="Messages a consumer holds ahead.",
+)
+@output_option
+def producer(
+    output: Output, partitions: int, rate: float, message_bytes: int, memory: int, receiver_queue: int
+) -> None:
+    """How a producer should be set up, by the code that sets up those of submissions.
+
+    Sizes are bytes, or a number with kB, KiB, MB, MiB, GB or GiB.
+    """
+    tuning = tuned(Need(partitions, message_bytes, rate, memory, receiver_queue))
+    settings: dict[str, dict[str, object]] = {
+        name: {"value": getattr(tuning.settings, name), "reason": reason} for name, reason in tuning.reasons.items()
+    }
+    settings |= {name: {"value": value, "reason": reason} for name, (value, reason) in FIXED.items()}
+    document = {"need": asdict(tuning.need), "settings": settings, "remarks": list(tuning.remarks)}
+    output.emit_document(document, [{"setting": name, **chosen} for name, chosen in settings.items()])
+    for remark in tuning.remarks:
+        say(remark)

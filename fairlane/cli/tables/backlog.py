@@ -1,0 +1,224 @@
+"""`fairlane backlog snapshot | report`: how the backlog came about, what holds it back, and when it will be gone."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fairlane.cli.base.arguments import Duration
+from fairlane.cli.base.connect import settings_of
+from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.output import Output, output_option, report_option, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from fairlane.figures.snapshot import Snapshotter
+    from fairlane.settings import Settings
+    from spark_jobs.backlog.facts import ReportOptions
+    from spark_jobs.backlog.report import Report
+    from spark_jobs.backlog.snapshot_files import FileSettings
+    from spark_jobs.backlog.tables import Section
+
+F = TypeVar("F", bound=Callable[..., Any])
+LEAST_EVERY_S = 1.0
+_LEAVING = ("lost", "retried", "p95", "wait p50", "workers", "held back by", "at capacity", "arrive/s", "drain")
+"""Columns of the report that are left out first where there is no room."""
+
+
+def tables_option(command: F) -> F:
+    """Give a command --tables; None: as the settings say."""
+    return click.option(
+        "--tables",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="Folder of the tables, instead of the setting `tables`.",
+    )(command)
+
+
+@click.group(cls=CommandGroup)
+def backlog() -> None:
+    """Record what lanes, tiers and caps look like, and report on the backlog."""
+
+
+@backlog.command()
+@click.option(
+    "--every", "every_s", type=Duration(), default="10s", show_default=True, help="Time between two snapshots."
+)
+@click.option("--once", is_flag=True, help="Take one snapshot, and say what is in it.")
+@click.option(
+    "--file-every", "file_s", type=Duration(), default="5m", show_default=True, help="Time that one Parquet file holds."
+)
+@click.option(
+    "--keep-days", type=click.IntRange(0), default=14, show_default=True, help="Remove older days; 0 keeps all."
+)
+@tables_option
+@output_option
+@click.pass_context
+def snapshot(
+    ctx: click.Context,
+    output: Output,
+    every_s: float,
+    once: bool,
+    file_s: float,
+    keep_days: int,
+    tables: Path | None,
+) -> None:
+    """Record what lanes, tiers and caps look like, until SIGTERM or SIGINT.
+
+    Each snapshot is one request to Redis and one to each broker, however many lanes there are; one that could not be
+    taken is left out. `fairlane backlog report` reads them. -o says how --once prints.
+    """
+    from backends.extras import require_packages
+
+    if every_s < LEAST_EVERY_S:
+        raise click.UsageError("--every is at least 1s.")
+    require_packages("spark", "pyarrow")
+    from spark_jobs.backlog.snapshot_files import FileSettings
+
+    settings = settings_of(ctx)
+    files = FileSettings(tables or settings.tables_folder, file_s, min(file_s, 60.0), keep_days)
+    if once:
+        _once(settings, files, every_s, output)
+    else:
+        _series(settings, files, every_s)
+
+
+@contextmanager
+def _snapshotter(settings: "Settings", every_s: float) -> Iterator["Snapshotter"]:
+    from backends.pulsar.broker_lanes import BrokerLanes
+    from backends.pulsar.client import topics
+    from backends.redis.backlog import BacklogReader
+    from backends.redis.view import open_view
+    from backends.system_clock import SystemClock
+    from fairlane.figures.snapshot import Servers, Snapshotter
+
+    lanes = BrokerLanes(settings.pulsar, topics(settings.pulsar))
+    with closing(open_view(settings.redis)) as view, closing(lanes):
+        yield Snapshotter(Servers(BacklogReader(view), lanes), SystemClock(), every_s)
+
+
+def _once(settings: "Settings", files: "FileSettings", every_s: float, output: Output) -> None:
+    from spark_jobs.backlog.snapshot_files import SnapshotFiles
+
+    with _snapshotter(settings, every_s) as opened:
+        row = opened.take()
+    with SnapshotFiles(files) as written:
+        written.take_up()
+        written.add(row)
+        file = written.land()
+    fields = {
+        "took_ms": row["took_ms"],
+        "tasks": len(row["tasks"]),
+        "queued": sum(task["queued"] for task in row["tasks"]),
+        "lanes": len(row["lanes"]),
+        "workers": len(row["workers"]),
+        "brokers": sum(broker["answered"] for broker in row["brokers"]),
+        "file": str(file),
+    }
+    at_ms = row["at"].timestamp() * 1000
+    output.emit_record({"at": row["at"].isoformat(timespec="milliseconds"), **fields}, {"at_ms": at_ms, **fields})
+
+
+def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None:
+    from backends.system_clock import SystemClock
+    from fairlane.figures.snapshot import Series
+    from fairlane.worker.process.process import stop_on_signals
+    from spark_jobs.backlog.snapshot_files import SnapshotFiles
+
+    stop = stop_on_signals()
+    with _snapshotter(settings, every_s) as opened, SnapshotFiles(files) as written:
+        if taken_up := written.take_up():
+            say(f"took up {taken_up:,} snapshots of a run that was cut off")
+        say(f"a snapshot every {every_s:g} s to {files.tables / 'backlog'}")
+        series = Series(opened.take, written, SystemClock(), every_s, say)
+        series.run(stop)
+    say(f"{series.taken:,} snapshots")
+
+
+@backlog.command()
+@click.option("--since", "since_s", type=Duration(), default="24h", show_default=True, help="How far back to look.")
+@click.option(
+    "--recent",
+    "recent_s",
+    type=Duration(),
+    default="5m",
+    show_default=True,
+    help="Take rates over this much of the time before now.",
+)
+@click.option(
+    "--capacity",
+    type=click.IntRange(1),
+    metavar="RATE",
+    help="Foresee the end for so many targets/s, instead of the capacity that is set.",
+)
+@click.option("--top", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Tasks that are shown.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
+@tables_option
+@report_option("How the report is shown; html is one file to redirect, with pictures.")
+@click.pass_context
+def report(
+    ctx: click.Context,
+    since_s: float,
+    recent_s: float,
+    capacity: int | None,
+    top: int,
+    master: str,
+    tables: Path | None,
+    output: str,
+) -> None:
+    """Backlog, rates, ages and time to drain by tier, app, channel and task; what holds each back, and what grew.
+
+    A Spark job over the snapshots of `fairlane backlog snapshot` and, where there is one, the outcome journal.
+    """
+    from spark_jobs.session.requirements import require_spark
+
+    require_spark()
+    from backends.system_clock import SystemClock
+    from spark_jobs.backlog.facts import ReportOptions
+
+    now_ms = SystemClock().wall_ms()
+    folder = tables or settings_of(ctx).tables_folder
+    options = ReportOptions(folder, now_ms - round(since_s * 1000), recent_s, capacity or 0, top)
+    _show(_made(options, master, now_ms), output)
+
+
+def _made(options: "ReportOptions", master: str, now_ms: int) -> "Report":
+    from spark_jobs.backlog.job import report as make_report
+    from spark_jobs.backlog.job import session_settings
+    from spark_jobs.backlog.snapshots import snapshot_days
+    from spark_jobs.session.session import make_session
+
+    snapshot_days(options.tables, options.since_ms)
+    spark = make_session(session_settings(master, options.tables))
+    try:
+        return make_report(spark, options, now_ms)
+    finally:
+        spark.stop()
+
+
+def _show(report: "Report", output: str) -> None:
+    import msgspec
+
+    from spark_jobs.backlog.page import page
+    from spark_jobs.backlog.tables import sections, sentences
+
+    if output == "json":
+        click.echo(json.dumps(msgspec.to_builtins(report), indent=2))
+    elif output == "html":
+        click.echo(page(report))
+    else:
+        Output().emit(report, lambda: _drawn(list(sentences(report)), sections(report)))
+
+
+def _drawn(lines: "Sequence[str]", sections: "Sequence[Section]") -> "RenderableType":
+    from rich.console import Group
+    from rich.text import Text
+
+    from fairlane.screen.table import section_of
+
+    return Group(*map(Text, lines), *(section_of(title, rows, _LEAVING) for title, rows in sections if rows))

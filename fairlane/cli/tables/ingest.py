@@ -1,0 +1,166 @@
+"""`fairlane ingest`: a table becomes a task."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dispatcher.model.errors import InvalidInput
+from fairlane.cli.base.arguments import Part
+from fairlane.cli.base.invocation import pass_settings
+from fairlane.cli.base.output import Output, output_option, say
+from fairlane.cli.tables.backlog import tables_option
+from fairlane.cli.tables.spark_session import SparkOptions, spark_options
+from fairlane.cli.tables.table_source import names_of, source_of, source_options
+
+if TYPE_CHECKING:
+    from fairlane.settings import Settings
+    from spark_jobs.ingest.job import Ingested, IngestOptions
+    from spark_jobs.session.stage_progress import Progress
+
+_SHOWN_REASONS = 10
+
+
+@click.command()
+@click.argument("taskfile", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--audience",
+    metavar="PATH",
+    help="The table: a file, folder or pattern; for jdbc its URL. By default what TASKFILE has as `targets`.",
+)
+@source_options
+@click.option(
+    "--suppress", metavar="PATH", multiple=True, help="Leave these targets out: a table with a column target."
+)
+@click.option("--invalid-targets/--no-invalid-targets", default=True, help="Leave out what providers said is dead.")
+@click.option(
+    "--max-refused", type=Part(), default="5%", show_default=True, help="With more bad rows than this nothing is sent."
+)
+@click.option("--strict", is_flag=True, help="Refuse a task whose channel no live worker has, instead of a warning.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be taken and left out. Needs no servers.")
+@tables_option
+@spark_options
+@output_option
+@pass_settings
+def ingest(
+    settings: "Settings",
+    /,
+    output: Output,
+    spark: SparkOptions,
+    taskfile: Path,
+    dry_run: bool,
+    strict: bool,
+    **given: Any,
+) -> None:
+    """Make the task that TASKFILE describes of a table of any size.
+
+    TASKFILE is YAML or JSON, as for `fairlane task submit`: the fields of a task (id, app, tier, channel, message,
+    ttl_s, ...) and, where wanted, `targets` (the table), `variables` (columns that go along with each target; by
+    default all others) and `split` (columns, of whose values each combination becomes a task). Every row is checked;
+    doubles and suppressed targets are left out. What is left out is written to the table rejects/, with the reason.
+    The task is held until all is there: a run that ended early has sent nothing, and the same run again completes it.
+
+    \b
+    fairlane ingest sale.yaml --audience people.parquet
+    fairlane ingest sale.yaml --audience people.csv --map token=target --suppress optout.parquet --dry-run
+
+    Below about a million rows `fairlane task submit` does the same without Spark.
+    """
+    from spark_jobs.session.requirements import require_spark
+
+    require_spark()
+    from backends.settings import require_addresses
+    from spark_jobs.ingest import job
+
+    if not dry_run:
+        require_addresses(settings.pulsar, settings.redis)  # Spark takes seconds to start
+    options = _options(settings, taskfile, given)
+    if not dry_run and options.task.channel is not None:
+        _check_channel(settings, options.task.channel, strict)
+    with spark.session("fairlane ingest") as session:
+        if dry_run:
+            found = job.dry_run(session, options)
+        else:
+            with _bar(options.task.task) as on_progress:
+                found = job.ingest(session, options, on_progress)
+    _tell(found)
+    output.emit_record({"tasks": ", ".join(found.tasks), **asdict(found.counts), "rejects": found.rejects})
+
+
+def _check_channel(settings: "Settings", channel: str, strict: bool) -> None:
+    """Warn if no live worker has the channel. strict: raise Refused instead."""
+    from producers.client import PushClient
+    from producers.submit.channel_check import ChannelCheck
+
+    with PushClient.connect(settings) as client:
+        ChannelCheck(client.workers).check(channel, strict=strict, on_warning=lambda text: say(f"Warning: {text}"))
+
+
+def _options(settings: "Settings", taskfile: Path, given: Mapping[str, Any]) -> "IngestOptions":
+    from spark_jobs.ingest.audience import TableSource
+    from spark_jobs.ingest.job import IngestOptions
+    from spark_jobs.ingest.task import read_task
+    from spark_jobs.session.servers import values_of
+
+    task = read_task(taskfile, values_of(settings))
+    audience = given["audience"] or task.audience
+    if not audience:
+        raise click.UsageError(f"Give the table: --audience PATH, or `targets` in {taskfile}.")
+    return IngestOptions(
+        task=task.options,
+        audience=source_of(audience, given),
+        tables=given["tables"] or settings.tables_folder,
+        suppress=tuple(map(TableSource, given["suppress"])),
+        invalid_targets=given["invalid_targets"],
+        names=names_of(given),
+        forms=_forms(settings.token_forms),
+        max_refused=given["max_refused"],
+    )
+
+
+def _forms(forms: Mapping[str, str]) -> Mapping[str, str]:
+    for channel, form in forms.items():
+        try:
+            re.compile(form)
+        except re.error as error:
+            raise InvalidInput(f"token_forms: that of {channel} is no regular expression: {error}.") from None
+    return forms
+
+
+def _tell(found: "Ingested") -> None:
+    most = sorted(found.reasons.items(), key=lambda item: -item[1])
+    for reason, count in most[:_SHOWN_REASONS]:
+        say(f"{count:,} left out: {reason}")
+    if len(most) > _SHOWN_REASONS:
+        say(f"and {len(most) - _SHOWN_REASONS} more reasons; see the rejects")
+
+
+@contextmanager
+def _bar(task: str) -> "Iterator[Callable[[Progress], None]]":
+    """Parts done of the present stage, rows/s, and when it will be through; where there is no terminal nothing."""
+    from fairlane.screen.progress import progress_lines
+
+    with progress_lines() as bar:
+        line = bar.add_task(f"{task}: starting", figures="", total=None)
+
+        def show(now: "Progress") -> None:
+            what = "reading" if now.stage <= 1 else "writing"
+            total = now.parts or None
+            bar.update(line, description=f"{task}: {what}", completed=now.parts_done, total=total, figures=told(now))
+
+        yield show
+
+
+def told(now: "Progress") -> str:
+    """Rows, rate and time left, as far as they are known."""
+    from dispatcher.model.values import duration
+
+    rate = f"{now.rows:,} rows, {now.rows / now.stage_seconds:,.0f}/s" if now.rows and now.stage_seconds else ""
+    if not 0 < now.parts_done < now.parts:
+        return rate
+    left_s = now.stage_seconds * (now.parts - now.parts_done) / now.parts_done
+    return ", ".join(filter(None, [rate, f"{duration(left_s)} left"]))

@@ -1,0 +1,122 @@
+"""`fairlane journal run | compact`: the outcome journal."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairlane.cli.base.arguments import ByteSize, Duration
+from fairlane.cli.base.groups import CommandGroup
+from fairlane.cli.base.invocation import pass_settings
+from fairlane.cli.base.output import Output, output_option, say
+from fairlane.cli.tables.backlog import tables_option
+from fairlane.cli.tables.spark_session import SparkOptions, spark_options
+
+if TYPE_CHECKING:
+    from fairlane.settings import Settings
+    from spark_jobs.journal.job import Batch
+
+
+@click.group(cls=CommandGroup)
+def journal() -> None:
+    """Land what became of every target in tables: the outcome journal."""
+
+
+@journal.command()
+@click.option("--once", is_flag=True, help="End when all is landed that was recorded before the start.")
+@click.option(
+    "--every",
+    "every_s",
+    type=Duration(),
+    default="10s",
+    show_default=True,
+    help="Time between two batches.",
+)
+@click.option(
+    "--max-records",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    help="Records of each outcome topic in a batch; a record has up to 250,000 outcomes.",
+)
+@tables_option
+@spark_options
+@output_option
+@pass_settings
+def run(
+    settings: "Settings",
+    output: Output,
+    spark: SparkOptions,
+    tables: Path | None,
+    max_records: int,
+    every_s: float,
+    once: bool,
+) -> None:
+    """Land outcomes as Parquet files by day and app, until SIGTERM or SIGINT.
+
+    Each target's first final outcome is landed once. It can be killed at any moment; run again, it goes on from its
+    last commit. One at a time writes to the same tables. The topics keep records for 14 days: run it more often.
+
+    Tables (in journal/ of the folder of tables): outcomes, closes (tasks cancelled or expired as a whole: the outcome
+    of all their targets that have no row) and tasks. Read them with spark_jobs.journal.tables.
+    """
+    from spark_jobs.session.requirements import require_spark
+
+    require_spark()
+    from backends.system_clock import SystemClock
+    from fairlane.worker.process.process import stop_on_signals
+    from spark_jobs.journal.job import Journal, JournalOptions
+
+    folder = (tables or settings.tables_folder).resolve()
+    with spark.session("fairlane journal") as session:
+        stop = stop_on_signals()  # Spark has set a handler of its own
+        made = Journal(session, JournalOptions(folder, settings.pulsar, max_records), SystemClock())
+        total = made.run_once(stop, _tell) if once else made.run(stop, every_s, _tell)
+    output.emit_record({name: value for name, value in asdict(total).items() if name != "more"})
+
+
+def _tell(batch: "Batch") -> None:
+    if batch.number:
+        outcomes = "outcome" if batch.outcomes == 1 else "outcomes"
+        say(f"batch {batch.number}: {batch.outcomes:,} {outcomes}, {batch.records:,} records, {batch.files} files")
+
+
+@journal.command()
+@click.option(
+    "--file-size",
+    type=ByteSize(),
+    default="128MiB",
+    show_default=True,
+    help="Wanted of a file; those of half of it are left as they are.",
+)
+@click.option(
+    "--keep",
+    "keep_s",
+    type=Duration(),
+    default="1h",
+    show_default=True,
+    help="How long replaced files stay.",
+)
+@tables_option
+@spark_options
+@output_option
+@pass_settings
+def compact(
+    settings: "Settings", output: Output, spark: SparkOptions, tables: Path | None, keep_s: float, file_size: int
+) -> None:
+    """Put small files of the journal together, and delete files that nobody needs any more.
+
+    May run beside `fairlane journal run`, and be killed at any moment. Who reads the tables sees the old files or the
+    new ones.
+    """
+    from spark_jobs.session.requirements import require_spark
+
+    require_spark()
+    from backends.system_clock import SystemClock
+    from spark_jobs.journal.compact import CompactOptions
+    from spark_jobs.journal.compact import compact as put_together
+
+    folder = (tables or settings.tables_folder).resolve()
+    with spark.session("fairlane journal compact") as session:
+        output.emit_record(asdict(put_together(session, CompactOptions(folder, file_size, keep_s), SystemClock())))

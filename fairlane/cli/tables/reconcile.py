@@ -1,0 +1,146 @@
+"""`fairlane reconcile`: whether what was recorded adds up to what was asked for."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dispatcher.model.errors import NotFound, NotReady, Unreachable
+from dispatcher.wire.outcome import OUTCOME_NAMES
+from fairlane.cli.base.completion import task_ids
+from fairlane.cli.base.connect import settings_of
+from fairlane.cli.base.exit_codes import FAILURE
+from fairlane.cli.base.output import Output, output_option, say
+from fairlane.cli.tables.backlog import tables_option
+from fairlane.cli.tables.spark_session import SparkOptions, spark_options
+from fairlane.cli.tables.table_source import names_of, source_of, source_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from fairlane.settings import Settings
+    from spark_jobs.reconcile.job import Reconciled, TaskSum
+
+_UNKNOWN = "unknown"
+
+
+@click.command()
+@click.argument("task", required=False, shell_complete=task_ids)
+@click.option("--day", metavar="YYYY-MM-DD", help="All tasks that were accepted or sent on this day (UTC).")
+@click.option("--audience", metavar="PATH", help="The table that TASK was ingested from, to compare target by target.")
+@source_options
+@click.option("--list", "listed", type=click.IntRange(0), default=20, show_default=True, help="Differences to show.")
+@tables_option
+@spark_options
+@output_option
+@click.pass_context
+def reconcile(
+    ctx: click.Context, /, output: Output, spark: SparkOptions, task: str | None, day: str | None, **given: Any
+) -> None:
+    """Check that the outcomes of TASK, or of a day's tasks, add up.
+
+    audience = sent + invalid + failed + expired + cancelled + pending, from the outcome journal alone, and beside it
+    what the live counters say. What does not add up is listed and stored in the table reconcile/: targets with two
+    outcomes, and, with --audience, targets without one and targets that nobody asked for. That needs a journal that
+    names all targets: the setting journal.targets = all while they are sent.
+
+    Exit code 1 if anything does not add up. Land the outcomes first: `fairlane journal run --once`.
+    """
+    _check_usage(task, day, given["audience"])
+    from spark_jobs.session.requirements import require_spark
+
+    require_spark()
+    from spark_jobs.journal.tables import outcome_rows
+    from spark_jobs.reconcile.job import What
+    from spark_jobs.reconcile.job import reconcile as compare
+
+    settings = settings_of(ctx)
+    what = What(given["tables"] or settings.tables_folder, task or "", day or "")
+    with spark.session("fairlane reconcile", rows=outcome_rows(what.tables)) as session:
+        audience = _audience(session, what.tables, task, given) if given["audience"] else None
+        found = compare(session, what, audience, given["listed"])
+    rows = [_row(one, live) for one, live in _with_live(settings, found.sums)]
+    _show(output, rows, found)
+    if found.count or any(not row["adds_up"] or row["live"] not in ("same", "behind", _UNKNOWN) for row in rows):
+        ctx.exit(FAILURE)
+
+
+def _check_usage(task: str | None, day: str | None, audience: str | None) -> None:
+    if bool(task) == bool(day):
+        raise click.UsageError("Give either a TASK or --day.")
+    if audience and not task:
+        raise click.UsageError("--audience is the table of one TASK.")
+    if day:
+        from datetime import date
+
+        try:
+            date.fromisoformat(day)
+        except ValueError:
+            raise click.BadParameter(f"{day!r} is not a day; write YYYY-MM-DD", param_hint="--day") from None
+
+
+def _audience(spark: "SparkSession", tables: Path, task: str | None, given: Mapping[str, Any]) -> "DataFrame":
+    from spark_jobs.ingest.audience import read_table, renamed, with_targets
+    from spark_jobs.reconcile.job import given_audience
+
+    table = with_targets(renamed(read_table(spark, source_of(given["audience"], given)), names_of(given)))
+    return given_audience(spark, table, tables, task or "")
+
+
+def _with_live(settings: "Settings", sums: "Any") -> "list[tuple[TaskSum, Mapping[str, int] | None]]":
+    """Each with what the live counters say of it; None where they know nothing (any more)."""
+    from producers.client import PushClient
+
+    pairs_found: list[tuple[TaskSum, Mapping[str, int] | None]] = []
+    with PushClient.connect(settings) as client:
+        reachable = True
+        for one in sums:
+            counts: dict[str, int] | None = None
+            with suppress(NotFound):
+                try:
+                    if reachable:
+                        targets = client.task(one.task).progress().targets
+                        counts = {name: getattr(targets, name) for name in OUTCOME_NAMES}
+                except (Unreachable, NotReady) as error:
+                    reachable = False
+                    say(f"The live counters cannot be read: {error.cause}")
+            pairs_found.append((one, counts))
+    return pairs_found
+
+
+def _row(one: "TaskSum", live: Mapping[str, int] | None) -> dict[str, Any]:
+    return {
+        "task": one.task,
+        "app": one.app,
+        "state": one.state or "live",
+        "audience": one.audience,
+        **one.totals,
+        "adds_up": one.adds_up,
+        "live": _compared(one, live),
+    }
+
+
+def _compared(one: "TaskSum", live: Mapping[str, int] | None) -> str:
+    """same; behind (the journal has not landed all yet); or by how much they differ."""
+    if live is None:
+        return _UNKNOWN
+    apart = {name: live[name] - one.totals[name] for name in live if live[name] != one.totals[name]}
+    if not apart:
+        return "same"
+    if not one.state and all(more > 0 for more in apart.values()):
+        return "behind"
+    return ", ".join(f"{name} {more:+,}" for name, more in apart.items())
+
+
+def _show(output: Output, rows: list[dict[str, Any]], found: "Reconciled") -> None:
+    document = {"tasks": rows, "differences": found.differences, "difference_count": found.count, "table": found.folder}
+    output.emit_document(document, rows)
+    for one in found.differences:
+        which = one["target"] or f"{one['writer']}/{one['sequence']}/{one['position']} (writer, envelope, place)"
+        say(f"{one['task']}: {which} {one['difference']}")
+    if found.count:
+        say(f"{found.count:,} differences; all of them are in {found.folder}")
+    if found.note:
+        say(found.note)

@@ -1,0 +1,65 @@
+"""What commands that run on Spark have in common: their options, and the session."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class SparkOptions:
+    """As given on the command line."""
+
+    master: str
+    memory: str
+    conf: tuple[tuple[str, str], ...] = ()
+
+    @contextmanager
+    def session(
+        self, name: str, servers: Mapping[str, str] | None = None, rows: int | None = None
+    ) -> Iterator["SparkSession"]:
+        """A session that is stopped at the end. servers: as spark_jobs.session.servers.values_of gives them. rows: of
+        the journal, if the job is on it. Raises Missing where pyspark, pyarrow or Java is."""
+        from spark_jobs.session.session import SessionSettings, for_rows, make_session
+
+        conf = {**({} if rows is None else for_rows(self.master, rows)), **dict(self.conf)}
+        settings = SessionSettings(name, self.master, self.memory, self.memory, servers=servers, conf=conf)
+        spark = make_session(settings)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def spark_options(command: F) -> F:
+    """Give a command --master, --memory and --conf, as its argument `spark`."""
+
+    @click.option(
+        "--master",
+        metavar="URL",
+        default="local[*]",
+        show_default=True,
+        help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://URL. Under spark-submit, as that was told.",
+    )
+    @click.option("--memory", metavar="SIZE", default="1g", show_default=True, help="Of Spark's driver and executors.")
+    @click.option("--conf", metavar="NAME=VALUE", multiple=True, help="Another setting of Spark; may be repeated.")
+    @wraps(command)
+    def with_spark(*args: Any, master: str, memory: str, conf: Sequence[str], **kwargs: Any) -> Any:
+        return command(*args, spark=SparkOptions(master, memory, tuple(map(_setting, conf))), **kwargs)
+
+    return with_spark  # type: ignore[return-value]  # the same, with options
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise click.BadParameter(f"{text!r}: write NAME=VALUE", param_hint="--conf")
+    return name, value

@@ -1,0 +1,63 @@
+"""`fairlane task edit`: another message for what is not sent yet."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dispatcher.model.errors import InvalidInput
+from fairlane.cli.base.completion import task_argument
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.output import Output, output_option, say
+
+
+@click.command()
+@task_argument
+@click.option("--message", required=True, metavar="FILE|JSON|TEXT", help="A JSON file, a JSON object, or a text.")
+@output_option
+@click.pass_context
+def edit(ctx: click.Context, output: Output, task_id: str, message: str) -> None:
+    """Another message for all targets of a task that are not sent yet, further attempts included. A text is its body.
+
+    \b
+    fairlane task edit ID --message '{"title": "Sale", "body": "60 % off"}'
+    fairlane task edit ID --message new.json
+    """
+    with client_of(ctx) as client:
+        made = client.edit_message(task_id, read_message(message))
+    said = f"{task_id}: edit {made.number} is in force within 2 s, for all targets not sent yet"
+    if made.latest != made.number:
+        said = f"{task_id}: edit {made.number} was overruled at once by edit {made.latest}, made at the same time"
+    if output.as_json:
+        output.emit_record({"id": task_id, "edit": made.number, "latest": made.latest})
+    say(said)
+
+
+def read_message(text: str) -> Any:
+    """What the option means: a JSON object, a file that holds one (or a text), or a text. Raises InvalidInput."""
+    if text.lstrip().startswith("{"):
+        return _object(text, "--message")
+    path = Path(text)
+    try:
+        found = len(text) < 4_096 and "\n" not in text and path.is_file()
+    except OSError:
+        found = False
+    if not found and text.endswith(".json"):
+        raise InvalidInput(f"message: there is no file {text}.", "Name a JSON file, or give the message itself.")
+    if not found:
+        return text
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise InvalidInput(f"message: {text} cannot be read: {error}.", "Name a text or JSON file in UTF-8.") from error
+    return _object(content, text) if content.lstrip().startswith("{") else content.strip()
+
+
+def _object(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"message: {name} is not JSON: {error}.", 'Write an object such as {"body": "Hi"}.'
+        ) from None

@@ -1,0 +1,201 @@
+"""Changes of many tasks on the command line: which, a preview, a confirmation, progress, and what came of it."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dispatcher.model.tier import Tier
+from fairlane.cli.base.completion import app_names, channel_names
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.exit_codes import FAILURE, OK, REFUSED, UNREACHABLE
+from fairlane.cli.base.output import Output, say
+from fairlane.cli.service.change import effect_fields, limit_option, show_effects, situation
+from producers.control.task_changes import LIVE_STATES, Changes, TaskFilter
+
+if TYPE_CHECKING:
+    from dispatcher.analysis.situation import Situation
+    from producers.client import PushClient
+    from producers.control.steering import Plan, Steered, Step
+
+Follow = Callable[["PushClient", list[str]], dict[str, Any]]
+"""What is still to be done with tasks that are as wished: given their ids, returns what the JSON tells besides."""
+F = TypeVar("F", bound=Callable[..., Any])
+SHOWN = 5
+"""Tasks of a preview."""
+_NAMED = 20
+"""Most tasks whose change is told one by one."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which tasks, how much is to be asked before, and how many affected ones a dry run shows. by_filter: not only by
+    their ids."""
+
+    tasks: TaskFilter
+    yes: bool
+    dry_run: bool
+    limit: int | None = None
+
+    @property
+    def by_filter(self) -> bool:
+        return self.tasks != TaskFilter(ids=self.tasks.ids)
+
+    def of(self, ids: tuple[str, ...]) -> "Asked":
+        return replace(self, tasks=replace(self.tasks, ids=ids))
+
+
+def asked_options(command: F) -> F:
+    """Give a command filters, --yes, --dry-run and --limit; passed to it as `asked`, with its argument `ids` if it has
+    one."""
+
+    @wraps(command)
+    def called(*args: Any, yes: bool, dry_run: bool, limit: int | None, ids: tuple[str, ...] = (), **rest: Any) -> Any:
+        names = ("app", "tier", "channel", "state", "id_prefix")
+        wanted = TaskFilter(ids, **{name: rest.pop(name) for name in names})
+        return command(*args, asked=Asked(wanted, yes, dry_run, limit), **rest)
+
+    options = (
+        click.option("--app", help="All live tasks of this app.", shell_complete=app_names),
+        click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="All of this tier."),
+        click.option("--channel", help="All on this channel.", shell_complete=channel_names),
+        click.option("--state", type=click.Choice(LIVE_STATES), help="All in this state."),
+        click.option("--id-prefix", help="All whose ids begin so."),
+        click.option("--yes", is_flag=True, help="Do not ask before tasks found by a filter are changed."),
+        click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
+        limit_option,
+    )
+    made: Any = called
+    for option in reversed(options):
+        made = option(made)
+    return made  # type: ignore[no-any-return]
+
+
+def change_many(
+    ctx: click.Context, output: Output, asked: Asked, changes: Changes, done: str, follow: Follow | None = None
+) -> None:
+    """Plans, shows and asks where a filter was used, changes, and says what came of it. Exits with 1 if some took no
+    change, with 4 if a server went away meanwhile, with 5 if none took it or nobody could be asked."""
+    if asked.tasks.names_all:
+        raise click.UsageError("Name tasks by their ids, or by a filter such as --app.")
+    with client_of(ctx) as client:
+        plan = client.plan_many(asked.tasks, changes)
+        if asked.dry_run:
+            before = situation(client)
+            _show_plan(output, plan, before, _after_plan(before, plan), asked.limit)
+            return
+        if asked.by_filter:
+            _ask(ctx, plan, asked.yes)
+        from fairlane.cli.base.progress import counted
+
+        with counted("tasks", len(plan.changing)) as on_progress:
+            steered = client.set_many(plan, on_progress=on_progress)
+        _tell(plan, steered, done)
+        as_wished = [step.task.id for step in plan.steps if step.task.id not in steered.failed]
+        told: dict[str, Any] = {}
+        try:
+            told = follow(client, as_wished) if follow is not None and as_wished else {}
+        finally:
+            _print(output, steered, told)
+    ctx.exit(_code(plan, steered))
+
+
+def _code(plan: "Plan", steered: "Steered") -> int:
+    if not steered.failed:
+        return OK
+    if _left(plan, steered):
+        return UNREACHABLE
+    return FAILURE if steered.changed else REFUSED
+
+
+def _left(plan: "Plan", steered: "Steered") -> int:
+    """Tasks that would take the change: only a server that went away, or refused, leaves any."""
+    return len(steered.failed.keys() - plan.refused.keys())
+
+
+def _after_plan(before: "Situation", plan: "Plan") -> "Situation":
+    from fairlane.figures.what_if import changed
+
+    fields = {step.task.id: step.fields for step in plan.changing}
+    return before._replace(tasks=[changed(task, fields.get(task.id, {})) for task in before.tasks])
+
+
+def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situation", limit: int | None) -> None:
+    """What would change, and whose end would move by it."""
+    if output.as_json:
+        changes = [_row(step) for step in plan.steps]
+        effects = effect_fields(before, after, limit)
+        output.emit({"changes": changes, "refused": dict(plan.refused), **effects}, lambda: "")
+        return
+    output.emit([], lambda: _preview(plan, len(plan.steps)))
+    for reason in list(plan.refused.values())[:_NAMED]:
+        say(reason)
+    show_effects(output, before, after, limit)
+
+
+def _ask(ctx: click.Context, plan: "Plan", yes: bool) -> None:
+    count = len(plan.changing)
+    already = len(plan.steps) - count
+    say(f"{_tasks(count)} will be changed" + (f" ({already:,} so already)" if already else ""))
+    for row in (_row(step) for step in plan.changing[:SHOWN]):
+        say(
+            f"  {row['id']}: "
+            + ", ".join(f"{name} {before} -> {after}" for name, (before, after) in row["changes"].items())
+        )
+    if count > SHOWN:
+        say(f"  and {count - SHOWN:,} more")
+    if count and not yes:
+        confirm(ctx, f"Change {_tasks(count)}?")
+
+
+def confirm(ctx: click.Context, question: str) -> None:
+    """Ask before a change, and end the command unless the answer is yes."""
+    if not sys.stdin.isatty():
+        say("Nothing was changed: nobody can be asked here.\n  -> Give --yes not to be asked.")
+        ctx.exit(REFUSED)
+    if not click.confirm(question, err=True):
+        say("Nothing was changed.")
+        ctx.exit(FAILURE)
+
+
+def _tell(plan: "Plan", steered: "Steered", done: str) -> None:
+    for task in steered.changed[:_NAMED]:
+        say(f"{task} {done}")
+    if len(steered.changed) > _NAMED:
+        say(f"and {len(steered.changed) - _NAMED:,} more {done}")
+    for step in [step for step in plan.steps if not step.fields][:_NAMED]:
+        say(f"{step.task.id} is so already")
+    for reason in list(dict.fromkeys(steered.failed.values()))[:_NAMED]:
+        say(reason)
+    left = _left(plan, steered)
+    if left:
+        say(f"{_tasks(left)} not known to be changed; the same command changes what is left")
+
+
+def _print(output: Output, steered: "Steered", told: dict[str, Any]) -> None:
+    if output.as_json:
+        fields = {"changed": list(steered.changed), "unchanged": steered.unchanged, "failed": dict(steered.failed)}
+        output.emit(fields | told, lambda: "")
+
+
+def _tasks(count: int) -> str:
+    return f"{count:,} task{'' if count == 1 else 's'}"
+
+
+def _row(step: "Step") -> dict[str, Any]:
+    """One task of a preview: each field with its value before and after."""
+    return {"id": step.task.id, "changes": step.changes}
+
+
+def _preview(plan: "Plan", count: int) -> Any:
+    from fairlane.screen.table import table_of
+
+    rows = [
+        {"id": row["id"], **{name: f"{before} -> {after}" for name, (before, after) in row["changes"].items()}}
+        for row in (_row(step) for step in plan.steps[:count])
+    ]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return table_of(rows, list(names) or ["id"])

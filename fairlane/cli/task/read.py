@@ -1,0 +1,137 @@
+"""`fairlane task list | show | wait | failures`."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from typing import Any
+
+import click
+import msgspec
+
+from dispatcher.model.tier import Tier
+from dispatcher.model.values import count, counted, percent
+from dispatcher.model.view import STATES, TaskView
+from fairlane.cli.base.arguments import Duration
+from fairlane.cli.base.completion import app_names, channel_names, task_argument
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.exit_codes import FAILURE
+from fairlane.cli.base.output import Output, output_option, say
+from fairlane.cli.task.why import error_text
+from fairlane.screen.times import local_moment
+
+_PAGE = 500
+_FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "reason")
+"""Fields that a table of a task shows first."""
+_SHOWN = 1_000
+"""Failures shown in a table unless another limit is given: 300,000 lines took 90 s to draw."""
+_FAILURE_COLUMNS = ("target", "outcome", "reason", "attempt")
+_REASON_COLUMNS = ("count", "outcome", "reason", "example")
+
+
+def task_fields(view: TaskView) -> dict[str, Any]:
+    """A task as `-o json` prints it: the fields of dispatcher.model.view.TaskView under their names."""
+    fields: dict[str, Any] = msgspec.to_builtins(view)
+    return fields
+
+
+def _emit(output: Output, view: TaskView) -> None:
+    fields, total = task_fields(view), view.targets.total
+    done = total - view.targets.pending
+    said = f"{count(done)} of {count(total)}" + (f", {percent(done / total)}" if total else "")
+    shown = {**fields, "done": said, "eta_s": None if view.ended else view.eta_s}
+    output.emit_record(fields, shown, _FIRST)
+
+
+@click.command("list")
+@click.option("--state", type=click.Choice(STATES), help="Only tasks in this state.")
+@click.option("--app", help="Only tasks of this app.", shell_complete=app_names)
+@click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="Only tasks of this tier.")
+@click.option("--channel", help="Only tasks on this channel.", shell_complete=channel_names)
+@click.option("--id-prefix", help="Only tasks whose ids begin so.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Most tasks shown, newest first.")
+@click.option("--cursor", help="Go on where an earlier list ended (it said so on stderr).")
+@click.option("--all", "everything", is_flag=True, help="No limit.")
+@output_option
+@click.pass_context
+def list_tasks(
+    ctx: click.Context, /, output: Output, limit: int, cursor: str | None, everything: bool, **only: str | None
+) -> None:
+    """Tasks, newest first; ended ones of the last days included."""
+    from fairlane.screen.render import tasks_table
+
+    views: list[TaskView] = []
+    with client_of(ctx) as client:
+        while everything or len(views) < limit:
+            most = _PAGE if everything else min(_PAGE, limit - len(views))
+            page, cursor = client.task_page(**only, limit=most, cursor=cursor)
+            views += page
+            if cursor is None:
+                break
+        paused = client.globals().paused_channels & {view.channel for view in views if not view.ended}
+    output.emit([task_fields(view) for view in views], lambda: tasks_table(views, len(views)))
+    for channel in sorted(paused):
+        say(f"channel {channel} is paused, and its tasks wait: fairlane channel resume {channel}")
+    if cursor is not None:
+        say(f"There may be more: add --cursor {cursor}")
+
+
+@click.command()
+@task_argument
+@output_option
+@click.pass_context
+def show(ctx: click.Context, output: Output, task_id: str) -> None:
+    """One task: state, controls, targets by outcome, rate and ETA."""
+    with client_of(ctx) as client:
+        view = client.task(task_id).progress()
+        trouble = client.channel_trouble(view.channel) if view.targets.pending and not view.ended else ""
+    _emit(output, view)
+    if trouble:
+        say(f"{view.id} waits: {trouble}")
+    if view.last_error is not None:
+        say(error_text(view.id, view.last_error))
+        if view.last_error.retry_ms > time.time() * 1000:
+            say(f"{view.id}: retry {view.last_error.attempt} is due at {local_moment(view.last_error.retry_ms)}")
+
+
+@click.command()
+@task_argument
+@click.option("--timeout", type=Duration(), help="Give up after this long (exit code 4); the task goes on.")
+@click.option("--fail-on-failures", is_flag=True, help="Exit code 1 also if targets of a completed task failed.")
+@output_option
+@click.pass_context
+def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None, fail_on_failures: bool) -> None:
+    """Wait until every target has an outcome, and show on a terminal how far it is.
+
+    Exit code 0 if the task completed, 1 if it was cancelled, expired or failed (`reason` says why). Targets that are
+    invalid (there is no such address any more) are no failures.
+    """
+    from fairlane.cli.base import progress
+
+    with client_of(ctx) as client, progress.waiting(task_id) as shown:
+        view = client.task(task_id).wait(timeout, on_progress=shown)
+    _emit(output, view)
+    if view.targets.failed:
+        say(f"{counted(view.targets.failed, 'target')} failed: fairlane task failures {task_id} --by-reason")
+    if view.state != "completed" or (fail_on_failures and view.targets.failed):
+        ctx.exit(FAILURE)
+
+
+@click.command()
+@task_argument
+@click.option("--by-reason", is_flag=True, help="How many targets failed for which reason, with an example of each.")
+@click.option("--limit", type=click.IntRange(1), help=f"Most rows shown.  [default: {_SHOWN:,}; as JSON all]")
+@output_option
+@click.pass_context
+def failures(ctx: click.Context, output: Output, task_id: str, by_reason: bool, limit: int | None) -> None:
+    """Targets that were given up (failed or invalid), with the reason."""
+    most = limit or (None if output.as_json else _SHOWN)
+    columns = _REASON_COLUMNS if by_reason else _FAILURE_COLUMNS
+    with client_of(ctx) as client:
+        task = client.task(task_id)
+        found: Iterator[Any] = iter(task.failures_by_reason()) if by_reason else task.failures()
+        rows = [asdict(one) for one in islice(found, most)]
+        more = next(found, None) is not None
+    output.emit_rows(rows, columns)
+    if more:
+        say(f"There are more than {len(rows):,}: add --limit N, or --by-reason to count them.")

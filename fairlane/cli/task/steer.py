@@ -1,0 +1,157 @@
+"""`fairlane task pause | resume | cancel | stop | close | set`: of tasks by id, or of all that a filter takes."""
+
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dispatcher.model.errors import InvalidInput
+from fairlane.cli.base.arguments import Assignment
+from fairlane.cli.base.completion import task_ids
+from fairlane.cli.base.output import Output, output_option, say
+from fairlane.cli.task.many import Asked, asked_options, change_many
+from producers.control.task_changes import Changes
+
+if TYPE_CHECKING:
+    from producers.client import PushClient
+
+_FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+FIELDS = ("weight", "tier", "cap", "paused")
+_ids = click.argument("ids", metavar="[ID]...", nargs=-1, shell_complete=task_ids)
+IN_FLIGHT_S = 5.0
+"""How long `task cancel` waits for what was in flight."""
+
+
+@click.command()
+@_ids
+@asked_options
+@output_option
+@click.pass_context
+def pause(ctx: click.Context, output: Output, asked: Asked) -> None:
+    """Stop sending tasks until `resume`: those named, or all live ones that the options take."""
+    change_many(ctx, output, asked, Changes(paused=True), "paused")
+
+
+@click.command()
+@_ids
+@asked_options
+@output_option
+@click.pass_context
+def resume(ctx: click.Context, output: Output, asked: Asked) -> None:
+    """Go on with paused tasks: those named, or all that the options take."""
+    change_many(ctx, output, asked, Changes(paused=False), "resumed")
+
+
+_no_wait = click.option("--no-wait", is_flag=True, help="Do not wait for what becomes of the targets in flight.")
+
+
+@click.command()
+@_no_wait
+@_ids
+@asked_options
+@output_option
+@click.pass_context
+def cancel(ctx: click.Context, output: Output, asked: Asked, no_wait: bool) -> None:
+    """Send nothing more of these tasks; what is not sent ends as cancelled. Says how many targets were in flight."""
+    _end_many(ctx, output, asked, Changes(cancelled=True), no_wait)
+
+
+@click.command()
+@click.option("--reason", required=True, metavar="TEXT", help="Why; the task's state tells it from then on.")
+@_no_wait
+@_ids
+@asked_options
+@output_option
+@click.pass_context
+def stop(ctx: click.Context, output: Output, asked: Asked, reason: str, no_wait: bool) -> None:
+    """Send nothing more of these tasks: like `cancel`, but they end as failed, for a reason."""
+    _end_many(ctx, output, asked, Changes(stopped=reason), no_wait)
+
+
+@click.command()
+@click.option("--reason", required=True, metavar="TEXT", help="Why; the task's state tells it from then on.")
+@_no_wait
+@_ids
+@asked_options
+@output_option
+@click.pass_context
+def close(ctx: click.Context, output: Output, asked: Asked, reason: str, no_wait: bool) -> None:
+    """End tasks that cannot end by themselves, also cancelled and stopped ones: as failed, for a reason, within 30 s.
+    `fairlane doctor` names such tasks."""
+    _end_many(ctx, output, asked, Changes(closed=reason), no_wait, "is closed")
+
+
+def _end_many(
+    ctx: click.Context, output: Output, asked: Asked, changes: Changes, no_wait: bool, done: str = ""
+) -> None:
+    follow = partial(_follow_in_flight, wait_s=0.0 if no_wait else IN_FLIGHT_S)
+    change_many(ctx, output, asked, changes, done or changes.end, follow)
+
+
+def _follow_in_flight(client: "PushClient", tasks: list[str], wait_s: float) -> dict[str, Any]:
+    """Rows of cancelled or stopped tasks, with those cancelled before, so that a second call shows what a first could
+    not."""
+    from fairlane.cli.base.progress import counting
+
+    with counting("targets in flight") as on_progress:
+        told = client.follow_cancelled(tasks, wait_s, on_progress=on_progress)
+    if told.settled:
+        say(f"{told.in_flight:,} targets were in flight; {told.sent:,} of them were sent")
+    else:
+        say(f"{told.in_flight:,} targets are in flight and may still be sent; {told.sent:,} were so far")
+    return asdict(told)
+
+
+def _ids_and_fields(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    fields = Assignment(*FIELDS).shell_complete(ctx, param, incomplete)
+    return [str(field.value) for field in fields] + task_ids(ctx, param, incomplete)
+
+
+@click.command("set")
+@click.argument("words", metavar="[ID]... FIELD=VALUE...", nargs=-1, required=True, shell_complete=_ids_and_fields)
+@asked_options
+@output_option
+@click.pass_context
+def set_controls(ctx: click.Context, output: Output, asked: Asked, words: tuple[str, ...]) -> None:
+    """Change running tasks: weight=2 tier=high cap=100 (targets/s; cap=100:20 allows 20 at once, cap=none removes it)
+    paused=yes.
+
+    \b
+    fairlane task set ID weight=3
+    fairlane task set --app shop --tier low weight=0.5 --yes
+    """
+    fields = [Assignment(*FIELDS).convert(word, None, ctx) for word in words if "=" in word]
+    ids = tuple(word for word in words if "=" not in word)
+    if not fields:
+        raise click.UsageError("Name at least one FIELD=VALUE.")
+    if len(dict(fields)) < len(fields):
+        raise click.UsageError("Name each field once.")
+    done = " ".join(f"{field}={text}" for field, text in fields)
+    change_many(ctx, output, asked.of(ids), changes_of(dict(fields)), done)
+
+
+def changes_of(fields: dict[str, str]) -> Changes:
+    """From texts as the command line takes them. Raises InvalidInput."""
+    weight, paused = fields.get("weight"), fields.get("paused")
+    changes = Changes(
+        weight=None if weight is None else _number("weight", weight),
+        tier=fields.get("tier"),
+        cap=fields.get("cap"),
+        paused=None if paused is None else _flag("paused", paused),
+    )
+    changes.fields()
+    return changes
+
+
+def _number(field: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"{field}: is {text!r}; it must be a number.") from None
+
+
+def _flag(field: str, text: str) -> bool:
+    if text not in _FLAGS:
+        raise InvalidInput(f"{field}: is {text!r}; it can be yes or no.")
+    return _FLAGS[text]

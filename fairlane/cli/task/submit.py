@@ -1,0 +1,206 @@
+"""`fairlane task submit`: one task from options, or many from files."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dispatcher.model.errors import FairlaneError
+from dispatcher.model.service_settings import Cap
+from dispatcher.model.tier import Tier
+from dispatcher.model.values import counted
+from fairlane.cli.base.arguments import Duration, Time
+from fairlane.cli.base.completion import app_names, channel_names
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.exit_codes import FAILURE
+from fairlane.cli.base.output import Output, output_option, say
+
+if TYPE_CHECKING:
+    from dispatcher.model.task import PushTask
+    from producers.client import Audience, PushClient
+    from producers.submit.intake import AudienceRules
+    from producers.submit.report import SubmitResult
+
+
+@click.command()
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=click.Path(exists=True, dir_okay=False))
+@click.option("--id", "task_id", help="Id of the task; submitting it again with the same targets is safe.")
+@click.option("--app", help="The app that owns the task.", shell_complete=app_names)
+@click.option(
+    "--tier",
+    type=click.Choice([str(tier) for tier in Tier]),
+    default="medium",
+    show_default=True,
+    help="How urgent it is.",
+)
+@click.option(
+    "--channel",
+    default="null",
+    show_default=True,
+    shell_complete=channel_names,
+    help="What delivers it: null, log, http or your own.",
+)
+@click.option("--title", help="Title of the message.")
+@click.option("--body", help="Body of the message.")
+@click.option(
+    "--targets",
+    metavar="FILE|-",
+    help="CSV (a column target or token; the others are variables), JSON (an array, or a value a line), or one a line; "
+    "- is standard input.",
+)
+@click.option(
+    "--format",
+    type=click.Choice(["auto", "csv", "json", "lines"]),
+    default="auto",
+    show_default=True,
+    help="How to read --targets; `auto` goes by the name and the first line.",
+)
+@click.option("--unique", is_flag=True, help="Submit only the first of equal targets; takes 110 bytes of memory each.")
+@click.option("--allow-empty", is_flag=True, help="Accept an audience without targets; by default it is refused.")
+@click.option("--expected", type=click.IntRange(0), help="Number of targets to expect; of a file it is counted.")
+@click.option("--chunk", type=click.IntRange(1, 500), help="Targets per envelope; by default from tier and size.")
+@click.option("--ttl", type=Duration(), help="What is not sent after this long expires: 90s, 1h, 2d.")
+@click.option("--at", type=Time(), help="Start time: ISO 8601 (local time unless it names a zone), or +15m from now.")
+@click.option("--weight", type=float, help="Share among the tasks of its tier (1 by default).")
+@click.option("--cap", metavar="RATE[:BURST]", help="Most targets/s of this task, and most targets of it at once.")
+@click.option("--hold", is_flag=True, help="Send nothing before the whole audience is stored.")
+@click.option("--strict", is_flag=True, help="Refuse tasks whose channel no live worker has, instead of a warning.")
+@output_option
+@click.pass_context
+def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **options: Any) -> None:
+    """Submit tasks: from YAML or JSON FILEs, or one task from the options.
+
+    A FILE has the fields of a task (id, app, tier, message, ttl_s, ..., and its `targets`), or a list of such `tasks`.
+
+    \b
+    fairlane task submit examples/tasks.yaml
+    fairlane task submit --app shop --tier high --title Hi --body "50 % off" --targets devices.csv
+    """
+    if bool(files) == bool(options["targets"]):
+        raise click.UsageError("Give either task FILEs, or --app and --targets for one task.")
+    from producers.submit.intake import AudienceRules
+
+    jobs, results = _jobs(files, options), list["SubmitResult"]()
+    rules = AudienceRules(options["allow_empty"], "remove" if options["unique"] else "count")
+    channels = {"strict": options["strict"], "on_warning": cache(_warn)}
+    try:
+        with client_of(ctx) as client:
+            for task, audience in jobs:
+                results.append(_submit(client, task, audience, rules, channels))
+    finally:
+        if results:  # also of those before one that fails
+            rows = [_fields(result, options["unique"]) for result in results]
+            output.emit_rows(rows, ["id", "accepted", "refused", "seconds"])
+    if any(result.refused or result.stopped for result in results):
+        ctx.exit(FAILURE)
+
+
+def _jobs(files: tuple[str, ...], options: dict[str, Any]) -> "list[tuple[PushTask, Audience]]":
+    """All of them, so that what is wrong with one is said before any is submitted."""
+    from producers.files.task_file import read_task_file
+
+    if not files:
+        return [(_task(options), _targets(options))]
+    return [(job.task, job.targets) for file in files for job in read_task_file(file, options["allow_empty"])]
+
+
+def _targets(options: dict[str, Any]) -> "Audience":
+    from producers.files.targets_file import TargetsFile
+
+    return TargetsFile(options["targets"], options["format"])
+
+
+def _task(options: dict[str, Any]) -> "PushTask":
+    from dispatcher.model.task import PushTask
+
+    for name in ("app", "body"):
+        if not options[name]:
+            raise click.UsageError(f"A task needs --{name}.")
+    ttl: float | None = options["ttl"]
+    start: datetime | None = options["at"]
+    message = {name: options[name] for name in ("title", "body") if options[name]}
+    given = {
+        "id": options["task_id"],
+        "expected_targets": options["expected"],
+        "chunk": options["chunk"],
+        "ttl_s": ttl,
+        "start_at": start,
+        "weight": options["weight"],
+    }
+    if options["cap"] is not None:
+        cap = Cap.parse(options["cap"])
+        given |= {"cap": cap.rate or None, "cap_burst": cap.burst or None}
+    return PushTask(
+        app=options["app"],
+        tier=Tier(options["tier"]),
+        channel=options["channel"],
+        message=message,
+        hold_until_sealed=options["hold"],
+        **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+def _submit(
+    client: "PushClient", task: "PushTask", audience: "Audience", rules: "AudienceRules", channels: dict[str, Any]
+) -> "SubmitResult":
+    from fairlane.cli.base.progress import submission
+
+    if task.start_at is not None:
+        say(f"{task.id or 'the task'} starts at {task.start_at.isoformat(timespec='seconds')}")
+    with submission(task, audience) as on_progress:
+        handle = client.submit(
+            task,
+            audience,
+            on_progress=on_progress,
+            allow_empty=rules.allow_empty,
+            duplicates=rules.duplicates,
+            **channels,
+        )
+    if handle.result is None:
+        raise FairlaneError(f"Task {handle.id} was submitted without a result.", "Report this as a defect.")
+    for refusal in handle.result.refusals:
+        say(f"{handle.id}: line {refusal.line} refused: {refusal.reason}")
+    more = handle.result.refused - len(handle.result.refusals)
+    if more > 0:
+        say(f"{handle.id}: {more:,} more targets were refused")
+    for line in _duplicates(handle.result, rules):
+        say(f"{handle.id}: {line}")
+    if handle.result.stopped:
+        say(f"{handle.id} was {handle.result.stopped} meanwhile: the rest of its targets was not taken")
+    return handle.result
+
+
+def _warn(warning: str) -> None:
+    say(f"Warning: {warning}")
+
+
+def _duplicates(result: "SubmitResult", rules: "AudienceRules") -> Iterator[str]:
+    from producers.files.duplicates import COUNTED
+
+    found = result.duplicates or 0
+    if rules.duplicates == "remove":
+        if found:
+            yield f"removed {counted(found, 'duplicate')}"
+        return
+    beyond = result.accepted > COUNTED
+    if found:
+        among = f" among its first {COUNTED:,} targets" if beyond else ""
+        yield f"{counted(found, 'duplicate')}{among}, sent again; --unique removes them"
+    elif beyond:
+        yield f"duplicates are not counted beyond the first {COUNTED:,} targets; --unique removes them"
+
+
+def _fields(result: "SubmitResult", unique: bool) -> dict[str, Any]:
+    from producers.files.duplicates import COUNTED
+
+    return {
+        "id": result.task,
+        "accepted": result.accepted,
+        "refused": result.refused,
+        "duplicates": result.duplicates if unique or result.accepted <= COUNTED else None,
+        "envelopes": result.envelopes,
+        "stopped": result.stopped,
+        "seconds": round(result.seconds, 3),
+    }

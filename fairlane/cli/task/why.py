@@ -1,0 +1,133 @@
+"""`fairlane task why`."""
+
+from typing import Any
+
+import click
+import msgspec
+
+from dispatcher.analysis.send_errors import SendError
+from dispatcher.analysis.why import (
+    CHANNEL_PAUSED,
+    HELD,
+    NO_CHANNEL,
+    NO_REDIS,
+    NO_WORKER_RUNS,
+    PAUSED,
+    PROVIDER,
+    RETRY_WAIT,
+    SCHEDULED,
+    Part,
+    Why,
+)
+from dispatcher.model.values import counted, duration, percent
+from fairlane.cli.base.completion import task_argument
+from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.output import Output, output_option, say
+from fairlane.screen.times import local_moment
+
+ADVICE = {
+    "paused": "fairlane task resume {id}",
+    "held_until_sealed": "finish its submission",
+    "channel_paused": "fairlane channel resume {channel}",
+    "tier_share": "fairlane tier set, or fairlane task set {id} tier=TIER",
+    "task_weight": "fairlane task set {id} weight=N",
+    "app_weight": "fairlane app weight APP N",
+    "task_cap": "fairlane task set {id} cap=RATE",
+    "cap_total": "fairlane capacity set RATE",
+    "no_worker": "more workers: fairlane worker",
+    "retry_wait": "see the last error: fairlane task show {id}",
+    "sending": "more workers, or a quicker channel",
+    "provider": "a quicker provider, or a channel that makes more calls at once",
+    "audience": "finish its submission",
+    NO_WORKER_RUNS: "fairlane worker",
+    NO_CHANNEL: "a worker with channel {channel}",
+    NO_REDIS: "see why Redis was gone: its log",
+}
+"""Cause -> what makes it less. Of the others nothing does, or nobody knows."""
+_NOW = {
+    SCHEDULED: "its start time has not come",
+    PAUSED: "it is paused",
+    HELD: "its audience is not complete",
+    CHANNEL_PAUSED: "channel {channel} is paused",
+    NO_WORKER_RUNS: "no worker is running",
+    NO_CHANNEL: "no worker has channel {channel}",
+    PROVIDER: "channel {channel} has its targets, and the provider has not answered",
+}
+"""In words, by what a task waits for."""
+
+
+@click.command()
+@task_argument
+@output_option
+@click.pass_context
+def why(ctx: click.Context, output: Output, task_id: str) -> None:
+    """Where the task's time went: how much of it to each cause, and what would make that less. Together they are the
+    task's age."""
+    with client_of(ctx) as client:
+        found = client.why(task_id)
+    parts = [_row(part, found) for part in found.parts]
+    fields = {
+        "id": found.task,
+        "state": found.state,
+        "age_s": found.age_ms / 1000,
+        "now": found.now,
+        "last_error": msgspec.to_builtins(found.last_error),
+        "unrecorded": [worker._asdict() for worker in found.unrecorded],
+        "parts": parts,
+    }
+    output.emit_document(fields, [_shown(row) for row in parts])
+    if output.as_json:
+        return
+    say(f"{found.task} is {found.state}, {duration(found.age_ms / 1000)} old.")
+    if found.now:
+        say(f"{found.task} waits now: {_now(found)}")
+    if found.last_error is not None:
+        say(error_text(found.task, found.last_error))
+    for worker in found.unrecorded:
+        say(
+            f"{found.task}: worker {worker.worker} holds outcomes of it that Pulsar has not stored "
+            f"(its oldest is from {local_moment(worker.since_ms)}). Their targets wait until that worker reaches "
+            "Pulsar or ends: see `fairlane doctor`."
+        )
+
+
+def _row(part: Part, found: Why) -> dict[str, Any]:
+    return {
+        "cause": part.cause,
+        "seconds": round(part.ms / 1000, 3),
+        "part": round(part.ms / found.age_ms, 4),
+        "meaning": part.meaning,
+        "advice": _advice(part.cause, found),
+    }
+
+
+def _now(found: Why) -> str:
+    error = found.last_error
+    if found.now == RETRY_WAIT and error is not None:
+        return f"retry {error.attempt} is due at {local_moment(error.retry_ms)}"
+    return _NOW[found.now].format(channel=found.channel)
+
+
+def error_text(task: str, error: SendError) -> str:
+    """Return a line on the last error of a task's sends."""
+    sends, reason = counted(error.count, "send"), error.reason or "no reason given"
+    return f"{task}: {sends} failed so far, the last at {local_moment(error.at_ms)}: {reason}"
+
+
+def _advice(cause: str, found: Why) -> str:
+    kind, _, names = cause.removeprefix("cap:").partition("/")
+    if not cause.startswith("cap:"):
+        return ADVICE.get(cause, "").format(id=found.task, channel=found.channel)
+    if kind == "app_channel":
+        app, _, channel = names.partition("/")
+        return f"fairlane app cap {app} RATE --channel {channel}"
+    return f"fairlane {kind} cap {names} RATE"
+
+
+def _shown(row: dict[str, Any]) -> dict[str, str]:
+    return {
+        "part": percent(row["part"]),
+        "time": duration(row["seconds"]),
+        "where it went": row["meaning"],
+        "what helps": row["advice"],
+    }

@@ -1,0 +1,105 @@
+"""Takes snapshots of the backlog, one every some seconds, until it is told to stop."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from backends.pulsar.broker_lanes import BrokerLanes
+from backends.redis.backlog import BacklogReader
+from dispatcher.clock import Clock
+from dispatcher.model.errors import FairlaneError
+from fairlane.figures.snapshot_row import Row, Taken, snapshot_row
+
+if TYPE_CHECKING:
+    from spark_jobs.backlog.snapshot_files import SnapshotFiles
+
+FIND_BROKERS_EVERY_S = 300.0
+
+
+class Servers(NamedTuple):
+    """What is looked at."""
+
+    redis: BacklogReader
+    brokers: BrokerLanes
+
+
+class Tell(Protocol):
+    """What is said of a run, to a person."""
+
+    def __call__(self, message: str) -> None: ...
+
+
+class Snapshotter:
+    """Takes a snapshot: one request to each broker and one to Redis. Which brokers there are is asked for at the first,
+    every five minutes, and after one did not answer."""
+
+    def __init__(self, servers: Servers, clock: Clock, every_s: float) -> None:
+        self._servers = servers
+        self._clock = clock
+        self._every_s = every_s
+        self._find_at_s = 0.0
+
+    def take(self) -> Row:
+        """Raises Unreachable, NotReady (the counts of the view are not right yet) and Refused: then there is none."""
+        brokers = self._servers.brokers
+        begun_s = self._clock.monotonic_s()
+        if begun_s >= self._find_at_s:
+            brokers.find()
+            self._find_at_s = begun_s + FIND_BROKERS_EVERY_S
+        begun_s = self._clock.monotonic_s()
+        looks = brokers.look()
+        look = self._servers.redis.look()
+        if any(one.lanes is None for one in looks):
+            self._find_at_s = 0.0
+        took_ms = round((self._clock.monotonic_s() - begun_s) * 1000)
+        return snapshot_row(look, looks, Taken(self._every_s, took_ms, brokers.measured_every_s))
+
+
+def failures(row: Row) -> list[str]:
+    """What of a snapshot is missing, in words."""
+    return [f"broker {one['broker']}: {one['failure']}" for one in row["brokers"] if not one["answered"]]
+
+
+@dataclass
+class Series:
+    """Snapshots at a fixed pace, in the files. What could not be read is a gap: said once, and no row."""
+
+    take: Callable[[], Row]
+    files: "SnapshotFiles"
+    clock: Clock
+    every_s: float
+    tell: Tell
+    taken: int = 0
+    _said: str = ""
+
+    def run(self, stop: threading.Event) -> None:
+        """Until `stop` is set. Raises what cannot be mended by waiting."""
+        next_s = self.clock.monotonic_s()
+        while not stop.is_set():
+            self.step()
+            now_s = self.clock.monotonic_s()
+            missed = int((now_s - next_s) / self.every_s)
+            next_s += self.every_s * (1 + missed)
+            stop.wait(max(0.0, next_s - now_s))
+
+    def step(self) -> None:
+        """One snapshot, or a gap."""
+        try:
+            row = self.take()
+        except FairlaneError as error:
+            if not error.retryable:
+                raise
+            self._say(f"no snapshot: {error}")
+            return
+        self.files.add(row)
+        self.taken += 1
+        self._say("; ".join(failures(row)))
+
+    def _say(self, message: str) -> None:
+        """The same thing once."""
+        if message and message != self._said:
+            self.tell(message)
+        elif self._said and not message:
+            self.tell("snapshots are complete again")
+        self._said = message

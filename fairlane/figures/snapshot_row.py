@@ -1,0 +1,187 @@
+"""One snapshot of the backlog as a row: see spark_jobs.backlog.snapshot_files for what its columns mean."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from backends.pulsar.broker_lanes import BrokerLook, LaneStats, lanes_told
+from backends.redis.backlog import BUCKET_UNIT, BacklogLook, BacklogTask, InFlight
+from dispatcher.analysis.why import held_now
+from dispatcher.model.service_settings import pools_of
+from dispatcher.model.tier import MILLI, TIERS
+from dispatcher.model.view import Globals, TaskView, WorkerBeat, globals_of
+from dispatcher.wire.topics import side_of_lane, task_of_lane
+
+TOTAL = "total"
+_ALIVE = ("serving", "draining")
+_SUSPECT_MS = 3_000
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """How a snapshot was taken. every_s: until the next is meant to be; took_ms: from the first request to the last
+    answer; measured_every_s: how old what the brokers say may be, if known."""
+
+    every_s: float
+    took_ms: int
+    measured_every_s: int | None
+
+
+def snapshot_row(look: BacklogLook, brokers: Sequence[BrokerLook], taken: Taken) -> Row:
+    """All that the two said at one moment."""
+    settings = globals_of(look.settings)
+    return {
+        "at": datetime.fromtimestamp(look.at_ms / 1000, UTC),
+        "every_s": taken.every_s,
+        "took_ms": taken.took_ms,
+        "epoch": look.epoch,
+        "capacity": settings.capacity,
+        "capacity_burst": settings.burst,
+        "sharing": settings.sharing,
+        "caps": [(pool, cap.rate) for pool, cap in settings.caps.items()],
+        "app_weights": list(settings.app_weights.items()),
+        "paused_channels": sorted(settings.paused_channels),
+        "measured_every_s": taken.measured_every_s,
+        "brokers": [{"broker": b.broker, "answered": b.lanes is not None, "failure": b.failure} for b in brokers],
+        "workers": [_worker(beat, look.at_ms) for beat in look.beats],
+        "tiers": _tiers(look, settings),
+        "tasks": [_task(task, look.in_flight, settings) for task in look.tasks],
+        "ended": [_task(task, look.in_flight, settings) for task in look.ended],
+        "lanes": [_lane(broker, lane) for broker, lane in lanes_told(brokers)],
+    }
+
+
+def _task(task: BacklogTask, in_flight: InFlight, settings: Globals) -> Row:
+    view = task.view
+    targets = view.targets
+    flying = min(in_flight.targets.get(view.id, 0), targets.pending)
+    return {
+        "task": view.id,
+        "app": view.app,
+        "tier": view.tier,
+        "channel": view.channel,
+        "state": view.state,
+        "held": held_now(view, settings),
+        "lane": view.lane,
+        "shared": view.shared,
+        "sealed": view.sealed,
+        "created_ms": view.created_ms,
+        "start_ms": view.start_ms,
+        "expires_ms": view.expires_ms,
+        "finished_ms": view.finished_ms,
+        "expected": view.expected_targets,
+        "published": targets.total,
+        "sent": targets.sent,
+        "invalid": targets.invalid,
+        "failed": targets.failed,
+        "expired": targets.expired,
+        "cancelled": targets.cancelled,
+        "queued": targets.pending - flying,
+        "in_flight": flying if in_flight.known else None,
+        "claims": task.claims,
+        "retrying": task.open,
+        "weight": view.weight,
+        "rate": view.rate,
+        "cap": view.cap,
+        "cap_burst": view.cap_burst,
+        "causes": list(task.why.items()),
+    }
+
+
+def _worker(beat: WorkerBeat, now_ms: int) -> Row:
+    silent = beat.state != "stopped" and now_ms - beat.seen_ms > _SUSPECT_MS
+    return {
+        "worker": beat.id,
+        "host": beat.host,
+        "state": "suspect" if silent else beat.state,
+        "lanes": beat.lanes,
+        "in_flight": beat.in_flight,
+        "buffered": beat.buffered,
+        "rate": beat.rate,
+    }
+
+
+def _lane(broker: str, lane: LaneStats) -> Row:
+    return {
+        "lane": lane.topic,
+        "kind": kind_of_lane(lane.topic),
+        "broker": broker,
+        "partition": lane.partition,
+        "backlog": lane.backlog,
+        "unacked": lane.unacked,
+        "consumers": lane.consumers,
+        "producers": lane.producers,
+        "storage_bytes": lane.storage_bytes,
+        "rate_in": lane.rate_in,
+        "rate_out": lane.rate_out,
+        "blocked": lane.blocked,
+    }
+
+
+def kind_of_lane(topic: str) -> str:
+    """own, shared, side or retry."""
+    if task_of_lane(topic) is not None:
+        return "own"
+    if side_of_lane(topic) is not None:
+        return "side"
+    return "retry" if topic.rpartition("/")[2].startswith("retry-") else "shared"
+
+
+# ----------------------------------------------------------------- tiers in pools
+
+
+def _tiers(look: BacklogLook, settings: Globals) -> list[Row]:
+    ready = [task.view for task in look.tasks if _may_be_sent(task.view, settings)]
+    return [row for pool in (TOTAL, *settings.caps) for row in _pool(pool, look, settings, ready)]
+
+
+def _may_be_sent(task: TaskView, settings: Globals) -> bool:
+    return task.state == "running" and task.targets.pending > 0 and not held_now(task, settings)
+
+
+def _pool(pool: str, look: BacklogLook, settings: Globals, ready: Iterable[TaskView]) -> list[Row]:
+    total = pool == TOTAL
+    backlog = dict.fromkeys(map(str, TIERS), 0)
+    for task in ready:
+        if total or pool in pools_of(task.app, task.channel):
+            backlog[task.tier] += task.targets.pending
+    weights = sum(settings.tier_weights[tier] for tier, targets in backlog.items() if targets)
+    rates = _rates(look.beats, look.at_ms)
+    stored = look.pools.get(pool, {})
+    cap = (settings.capacity, settings.burst) if total else settings.cap(pool)
+    return [
+        {
+            "pool": pool,
+            "tier": tier,
+            "cap": cap[0],
+            "cap_burst": cap[1],
+            "weight": settings.tier_weights[tier],
+            "busy": stored.get(f"busy:{tier}", 0) / MILLI,
+            "waiting": stored.get(f"waiting:{tier}", 0) / MILLI,
+            "bucket": stored.get(f"bucket:{tier}", 0) / BUCKET_UNIT,
+            "depth": stored.get(f"depth:{tier}", 0) / BUCKET_UNIT,
+            "announced": stored.get(f"wanted:{tier}", 0),
+            "backlog": backlog[tier],
+            "granted": look.counters.get(f"granted:{tier}", 0) if total else None,
+            "rate": rates[tier] if total else None,
+            "wanted": settings.tier_weights[tier] / weights if backlog[tier] else 0.0,
+            "got": _part(rates[tier], sum(rates.values())) if total else None,
+        }
+        for tier in map(str, TIERS)
+    ]
+
+
+def _rates(beats: Iterable[WorkerBeat], now_ms: int) -> Mapping[str, float]:
+    """Targets/s that the workers that are there send, by tier."""
+    rates = dict.fromkeys(map(str, TIERS), 0.0)
+    for beat in beats:
+        if beat.state in _ALIVE and now_ms - beat.seen_ms <= _SUSPECT_MS:
+            for tier, stats in beat.tiers.items():
+                rates[tier] += stats.rate
+    return rates
+
+
+def _part(one: float, whole: float) -> float:
+    return one / whole if whole else 0.0

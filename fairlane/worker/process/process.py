@@ -1,0 +1,126 @@
+"""A worker as a process: its signals, its log, its exit code; alone or as one of several under a supervisor."""
+
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from backends.settings import require_addresses
+from backends.system_clock import SystemClock
+from dispatcher.model.errors import FairlaneError, Hung
+from fairlane.lazy import hidden_package
+from fairlane.logging import configure_logging
+from fairlane.settings import Settings
+from fairlane.worker.process.supervisor import Supervisor, SupervisorSettings, spawned
+
+_log = logging.getLogger(__name__)
+
+
+def run_workers(settings: Settings) -> int:
+    """One worker in this process, or several under a supervisor. Returns the exit code when all have left.
+
+    Raises Shadowed, NotConfigured, and Unreachable if a server of the local stack has ended.
+    """
+    if hidden := hidden_package():
+        raise hidden
+    require_addresses(settings.pulsar, settings.redis)
+    _log.info(
+        "Pulsar: %s, %s; Redis: %s",
+        settings.pulsar.address.named(),
+        settings.pulsar.admin_address.named(),
+        settings.redis.address.named(),
+    )
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # a channel's `module:Class` may lie where the worker is started
+    stop = stop_on_signals()
+    if settings.worker.processes == 1:
+        return _run_one(settings, settings.worker.name, stop)
+    base = settings.worker.name or f"{socket.gethostname()}-{os.getpid()}"
+    names = [f"{base}-{number}" for number in range(1, settings.worker.processes + 1)]
+    ports = dict(zip(names, _metrics_ports(settings), strict=True))
+    supervisor = Supervisor(
+        lambda name: spawned(run_child, name, _with_port(settings, ports[name]), name),
+        names,
+        SystemClock(),
+        SupervisorSettings(drain_s=settings.worker.drain_timeout_s),
+    )
+    return supervisor.run(stop)
+
+
+def run_child(settings: Settings, name: str) -> None:
+    """What a spawned process runs. It drains, too, when its supervisor is gone."""
+    configure_logging(settings.log)
+    stop = stop_on_signals()
+    threading.Thread(target=partial(_watch_parent, os.getppid(), stop), name="parent", daemon=True).start()
+    sys.exit(_run_one(settings, name, stop))
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that SIGTERM and SIGINT set; a second SIGINT ends the process at once, claims ending by themselves."""
+    stop = threading.Event()
+
+    def asked(number: int, _frame: object) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            os._exit(130)
+        stop.set()
+
+    signal.signal(signal.SIGTERM, asked)
+    signal.signal(signal.SIGINT, asked)
+    return stop
+
+
+def _run_one(settings: Settings, name: str | None, stop: threading.Event) -> int:
+    from fairlane.worker.process.standby import stand_by
+    from fairlane.worker.process.watchdog import EXIT_WITHIN_S, exit_within
+    from fairlane.worker.worker import Worker, worker_id
+
+    _collect_rarely()
+    try:
+        if not stand_by(settings, worker_id(name), stop):
+            return 0
+        code = Worker(settings, name, SystemClock()).run(stop)
+    except FairlaneError as error:
+        _log.error("%s", error)
+        code = error.exit_code
+    exit_within(EXIT_WITHIN_S, code)  # the interpreter waits for threads that others have started
+    if code == Hung.exit_code:
+        _end_process(code)
+    return code
+
+
+def _end_process(code: int) -> NoReturn:
+    """End the process without waiting for any thread."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def _collect_rarely() -> None:
+    """Envelopes are lists of targets in great number, and none is part of a cycle: with the interpreter's thresholds
+    the search for cycles among them took a sixth of a busy worker's time."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
+
+
+def _watch_parent(parent: int, stop: threading.Event) -> None:
+    while not stop.wait(1.0):
+        if os.getppid() != parent:
+            _log.warning("the supervisor is gone; draining")
+            stop.set()
+
+
+def _metrics_ports(settings: Settings) -> Sequence[int]:
+    first = settings.worker.metrics_port
+    return [first + index if first > 0 else first for index in range(settings.worker.processes)]
+
+
+def _with_port(settings: Settings, port: int) -> Settings:
+    worker = settings.worker.model_copy(update={"metrics_port": port})
+    return settings.model_copy(update={"worker": worker})

@@ -1,0 +1,207 @@
+"""Check before a worker starts, and every second while it serves, whether it may serve the present view."""
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+from backends.redis.epochs import Epoch, Epochs
+from backends.redis.registry import Registry
+from backends.redis.view import CLAIM_MAX_MS, RedisView, open_view
+from backends.redis.workers import Workers
+from backends.system_clock import SystemClock
+from dispatcher.model.errors import NotReady, Refused, Unreachable
+from dispatcher.model.view import WorkerBeat
+from dispatcher.model.view_form import FORM, Judged, Standing, judge
+from fairlane import __version__
+from fairlane.settings import Settings
+from fairlane.worker.report.metrics import MetricsServer, ServiceCollector
+from fairlane.worker.report.service_view import ServiceView
+
+_log = logging.getLogger(__name__)
+_PERIOD_S, _RAISED_S = 1.0, 0.05
+_SAY_AGAIN_S = 60.0
+LIVE_KEPT_S, STOPPED_KEPT_S = 60.0, 60.0
+
+
+class Views(Protocol):
+    """Implemented in backends.redis.epochs. All methods raise Unreachable."""
+
+    def epoch(self) -> Epoch | None: ...
+
+    def form(self) -> int | None: ...
+
+    def check_home(self) -> None:
+        """Raises Refused too."""
+        ...
+
+    def begin_epoch(
+        self, epoch: str, wait_ms: int, partitions: int, restoring: bool = False, replaces: str = ""
+    ) -> bool: ...
+
+    def lower_form(self, epoch: str) -> bool: ...
+
+
+class Beats(Protocol):
+    """Implemented in backends.redis.workers. All methods raise Unreachable."""
+
+    def beat(self, beat: WorkerBeat, kept_s: float) -> int: ...
+
+    def workers(self) -> Sequence[WorkerBeat]: ...
+
+
+class Closeable(Protocol):
+    def close(self) -> None: ...
+
+
+def raise_form(views: Views, partitions: int) -> None:
+    """Make a view of an older form again, in this version's. Nothing is granted before the claims of the old one have
+    ended. Two workers may do this at once."""
+    epoch = views.epoch()
+    if epoch is not None and epoch.form < FORM:
+        views.begin_epoch(secrets.token_hex(8), CLAIM_MAX_MS, partitions, restoring=True, replaces=epoch.id)
+
+
+class Standby:
+    """Waits until the view may be served, without lanes and seats, and says so in heartbeats and in the log."""
+
+    def __init__(
+        self,
+        views: Views,
+        beats: Beats,
+        name: str,
+        partitions: int,
+        metrics: Callable[[], Closeable | None] = lambda: None,
+    ) -> None:
+        """metrics: served while it stands by. A rollout waits for that before it stops the older workers."""
+        self._serve_metrics = metrics
+        self._metrics: Closeable | None = None
+        self._views = views
+        self._beats = beats
+        self._name = name
+        self._partitions = partitions
+        self._started_ms = 0
+        self._said_s = float("-inf")
+
+    def wait(self, stop: threading.Event) -> bool:
+        """Return False if `stop` is set first. Raises Unreachable if Redis is gone at the start, but not later; Refused
+        if another Redis holds the view."""
+        judged = self._look()
+        while judged.standing is not Standing.SERVE and not stop.is_set():
+            if judged.standing is Standing.STAND_BY:
+                self._say(judged.why)
+            stop.wait(_PERIOD_S if judged.standing is Standing.STAND_BY else _RAISED_S)
+            try:
+                judged = self._look()
+            except Unreachable as error:
+                judged = Judged(Standing.STAND_BY, error.cause)
+        self._leave()
+        return not stop.is_set()
+
+    def _look(self) -> Judged:
+        self._views.check_home()
+        judged = judge(self._views.form(), self._beats.workers())
+        if judged.standing is Standing.STAND_BY:
+            if not self._started_ms:
+                self._metrics = self._serve_metrics()
+            self._beat("standby", LIVE_KEPT_S)
+        elif judged.standing is Standing.RAISE:
+            _log.warning("%s", judged.why)
+            raise_form(self._views, self._partitions)
+        return judged
+
+    def _leave(self) -> None:
+        if self._metrics is not None:
+            self._metrics.close()
+        if self._started_ms:
+            try:
+                self._beat("stopped", STOPPED_KEPT_S)
+            except Unreachable as error:
+                _log.debug("no heartbeat: %s", error)
+
+    def _say(self, why: str) -> None:
+        if time.monotonic() - self._said_s >= _SAY_AGAIN_S:
+            self._said_s = time.monotonic()
+            _log.warning("standing by, nothing is served: %s", why)
+
+    def _beat(self, state: str, kept_s: float) -> None:
+        beat = WorkerBeat(
+            id=self._name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            state=state,
+            started_ms=self._started_ms,
+            seen_ms=0,
+            version=__version__,
+            lanes=0,
+            in_flight=0,
+            buffered=0,
+            rate=0.0,
+            tiers={},
+            form=FORM,
+        )
+        now_ms = self._beats.beat(beat, kept_s)
+        self._started_ms = self._started_ms or now_ms
+
+
+def stand_by(settings: Settings, name: str, stop: threading.Event) -> bool:
+    """Return when a worker of this version may serve; False if `stop` is set before. Raises Unreachable."""
+    view = open_view(settings.redis)
+    try:
+        metrics = partial(_serve_metrics, settings, view)
+        return Standby(Epochs(view), Workers(view), name, settings.pulsar.outcome_partitions, metrics).wait(stop)
+    finally:
+        view.close()
+
+
+def _serve_metrics(settings: Settings, view: RedisView) -> MetricsServer | None:
+    """Serve the metrics of the service as a whole."""
+    worker = settings.worker
+    if worker.metrics_port < 0:
+        return None
+    service = ServiceView(Registry(view), Epochs(view), Workers(view), SystemClock())
+    return MetricsServer(worker.metrics_port, worker.metrics_host, [ServiceCollector(service)])
+
+
+class FormWatch:
+    """Looks every second whether the view may still be served. The scripts of this version grant and fold nothing in a
+    view of a higher form, so nothing is done in it until then either."""
+
+    def __init__(self, views: Views, older: Callable[[], Sequence[WorkerBeat]]) -> None:
+        """older: returns the live workers of an older version."""
+        self.closed = threading.Event()
+        """Set when the worker must leave."""
+        self.exit_code = NotReady.exit_code
+        """What it leaves with."""
+        self._views = views
+        self._older = older
+
+    def run(self, stop: threading.Event) -> None:
+        """Return when `stop` is set, or the worker must leave."""
+        while not stop.wait(_PERIOD_S) and not self.closed.is_set():
+            try:
+                self.look()
+            except Refused as error:
+                _log.error("this worker leaves: %s", error)
+                self.exit_code = error.exit_code
+                self.closed.set()
+            except Unreachable as error:
+                _log.debug("the view's form is not known: %s", error)
+
+    def look(self) -> None:
+        """Look once. Raises Unreachable, and Refused if another Redis holds the view."""
+        self._views.check_home()
+        form = self._views.form()
+        judged = judge(form, self._older())
+        if judged.standing is Standing.SERVE:
+            return
+        epoch = self._views.epoch()
+        if epoch is not None and epoch.form == FORM:
+            self._views.lower_form(epoch.id)
+        _log.error("this worker leaves, and stands by when it is started again: %s", judged.why)
+        self.closed.set()

@@ -1,0 +1,127 @@
+"""`fairlane worker --processes N`: a parent that keeps N worker processes alive and passes on the wish to stop.
+
+Processes are spawned, never forked: the Pulsar client's threads do not survive a fork.
+"""
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+
+from dispatcher.clock import Clock
+from dispatcher.model.errors import Hung, InvalidInput
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SupervisorSettings:
+    """drain_s: how long the workers may take to finish what they have; kill_after_s: on top of it, before SIGKILL.
+    backoff_s: first and longest wait before a worker that died is started again; steady_s: a worker that lived for so
+    long starts the waits afresh."""
+
+    drain_s: float
+    kill_after_s: float = 10.0
+    backoff_s: tuple[float, float] = (0.5, 30.0)
+    steady_s: float = 60.0
+
+
+class _Member:
+    """One place in the crew, and the process that fills it now."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.process: BaseProcess | None = None
+        self.started_s = 0.0
+        self.due_s = 0.0
+        self.wait_s = 0.0
+
+
+class Supervisor:
+    """start: makes (and does not start) the process of a name."""
+
+    def __init__(
+        self, start: Callable[[str], BaseProcess], names: Sequence[str], clock: Clock, settings: SupervisorSettings
+    ) -> None:
+        self._start = start
+        self._members = [_Member(name) for name in names]
+        self._clock = clock
+        self._settings = settings
+
+    def run(self, stop: threading.Event) -> int:
+        """Until `stop` is set, or a worker says that its settings are wrong; then stops all. The exit code: 0 if every
+        worker drained in time; that of the wrong settings."""
+        while not stop.is_set():
+            for member in self._members:
+                if self._has_wrong_settings(member):
+                    self._stop_all()
+                    return InvalidInput.exit_code
+                self._tend(member)
+            stop.wait(0.2)
+        return self._stop_all()
+
+    def _has_wrong_settings(self, member: _Member) -> bool:
+        """Whether it ended because of its settings, which another start would read again."""
+        if member.process is None or member.process.exitcode != InvalidInput.exit_code:
+            return False
+        _log.error(
+            "worker %s ended (exit code %d): its settings are wrong; stopping all", member.name, InvalidInput.exit_code
+        )
+        return True
+
+    def _tend(self, member: _Member) -> None:
+        process = member.process
+        if process is not None and process.is_alive():
+            return
+        if process is not None:
+            self._note_death(member, process)
+        if self._clock.monotonic_s() >= member.due_s:
+            member.process = self._start(member.name)
+            member.process.start()
+            member.started_s = self._clock.monotonic_s()
+
+    def _note_death(self, member: _Member, process: BaseProcess) -> None:
+        process.join()
+        now_s = self._clock.monotonic_s()
+        first_s, longest_s = self._settings.backoff_s
+        steady = now_s - member.started_s >= self._settings.steady_s
+        member.wait_s = first_s if steady or not member.wait_s else min(member.wait_s * 2, longest_s)
+        member.due_s = now_s + member.wait_s
+        member.process = None
+        _log.error(
+            "worker %s ended (%s); starting it again in %.1f s", member.name, _reason(process.exitcode), member.wait_s
+        )
+
+    def _stop_all(self) -> int:
+        alive = [member.process for member in self._members if member.process is not None]
+        for process in alive:
+            _signal(process, signal.SIGTERM)
+        deadline_s = self._clock.monotonic_s() + self._settings.drain_s + self._settings.kill_after_s
+        for process in alive:
+            process.join(max(0.0, deadline_s - self._clock.monotonic_s()))
+        late = [process for process in alive if process.is_alive()]
+        for process in late:
+            _log.error("worker %s did not stop in time; killing it (its claims end by themselves)", process.name)
+            process.kill()
+            process.join()
+        return 0 if all(process.exitcode == 0 for process in alive) else 1
+
+
+def _signal(process: BaseProcess, number: signal.Signals) -> None:
+    if process.pid is not None and process.is_alive():
+        os.kill(process.pid, number)
+
+
+def _reason(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        return f"killed by {signal.Signals(-exit_code).name}"
+    return f"exit code {exit_code}{': a part of it hung' if exit_code == Hung.exit_code else ''}"
+
+
+def spawned(target: Callable[..., None], name: str, *args: object) -> BaseProcess:
+    """A process of a fresh interpreter, not yet started."""
+    return multiprocessing.get_context("spawn").Process(target=target, name=name, args=args)

@@ -1,0 +1,1 @@
+"""What a worker says of itself: heartbeat, metrics, errors of sends."""

@@ -1,0 +1,197 @@
+"""Says once a second that this worker is there, what it does and how fast."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from dispatcher.clock import ServiceClock
+from dispatcher.engine.stats import EngineStats
+from dispatcher.model.errors import FairlaneError, Unreachable
+from dispatcher.model.tier import TIERS, Tier
+from dispatcher.model.view import TierStats, Unrecorded, WorkerBeat
+from dispatcher.model.view_form import FORM, older_workers
+from fairlane.worker.live_lanes import ALL_TIERS, Peer
+
+_log = logging.getLogger(__name__)
+LIVE_KEPT_S = 60.0
+MAX_NEWER = 50
+"""Maximum lanes with envelopes of a later version that a heartbeat names."""
+RATE_BEATS = 3
+"""Rates are over so many beats."""
+STOPPED_KEPT_S = 3_600.0
+STOPPED = "stopped"
+
+
+class Beats(Protocol):
+    """The registry's side. Raises Unreachable."""
+
+    def beat(self, beat: WorkerBeat, kept_s: float) -> int:
+        """Returns Redis' time (ms)."""
+        ...
+
+    def workers(self) -> list[WorkerBeat]: ...
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What does not change while the worker lives."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    metrics_port: int = 0
+    tiers: tuple[Tier, ...] = TIERS
+    channels: frozenset[str] | None = None
+    """Names of the worker's channels; None: not known."""
+
+
+class Heartbeat:
+    """One thread. state: called at each beat. clock: put right at each beat."""
+
+    def __init__(
+        self,
+        beats: Beats,
+        identity: Identity,
+        stats: EngineStats,
+        state: Callable[[], str],
+        clock: ServiceClock,
+        period_s: float = 1.0,
+        count: Callable[[], None] = lambda: None,
+        newer_lanes: Callable[[], Sequence[str]] = list,
+    ) -> None:
+        """count: called after each beat, to store what else was counted. Raises Unreachable. newer_lanes: those with
+        envelopes of a later version."""
+        self._beats = beats
+        self._identity = identity
+        self._stats = stats
+        self._state = state
+        self._clock = clock
+        self._period_s = period_s
+        self._store_counts = count
+        self._newer_lanes = newer_lanes
+        self._started_ms = clock.wall_ms()
+        self._alive = 1
+        self._older: list[WorkerBeat] = []
+        self._peers: tuple[Peer, ...] = ()
+        self._count_at_s = float("-inf")
+        self._sent: deque[tuple[float, dict[str, int]]] = deque(maxlen=RATE_BEATS + 1)
+
+    def alive_workers(self) -> int:
+        """How many workers there are, this one included, as of the last beats."""
+        return self._alive
+
+    def peers(self) -> tuple[Peer, ...]:
+        """The workers that hold lanes, this one included, as of the last beats; none while that is not known."""
+        return self._peers
+
+    def older(self) -> list[WorkerBeat]:
+        """Return the live workers of an older version, by the last heartbeats."""
+        return self._older
+
+    def run(self, stop: threading.Event) -> None:
+        """Beats until `stop` is set; the last beat says `stopped` and is kept for an hour."""
+        while not stop.is_set():
+            self.beat(self._state(), LIVE_KEPT_S)
+            stop.wait(self._period_s)
+        self.beat(STOPPED, STOPPED_KEPT_S)
+
+    def beat(self, state: str, kept_s: float) -> None:
+        """Send one heartbeat, and store what else was counted; not if Redis does not answer."""
+        beat, asked_s = self._beat(state), self._clock.monotonic_s()
+        try:
+            self._clock.hear(self._beats.beat(beat, kept_s), asked_s)
+            self._count()
+            self._try_store_counts()
+        except Unreachable as error:
+            _log.debug("no heartbeat: %s", error)
+            # Others could not beat either: when Redis is back they look as if they were gone, until they do.
+            self._count_at_s = self._clock.monotonic_s()
+
+    def _try_store_counts(self) -> None:
+        """Store what else was counted. What Redis refuses is tried again: figures must not end a worker."""
+        try:
+            self._store_counts()
+        except FairlaneError as error:
+            _log.debug("figures are not stored: %s", error)
+
+    def _count(self) -> None:
+        """Every few beats: seats are shared out by it, and that need not be quick."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._count_at_s < 3 * self._period_s:
+            return
+        self._count_at_s = now_s
+        beats = self._beats.workers()
+        self._older = older_workers(beats)
+        self._alive = max(1, sum(beat.is_live or beat.state == "draining" for beat in beats))
+        others = (beat for beat in beats if beat.id != self._identity.id and beat.is_live)
+        self._peers = (self._me(), *map(_peer, others))
+
+    def _me(self) -> Peer:
+        identity, newer = self._identity, tuple(self._newer_lanes()[:MAX_NEWER])
+        return Peer(identity.id, tuple(map(str, identity.tiers)), newer, identity.channels)
+
+    def _beat(self, state: str) -> WorkerBeat:
+        stats, identity, tiers = self._stats, self._identity, self._tiers()
+        return WorkerBeat(
+            id=identity.id,
+            host=identity.host,
+            pid=identity.pid,
+            state=state,
+            started_ms=self._started_ms,
+            seen_ms=self._clock.wall_ms(),
+            version=identity.version,
+            lanes=stats.lanes,
+            in_flight=stats.in_flight_targets,
+            buffered=stats.buffered_targets,
+            rate=sum(tier.rate for tier in tiers.values()),
+            tiers=tiers,
+            metrics_port=identity.metrics_port,
+            extra=self._holds() | self._newer() | self._channels() | self._unrecorded(state),
+            form=FORM,
+        )
+
+    def _holds(self) -> dict[str, Any]:
+        """The tiers whose lanes it holds, if not all."""
+        tiers = self._identity.tiers
+        return {} if set(tiers) == set(TIERS) else {"holds": list(map(str, tiers))}
+
+    def _newer(self) -> dict[str, Any]:
+        """Return the lanes that it leaves to newer workers, while such workers are there."""
+        lanes = self._newer_lanes()[:MAX_NEWER]
+        return {"newer": lanes} if lanes else {}
+
+    def _channels(self) -> dict[str, Any]:
+        """Return the names of its channels, so that lanes of others are left to workers that have them."""
+        channels = self._identity.channels
+        return {} if channels is None else {"channels": sorted(channels)}
+
+    def _unrecorded(self, state: str) -> dict[str, Any]:
+        """Return the outcomes whose records are late, so that claims on them are kept while this worker lives. What
+        it had not recorded when it stopped it cannot record any more."""
+        late = self._stats.late_records
+        if late is None or state == STOPPED:
+            return {}
+        since_ms = self._clock.wall_ms() - round((self._clock.monotonic_s() - late.since_s) * 1000)
+        return {"unrecorded": msgspec.to_builtins(Unrecorded(since_ms, late.targets, late.tasks))}
+
+    def _tiers(self) -> dict[str, TierStats]:
+        """With the rates of the last few beats."""
+        now_s, tiers = self._clock.monotonic_s(), self._stats.tier_stats()
+        self._sent.append((now_s, {name: tier.sent for name, tier in tiers.items()}))
+        since_s, before = self._sent[0]
+        took_s = now_s - since_s
+        return {
+            name: msgspec.structs.replace(tier, rate=(tier.sent - before[name]) / took_s if took_s > 0 else 0.0)
+            for name, tier in tiers.items()
+        }
+
+
+def _peer(beat: WorkerBeat) -> Peer:
+    extra = beat.extra
+    return Peer(beat.id, tuple(extra.get("holds", ALL_TIERS)), tuple(extra.get("newer", ())), beat.channels)

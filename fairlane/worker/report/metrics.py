@@ -1,0 +1,189 @@
+"""Prometheus metrics of one worker: few series, made from the engine's plain counters when somebody asks.
+
+Labels are tiers, channels, outcomes, stages and script names, never a task's id.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from threading import Thread
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from dispatcher.engine.stats import EngineStats, Histogram
+from dispatcher.model.errors import FairlaneError, InvalidInput
+from dispatcher.model.tier import MILLI
+from dispatcher.model.view import WAIT_BUCKETS_MS
+from dispatcher.wire.outcome import OUTCOME_NAMES
+from fairlane.figures.signals import TierSignals
+from fairlane.worker.report.call_times import CallTimes, Durations
+from fairlane.worker.report.service_view import ServiceView
+
+_ENVELOPE_EVENTS = ("received", "acked", "republished", "moved", "dropped", "dead_lettered")
+_GAUGES = {
+    "lanes": "Lanes this worker is attached to",
+    "parked_lanes": "Lanes kept out of because their task is paused, held or closing",
+    "buffered_targets": "Targets received and not yet sent",
+    "credit_targets": "Targets leased and not yet sent",
+    "held_envelopes": "Envelopes that wait unacked for the fold or for another worker's claim",
+    "in_flight_targets": "Targets with a channel now",
+    "unsettled_targets": "Targets sent whose outcome record has no receipt yet",
+}
+
+
+class EngineCollector(Collector):
+    """Everything this worker itself knows."""
+
+    def __init__(self, stats: EngineStats, calls: CallTimes, version: str) -> None:
+        self._stats = stats
+        self._calls = calls
+        self._version = version
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily("fairlane_build", "Which Fairlane this is", {"version": self._version})
+        yield from self._targets()
+        yield from self._times()
+        yield from self._counters()
+        for name, meaning in _GAUGES.items():
+            yield GaugeMetricFamily(f"fairlane_worker_{name}", meaning, getattr(self._stats, name))
+
+    def _targets(self) -> Iterator[Metric]:
+        outcomes = CounterMetricFamily(
+            "fairlane_targets", "Targets by what became of them", labels=["tier", "channel", "outcome"]
+        )
+        for (tier, channel, code), count in list(self._stats.outcomes.items()):
+            outcomes.add_metric([str(tier), channel, OUTCOME_NAMES[code]], count)
+        yield outcomes
+        granted = CounterMetricFamily("fairlane_granted_targets", "Targets leased", labels=["tier"])
+        for tier, counts in self._stats.tiers.items():
+            granted.add_metric([str(tier)], counts.granted)
+        yield granted
+
+    def _times(self) -> Iterator[Metric]:
+        wait = HistogramMetricFamily(
+            "fairlane_queue_wait_seconds", "Of envelopes, from published to sent", labels=["tier"]
+        )
+        for tier, counts in self._stats.tiers.items():
+            wait.add_metric([str(tier)], *_milliseconds(counts.wait))
+        yield wait
+        stages = HistogramMetricFamily(
+            "fairlane_stage_seconds", "Of envelopes, from the stage before to this one", labels=["stage"]
+        )
+        for stage, histogram in self._stats.stages.items():
+            stages.add_metric([stage], *_milliseconds(histogram))
+        yield stages
+        calls = HistogramMetricFamily("fairlane_redis_call_seconds", "Of calls to Redis", labels=["script"])
+        for script, durations in list(self._calls.calls.items()):
+            calls.add_metric([script], *_seconds(durations))
+        yield calls
+
+    def _counters(self) -> Iterator[Metric]:
+        stats = self._stats
+        envelopes = CounterMetricFamily("fairlane_envelopes", "Envelopes by what was done with them", labels=["event"])
+        for event in _ENVELOPE_EVENTS:
+            envelopes.add_metric([event], getattr(stats, event))
+        yield envelopes
+        yield CounterMetricFamily("fairlane_retried_targets", "Targets put off to a retry lane", stats.retried)
+        yield CounterMetricFamily("fairlane_given_back_targets", "Leased and given back unsent", stats.given_back)
+        yield CounterMetricFamily("fairlane_lease_calls", "Lease calls made", stats.lease_calls)
+        yield CounterMetricFamily("fairlane_lease_errors", "Lease calls that failed", stats.lease_errors)
+        yield CounterMetricFamily("fairlane_standstills", "Times this worker's clock stood still", stats.stood_still)
+        refused = stats.given_back_refused
+        yield CounterMetricFamily("fairlane_given_back_refused", "Returns of credit that failed for good", refused)
+
+
+class ServiceCollector(Collector):
+    """What all workers share, read from the registry when somebody asks; left out while Redis is gone."""
+
+    def __init__(self, service: ServiceView) -> None:
+        self._service = service
+
+    def describe(self) -> Sequence[Metric]:
+        """None: registering the collector must not ask Redis."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        try:
+            signals = self._service.signals()
+        except FairlaneError:
+            return
+        for name, (meaning, value_of) in _SIGNALS.items():
+            values = {tier.tier: value_of(tier) for tier in signals.tiers}
+            yield _by_tier(name, meaning, {tier: value for tier, value in values.items() if value is not None})
+        yield GaugeMetricFamily("fairlane_workers", "Workers that serve", signals.workers)
+        yield GaugeMetricFamily(
+            "fairlane_workers_needed",
+            "Workers that would send what capacity and caps allow; 0 where demand is the limit",
+            signals.workers_needed,
+        )
+
+
+_SIGNALS: dict[str, tuple[str, Callable[[TierSignals], float | None]]] = {
+    "fairlane_backlog_targets": ("Targets that may be sent now and have no outcome", lambda tier: tier.backlog),
+    "fairlane_drain_seconds": ("Until the backlog is sent, at the recent rate", lambda tier: tier.drain_s),
+    "fairlane_arrival_targets_per_second": ("Targets that come in", lambda tier: tier.arrival_rate),
+    "fairlane_service_targets_per_second": ("Targets that are sent, by all workers", lambda tier: tier.rate),
+    "fairlane_spare_targets_per_second": ("What it could send more, if it had it", lambda tier: tier.spare),
+    "fairlane_share_wanted_ratio": ("By weight, over the tiers that have a backlog", lambda tier: tier.wanted),
+    "fairlane_share_actual_ratio": ("Of the targets sent by all workers recently", lambda tier: tier.actual),
+}
+"""Of the whole service, by tier."""
+
+
+def _by_tier(name: str, meaning: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, meaning, labels=["tier"])
+    for tier, value in values.items():
+        family.add_metric([tier], value)
+    return family
+
+
+def _milliseconds(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
+    bounds = [bound / MILLI for bound in WAIT_BUCKETS_MS]
+    return _cumulated(bounds, histogram.counts), histogram.sum_ms / MILLI
+
+
+def _seconds(durations: Durations) -> tuple[list[tuple[str, float]], float]:
+    return _cumulated(Durations.BUCKETS_S, durations.counts), durations.sum_s
+
+
+def _cumulated(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    total = 0
+    buckets: list[tuple[str, float]] = []
+    for bound, count in zip([*map(str, bounds), "+Inf"], counts, strict=True):
+        total += count
+        buckets.append((bound, total))
+    return buckets
+
+
+class MetricsServer:
+    """Serves /metrics. port: 0 for any free one, which `port` then says."""
+
+    def __init__(self, port: int, host: str, collectors: Sequence[Collector]) -> None:
+        """Raises InvalidInput if the port is taken."""
+        registry = CollectorRegistry()
+        for collector in collectors:
+            registry.register(collector)
+        self._server, self._thread = _serve(port, host, registry)
+        self.port: int = self._server.server_port
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _serve(port: int, host: str, registry: CollectorRegistry) -> tuple[WSGIServer, Thread]:
+    start: Callable[..., tuple[WSGIServer, Thread]] = start_http_server
+    try:
+        return start(port, host, registry)
+    except OSError as error:
+        raise InvalidInput(
+            f"Metrics cannot be served on {host}:{port}: {error.strerror}.", "Choose another --metrics-port (0: any)."
+        ) from error

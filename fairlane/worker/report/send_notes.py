@@ -1,0 +1,80 @@
+"""Reports a worker's sends: to Redis for `task show` and `task why`, and as a warning for each kind of error."""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from dispatcher.analysis.send_errors import SendError, SendErrors
+from dispatcher.clock import Clock
+from dispatcher.engine.stats import EngineStats
+from dispatcher.model.errors import FairlaneError
+
+WARN_EVERY_S = 60.0
+"""For each channel and kind of error."""
+MAX_KINDS = 100
+"""Maximum kinds of errors that are told apart in the log. Their texts are the channel's own."""
+_LONGEST_KIND = 60
+_log = logging.getLogger(__name__)
+
+Store = Callable[[Mapping[str, SendError], Mapping[str, int]], None]
+"""Store errors by task, and for how long tasks have been in their channels (ms). Raises FairlaneError."""
+
+
+class _Kind:
+    """Errors of one kind since the last warning."""
+
+    __slots__ = ("targets", "warn_at_s")
+
+    def __init__(self) -> None:
+        self.warn_at_s = float("-inf")
+        self.targets = 0
+
+
+class SendNotes:
+    """Called once a second by the heartbeat's thread."""
+
+    def __init__(self, errors: SendErrors, stats: EngineStats, store: Store, clock: Clock) -> None:
+        self._errors = errors
+        self._stats = stats
+        self._store = store
+        self._clock = clock
+        self._kinds: dict[tuple[str, str], _Kind] = {}
+
+    def store(self) -> None:
+        """Store the errors since the last call, and warn of them. Raises FairlaneError; they are stored the next
+        time."""
+        taken, waits = self._errors.take(), self._stats.in_channels
+        if not taken and not waits:
+            return
+        try:
+            self._store({task: error for task, (_, error) in taken.items()}, waits)
+        except FairlaneError:
+            self._errors.put_back(taken.items())
+            raise
+        for task, (channel, error) in taken.items():
+            self._warn(task, channel, error)
+
+    def _warn(self, task: str, channel: str, error: SendError) -> None:
+        """Warn of a kind of error, at most once a minute."""
+        key = (channel, kind_of(error.reason))
+        if key not in self._kinds and len(self._kinds) >= MAX_KINDS:
+            key = (channel, "")
+        kind = self._kinds.setdefault(key, _Kind())
+        kind.targets += error.count
+        now_s = self._clock.monotonic_s()
+        if now_s < kind.warn_at_s:
+            return
+        _log.warning(
+            "Channel %s: %s (task %s, attempt %d; %d targets, %s). Logged at most once a minute.",
+            channel,
+            error.reason or "no reason given",
+            task,
+            error.attempt,
+            kind.targets,
+            "tried again" if error.retry_ms else "given up",
+        )
+        kind.warn_at_s, kind.targets = now_s + WARN_EVERY_S, 0
+
+
+def kind_of(reason: str) -> str:
+    """Return what a reason has in common with those of the same kind: a status, or the name of an exception."""
+    return reason.rpartition("; the last: ")[2].partition(":")[0][:_LONGEST_KIND]

@@ -1,0 +1,55 @@
+"""What the service as a whole is doing, by tier, from the registry and the heartbeats; kept for a moment."""
+
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from backends.redis.task_rows import LiveTask
+from dispatcher.clock import Clock
+from dispatcher.model.view import Globals, WorkerBeat
+from fairlane.figures.signals import Look, SignalMeter, Signals, job_of_live
+
+_KEPT_S = 2.0
+
+
+class Service(Protocol):
+    def live(self) -> Sequence[LiveTask]: ...
+
+    def globals(self) -> Globals: ...
+
+
+class Epochs(Protocol):
+    def check_counts(self) -> None:
+        """Raises NotReady, Unreachable."""
+        ...
+
+
+class Crew(Protocol):
+    def workers(self) -> Sequence[WorkerBeat]: ...
+
+
+class ServiceView:
+    """For many threads; asks Redis at most once in two seconds."""
+
+    def __init__(self, service: Service, epochs: Epochs, crew: Crew, clock: Clock) -> None:
+        self._service = service
+        self._epochs = epochs
+        self._crew = crew
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._meter = SignalMeter()
+        self._read: tuple[float, Signals] | None = None
+
+    def signals(self) -> Signals:
+        """Raises Unreachable; NotReady while the view is rebuilt."""
+        with self._lock:
+            now_s = self._clock.monotonic_s()
+            if self._read is None or now_s - self._read[0] >= _KEPT_S:
+                self._read = (now_s, self._meter.take(self._look(now_s)))
+            return self._read[1]
+
+    def _look(self, now_s: float) -> Look:
+        self._epochs.check_counts()
+        now_ms = self._clock.wall_ms()
+        jobs = [job_of_live(task, now_ms) for task in self._service.live()]
+        return Look(now_s, jobs, self._service.globals(), self._crew.workers())

@@ -1,0 +1,1 @@
+"""Changes of live tasks and of the whole service, and what they would do."""

@@ -1,0 +1,76 @@
+"""Estimates of when tasks are done: the model of the dry runs, over all live tasks."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from dispatcher.analysis.served import Served
+from dispatcher.analysis.situation import Situation, sent_rate
+from dispatcher.model.view import Globals, TaskView, WorkerBeat
+
+_KEPT_S = 1.0
+_KEPT_COSTS = 20
+"""An estimate is used again for a second, or for as many times what it cost."""
+
+
+class Registry(Protocol):
+    def live_views(self) -> list[TaskView]: ...
+
+    def globals(self) -> Globals: ...
+
+    def now_ms(self) -> int: ...
+
+
+class Workers(Protocol):
+    def workers(self) -> list[WorkerBeat]: ...
+
+
+class Foresight:
+    """Adds estimates to tasks. May be called from any thread. Methods raise Unreachable."""
+
+    def __init__(self, registry: Registry, workers: Workers) -> None:
+        self._registry = registry
+        self._workers = workers
+        self._lock = threading.Lock()
+        self._etas: dict[str, float] = {}
+        self._kept_until_s = float("-inf")
+
+    def live(self) -> list[TaskView]:
+        """Return all tasks that have not ended, newest first, with `eta_s` where an end can be foreseen."""
+        tasks = self._registry.live_views()
+        return _with(tasks, self._etas_by_task(lambda: tasks))
+
+    def with_etas(self, tasks: Sequence[TaskView]) -> list[TaskView]:
+        """Return the tasks with `eta_s` where an end can be foreseen. The other live tasks are read for it."""
+        if not any(map(_may_end, tasks)):
+            return list(tasks)
+        return _with(tasks, self._etas_by_task(self._registry.live_views))
+
+    def _etas_by_task(self, live: Callable[[], Sequence[TaskView]]) -> dict[str, float]:
+        with self._lock:
+            began_s = time.monotonic()
+            if began_s >= self._kept_until_s:
+                self._etas = self._estimate(live)
+                now_s = time.monotonic()
+                self._kept_until_s = now_s + max(_KEPT_S, _KEPT_COSTS * (now_s - began_s))
+            return self._etas
+
+    def _estimate(self, live: Callable[[], Sequence[TaskView]]) -> dict[str, float]:
+        """Return the estimates by task; none where no worker serves, or none has the task's channel."""
+        beats = self._workers.workers()
+        if not any(beat.state == "serving" for beat in beats):
+            return {}
+        served = Served.by(beats)
+        tasks = [task for task in live() if not served.lacks(task.channel)]
+        return Situation(tasks, self._registry.globals(), sent_rate(beats), self._registry.now_ms()).etas()
+
+
+def _with(tasks: Iterable[TaskView], etas: Mapping[str, float]) -> list[TaskView]:
+    return [msgspec.structs.replace(task, eta_s=etas.get(task.id)) if _may_end(task) else task for task in tasks]
+
+
+def _may_end(task: TaskView) -> bool:
+    return task.state in ("running", "scheduled") and not task.ended

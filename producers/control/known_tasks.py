@@ -1,0 +1,34 @@
+"""Tasks as the view in Redis knows them; tells a task that does not exist from a view that does not know it yet."""
+
+from typing import Protocol
+
+from dispatcher.model.errors import NotFound, NotReady
+from dispatcher.model.view import TaskView
+
+
+class Registry(Protocol):
+    def task(self, task: str) -> TaskView | None: ...
+
+
+class Readiness(Protocol):
+    def ready(self) -> bool: ...
+
+
+class KnownTasks:
+    """Reads one task."""
+
+    def __init__(self, registry: Registry, epochs: Readiness) -> None:
+        self._registry = registry
+        self._epochs = epochs
+
+    def task(self, task: str) -> TaskView:
+        """Raises NotFound; NotReady if the view is empty or being rebuilt and does not know the task; Unreachable."""
+        view = self._registry.task(task)
+        if view is not None:
+            return view
+        if self._epochs.ready():
+            raise NotFound(f"There is no task {task}.", "`fairlane task list` shows all; ended ones are kept for days.")
+        raise NotReady(
+            f"The view in Redis does not know task {task}, and is not complete.",
+            "Workers make it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
+        )

@@ -1,0 +1,188 @@
+"""Read an audience from JSON: one value a line, or an array of them."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn, cast
+
+import msgspec
+
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.task import Target
+from producers.files.audience_rows import TARGET_COLUMNS, Items, Keep, Parse, Row, parser
+from producers.files.lines import Lines
+from producers.submit.cutter import Slab
+from producers.submit.validation import Unreadable
+
+_decode = msgspec.json.Decoder().decode
+
+
+def jsonl_items(slab: Slab, keep: Keep) -> Items:
+    items: list[object] = []
+    lines: list[int] = []
+    for line, text in enumerate(cast("list[str]", slab.items), slab.first_line):
+        item = _jsonl_item(text.strip(), keep)
+        if item is not None:
+            items.append(item)
+            lines.append(line)
+    return items, lines
+
+
+def _jsonl_item(text: str, keep: Keep) -> object:
+    """None if it is not wanted."""
+    if not text:
+        return None
+    try:
+        value = _decode(text.encode())
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        return Unreadable(f"the line is not JSON: {error}", text)
+    return _item(value, keep, text)
+
+
+def from_mapping(row: dict[str, Any], keep: Keep, text: str) -> object:
+    """The target that an object describes (an Unreadable if none); None if `keep` does not want it."""
+    if any(str(row.get(name)) not in values for name, values in keep.items()):
+        return None
+    column = next((name for name in TARGET_COLUMNS if name in row), None)
+    if column is None:
+        return Unreadable(f"the object has no {' or '.join(TARGET_COLUMNS)}", text)
+    variables = row.get("variables")
+    if "variables" not in row:
+        variables = {name: value for name, value in row.items() if name != column and name not in keep}
+    return Target(row[column], variables or None)
+
+
+def _item(value: object, keep: Keep, text: str) -> object:
+    if isinstance(value, dict):
+        return from_mapping(value, keep, text)
+    if isinstance(value, str):
+        return None if keep else value
+    return Unreadable("the value is neither a text nor an object", text)
+
+
+# ----------------------------------------------------------------- an array
+
+_MAX_VALUE: Final = 1 << 20
+"""Most characters of one value of an array. A target with its variables has a few thousand."""
+_SPACE: Final = re.compile(r"[ \t\n\r]*").match
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+_value_at = json.JSONDecoder(parse_constant=_no_constant).raw_decode
+
+
+def array_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterator[Row]], Parse]:
+    """Return the values of an array in bursts, and what makes targets of them. Only a part of the array is in memory at
+    a time. Raise InvalidInput where it is no JSON: what follows cannot be told apart."""
+    return _Array(source, path).bursts(), parser(lambda found: _item(found[0], keep, found[1]))
+
+
+class _Array:
+    def __init__(self, source: Lines, path: str) -> None:
+        self._source = source
+        self._path = path
+        self._text = ""
+        self._at = 0
+        """Place in the text up to where values were taken."""
+        self._line = 1
+        """Line of that place."""
+        self._begun = self._any = self._closed = False
+        """Whether the opening bracket, a value and the closing bracket were taken."""
+
+    def bursts(self) -> Iterator[Iterator[Row]]:
+        """Yield the values that are there at once, and after each burst wait for more."""
+        while not self._closed:
+            if not self._more():
+                self._fail_at_end()
+            yield self._burst()
+        self._check_rest()
+
+    def _burst(self) -> Iterator[Row]:
+        while not self._closed:
+            found = self._next()
+            if found is not None:
+                yield found
+            elif not (self._source.text_present() and self._more()):
+                return
+
+    def _more(self) -> bool:
+        """Wait for more text; False at the end."""
+        text = self._source.text()
+        self._text, self._at = self._text[self._at :] + text, 0
+        return bool(text)
+
+    def _next(self) -> Row | None:
+        """The next value that is there with the comma or bracket behind it; None if more text is needed."""
+        start = self._skip(self._at)
+        if not self._begun:
+            self._begun, start = True, self._skip(start + 1)
+        if not self._any and self._text[start : start + 1] == "]":
+            self._close(start)
+            return None
+        self._move(start)
+        try:
+            value, end = _value_at(self._text, start)
+        except (ValueError, RecursionError) as error:
+            self._check_incomplete(error)
+            return None
+        stop = self._skip(end)
+        if stop == len(self._text):
+            return None
+        if self._text[stop] not in ",]":
+            self._fail("there is no ',' or ']' behind a value", stop)
+        self._any, row = True, (self._line, (value, self._text[start:end]))
+        if self._text[stop] == "]":
+            self._close(stop)
+        else:
+            self._move(stop + 1)
+        return row
+
+    def _skip(self, at: int) -> int:
+        found = _SPACE(self._text, at)
+        assert found is not None
+        return found.end()
+
+    def _move(self, at: int) -> None:
+        self._line += self._text.count("\n", self._at, at)
+        self._at = at
+
+    def _close(self, at: int) -> None:
+        self._closed = True
+        self._move(at + 1)
+
+    def _check_incomplete(self, error: Exception) -> None:
+        """Raise InvalidInput if what is there is no value, however much comes behind it."""
+        if isinstance(error, RecursionError):
+            self._fail("a value is nested too deeply", self._at)
+        if len(self._text) - self._at > _MAX_VALUE:
+            reason = f"no value of at most {_MAX_VALUE:,} characters begins here"
+            self._fail(f"{reason} ({_reason(error)})", self._at)
+
+    def _fail_at_end(self) -> NoReturn:
+        if self._text[self._at :].strip():
+            try:
+                _value_at(self._text, self._at)
+            except ValueError as error:
+                self._fail(_reason(error), getattr(error, "pos", self._at))
+        self._fail("the array is not closed", len(self._text))
+
+    def _check_rest(self) -> None:
+        while self._skip(self._at) == len(self._text):
+            self._move(len(self._text))
+            if not self._more():
+                return
+        self._fail("there is more behind the end of the array", self._skip(self._at))
+
+    def _fail(self, reason: str, at: int) -> NoReturn:
+        line = self._line + self._text.count("\n", self._at, at)
+        raise InvalidInput(
+            f"targets: {self._path} is not JSON from line {line:,} on: {reason}.",
+            "Correct the file, or write one value a line (a .jsonl), of which only the wrong lines are refused.",
+        )
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "msg", error))

@@ -1,0 +1,180 @@
+"""Reads audiences from files: CSV, JSON, or one target a line; streaming, with the lines of what is wrong."""
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import compress
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast
+
+from dispatcher.model.errors import InvalidInput
+from producers.files.audience_rows import Items, Keep, Parse
+from producers.files.csv_audience import DELIMITERS, csv_rows, delimiter_of
+from producers.files.json_audience import array_rows, jsonl_items
+from producers.files.lines import Lines, count_lines
+from producers.files.standard_input import standard_input
+from producers.submit.cutter import Slab, slabs_of_bursts
+
+Format = Literal["auto", "csv", "json", "jsonl", "lines"]
+STDIN = "-"
+_FORMATS: dict[str, Format] = {
+    ".csv": "csv", ".tsv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".txt": "lines",
+}  # fmt: skip
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class TargetsFile:
+    """An audience in a file (or "-": standard input, which can be read once). Hand it to `submit` as it is.
+
+    CSV: with a header that names a column target, token or address; other columns become variables of the target. The
+    delimiter (, ; tab |) is the one by which the header has such a column. JSON: an array of values or one value a
+    line, each a text, or an object with target and variables (or, without these, its other keys). Else one target a
+    line; blank lines are skipped. gzip is recognised. where: rows are kept whose column (key) has one of the values;
+    such columns only choose, and are no variables. limit: the number of these rows that are taken.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        format: Format = "auto",  # noqa: A002  # the public word for it
+        where: Mapping[str, str | Sequence[str]] | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self.path = path
+        self._name = "standard input" if str(path) == STDIN else str(path)
+        self.format = format
+        self._keep: Keep = {name: [v] if isinstance(v, str) else list(v) for name, v in (where or {}).items()}
+        self._limit = limit
+        self._raw: BinaryIO | None = None
+        """The file itself, while it is read."""
+        self._packed = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether more targets may come later, and none can be read twice."""
+        return str(self.path) == STDIN or Path(self.path).is_fifo()
+
+    @property
+    def part_read(self) -> float | None:
+        """The part of the file's bytes that is read by now; None if it is not being read or has no size."""
+        raw = self._raw
+        try:
+            return None if raw is None or self.waits else raw.tell() / max(1, Path(self.path).stat().st_size)
+        except (OSError, ValueError):  # it was closed, or is gone
+            return None
+
+    def estimate(self) -> int | None:
+        """Return about how many targets the file has: its lines, counted without reading them as targets. None where
+        lines say nothing: a filter, an array, gzip, a pipe."""
+        if self.waits or self._keep:
+            return None
+        with self._open() as lines:
+            kind = self._kind(lines)
+            if self._packed or (kind == "json" and lines.beginning().lstrip().startswith("[")):
+                return None
+            assert self._raw is not None
+            count = max(0, count_lines(self._raw) - (kind == "csv"))
+        return count if self._limit is None else min(count, self._limit)
+
+    def __repr__(self) -> str:
+        return f"TargetsFile({str(self.path)!r})"
+
+    def __iter__(self) -> Iterator[object]:
+        for slab in self.slabs(1):
+            yield from slab.items
+
+    def check(self, allow_empty: bool = True) -> None:
+        """Raise InvalidInput if there is no such file, its beginning cannot be an audience, or (unless allowed) it has
+        no rows to take. Standard input and pipes are not looked at."""
+        if not self.waits and next(self.slabs(1), None) is None and not allow_empty:
+            cause = "no rows that the filter keeps" if self._keep else "no targets"
+            raise InvalidInput(f"targets: {self._name} has {cause}; `--allow-empty` accepts that.")
+
+    def slabs(self, unit: int) -> Iterator[Slab]:
+        """Raises InvalidInput if the file cannot be read, is a CSV without a target's column, or is malformed in a way
+        that leaves open where the next target begins."""
+        left = self._limit
+        with self._open() as file:
+            bursts, parse = self._rows(file)
+            for slab in slabs_of_bursts(bursts, unit):
+                items, lines = parse(slab)
+                if left is not None:
+                    items, lines = items[:left], lines[:left]
+                    left -= len(items)
+                if items:
+                    yield Slab(items, lines[0], lines)
+                if left == 0:
+                    return
+
+    def _rows(self, lines: Lines) -> tuple[Iterator[Iterable[object]], Parse]:
+        """Lines or rows in bursts, and the function that makes targets of them."""
+        kind = self._kind(lines)
+        if kind == "csv":
+            return csv_rows(lines, self._keep, self._name)
+        if kind == "json" and lines.beginning().lstrip().startswith("["):
+            return array_rows(lines, self._keep, self._name)
+        if kind in ("json", "jsonl"):
+            return lines.bursts(), lambda slab: jsonl_items(slab, self._keep)
+        if self._keep:
+            raise InvalidInput(f"targets: {self._name} has one target a line, and no columns to filter by.")
+        return lines.bursts(), _line_items
+
+    def _kind(self, lines: Lines) -> Format:
+        if "\0" in lines.beginning():  # UTF-16, a spreadsheet, Parquet
+            raise InvalidInput(
+                f"targets: {self._name} is not a text in UTF-8: its first line has NUL characters.",
+                "Save it as UTF-8, as CSV or one target a line; `fairlane ingest` reads Parquet.",
+            )
+        if self.format != "auto":
+            return self.format
+        suffix = Path(str(self.path).removesuffix(".gz")).suffix.lower()
+        kind = _FORMATS.get(suffix) or _guess(lines.beginning())
+        if kind == "lines" and _is_json(lines.beginning()):
+            raise InvalidInput(
+                f"targets: {self._name} would be read as one target a line, but begins as JSON does.",
+                "Name it .json (an array) or .jsonl (a value a line), or say how to read it: `--format`.",
+            )
+        return kind
+
+    @contextmanager
+    def _open(self) -> Iterator[Lines]:
+        try:
+            with _binary(self.path) as raw:
+                self._raw = raw
+                self._packed = raw.peek(2)[:2] == _GZIP_MAGIC  # type: ignore[attr-defined]  # as all buffered readers have
+                yield Lines(cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if self._packed else raw, raw)
+        except (OSError, EOFError, zlib.error) as error:
+            raise InvalidInput(f"targets: {self._name} cannot be read: {error}.") from error
+
+
+@contextmanager
+def _binary(path: str | Path) -> Iterator[BinaryIO]:
+    if str(path) == STDIN:
+        with standard_input() as file:
+            yield file
+    else:
+        with Path(path).open("rb") as file:
+            yield file
+
+
+def _guess(line: str) -> Format:
+    """The format of what has no known suffix, by its first line."""
+    if _is_json(line) or (line.lstrip().startswith('"') and "," not in line and delimiter_of(line) is None):
+        return "json"
+    return "csv" if delimiter_of(line) or any(each in line.strip() for each in DELIMITERS) else "lines"
+
+
+def _is_json(line: str) -> bool:
+    return line.lstrip()[:1] == "[" or (line.lstrip()[:1] == "{" and "," not in line.split(":", 1)[0])
+
+
+# ----------------------------------------------------------------- one target a line
+
+
+def _line_items(slab: Slab) -> Items:
+    items: list[Any] = list(map(str.strip, slab.items))  # type: ignore[arg-type]  # lines of text
+    lines: Any = range(slab.first_line, slab.first_line + len(items))
+    if not all(items):
+        items, lines = list(filter(None, items)), list(compress(lines, items))
+    return items, lines

@@ -1,0 +1,219 @@
+"""Reads files of push tasks, in YAML or JSON: one or several, each with the fields of PushTask and an audience."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.task import MAX_TARGETS, PushTask
+from producers.files.json_audience import from_mapping
+from producers.files.targets_file import STDIN, TargetsFile
+
+ROW_FIELDS = ("filter", "limit")
+"""Which rows of `targets` are taken; for `fairlane task submit`."""
+TABLE_FIELDS = ("target", "variables", "split", "messages")
+"""Which columns of a table are what, and the messages by language; for `fairlane ingest`."""
+_FIELDS = (*PushTask.model_fields, "targets", *ROW_FIELDS, *TABLE_FIELDS)
+_ALL = ", ".join(_FIELDS)
+_STRING, _NULL, _MERGE, *_NUMBERS = (
+    f"tag:yaml.org,2002:{kind}" for kind in ("str", "null", "merge", "bool", "int", "float")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A task as its file has it. name: for messages, "tasks.yaml: task 3 (news)". fields: those that are not null, as
+    texts, lists and mappings."""
+
+    name: str
+    fields: Mapping[str, Any]
+
+    @property
+    def task_fields(self) -> dict[str, Any]:
+        """Those of a PushTask."""
+        return {field: value for field, value in self.fields.items() if field in PushTask.model_fields}
+
+    def check_names(self, elsewhere: Sequence[str], command: str) -> None:
+        """Raise InvalidInput that names each field that does not exist, or is for another command."""
+        complaints = [*map(_no_such_field, self.fields.keys() - set(_FIELDS))]
+        complaints += [f"{name}: is for `{command}`; leave it out." for name in elsewhere if name in self.fields]
+        if complaints:
+            raise InvalidInput("\n".join(sorted(complaints)))
+
+
+class Complaints(list[str]):
+    """What is wrong with a file: a line for each field, with the file and the task."""
+
+    @contextmanager
+    def of(self, entry: Entry) -> Iterator[None]:
+        """Keep what an InvalidInput says of this task."""
+        try:
+            yield
+        except InvalidInput as error:
+            self.extend(f"{entry.name}: {line.removeprefix('task: ')}" for line in str(error).splitlines())
+
+    def check(self) -> None:
+        """Raise InvalidInput if there are any."""
+        if self:
+            raise InvalidInput("\n".join(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A task and its audience, ready for `submit`. name: as of its entry."""
+
+    name: str
+    task: PushTask
+    targets: TargetsFile | list[Any]
+
+
+def read_entries(path: str | Path) -> list[Entry]:
+    """Return the tasks of a file: a mapping of one task's fields, a list of these, or a mapping with a list `tasks`.
+
+    A scalar is kept as it is written (`id: 2026`, `app: yes`) and a null is no value (`channel: null` is the default,
+    the channel of this name). The values in `message` are those of JSON.
+    """
+    path = Path(path)
+    content = _load(path)
+    tasks = content.get("tasks", [content]) if isinstance(content, Mapping) else content
+    if not isinstance(tasks, list) or not tasks:
+        raise InvalidInput(
+            f"{path}: has no tasks.", "It is a mapping of a task's fields, a list of these, or a list named `tasks`."
+        )
+    return [_entry(path, number, task) for number, task in enumerate(tasks, 1)]
+
+
+def read_task_file(path: str | Path, allow_empty: bool = True) -> list[Job]:
+    """Return the tasks of a file with their audiences. Besides the fields of PushTask each has
+
+    targets: a file (CSV, JSON lines, one a line; relative to this one), or a list. filter: column -> value or values;
+    limit: the number of rows that are taken; both for files only. allow_empty: whether a list or file may be empty.
+    Raises InvalidInput that names file, task and field of everything that is wrong, before anything is submitted.
+    """
+    jobs: list[Job] = []
+    complaints = Complaints()
+    for entry in read_entries(path):
+        targets: TargetsFile | list[Any] = []
+        if not entry.fields:
+            complaints.append(f"{entry.name}: has no fields; a task is a mapping of them.")
+            continue
+        with complaints.of(entry):
+            entry.check_names(TABLE_FIELDS, "fairlane ingest")
+        with complaints.of(entry):
+            targets = _audience(entry.fields, Path(path).parent, allow_empty)
+        with complaints.of(entry):
+            jobs.append(Job(entry.name, PushTask.model_validate(entry.task_fields), targets))
+    complaints += _repeated_ids(jobs)
+    complaints.check()
+    return jobs
+
+
+def _entry(path: Path, number: int, task: object) -> Entry:
+    name = f"{path}: task {number}"
+    if not isinstance(task, Mapping):
+        return Entry(name, {})
+    if task.get("id"):
+        name += f" ({task['id']})"
+    return Entry(name, {field: value for field, value in task.items() if value is not None})
+
+
+def _no_such_field(name: str) -> str:
+    near = get_close_matches(name, _FIELDS, 1)
+    return f"{name}: there is no such field; " + (f"did you mean {near[0]}?" if near else f"there are {_ALL}.")
+
+
+def _load(path: Path) -> object:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        loader = yaml.SafeLoader(text.replace("\t", " ") if path.suffix == ".json" else text)  # YAML indents by spaces
+        root = loader.get_single_node()
+        for task in _task_nodes(root):
+            loader.flatten_mapping(task)
+            _keep_as_written(task)
+        return None if root is None else loader.construct_document(root)
+    except (OSError, UnicodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}.") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path} is neither YAML nor JSON: {' '.join(str(error).split())}.") from error
+
+
+def _task_nodes(root: yaml.Node | None) -> list[yaml.MappingNode]:
+    nodes: list[yaml.Node | None] = [root]
+    if isinstance(root, yaml.MappingNode):
+        nodes = [value for key, value in root.value if key.value == "tasks"] or nodes
+    if isinstance(nodes[0], yaml.SequenceNode):
+        nodes = nodes[0].value
+    return [node for node in nodes if isinstance(node, yaml.MappingNode)]
+
+
+def _keep_as_written(task: yaml.MappingNode) -> None:
+    """Make texts of what YAML takes for something else: `no`, `0123`, `2026-11-23`, `1:30`."""
+    seen: set[yaml.Node] = set()
+    for key, value in task.value:
+        key.tag = _STRING
+        if key.value in ("filter", "messages") and isinstance(value, yaml.MappingNode):
+            for name, part in value.value:
+                name.tag = _STRING
+                _as_text(part, seen, ())
+        else:
+            _as_text(value, seen, (_NULL,))
+
+
+def _as_text(node: yaml.Node, seen: set[yaml.Node], keep: Sequence[str]) -> None:
+    """keep: kinds of scalars that stay what they are. In a mapping these are the kinds that JSON has."""
+    if node in seen:
+        return
+    seen.add(node)
+    if isinstance(node, yaml.ScalarNode):
+        node.tag = node.tag if node.tag in keep else _STRING
+    elif isinstance(node, yaml.SequenceNode):
+        for part in node.value:
+            _as_text(part, seen, keep)
+    elif isinstance(node, yaml.MappingNode):
+        for key, part in node.value:
+            key.tag = key.tag if key.tag == _MERGE else _STRING
+            _as_text(part, seen, (_NULL, *_NUMBERS))
+
+
+def _audience(fields: Mapping[str, Any], folder: Path, allow_empty: bool) -> TargetsFile | list[Any]:
+    targets, where, limit = fields.get("targets"), fields.get("filter"), fields.get("limit")
+    if isinstance(targets, list):
+        if where is not None or limit is not None:
+            raise InvalidInput("filter, limit: are for targets in a file.")
+        if not targets and not allow_empty:
+            raise InvalidInput("targets: is an empty list; `--allow-empty` accepts that.")
+        return [from_mapping(item, {}, repr(item)) if isinstance(item, dict) else item for item in targets]
+    if not isinstance(targets, str) or not targets:
+        raise InvalidInput("targets: is missing; it is a list, or the name of a file.")
+    file = TargetsFile(targets if targets == STDIN else folder / targets, where=_where(where), limit=_rows(limit))
+    file.check(allow_empty)
+    return file
+
+
+def _rows(limit: object) -> int | None:
+    if limit is None:
+        return None
+    if not (isinstance(limit, str) and limit.isdecimal() and len(limit) <= len(str(MAX_TARGETS))):
+        raise InvalidInput(f"limit: is {limit!r}; it is a whole number of rows.")
+    return int(limit)
+
+
+def _where(where: object) -> dict[str, list[str]]:
+    if where is None:
+        return {}
+    if not isinstance(where, Mapping):
+        raise InvalidInput(f"filter: is {where!r}; it is a mapping from a column to a value or a list of values.")
+    return {name: values if isinstance(values, list) else [values] for name, values in where.items()}
+
+
+def _repeated_ids(jobs: Sequence[Job]) -> Iterator[str]:
+    seen: set[str] = set()
+    for job in jobs:
+        if job.task.id is not None and job.task.id in seen:
+            yield f"{job.name}: id: {job.task.id} is used twice in this file"
+        seen.add(job.task.id or "")

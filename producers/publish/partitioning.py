@@ -1,0 +1,36 @@
+"""How many partitions the lane of a task gets, and what its producer needs."""
+
+import math
+
+from dispatcher.scheduling.read_ahead import envelope_bytes, receiver_queue
+from dispatcher.wire.control import TaskRecord
+from producers.publish.tuning import LEAST_PENDING, Need
+from producers.settings import ProducerOptions
+
+TARGETS_PER_S = 2_000_000.0
+ENVELOPES_PER_S = 50_000.0
+"""What one submitting process is to reach; whichever is less is the rate of its producer."""
+
+
+def partitions_for(expected_targets: int | None, need_bytes: int, options: ProducerOptions) -> int:
+    """0: a topic without partitions, for up to a million targets, or nobody knows how many. Else one for each 2.5
+    million, at least two, at most twelve, and no more than the memory gives a thousand pending envelopes each.
+
+    need_bytes: of an envelope.
+    """
+    if not options.partition_above or expected_targets is None or expected_targets <= options.partition_above:
+        return 0
+    wanted = min(math.ceil(expected_targets / options.partition_targets), options.most_partitions)
+    return max(2, min(wanted, options.memory_bytes // (LEAST_PENDING * need_bytes)))
+
+
+def need_of(record: TaskRecord, options: ProducerOptions) -> Need:
+    """What the producer of a submission needs."""
+    size = envelope_bytes(record.chunk, len(record.message))
+    return Need(
+        partitions=max(1, record.partitions),
+        message_bytes=size,
+        rate=min(ENVELOPES_PER_S, TARGETS_PER_S / record.chunk),
+        memory_bytes=max(options.memory_bytes, 2 * max(1, record.partitions) * size),
+        receiver_queue=receiver_queue(record.chunk),
+    )

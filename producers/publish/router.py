@@ -1,0 +1,244 @@
+"""Envelopes into the partitions of a lane, with a bound on what is under way; implements LaneWriter.
+
+pulsar-client shows neither its queues nor its memory, and its own routing goes on filling a partition that stands still
+until that one's queue has taken all the memory there is. So there is a producer for each partition and the count is
+kept here.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple, Protocol
+
+from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
+from dispatcher.ports import Done
+from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
+from producers.publish.in_flight import Confirmed
+from producers.publish.rotation import Rotation
+from producers.publish.spill import Spill
+from producers.publish.tuning import ProducerSettings
+
+WhenFull = Literal["wait", "fail", "spill"]
+"""What becomes of messages that no partition takes: the sender waits, is told (QueueFull), or they go to a file."""
+_log = logging.getLogger(__name__)
+
+
+class QueueFull(Unreachable):
+    """No partition takes more now, and it was chosen not to wait for that. taken: how many of the call's messages are
+    on their way; the others are not."""
+
+    taken = 0
+
+
+class Partition(Protocol):
+    """Publishes to one partition, in order; backends.pulsar.publisher.LaneProducer."""
+
+    def send(self, bodies: Sequence[bytes], done: Done) -> None:
+        """Never waits within the bounds the router keeps. `done` may run under a lock: it must not raise or send."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RouterSettings:
+    """late_s: a partition that owes an answer for so long gets nothing new until it answers (see Rotation). stall_s:
+    how long a sender waits while no partition answers anything."""
+
+    when_full: WhenFull = "wait"
+    late_s: float = 0.5
+    stall_s: float = 60.0
+
+
+class InFlight(NamedTuple):
+    """Messages and bytes sent and not confirmed."""
+
+    messages: int
+    bytes: int
+
+
+class Router:
+    """Safe for threads; one sends at a time. After a failure everything later fails as well: go on from what is
+    confirmed, with a new one."""
+
+    def __init__(
+        self,
+        partitions: Sequence[Partition],
+        producer: ProducerSettings,
+        settings: RouterSettings,
+        clock_s: Callable[[], float],
+        spill: Spill | None = None,
+    ) -> None:
+        """clock_s: monotonic. spill: needed where `when_full` is spill; closed with the router."""
+        self._partitions = partitions
+        self._settings = settings
+        self._clock_s = clock_s
+        self._spill = spill
+        self._sending = threading.Lock()
+        self._room = threading.Condition()
+        self._rotation = Rotation(producer, settings.late_s, clock_s())
+        self._confirmed = Confirmed()
+        self._sent = 0
+        self._error: FairlaneError | None = None
+        self._closed = False
+        self._drainer: threading.Thread | None = None
+
+    # ------------------------------------------------------------ LaneWriter
+    def send_many(self, bodies: Sequence[bytes]) -> None:
+        """Sends all, or does with what finds no room as was chosen. Raises InvalidInput for a body that is too big,
+        before anything is sent; QueueFull, which says how many were taken; Unreachable if Pulsar answers nothing for
+        stall_s; what failed before."""
+        if bodies and max(map(len, bodies)) > MAX_ENVELOPE_BYTES:
+            raise InvalidInput(f"An envelope is larger than {MAX_ENVELOPE_BYTES} bytes.", "Choose a smaller chunk.")
+        with self._sending:
+            start = 0
+            while start < len(bodies):
+                with self._room:
+                    end, size = self._rotation.cut(bodies, start, self._clock_s())
+                try:
+                    self._place(bodies[start:end], size)
+                except QueueFull as error:
+                    error.taken = start
+                    raise
+                start = end
+
+    def confirmed(self) -> int:
+        return self._confirmed.upto
+
+    def flush(self) -> None:
+        """Returns when all that was sent is stored, what was spilled included. Raises as `send_many`."""
+        with self._room:
+            while self._confirmed.upto < self._sent:
+                self._wait()
+            self._check()
+
+    def close(self) -> None:
+        """Lets go of the lane. What is not stored by then fails; what is still spilled is not published."""
+        with self._room:
+            self._closed = True
+            self._room.notify_all()
+        if self._drainer is not None:
+            self._drainer.join()
+        for each in self._partitions:
+            each.close()
+        if self._spill is not None:
+            if self._spill.messages:
+                _log.warning("%d envelopes were spilled and are not published; submit again", self._spill.messages)
+            self._spill.close()
+
+    # ------------------------------------------------------------ looking
+    @property
+    def in_flight(self) -> InFlight:
+        """Over all partitions; what is spilled is not in it."""
+        return InFlight(*map(sum, zip(*self.in_flight_by_partition, strict=True)))
+
+    @property
+    def in_flight_by_partition(self) -> list[InFlight]:
+        with self._room:
+            return [InFlight(window.messages, window.bytes) for window in self._rotation.windows]
+
+    # ------------------------------------------------------------ sending
+    def _place(self, piece: Sequence[bytes], size: int) -> None:
+        """Hands the piece to a partition, or spills it, however long that takes."""
+        while True:
+            with self._room:
+                self._check()
+                first = self._sent
+                index = None if self._spill else self._reserve(first, len(piece), size)
+                if index is not None:
+                    self._sent += len(piece)
+            if index is not None:
+                self._hand_over(index, first, piece, size)
+                return
+            if self._settings.when_full == "fail":
+                raise QueueFull(self._full_words(), "Send it again in a moment, or slower.")
+            if self._spill is not None and self._spill.put(first, piece):
+                self._spilled(len(piece))
+                return
+            with self._room:
+                self._wait()
+
+    def _reserve(self, first: int, messages: int, size: int) -> int | None:
+        """The partition that takes these messages, which are then its; None if none does for now."""
+        now_s = self._clock_s()
+        index = self._rotation.choose(messages, size, now_s)
+        if index is not None:
+            self._rotation.add(index, first, messages, size, now_s)
+        return index
+
+    def _hand_over(self, index: int, first: int, piece: Sequence[bytes], size: int) -> None:
+        """Outside of the lock: answers come under locks of the client's."""
+        answered = partial(self._answered, index, first, len(piece), size)
+        try:
+            self._partitions[index].send(piece, answered)
+        except FairlaneError as error:
+            answered(error)
+            raise
+
+    def _answered(self, index: int, first: int, messages: int, size: int, error: Exception | None) -> None:
+        """From any thread."""
+        with self._room:
+            self._rotation.windows[index].answered(first, messages, size, self._clock_s())
+            if error is None:
+                self._confirmed.add(first, first + messages)
+            elif self._error is None:
+                self._error = error if isinstance(error, FairlaneError) else Unreachable(str(error))
+            self._room.notify_all()
+
+    # ------------------------------------------------------------ waiting (with the lock held)
+    def _wait(self) -> None:
+        """For an answer, not for long: who is late is a matter of time, too. Raises if there are none any more."""
+        self._check()
+        if self._rotation.silent_s(self._clock_s()) >= self._settings.stall_s:
+            raise Unreachable(
+                f"Pulsar has confirmed nothing for {self._settings.stall_s:g} s ({self._full_words()})",
+                "Check that it runs and its disk has room (`fairlane doctor`); then submit again, it resumes.",
+            )
+        self._room.wait(self._settings.late_s)
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _full_words(self) -> str:
+        waiting = [f"{number}: {window.messages:,}" for number, window in enumerate(self._rotation.windows)]
+        return f"Messages not confirmed, by partition: {', '.join(waiting)}."
+
+    # ------------------------------------------------------------ what is spilled
+    def _spilled(self, messages: int) -> None:
+        with self._room:
+            self._sent += messages
+            self._room.notify_all()
+        if self._drainer is None:
+            self._drainer = threading.Thread(target=self._drain, name="spill-drainer", daemon=True)
+            self._drainer.start()
+
+    def _drain(self) -> None:
+        """Publishes what is spilled as soon as there is room, until the router is closed or has failed."""
+        assert self._spill is not None
+        while self._wait_for(lambda: bool(self._spill)):
+            first, piece = self._spill.take()
+            size = sum(map(len, piece))
+            places: list[int] = []
+            if not self._wait_for(lambda: self._reserved(places, first, len(piece), size)):  # noqa: B023  # called at once
+                return
+            self._spill.drop()
+            try:
+                self._hand_over(places[0], first, piece, size)
+            except FairlaneError:
+                return  # senders are told
+
+    def _wait_for(self, happened: Callable[[], bool]) -> bool:
+        """False if the router was closed or failed meanwhile."""
+        with self._room:
+            while not (self._closed or self._error or happened()):
+                self._room.wait(self._settings.late_s)
+            return not (self._closed or self._error)
+
+    def _reserved(self, places: list[int], first: int, messages: int, size: int) -> bool:
+        index = self._reserve(first, messages, size)
+        if index is not None:
+            places.append(index)
+        return index is not None

@@ -1,0 +1,157 @@
+"""From what a task needs of its producer (partitions, message size, rate, memory) to the producer's settings, each with
+its reason. Nothing here knows a server; `fairlane tune producer` shows what submissions use."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dispatcher.model.errors import InvalidInput
+from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
+
+LEAST_PENDING, MOST_PENDING = 1_000, 2_000
+"""Messages of one partition sent and not yet confirmed. Fewer leave the broker idle between two answers; more only wait
+in the client, where a partition that stands still keeps them from the others."""
+CONFIRM_S = 0.3
+"""What a busy broker may take to confirm; so much of the rate is pending."""
+LARGEST_BATCH_BYTES = 1024 * 1024
+"""A fifth of what a broker takes in one piece."""
+BATCHES_READ_AHEAD = 4
+"""Of a consumer's queue one batch takes one part in so many: permits count messages, but a batch comes whole."""
+SHORTEST_DELAY_MS, LONGEST_DELAY_MS = 1, 100
+FIXED: Mapping[str, tuple[str, str]] = {
+    "routing": ("round robin by batch", "a batch goes to one partition whole, so that batches are as few as can be"),
+    "compression": (
+        "lz4, or none",
+        "what a batch has in common goes once; none where the first envelopes do not shrink; zstd halves any hex",
+    ),
+    "send_timeout": ("none", "a message fails only with all after it, so what is confirmed has no gap"),
+}
+"""What is so whatever is needed: value and reason."""
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What is needed of one producer.
+
+    message_bytes: of a typical message. rate: messages/s, over all partitions. memory_bytes: most that unconfirmed
+    messages may take. receiver_queue: messages each consumer holds ahead of time. Raises InvalidInput where that cannot
+    be: something is not positive, a message no broker takes, or a memory that does not hold two messages a partition.
+    """
+
+    partitions: int = 1
+    message_bytes: int = 1_000
+    rate: float = 50_000.0
+    memory_bytes: int = 64 * MIB
+    receiver_queue: int = 1_000
+
+    def __post_init__(self) -> None:
+        for name in ("partitions", "message_bytes", "rate", "memory_bytes", "receiver_queue"):
+            if not getattr(self, name) > 0:
+                raise InvalidInput(f"tuning: {name}: {getattr(self, name)} is not more than 0.")
+        if self.message_bytes > MAX_ENVELOPE_BYTES:
+            raise InvalidInput(f"tuning: message_bytes: {self.message_bytes:,} is more than {MAX_ENVELOPE_BYTES:,}.")
+        if self.memory_bytes < self._least_bytes:
+            raise InvalidInput(
+                f"tuning: memory_bytes: {self.memory_bytes:,} does not hold two messages of {self.message_bytes:,} "
+                f"bytes for each of {self.partitions} partitions.",
+                f"Give {self._least_bytes:,} or more, or fewer partitions.",
+            )
+
+    @property
+    def _least_bytes(self) -> int:
+        return 2 * self.partitions * self.message_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """pending_messages: most that one partition has unconfirmed; memory_bytes: the same over all partitions, in bytes.
+    A batch is sent at whichever comes first of its three bounds; the partition changes once a batch."""
+
+    partitions: int
+    pending_messages: int
+    pending_messages_all: int
+    memory_bytes: int
+    batch_messages: int
+    batch_bytes: int
+    batch_delay_ms: int
+
+    @property
+    def partition_bytes(self) -> int:
+        """Most bytes of one partition that are unconfirmed: its part of the memory, so that one that stands still takes
+        nothing from the others."""
+        return self.memory_bytes // self.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """reasons: by the name of the setting. remarks: what the need does not allow to be as it should."""
+
+    need: Need
+    settings: ProducerSettings
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+def tune(need: Need) -> Tuning:
+    """The settings for a need."""
+    pending, why_pending = _pending(need)
+    memory = pending * need.partitions * need.message_bytes
+    batch_messages, why_messages = _batch_messages(need, pending)
+    batch_bytes = min(memory // need.partitions // 2, LARGEST_BATCH_BYTES)
+    delay_ms, why_delay = _delay(need, max(1, min(batch_messages, batch_bytes // need.message_bytes)))
+    settings = ProducerSettings(
+        need.partitions, pending, pending * need.partitions, memory, batch_messages, batch_bytes, delay_ms
+    )
+    small = batch_bytes < LARGEST_BATCH_BYTES
+    reasons = {
+        "pending_messages": why_pending,
+        "pending_messages_all": f"{pending:,} x {need.partitions} partitions",
+        "memory_bytes": f"{pending:,} x {need.partitions} x {need.message_bytes:,} bytes, of {need.memory_bytes:,}",
+        "batch_messages": why_messages,
+        "batch_bytes": "half of a partition's memory" if small else "1 MiB, a fifth of what a broker takes at once",
+        "batch_delay_ms": why_delay,
+    }
+    return Tuning(need, settings, reasons, _remarks(need, pending))
+
+
+def _pending(need: Need) -> tuple[int, str]:
+    """Of one partition, and why."""
+    by_rate = math.ceil(need.rate * CONFIRM_S / need.partitions)
+    by_memory = need.memory_bytes // (need.partitions * need.message_bytes)
+    pending = min(max(by_rate, LEAST_PENDING), MOST_PENDING)
+    if by_memory < pending:
+        return by_memory, "what the memory holds"
+    if pending == by_rate:
+        return pending, f"{CONFIRM_S:g} s of the partition's rate, what a busy broker may take to confirm"
+    if pending == MOST_PENDING:
+        return pending, "at most; more would only wait in the client"
+    return pending, "at least; with fewer the broker idles between two answers"
+
+
+def _batch_messages(need: Need, pending: int) -> tuple[int, str]:
+    by_pending, by_queue = pending // 2, max(1, need.receiver_queue // BATCHES_READ_AHEAD)
+    if by_pending <= by_queue:
+        return by_pending, "half of the pending ones: one batch fills while another is under way"
+    return by_queue, f"a quarter of the consumers' queue of {need.receiver_queue:,}: a batch goes to one of them whole"
+
+
+def _delay(need: Need, in_batch: int) -> tuple[int, str]:
+    """Milliseconds, and why. One partition is filled at a time, with the whole rate."""
+    fill_ms = 1000 * in_batch / need.rate
+    delay_ms = min(max(math.ceil(2 * fill_ms), SHORTEST_DELAY_MS), LONGEST_DELAY_MS)
+    if delay_ms == LONGEST_DELAY_MS:
+        return delay_ms, "at most: a message waits no longer for others"
+    if delay_ms == SHORTEST_DELAY_MS:
+        return delay_ms, f"at least; {in_batch} messages come in {fill_ms:.2g} ms"
+    return delay_ms, f"twice the {fill_ms:.2g} ms in which {in_batch} messages come: full batches do not wait for it"
+
+
+def _remarks(need: Need, pending: int) -> tuple[str, ...]:
+    if pending >= LEAST_PENDING:
+        return ()
+    wanted = LEAST_PENDING * need.partitions * need.message_bytes
+    fewer = need.memory_bytes // (LEAST_PENDING * need.message_bytes)
+    or_fewer = f", or {fewer} partitions" if fewer else ""
+    few = f"{pending:,} pending messages a partition are fewer than {LEAST_PENDING:,}: the memory holds no more."
+    return (f"{few} Give {math.ceil(wanted / MIB):,} MiB{or_fewer}, or smaller messages.",)

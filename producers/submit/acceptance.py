@@ -1,0 +1,114 @@
+"""Turns a PushTask into the record that is frozen in the control topic, and tells whether two are the same task."""
+
+from hashlib import blake2b
+
+import msgspec
+
+from dispatcher.model.errors import AudienceMismatch, InvalidInput, LimitReached, NotReady
+from dispatcher.model.task import MAX_START_AHEAD_S, MAX_START_BEHIND_S, PushTask
+from dispatcher.model.view import Admission
+from dispatcher.scheduling.read_ahead import envelope_bytes
+from dispatcher.wire.control import FORMAT, TaskRecord
+from dispatcher.wire.envelope import encode_message
+from dispatcher.wire.topics import Topics
+from producers.publish.partitioning import partitions_for
+from producers.settings import ProducerOptions
+
+_canonical = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+def accept(
+    task: PushTask,
+    task_id: str,
+    expected_targets: int | None,
+    now_ms: int,
+    topics: Topics,
+    options: ProducerOptions = ProducerOptions(),
+) -> TaskRecord:
+    """The record of a new task. Raises InvalidInput if its start time is past or too far ahead."""
+    if task.start_ms > now_ms + MAX_START_AHEAD_S * 1000:
+        raise InvalidInput(f"task: start_at: is more than {MAX_START_AHEAD_S // 86_400} days ahead.")
+    if task.start_at is not None and task.start_ms < now_ms - MAX_START_BEHIND_S * 1000:
+        raise InvalidInput(
+            f"task: start_at: {task.start_at.isoformat(timespec='seconds')} is past.",
+            "Give a later time, or none to start at once.",
+        )
+    own = task.own_lane(expected_targets)
+    start_ms = max(task.start_ms, now_ms)
+    message, chunk = encode_message(task.message), task.chosen_chunk(expected_targets)
+    return TaskRecord(
+        format=FORMAT,
+        task=task_id,
+        app=task.app,
+        tier=task.tier,
+        channel=task.channel,
+        message=message,
+        lane=topics.own_lane(task_id) if own else topics.shared_lane_of(task_id),
+        shared=not own,
+        chunk=chunk,
+        expected_targets=-1 if expected_targets is None else expected_targets,
+        weight=task.weight_milli,
+        cap=task.cap or 0,
+        start_ms=task.start_ms,
+        expires_ms=0 if task.ttl_s is None else start_ms + round(task.ttl_s * 1000),
+        hold_until_sealed=task.hold_until_sealed,
+        max_attempts=task.max_attempts,
+        created_ms=now_ms,
+        digest=task_digest(task),
+        cap_burst=task.cap_burst or 0,
+        partitions=partitions_for(expected_targets, envelope_bytes(chunk, len(message)), options) if own else 0,
+    )
+
+
+def task_digest(task: PushTask) -> str:
+    """Of all that must be the same when an id is submitted again: everything but the id and the expected size (a hint,
+    used once)."""
+    fields = task.model_dump(mode="json", exclude={"id", "expected_targets", "start_at"}) | {"start_ms": task.start_ms}
+    if task.cap_burst is None:
+        del fields["cap_burst"]  # as before there were bursts: stored digests stay good
+    return blake2b(_canonical(fields), digest_size=16).hexdigest()
+
+
+def check_admitted(record: TaskRecord, admission: Admission) -> None:
+    """Raises LimitReached if the app may have no more, NotReady if that cannot be told."""
+    if admission.reached in ("", "known"):
+        return
+    if admission.reached == "view":
+        raise NotReady(
+            f"Whether app {record.app} may have one more task cannot be told: the view in Redis is being rebuilt.",
+            "Submit it again in some seconds (`fairlane registry status`).",
+        )
+    if admission.reached == "tasks":
+        there, limit = f"{admission.there:,} live tasks", f"{admission.limit:,} tasks"
+    else:
+        size = f" and {record.expected_targets:,} more" if record.expected_targets > 0 else ""
+        there, limit = f"{admission.there:,} queued targets{size}", f"{admission.limit:,} targets"
+    raise LimitReached(
+        f"App {record.app} is at its limit of {limit}: it has {there}; task {record.task} was not created.",
+        f"Submit it again later, or raise the limit: `fairlane app limit {record.app} --{admission.reached} N`.",
+    )
+
+
+def check_same(task: PushTask, record: TaskRecord) -> None:
+    """Raises AudienceMismatch, naming what differs, if `record` is not of this task."""
+    if task_digest(task) == record.digest:
+        return
+    stored_message = msgspec.msgpack.decode(record.message)
+    pairs = {
+        "app": (task.app, record.app),
+        "tier": (task.tier, record.tier),
+        "channel": (task.channel, record.channel),
+        # The view keeps no message of an ended task.
+        "message": (_canonical(task.message if stored_message else ""), _canonical(stored_message)),
+        "weight": (task.weight_milli, record.weight),
+        "cap": (task.cap or 0, record.cap),
+        "cap_burst": (task.cap_burst or 0, record.cap_burst),
+        "start_at": (task.start_ms, record.start_ms),
+        "hold_until_sealed": (task.hold_until_sealed, record.hold_until_sealed),
+        "max_attempts": (task.max_attempts, record.max_attempts),
+    }
+    differing = [name for name, (new, stored) in pairs.items() if new != stored] or ["message, chunk or ttl_s"]
+    raise AudienceMismatch(
+        f"Task {record.task} was submitted before with another {', '.join(differing)}.",
+        "Submit exactly the same task to go on with it, or choose another id.",
+    )

@@ -1,0 +1,76 @@
+"""Stores how far a submission has come, in the background, so that the stream never waits for it."""
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from dispatcher.model.errors import Unreachable
+from dispatcher.wire.control import FORMAT, MAIN_WRITER, Checkpoint
+from producers.ports import LaneWriter, Services
+
+_POLL_S: Final = 0.01
+
+
+class Checkpointer:
+    """One checkpoint at a time; a new one is made only when the last is stored.
+
+    base: the sequence of the first envelope that `writer` was given. After each checkpoint the task is looked at:
+    `stopped` then says why its submission should end (cancelled, ...), or is empty.
+    """
+
+    def __init__(self, services: Services, writer: LaneWriter, task: str, base: int) -> None:
+        self.stopped = ""
+        self._services = services
+        self._writer = writer
+        self._task = task
+        self._base = base
+        self._pace = services.pace
+        self._sequence = base
+        self._due_s = services.clock.monotonic_s() + self._pace.first_s
+        self._soonest_s = self._due_s
+        self._pool: ThreadPoolExecutor | None = None
+        self._pending: Future[None] | None = None
+        self._closing = threading.Event()
+
+    def due(self, sequence: int) -> bool:
+        """Whether to `store` now. Raises what the last checkpoint failed with."""
+        if self._pending is not None:
+            if not self._pending.done():
+                return False
+            pending, self._pending = self._pending, None
+            pending.result()
+        now_s = self._services.clock.monotonic_s()
+        if now_s < self._soonest_s:
+            return False
+        return now_s >= self._due_s or sequence - self._sequence >= self._pace.envelopes
+
+    def store(self, sequence: int, targets: int, refused: int, digest: str) -> None:
+        """Stores a checkpoint as soon as all envelopes below `sequence` are confirmed. Returns at once."""
+        self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+        now_s = self._services.clock.monotonic_s()
+        self._sequence, self._soonest_s, self._due_s = (
+            sequence,
+            now_s + self._pace.shortest_s,
+            now_s + self._pace.longest_s,
+        )
+        consumed = targets + refused
+        record = Checkpoint(FORMAT, self._task, MAIN_WRITER, sequence, targets, refused, consumed, digest)
+        self._pending = self._pool.submit(self._store, record)
+
+    def finish(self) -> None:
+        """Waits for the checkpoint under way, if all is confirmed; gives it up otherwise."""
+        self._closing.set()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+
+    def _store(self, record: Checkpoint) -> None:
+        while self._writer.confirmed() < record.sequence - self._base:
+            if self._closing.wait(_POLL_S):
+                return
+        position = self._services.control.append(record)
+        try:
+            self._services.registry.apply(position, record)
+            found = self._services.registry.submission(self._task)
+        except Unreachable:
+            return  # a view only: the workers bring it up to date from the control topic
+        self.stopped = found.stopped if found is not None else ""

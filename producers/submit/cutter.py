@@ -1,0 +1,213 @@
+"""Cuts an audience into envelopes: a stream in, blocks of whole envelopes out, the same cut whenever it is repeated."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from math import inf
+from typing import Protocol, runtime_checkable
+
+from dispatcher.model.errors import InvalidInput
+from dispatcher.wire.control import MAIN_WRITER, TaskRecord
+from dispatcher.wire.envelope import FORMAT, MAX_SEQUENCE, Envelope, encode_envelope
+from producers.submit.validation import Accepted, Variables, digest_text
+
+MAX_SLAB = 4_096
+"""Most targets taken from the audience at once."""
+_FIRST_SLAB = 64
+_QUICK_S = 0.02
+_SLOW_S = 0.1
+
+
+class Slab:
+    """Some consecutive items of an audience. lines: where they come from, if not simply counted from first_line."""
+
+    __slots__ = ("first_line", "items", "lines")
+
+    def __init__(self, items: list[object], first_line: int, lines: Sequence[int] | None = None) -> None:
+        self.items = items
+        self.first_line = first_line
+        self.lines = lines
+
+    def line_of(self, index: int) -> int:
+        """The line to report for the item at `index`."""
+        return self.first_line + index if self.lines is None else self.lines[index]
+
+
+@runtime_checkable
+class SlabSource(Protocol):
+    """An audience that hands out its own slabs, because it reads them in bulk and knows their lines. If it has an
+    attribute `waits` that is true, a slab may come long after the one before."""
+
+    def slabs(self, unit: int) -> Iterator[Slab]:
+        """Best a multiple of `unit` targets each."""
+        ...
+
+
+def slabs_of(
+    audience: Iterable[object] | SlabSource,
+    unit: int,
+    clock_s: Callable[[], float] = time.monotonic,
+    begun: Callable[[Slab], None] = lambda _: None,
+    bursts: Callable[[Iterable[object]], Iterable[Iterable[object]]] = lambda items: [items],
+) -> Iterator[Slab]:
+    """Slabs of any iterable, each a multiple of `unit` targets (but the last). They follow its speed: a slow one is not
+    waited for until a large slab is full. begun: shown each slab (of a plain iterable) before it is filled; its items
+    come to stand in it one by one. bursts: parts an iterable that is neither a list nor a SlabSource."""
+    # A check of a protocol takes 0.05 ms, which shows in a small submission: lists are spared it.
+    if isinstance(audience, Sequence):
+        return slabs_of_bursts([audience], unit, clock_s, begun)
+    if isinstance(audience, SlabSource):
+        return audience.slabs(unit)
+    return slabs_of_bursts(bursts(audience), unit, clock_s, begun)
+
+
+def slabs_of_bursts(
+    bursts: Iterable[Iterable[object]],
+    unit: int,
+    clock_s: Callable[[], float] = time.monotonic,
+    begun: Callable[[Slab], None] = lambda _: None,
+) -> Iterator[Slab]:
+    """Slabs of an audience that comes in bursts. A burst's last slab ends where the burst ends."""
+    units, line = max(_FIRST_SLAB // unit, 1), 1
+    for burst in bursts:
+        items = iter(burst)
+        while True:
+            began_s = clock_s()
+            slab = Slab([], line)
+            begun(slab)
+            slab.items.extend(islice(items, units * unit))
+            if not slab.items:
+                break
+            yield slab
+            line += len(slab.items)
+            units = _next_units(units, clock_s() - began_s, max(MAX_SLAB // unit, 1))
+
+
+def _next_units(units: int, took_s: float, most: int) -> int:
+    if took_s < _QUICK_S:
+        return min(units * 2, most)
+    return max(units // 2, 1) if took_s > _SLOW_S else units
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole envelopes (the audience's last may be shorter), from sequence `first` on."""
+
+    first: int
+    envelopes: int
+    addresses: list[str]
+    variables: list[Variables] | None
+
+
+class Cutter:
+    """Turns accepted targets into blocks and keeps the digest of all that is in them so far.
+
+    Neither cut nor digest depends on how the targets were slabbed. ends: an envelope and a block end at each of these
+    numbers of targets, the envelope short if need be: the ends of windows are part of the cut.
+    """
+
+    def __init__(self, chunk: int, ends: Iterable[int] = ()) -> None:
+        self.chunk = chunk
+        self.sequence = 0
+        self.targets = 0
+        self._ends = deque(sorted({end for end in ends if end > 0}))
+        self._hash = sha256(usedforsecurity=False)
+        self._addresses: list[str] = []
+        self._variables: list[Variables] | None = None
+
+    @property
+    def within_ends(self) -> bool:
+        """Whether one of the ends is still ahead."""
+        return bool(self._ends)
+
+    @property
+    def waiting(self) -> int:
+        """Number of targets that are not in a block yet."""
+        return len(self._addresses)
+
+    def digest(self) -> str:
+        """Of the targets in the blocks so far."""
+        return self._hash.hexdigest()
+
+    def add(self, accepted: Accepted) -> Iterator[Block]:
+        """Blocks of whole envelopes. Take each before asking for the next: the digest moves along."""
+        whole = len(accepted.addresses)
+        if not self._addresses and whole % self.chunk == 0 and whole <= self._room():
+            if whole:
+                yield self._block(accepted.addresses, accepted.variables, accepted.text)
+            return
+        self._keep(accepted)
+        while count := self._ready():
+            yield self._take(count)
+
+    def rest(self) -> Iterator[Block]:
+        """The last, shorter envelope, if there is one."""
+        if self._addresses:
+            yield self._take(len(self._addresses))
+
+    def _room(self) -> float:
+        """Number of targets up to the next end."""
+        return self._ends[0] - self.targets if self._ends else inf
+
+    def _ready(self) -> int:
+        """Number of targets that can be cut off now."""
+        waiting, room = len(self._addresses), self._room()
+        return int(room) if waiting >= room else waiting - waiting % self.chunk
+
+    def _keep(self, accepted: Accepted) -> None:
+        if accepted.variables is not None or self._variables is not None:
+            self._variables = _filled(self._variables, self._addresses) + _filled(
+                accepted.variables, accepted.addresses
+            )
+        self._addresses = self._addresses + accepted.addresses
+
+    def _take(self, count: int) -> Block:
+        addresses, self._addresses = self._addresses[:count], self._addresses[count:]
+        variables = self._variables
+        if variables is not None:
+            variables, self._variables = variables[:count], variables[count:]
+            self._variables = self._variables if any(self._variables) else None
+            variables = variables if any(variables) else None
+        return self._block(addresses, variables, digest_text(addresses, variables))
+
+    def _block(self, addresses: list[str], variables: list[Variables] | None, text: bytes) -> Block:
+        self._hash.update(text)
+        first, envelopes = self.sequence, -(-len(addresses) // self.chunk)
+        if first + envelopes > MAX_SEQUENCE + 1:
+            raise InvalidInput(
+                f"The audience makes more than {MAX_SEQUENCE + 1:,} envelopes of {self.chunk} targets.",
+                "Submit it with a larger chunk, under another id.",
+            )
+        self.sequence += envelopes
+        self.targets += len(addresses)
+        if self._ends and self.targets == self._ends[0]:
+            self._ends.popleft()
+        return Block(first, envelopes, addresses, variables)
+
+
+def bodies(record: TaskRecord, block: Block, published_ms: int, writer: str = MAIN_WRITER) -> list[bytes]:
+    """The encoded envelopes of a block."""
+    chunk, addresses, encode = record.chunk, block.addresses, encode_envelope
+    task, app, channel = record.task, record.app, record.channel
+    expires_ms, attempts, message = record.expires_ms, record.max_attempts, record.message
+    made: list[bytes] = []
+    for number, start in enumerate(range(0, len(addresses), chunk), block.first):
+        targets = addresses[start : start + chunk]
+        variables = None if block.variables is None else _some(block.variables[start : start + chunk])
+        envelope = Envelope(
+            FORMAT, task, writer, number, 0, app, channel, published_ms, 0, expires_ms,
+            len(targets), attempts, message, targets, None, variables,
+        )  # fmt: skip
+        made.append(encode(envelope))
+    return made
+
+
+def _filled(variables: list[Variables] | None, addresses: list[str]) -> list[Variables]:
+    return [None] * len(addresses) if variables is None else variables
+
+
+def _some(variables: list[Variables]) -> list[Variables] | None:
+    return variables if any(variables) else None

@@ -1,0 +1,128 @@
+"""Take in and check an audience; targets that have come can be used while the rest is waited for."""
+
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import get_args
+
+from dispatcher.model.errors import InvalidInput
+from producers.files.duplicates import DuplicateFilter, Duplicates
+from producers.submit.cutter import Slab, SlabSource, slabs_of
+from producers.submit.validation import Accepted, Refusal, check_slab
+
+
+@dataclass(frozen=True, slots=True)
+class AudienceRules:
+    """What an audience may be. allow_empty: that it has no target, or none that is accepted."""
+
+    allow_empty: bool = False
+    duplicates: Duplicates = "keep"
+
+    def __post_init__(self) -> None:
+        if self.duplicates not in get_args(Duplicates):
+            raise InvalidInput(f"duplicates: is {self.duplicates!r}; it can be {', '.join(get_args(Duplicates))}.")
+
+
+def check_audience(audience: object) -> None:
+    """Raise InvalidInput for what is no audience, though it may be iterable: a text yields its characters."""
+    is_other = isinstance(audience, str | bytes | bytearray | memoryview | Mapping)
+    if is_other or not isinstance(audience, Iterable | SlabSource):
+        raise InvalidInput(
+            f"targets: the audience is of type {type(audience).__name__}; it must be an iterable of targets.",
+            'Write ["token-1"] for one target, and TargetsFile("devices.csv") for a file.',
+        )
+
+
+@dataclass(slots=True)
+class _Filling:
+    """A slab being filled from the audience. taken: items of it that were already handed out."""
+
+    slab: Slab
+    began_s: float
+    taken: int = 0
+
+
+class Intake:
+    """The audience is iterated in the caller's thread, for a database cursor may be behind it. `working` is held there
+    except while the audience is waited for: a thread that gets it then may use `early` and all that the caller
+    works with."""
+
+    def __init__(
+        self,
+        audience: Iterable[object] | SlabSource,
+        on_refusals: Callable[[list[Refusal]], None],
+        clock_s: Callable[[], float],
+        duplicates: Duplicates = "keep",
+    ) -> None:
+        """on_refusals: called in the caller's thread."""
+        self.working = threading.Lock()
+        self._audience = audience
+        self._on_refusals = on_refusals
+        self._clock_s = clock_s
+        self._filling: _Filling | None = None
+        self._late: list[Refusal] = []
+        self._any = False
+        """Whether a target was accepted."""
+        self._duplicates = DuplicateFilter(duplicates)
+
+    @property
+    def duplicates(self) -> int | None:
+        """Targets so far that came before; None if they are not counted."""
+        return self._duplicates.found
+
+    def accepted(self, unit: int) -> Generator[Accepted, None, None]:
+        """Yield good targets in the audience's order, a multiple of `unit` at a time where possible. Close it when
+        done; exceptions of the audience pass through. Of an iterable the first good target comes alone, at once."""
+        slabs = slabs_of(self._audience, unit, begun=self._begin, bursts=lambda items: self._bursts(items, unit))
+        self.working.acquire()
+        try:
+            while (slab := self._next(slabs)) is not None:
+                taken, self._filling = self._filling.taken if self._filling else 0, None
+                accepted = self._checked(slab, taken)
+                if accepted.addresses:
+                    self._any = True
+                    yield accepted
+        finally:
+            self.working.release()
+
+    def early(self, older_s: float) -> Accepted | None:
+        """Return the items of a slab that is not full `older_s` after it was begun. Call it with `working` held."""
+        filling = self._filling
+        if filling is None or self._clock_s() - filling.began_s < older_s:
+            return None
+        items, first = filling.slab.items[filling.taken :], filling.taken
+        filling.taken += len(items)
+        accepted, refusals = check_slab(items, lambda index: filling.slab.line_of(first + index))
+        self._late += refusals
+        accepted = self._duplicates(accepted)
+        return accepted if accepted.addresses else None
+
+    def _bursts(self, audience: Iterable[object], unit: int) -> Iterator[Iterable[object]]:
+        """One by one up to the first good target, then up to whole envelopes, then the rest."""
+        items, count = iter(audience), 0
+        while not self._any and (one := list(islice(items, 1))):
+            yield one
+            count += 1
+        yield islice(items, -count % unit)
+        yield items
+
+    def _begin(self, slab: Slab) -> None:
+        self._filling = _Filling(slab, self._clock_s())
+
+    def _next(self, slabs: Iterator[Slab]) -> Slab | None:
+        self.working.release()
+        try:
+            slab = next(slabs, None)
+        finally:
+            self.working.acquire()
+        late, self._late = self._late, []
+        if late:
+            self._on_refusals(late)
+        return slab
+
+    def _checked(self, slab: Slab, taken: int) -> Accepted:
+        accepted, refusals = check_slab(slab.items[taken:] if taken else slab.items, lambda i: slab.line_of(taken + i))
+        if refusals:
+            self._on_refusals(refusals)
+        return self._duplicates(accepted)

@@ -1,0 +1,162 @@
+"""Publish the windows of an audience, each once its announcement is stored and the lease is still held."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from dispatcher.model.errors import Unreachable
+from dispatcher.wire.control import FORMAT, Announced, ControlChange, TaskRecord
+from dispatcher.wire.topics import OWN_LANE_ABOVE
+from producers.ports import LaneWriter, Services
+from producers.submit.checkpoints import Checkpointer
+from producers.submit.intake import Intake
+from producers.submit.lease import Lease
+from producers.submit.windows import Window, WindowCutter
+
+_HELP_S: Final = 0.1
+
+
+class Publication:
+    """While one window is announced, the one before it is published; no more than two are kept. One thread at a
+    time. stopped: why the task takes no more targets, or empty."""
+
+    def __init__(self, services: Services, record: TaskRecord, lease: Lease, base: int) -> None:
+        """record: with the lane its envelopes go to now. base: the first sequence to be published."""
+        self._services = services
+        self._record = record
+        self._lease = lease
+        self._base = base
+        self._pool: ThreadPoolExecutor | None = None
+        self._announcing: deque[tuple[Window, Callable[[], None], Callable[[], bool]]] = deque()
+        self._writer: LaneWriter | None = None
+        self._checkpoints: Checkpointer | None = None
+
+    @property
+    def stopped(self) -> str:
+        return self._checkpoints.stopped if self._checkpoints is not None else ""
+
+    def open(self, window: Window) -> None:
+        """Open the lane; the first envelopes show whether compression saves anything."""
+        self._writer = self._services.lanes.open(self._record, window.bodies[0])
+        self._checkpoints = Checkpointer(self._services, self._writer, self._record.task, self._base)
+
+    def put(self, window: Window) -> None:
+        """Announce a window, to publish it later. Raise what announcing or publishing earlier windows raised."""
+        if window.announced:
+            self._announcing.append((window, lambda: None, lambda: True))
+        else:
+            self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="announce")
+            stored: Future[None] = self._pool.submit(self._announce, window)
+            self._announcing.append((window, stored.result, stored.done))
+        while len(self._announcing) > 1:
+            self._publish_next()
+        self.advance()
+
+    def advance(self) -> None:
+        """Publish what is announced by now."""
+        while self._announcing and self._announcing[0][2]() and not self.stopped:
+            self._publish_next()
+
+    def finish(self) -> None:
+        """Return when everything is published and stored."""
+        while self._announcing and not self.stopped:
+            self._publish_next()
+        if self._writer is not None and not self.stopped:
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Close the lane; messages not stored by now may still be stored."""
+        if self._checkpoints is not None:
+            self._checkpoints.finish()
+        if self._writer is not None:
+            self._writer.close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _announce(self, window: Window) -> None:
+        counts = window.first, window.targets, window.refused
+        self._services.control.append(
+            Announced(FORMAT, self._record.task, self._lease.submitter, *counts, window.digest)
+        )
+        self._lease.check()
+
+    def _publish_next(self) -> None:
+        window, wait, _ = self._announcing.popleft()
+        wait()
+        if self._record.shared and window.targets > OWN_LANE_ABOVE:
+            self._leave_shared_lane(window)
+        if self._writer is None:
+            self.open(window)
+        assert self._writer is not None
+        assert self._checkpoints is not None
+        for bodies in window.bodies:
+            self._writer.send_many(bodies)
+        if self._checkpoints.due(window.sequence):
+            self._checkpoints.store(window.sequence, window.targets, window.refused, window.digest)
+
+    def _leave_shared_lane(self, window: Window) -> None:
+        """Move the task to a lane of its own: it is larger than expected, and other tasks of the lane must not wait for
+        it. Workers that meet its envelopes in the shared lane move them."""
+        services, task, lane = self._services, self._record.task, self._services.topics.own_lane(self._record.task)
+        services.lanes.create(lane, 0)
+        change = ControlChange(FORMAT, task, "lane", lane, services.clock.wall_ms())
+        position = services.control.append(change)
+        with suppress(Unreachable):  # a view only: the workers bring it up to date from the control topic
+            services.registry.apply(position, change)
+        self._record = msgspec.structs.replace(self._record, lane=lane, shared=False, partitions=0)
+        if self._writer is not None and self._checkpoints is not None:
+            self._writer.flush()
+            self._checkpoints.finish()
+            self._writer.close()
+        self._base = window.first_sequence
+        self.open(window)
+
+
+class Helper:
+    """Goes on with the publication while the audience is waited for: closes and publishes what has waited too long."""
+
+    def __init__(self, intake: Intake, windows: WindowCutter, publication: Publication) -> None:
+        self._intake = intake
+        self._windows = windows
+        self._publication = publication
+        self._oldest_s = windows.oldest_s
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="audience-helper", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it and wait until it has ended."""
+        self._ended.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raise what it failed with."""
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        while not self._ended.wait(_HELP_S) and self._error is None:
+            if self._intake.working.acquire(blocking=False):
+                try:
+                    if not self._ended.is_set():
+                        self._help()
+                except BaseException as error:  # the audience's thread raises it
+                    self._error = error
+                finally:
+                    self._intake.working.release()
+
+    def _help(self) -> None:
+        early = self._intake.early(self._oldest_s)
+        for window in self._windows.add(early) if early is not None else ():
+            self._publication.put(window)
+        for window in self._windows.overdue(early is not None):
+            self._publication.put(window)
+        self._publication.advance()

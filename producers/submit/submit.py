@@ -1,0 +1,361 @@
+"""Submit a task: take the lease, store the record, create the lane, announce, publish, seal."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
+from itertools import chain, islice
+
+from msgspec import structs
+
+from dispatcher.model.errors import FairlaneError, InvalidInput, TaskEnded, Unreachable
+from dispatcher.model.task import PushTask
+from dispatcher.model.view import Admission, SubmitLease
+from dispatcher.wire.control import FORMAT, MAIN_WRITER, Sealed, TaskRecord
+from producers.ports import Services, Submission
+from producers.submit.acceptance import accept, check_admitted, check_same
+from producers.submit.cutter import Block, Cutter, SlabSource, bodies
+from producers.submit.intake import AudienceRules, Intake, check_audience
+from producers.submit.lease import Lease
+from producers.submit.publication import Helper, Publication
+from producers.submit.report import SubmitReport, SubmitResult, Watchers
+from producers.submit.validation import Accepted
+from producers.submit.windows import Window, WindowCutter, other_audience
+
+
+def submit(
+    services: Services,
+    task: PushTask,
+    targets: Iterable[object] | SlabSource,
+    watchers: Watchers,
+    rules: AudienceRules = AudienceRules(),
+) -> SubmitResult:
+    """Submits a task, or goes on with it. Blocks until the audience is stored and sealed.
+
+    Raises InvalidInput (for an empty audience too, unless the rules allow it), AudienceMismatch (the id is taken by
+    another task or audience), BeingSubmitted (by another process, now), LimitReached (its app may have no more; nothing
+    was created), TaskEnded (it ended before its audience was complete), NotReady, Unreachable (submit the same again to
+    go on); what the audience raises goes through.
+    """
+    check_audience(targets)
+    return _Run(services, task, targets, watchers, rules).run()
+
+
+def _size(task: PushTask, targets: Iterable[object] | SlabSource) -> int | None:
+    if task.expected_targets is not None:
+        return task.expected_targets
+    if isinstance(targets, Sized):
+        return len(targets)
+    estimate: Callable[[], int | None] | None = getattr(targets, "estimate", None)
+    return None if estimate is None else estimate()
+
+
+class _resumable:  # noqa: N801  # reads as a verb phrase: with _resumable(...)
+    """Tells the caller how to go on after whatever interrupts a submission."""
+
+    def __init__(self, task: str) -> None:
+        self._hint = f"Submit the same task with id={task!r} again to go on from its last checkpoint."
+        self._rest = f"Task {task} is incomplete: submit it again once the audience is right, or cancel it."
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Unreachable):
+            raise Unreachable(error.cause, self._hint) from error
+        if type(error) is InvalidInput:  # of the audience, which is looked at as it is read
+            raise InvalidInput(error.cause, f"{error.next_step} {self._rest}".strip()) from error
+        if error is not None and not isinstance(error, FairlaneError):
+            error.add_note(self._hint)
+
+
+@contextmanager
+def _stored(task: str) -> Iterator[None]:
+    """Redis went away after a task's record was stored."""
+    try:
+        yield
+    except Unreachable as error:
+        raise Unreachable(f"Task {task} is stored, but the registry is not told yet: {error.cause}") from error
+
+
+@contextmanager
+def _one_thread() -> Iterator[Executor]:
+    """Yield a thread whose work must be done at the end of the block. The thread's own end is waited for only after an
+    error, with the work that is still under way: waiting takes 0.15 ms."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="lane")
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown()
+        raise
+    pool.shutdown(wait=False)
+
+
+class _Run:
+    """One submission under way."""
+
+    def __init__(
+        self,
+        services: Services,
+        task: PushTask,
+        targets: Iterable[object] | SlabSource,
+        watchers: Watchers,
+        rules: AudienceRules,
+    ) -> None:
+        self._services = services
+        self._task = task
+        self._targets = targets
+        self._id = task.id or services.new_id()
+        self._lease = Lease(services, self._id)
+        self._report = SubmitReport(self._id, watchers, services.clock)
+        self._allow_empty = rules.allow_empty
+        self._intake = Intake(targets, self._report.refuse, services.clock.monotonic_s, rules.duplicates)
+        self._sealed = False
+
+    def run(self) -> SubmitResult:
+        known = self._services.registry.submission(self._id) if self._task.id is not None else None
+        try:
+            result = self._begin() if known is None else self._go_on(known)
+            return replace(result, duplicates=self._intake.duplicates)
+        finally:
+            self._lease.close(self._sealed)
+
+    # ------------------------------------------------------------ a new task
+    def _begin(self) -> SubmitResult:
+        """An audience is begun before its task is stored: one that is empty or cannot be read leaves nothing behind.
+        Of a list or file the first window goes into the record, of what comes gradually one target is taken."""
+        size = _size(self._task, self._targets)
+        record = self._accepted(size)
+        accepted = self._intake.accepted(record.chunk)
+        with closing(accepted):
+            begun = list(islice(accepted, 1))
+            if not begun and not self._allow_empty:
+                raise self._report.nothing_accepted()
+            if not isinstance(self._targets, Sequence):
+                record = self._accepted(size)  # the first target may have come late
+            windows, first, rest = self._windows(Submission(record)), None, chain(begun, accepted)
+            if isinstance(self._targets, Sequence | SlabSource):  # in this order: a check of a protocol takes 0.1 ms
+                first = self._first_window(windows, accepted, begun)
+                record = structs.replace(record, announced=windows.targets, announced_digest=windows.digest)
+                rest = chain((), accepted)
+            admission = self._admitted(record)
+            with _resumable(self._id):
+                publication = Publication(self._services, record, self._lease, 0)
+                known = admission.reached == "known"  # it was made since it was looked for
+                winner = self._services.registry.submission(self._id) if known else None
+                winner = winner or self._store(record, publication, first, self._is_fresh(admission))
+                if winner is not None:
+                    return self._take_up(chain(begun, accepted), winner, admission.lease.since_ms)
+                return self._publish(rest, windows, publication, first)
+
+    def _accepted(self, size: int | None) -> TaskRecord:
+        services = self._services
+        now_ms = services.clock.wall_ms()
+        record = accept(self._task, self._id, size, now_ms, services.topics, services.options)
+        return structs.replace(record, submitter=self._lease.submitter)
+
+    def _first_window(
+        self, windows: WindowCutter, accepted: Iterator[Accepted], begun: list[Accepted]
+    ) -> Window | None:
+        """begun: the first part; gets what is taken besides. Of standard input the first part is all: more may not come
+        for long."""
+        waits = getattr(self._targets, "waits", False)
+        for part in chain(begun.copy(), accepted):
+            if part is not begun[0]:
+                begun.append(part)
+            window = next(windows.add(part), None)
+            if window is not None or waits:
+                return window or windows.cut_off()
+        return next(windows.end(), None)
+
+    def _admitted(self, record: TaskRecord) -> Admission:
+        """Takes the lease with it. Raises LimitReached, NotReady, BeingSubmitted, Unreachable."""
+        found: list[Admission] = []
+
+        def attempt() -> SubmitLease:
+            found.append(self._services.registry.admit(record, self._services.who))
+            return found[-1].lease
+
+        self._lease.take(attempt)
+        check_admitted(record, found[-1])
+        return found[-1]
+
+    def _is_fresh(self, admission: Admission) -> bool:
+        """Return whether nobody else can have stored a record of this id."""
+        return self._task.id is None or (not admission.reached and admission.lease.state == "fresh")
+
+    def _store(
+        self, record: TaskRecord, publication: Publication, first: Window | None, fresh: bool
+    ) -> Submission | None:
+        """Stores the record. Returns the submission to go on with, if another record of this id came before."""
+        try:
+            winner = self._store_fresh(record, publication, first) if fresh else self._store_after(record)
+        except BaseException:
+            publication.close()
+            raise
+        if winner is not None:
+            publication.close()
+        return winner
+
+    def _store_fresh(self, record: TaskRecord, publication: Publication, first: Window | None) -> Submission | None:
+        """Nobody else had the lease, so nobody's record can come before. The lane is created meanwhile (each takes a
+        disk write of Pulsar's); it is opened while the registry is told."""
+        services = self._services
+        with _one_thread() as thread:
+            created = None if record.shared else thread.submit(services.lanes.create, record.lane, record.partitions)
+            position = services.control.append(record)
+            if created is not None:
+                created.result()
+            told = thread.submit(self._tell, position, record)
+            if first is not None:
+                publication.open(first)
+            return told.result()
+
+    def _store_after(self, record: TaskRecord) -> Submission | None:
+        """Store a record where another may exist that the registry does not show: the topic says which came first."""
+        services = self._services
+        position = services.control.append(record)
+        with _stored(self._id):
+            known = services.registry.submission_at(self._id, position)
+        if not known.record.shared:
+            services.lanes.create(known.record.lane, known.record.partitions)
+        self._tell(known.position, known.record)
+        return None if known.record.submitter == record.submitter else known
+
+    def _tell(self, position: str, record: TaskRecord) -> Submission | None:
+        """The registry; the other one's submission, if it knows of another record."""
+        with _stored(self._id):
+            lease, known = self._services.registry.start_submission(position, record, self._lease.submitter)
+            self._lease.confirm(lease)
+        return None if known is None or known.record.submitter == record.submitter else known
+
+    # ------------------------------------------------------------ a known one
+    def _go_on(self, known: Submission) -> SubmitResult:
+        check_same(self._task, known.record)
+        accepted = self._intake.accepted(known.record.chunk)
+        with closing(accepted):
+            if known.sealed:
+                return self._verify(accepted, known)
+            _check_open(known)
+            return self._take_up(accepted, known, self._lease.take_known().since_ms)
+
+    def _take_up(self, accepted: Iterator[Accepted], known: Submission, since_ms: int) -> SubmitResult:
+        """Go on with a known task. The lease is held."""
+        check_same(self._task, known.record)
+        if not known.sealed:
+            _check_open(known)
+            known = self._lease.take_over(since_ms)
+            check_same(self._task, known.record)
+        if known.sealed:
+            return self._verify(accepted, known)
+        _check_open(known)
+        record = known.record
+        if known.lane != record.lane:
+            record = structs.replace(record, lane=known.lane, shared=False, partitions=0)
+        with _resumable(self._id):
+            if not record.shared:
+                self._services.lanes.create(record.lane, record.partitions)
+            publication = Publication(self._services, record, self._lease, known.sequences)
+            return self._publish(accepted, self._windows(known), publication, None, known.sequences)
+
+    def _verify(self, accepted: Iterator[Accepted], known: Submission) -> SubmitResult:
+        """Check that the audience is that of the sealed task. Sends nothing."""
+        cutter = Cutter(known.record.chunk)
+        for part in accepted:
+            for _ in cutter.add(part):
+                pass
+            self._report.progress(cutter.targets)
+        for _ in cutter.rest():
+            pass
+        if (cutter.digest(), cutter.targets) != (known.digest, known.published):
+            raise other_audience(self._id, f"its {known.published:,} targets")
+        return self._report.result("", cutter.targets, cutter.sequence, cutter.sequence)
+
+    # ------------------------------------------------------------ either
+    def _windows(self, known: Submission) -> WindowCutter:
+        services, record = self._services, known.record
+
+        def encode(block: Block) -> list[bytes]:
+            return bodies(record, block, services.clock.wall_ms())
+
+        return WindowCutter(
+            record.chunk,
+            known,
+            services.windows,
+            encode,
+            lambda: self._report.refused,
+            services.clock.monotonic_s,
+        )
+
+    def _publish(
+        self,
+        accepted: Iterator[Accepted],
+        windows: WindowCutter,
+        publication: Publication,
+        first: Window | None,
+        base: int = 0,
+    ) -> SubmitResult:
+        """first: announced with the task's record. base: what is stored already."""
+        try:
+            stopped = self._stream(accepted, windows, publication, first)
+        except FairlaneError:
+            stopped = self._stopped_meanwhile()
+            if not stopped:
+                raise
+        finally:
+            publication.close()
+        if not stopped:
+            if not windows.targets and not self._allow_empty:
+                raise self._report.nothing_accepted()
+            self._seal(windows)
+        return self._report.result(stopped, windows.targets, windows.sequence, base)
+
+    def _stream(
+        self, accepted: Iterator[Accepted], windows: WindowCutter, publication: Publication, first: Window | None
+    ) -> str:
+        """Sends what was not sent before. Returns why it stopped early, if it did."""
+        if first is not None:
+            publication.put(replace(first, announced=True))
+        self._lease.keep()
+        helper = Helper(self._intake, windows, publication)
+        with nullcontext() if isinstance(self._targets, Sequence) else helper:
+            for part in accepted:
+                helper.check()
+                for window in windows.add(part):
+                    publication.put(window)
+                publication.advance()
+                if publication.stopped:
+                    return publication.stopped
+                self._report.progress(windows.targets)
+        helper.check()
+        for window in windows.end():
+            publication.put(window)
+        publication.finish()
+        return publication.stopped
+
+    def _stopped_meanwhile(self) -> str:
+        """A lane of an ended task is deleted under the writer's feet: then the task has stopped, not Pulsar."""
+        try:
+            found = self._services.registry.submission(self._id)
+        except Unreachable:
+            return ""
+        return found.stopped if found is not None else ""
+
+    def _seal(self, windows: WindowCutter) -> None:
+        counts = windows.targets, self._report.refused, windows.digest
+        seal = Sealed(FORMAT, self._id, *counts, [MAIN_WRITER], self._lease.submitter)
+        position = self._services.control.append(seal)
+        try:
+            if not self._services.registry.seal_submission(position, seal):
+                self._lease.check(wait=False)
+                self._services.registry.apply(position, seal)
+        except Unreachable as error:
+            cause = f"Task {self._id} is complete and stored; the registry learns of it by itself later: {error.cause}"
+            raise Unreachable(cause) from error
+        self._sealed = True
+
+
+def _check_open(known: Submission) -> None:
+    if known.stopped:
+        cause = f"Task {known.record.task} is {known.stopped}; it takes no more targets."
+        raise TaskEnded(cause, "Submit under another id.")

@@ -1,0 +1,161 @@
+"""Checks targets by the slab: a good one costs a few calls at C speed, only a bad one is looked at target by target."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, cast
+
+import msgspec
+
+from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES, Target
+
+_GRAPHIC = bytes(range(0x21, 0x7F))
+_SEPARATOR = " "
+_Address = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TARGET_LENGTH)]
+_Addresses = Annotated[list[_Address], msgspec.Meta(min_length=1)]
+_SHOWN_LENGTH = 80
+_encode_variables = msgspec.msgpack.Encoder(order="deterministic").encode
+
+Variables = dict[str, Any] | None
+LineOf = Callable[[int], int]
+"""Index in a slab -> the line (1-based place in the audience) to report."""
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """Stands in a stream for a target that could not even be read (a bad line of a file); it is refused."""
+
+    reason: str
+    text: str = ""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A target that was not accepted."""
+
+    line: int
+    """Place in the audience, from 1; in a file its line."""
+    reason: str
+    """Why, without figures of this target: many are grouped by their reasons."""
+    target: str
+    """Its address, shortened."""
+
+
+class Accepted(NamedTuple):
+    """Good targets of a slab, in order. variables: one a target, or None when none has any. text: what the audience's
+    digest is taken of."""
+
+    addresses: list[str]
+    variables: list[Variables] | None
+    text: bytes
+
+
+def check_slab(slab: Sequence[object], line_of: LineOf) -> tuple[Accepted, list[Refusal]]:
+    """Splits a slab of strings, Targets, (address, variables) pairs and Unreadables into good and refused."""
+    accepted = _plain(slab) or _with_variables(slab)
+    return (accepted, []) if accepted is not None else check_each(slab, line_of)
+
+
+def digest_text(addresses: Sequence[str], variables: Sequence[Variables] | None) -> bytes:
+    """The audience's digest is taken of these bytes: each address, its variables if any, and a space."""
+    if variables is None:
+        return (_SEPARATOR.join(addresses) + _SEPARATOR).encode() if addresses else b""
+    return b"".join(
+        address.encode() + _variables_text(own) + b" " for address, own in zip(addresses, variables, strict=True)
+    )
+
+
+def check_each(slab: Iterable[object], line_of: LineOf) -> tuple[Accepted, list[Refusal]]:
+    """The same, one by one: says which are bad, and why."""
+    addresses: list[str] = []
+    variables: list[Variables] = []
+    refusals: list[Refusal] = []
+    for index, item in enumerate(slab):
+        address, own = _parts(item)
+        reason = item.reason if isinstance(item, Unreadable) else _complaint(address, own)
+        if reason:
+            refusals.append(Refusal(line_of(index), reason, _shown(item, address)))
+        else:
+            addresses.append(str(address))
+            variables.append(dict(own) if own else None)
+    some = variables if any(variables) else None
+    return Accepted(addresses, some, digest_text(addresses, some)), refusals
+
+
+def _plain(slab: Sequence[object]) -> Accepted | None:
+    """Of texts without variables; None if some may be bad, or are something else."""
+    try:
+        addresses = msgspec.convert(slab, _Addresses)
+    except msgspec.ValidationError:
+        return None
+    text = _join_if_good(addresses)
+    return None if text is None else Accepted(addresses, None, text)
+
+
+def _join_if_good(addresses: Sequence[str]) -> bytes | None:
+    """The digest's text, or None if some address may be bad. Their lengths are checked."""
+    text = _SEPARATOR.join(addresses)
+    if not text.isascii():
+        return (text + _SEPARATOR).encode() if text.isprintable() and text.count(" ") == len(addresses) - 1 else None
+    encoded = text.encode()
+    # What is left without the graphic characters are the separators, and anything bad.
+    return encoded + b" " if encoded.translate(None, _GRAPHIC) == b" " * (len(addresses) - 1) else None
+
+
+def _with_variables(slab: Sequence[object]) -> Accepted | None:
+    """Of Targets; None if some may be bad, or are something else."""
+    if set(map(type, slab)) != {Target}:
+        return None
+    targets = cast("Sequence[Target]", slab)
+    plain = _plain([target.address for target in targets])
+    if plain is None or any(_variables_complaint(target.variables) for target in targets):
+        return None
+    addresses, _, text = plain
+    variables: list[Variables] = [dict(target.variables) if target.variables else None for target in targets]
+    if not any(variables):
+        return Accepted(addresses, None, text)
+    return Accepted(addresses, variables, digest_text(addresses, variables))
+
+
+def _parts(item: object) -> tuple[Any, Any]:
+    if isinstance(item, Target):
+        return item.address, item.variables
+    if isinstance(item, tuple) and len(item) == 2:
+        return item
+    return item, None
+
+
+def _complaint(address: object, variables: object) -> str:
+    if not isinstance(address, str):
+        return f"a target is text or a Target, not {type(address).__name__}"
+    if not address:
+        return "the target is empty"
+    if len(address) > MAX_TARGET_LENGTH:
+        return f"the target is longer than {MAX_TARGET_LENGTH:,} characters"
+    if " " in address or not address.isprintable():
+        return "the target has whitespace, a control character or one that cannot be printed"
+    return _variables_complaint(variables)
+
+
+def _variables_complaint(variables: object) -> str:
+    if not variables:
+        return ""
+    if not isinstance(variables, Mapping) or set(map(type, variables)) != {str}:
+        return "variables are a mapping from text to values"
+    try:
+        too_large = len(_encode_variables(dict(variables))) > MAX_VARIABLES_BYTES
+    except UnicodeEncodeError:
+        return "the variables have text that is not UTF-8"
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        return f"the variables cannot be encoded: {error}"
+    return f"the variables are larger than {MAX_VARIABLES_BYTES:,} bytes (encoded)" if too_large else ""
+
+
+def _variables_text(variables: Variables) -> bytes:
+    """Led by its length, so that no two audiences have the same text."""
+    if not variables:
+        return b""
+    encoded = _encode_variables(variables)
+    return b"\t%d:%b" % (len(encoded), encoded)
+
+
+def _shown(item: object, address: object) -> str:
+    text = item.text if isinstance(item, Unreadable) else address if isinstance(address, str) else repr(item)
+    escaped = text if text.isprintable() else text.encode("unicode_escape").decode()
+    return escaped if len(escaped) <= _SHOWN_LENGTH else escaped[: _SHOWN_LENGTH - 3] + "..."

@@ -1,0 +1,165 @@
+"""Cut an audience into windows, the units that are announced before they are published. Find the windows of an earlier
+submission again, and check that the audience is the same up to their ends."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dispatcher.model.errors import AudienceMismatch
+from producers.ports import Submission, WindowPace
+from producers.submit.cutter import Block, Cutter
+from producers.submit.validation import Accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """bodies: encoded envelopes, some at a time; the last may be short. first, first_sequence: targets and envelopes
+    before it; targets, refused, sequence: those up to its end; digest: of all targets up to there. announced: the
+    control topic has it already."""
+
+    bodies: list[list[bytes]]
+    first: int
+    first_sequence: int
+    targets: int
+    refused: int
+    sequence: int
+    digest: str
+    announced: bool
+
+
+class WindowCutter:
+    """Turns accepted targets into windows. What an earlier submission had confirmed is passed over; its windows behind
+    that come first, at the same ends. All methods raise AudienceMismatch as soon as a digest is another, InvalidInput
+    where there are too many envelopes."""
+
+    def __init__(
+        self,
+        chunk: int,
+        known: Submission,
+        pace: WindowPace,
+        encode: Callable[[Block], list[bytes]],
+        refused: Callable[[], int],
+        clock_s: Callable[[], float],
+    ) -> None:
+        """known: of an unsealed task. encode: makes the envelopes of a block, at once: targets that were just looked at
+        are encoded a tenth faster. refused: targets refused so far."""
+        self._task = known.record.task
+        self._known = known
+        self._ends = {end.targets: end.digest for end in known.ahead.ends}
+        self._cutter = Cutter(chunk, [known.published, *self._ends])
+        self.oldest_s = pace.oldest_s
+        self._pace = pace
+        self._encode = encode
+        self._refused = refused
+        self._clock_s = clock_s
+        self._bodies: list[list[bytes]] = []
+        self._bytes = 0
+        self._first = known.published
+        self._first_sequence = known.sequences
+        self._limit = pace.first_targets
+        self._oldest_s: float | None = None
+        # Submissions of 0.1.0 published unannounced, in whole envelopes: short ones would be others under their names.
+        self._may_be_short = bool(known.record.submitter)
+        self._check_end()
+
+    @property
+    def targets(self) -> int:
+        """Number of targets in whole envelopes so far, including those skipped."""
+        return self._cutter.targets
+
+    @property
+    def sequence(self) -> int:
+        return self._cutter.sequence
+
+    @property
+    def digest(self) -> str:
+        return self._cutter.digest()
+
+    def add(self, accepted: Accepted) -> Iterator[Window]:
+        """Take targets in; yield the windows that are complete."""
+        if self._oldest_s is None:
+            self._oldest_s = self._clock_s()
+        for block in self._cutter.add(accepted):
+            yield from self._take(block)
+
+    def overdue(self, now: bool = False) -> Iterator[Window]:
+        """Yield a short window if it has waited long enough (now: in any case), since no target comes for now."""
+        if self._cutter.within_ends or not (now or self._is_old()):
+            return
+        if self._may_be_short:
+            for block in self._cutter.rest():
+                self._keep(block)
+        if self._bodies:
+            yield self._close()
+
+    def cut_off(self) -> Window | None:
+        """Close the present window, in whole envelopes."""
+        return self._close() if self._bodies else None
+
+    def end(self) -> Iterator[Window]:
+        """Yield the last windows; the audience is at its end."""
+        for block in self._cutter.rest():
+            yield from self._take(block)
+        if self._cutter.within_ends:
+            reached = [self._known.published, *self._ends]
+            raise other_audience(self._task, f"its first {max(reached):,} targets")
+        if self._bodies:
+            yield self._close()
+
+    def _take(self, block: Block) -> Iterator[Window]:
+        targets = self._cutter.targets
+        if targets <= self._known.published:
+            self._check_end()
+            return
+        self._keep(block)
+        if targets in self._ends:
+            self._check_end()
+            yield self._close(announced=True)
+        elif not self._cutter.within_ends and self._is_full():
+            yield self._close()
+
+    def _keep(self, block: Block) -> None:
+        encoded = self._encode(block)
+        self._bodies.append(encoded)
+        self._bytes += len(encoded) * len(encoded[0])
+
+    def _check_end(self) -> None:
+        """Compare the digest at the end of confirmed or announced targets."""
+        targets, known = self._cutter.targets, self._known
+        stored = {**self._ends, known.published: known.digest} if known.published else self._ends
+        if targets in stored and self._cutter.digest() != stored[targets]:
+            raise other_audience(self._task, f"its first {targets:,} targets")
+        if targets == known.published:
+            self._cutter.sequence = known.sequences
+
+    def _is_full(self) -> bool:
+        targets, envelopes = self._cutter.targets - self._first, self._cutter.sequence - self._first_sequence
+        is_large = envelopes >= self._pace.envelopes or self._bytes >= self._pace.bytes
+        return targets >= self._limit or is_large or self._is_old()
+
+    def _is_old(self) -> bool:
+        return self._oldest_s is not None and self._clock_s() - self._oldest_s >= self._pace.oldest_s
+
+    def _close(self, announced: bool = False) -> Window:
+        cutter, encoded = self._cutter, self._bodies
+        window = Window(
+            bodies=encoded,
+            first=self._first,
+            first_sequence=self._first_sequence,
+            targets=cutter.targets,
+            refused=self._refused(),
+            sequence=cutter.sequence,
+            digest=cutter.digest(),
+            announced=announced,
+        )
+        self._bodies, self._bytes, self._first, self._first_sequence = [], 0, cutter.targets, cutter.sequence
+        self._limit = self._pace.targets
+        self._oldest_s = self._clock_s() if cutter.waiting else None
+        return window
+
+
+def other_audience(task: str, what: str) -> AudienceMismatch:
+    """Return the error for an audience that differs from the one submitted before."""
+    return AudienceMismatch(
+        f"Task {task} was submitted before with another audience: {what} differ.",
+        "Submit the same audience in the same order to go on with it, or choose another id.",
+    )

@@ -1,0 +1,87 @@
+#!lua flags=allow-oom
+-- Folds records of one outcome topic into the view, and moves the cursor, together or not at all. How much at once:
+-- dispatcher/wire/fold_cost.py.
+--
+-- KEYS[1] prefix
+-- ARGV[1] partition, [2] cursor expected ('' for none), [3] new cursor, then the records (records.lua)
+-- Returns {1, new cursor, ids of tasks that by now have an outcome for every target}; {0, cursor} if it stood
+-- elsewhere, a snapshot is being restored, or the view is of a higher form
+
+-- include: keys.lua
+-- include: records.lua
+-- include: outcomes.lua
+-- include: freeing.lua
+-- include: epoch_read.lua
+-- include: task_end.lua
+-- include: passed_over.lua
+-- include: form.lua
+
+local partition, expected, cursor = ARGV[1], ARGV[2], ARGV[3]
+local cursor_key = P .. ':fold:' .. partition
+
+-- All open targets of a task get one outcome. Without a seal these are what is published, unless the view is not ready
+-- and may not know of it. Then, and where the seal does not count yet, the task stays open, and is closed once more
+-- later.
+local function close_task(record)
+  local counts = counts_of(record.task)
+  if counts.ended then return end
+  local finals = counts.finals + added_to(counts)
+  if not counts.sealed and redis.call('HGET', P .. ':epoch', 'ready') == '1' then
+    counts.sealed, counts.total = true, math.max(counts.published, finals)
+    redis.call('HSET', task_key(counts.task), 'sealed', '1', 'total', whole(counts.total))
+  end
+  local open = is_settled(counts.seal_pos, control_cursor()) and math.max(counts.total - finals, 0) or 0
+  counts.by_code[record.code] = counts.by_code[record.code] + open
+  counts.over = true
+  note_time(counts, record.at_ms)
+  redis.call('HSET', task_key(counts.task), 'closed', '1')
+end
+
+-- What these claims still hold is not recorded anywhere before here, so it may be granted again.
+local function end_claims(record)
+  for _, member in ipairs(record.members) do
+    local claim, freed = claim_of(member), 0
+    if claim then
+      local name = string.sub(member, 1, string.find(member, '|', 1, true) - 1)
+      for _, run in ipairs(claim.runs) do
+        tally('expired', run, run.count)
+        freed = freed + free_run(task_of_claim(member), run, name)
+      end
+      claim.runs, claim.changed = {}, true
+      if freed > 0 then redis.call('HINCRBY', P .. ':stats', 'repeats_possible', whole(freed)) end
+    else
+      drop_lost_claim(member)
+    end
+  end
+  save_claims()
+end
+
+local function fold_record(record)
+  if record.kind == 'outcomes' then
+    fold_outcomes(record)
+  elseif record.kind == 'close' then
+    close_task(record)
+  elseif record.kind == 'claims ended' then
+    end_claims(record)
+  elseif record.kind == 'mark' then
+    epoch_read(partition, record.epoch)
+  else
+    pass_over(partition, record.position, record.note)
+  end
+end
+
+local stands = redis.call('HGET', cursor_key, 'cursor')
+if (stands or '') ~= expected then return { 0, stands or '' } end
+if (redis.call('HGET', P .. ':epoch', 'restoring') or '0') ~= '0' then return { 0, stands or '' } end
+if is_closed_view() then return { 0, stands or '' } end
+for i = 4, #ARGV do fold_record(read_record(ARGV[i])) end
+save_claims()
+save_tally()
+save_counts()
+if cursor ~= expected then redis.call('HSET', cursor_key, 'cursor', cursor) end
+
+local finished = {}
+for _, task in ipairs(call.counted) do
+  if is_complete(task) then finished[#finished + 1] = task end
+end
+return { 1, cursor, finished }

@@ -1,0 +1,124 @@
+-- library
+-- include: verdicts.lua
+-- include: claims.lua
+-- include: announce.lua
+-- include: returns.lua
+-- A lease request (dispatcher.wire.lease.LeaseRequest) unpacked, and its answer.
+
+local function read_want(got)
+  return { task = got[1], writer = got[2], attempt = got[3], first = got[4], count = got[5], size = got[6] }
+end
+
+-- task, app, channel: '' where the lane is not of one.
+local function read_lane(got)
+  local lane = { name = got[1], kind = got[2], tier = got[3], asked_for = got[4], wanted = {} }
+  for i, want in ipairs(got[5]) do lane.wanted[i] = read_want(want) end
+  lane.waiting = got[6] and #lane.wanted == 0
+  lane.task_id, lane.app, lane.channel, lane.delay_ms = got[7], got[8], got[9], 1000 * got[10]
+  return lane
+end
+
+local function read_request(packed)
+  local got = cmsgpack.unpack(packed)
+  local request = { worker = got[2], number = got[3], lease_ms = got[4], claim_ms = got[5], demand_ms = got[6] }
+  request.lanes, request.given_back, request.waiting_ms, request.shared_namespace = {}, {}, got[9], got[10]
+  for i, lane in ipairs(got[7]) do request.lanes[i] = read_lane(lane) end
+  for i, given in ipairs(got[8]) do request.given_back[i] = read_given_back(given) end
+  return request
+end
+
+-- Reads the tasks that a lane has to do with, and notes which settings the call needs.
+local function look_up(lane)
+  lane.wants, lane.queue, lane.head, lane.granted = {}, {}, 1, 0
+  if lane.kind == 'd' then want_settings(lane.app, lane.channel) else lane.app, lane.channel = '', '' end
+  if lane.kind == 'o' then lane.task = task_of(lane.task_id) end
+  for _, want in ipairs(lane.wanted) do
+    note_want(want)
+    task_of(want.task)
+  end
+end
+
+-- Tier, weight, caps of a lane at present; parked where its own task may not be sent now. app, channel: of all that is
+-- in the lane; empty where it is of many.
+local function place(lane, now)
+  lane.weight, lane.cap, lane.parked = MILLI, 0, false
+  if lane.kind == 's' then
+    local weight = int(redis.call('HGET', lane_key(lane.name), 'weight'))
+    lane.tier, lane.weight = 'low', weight > 0 and weight or MILLI
+  elseif lane.kind == 'd' then
+    lane.tier, lane.parked = 'low', is_stopped(lane.channel)
+  elseif lane.kind == 'o' then
+    local task = lane.task
+    lane.tier, lane.weight = task.lane and task.tier or '', task.weight
+    lane.cap, lane.cap_burst = task.cap, task.cap_burst
+    if task.lane then lane.app, lane.channel = task.app, task.channel end
+    lane.parked = not task.lane or task.over or gate(task, lane, now) ~= GRANTABLE
+  end
+end
+
+local function judge_lane(lane, now, claim)
+  local queued = 0
+  for i, want in ipairs(lane.wanted) do
+    lane.wants[i] = judge(lane, want, now, claim)
+    for _, segment in ipairs(lane.wants[i]) do
+      if segment.status == GRANTABLE then
+        lane.queue[#lane.queue + 1] = segment
+        queued = queued + segment.count * want.size
+      end
+    end
+  end
+  lane.asked = math.max(lane.asked_for, queued)
+end
+
+local function piece(segment, status, count)
+  if segment.lane ~= '' then return { status, count, 0, '', segment.lane } end
+  if segment.open then return { status, count, segment.attempt, segment.open } end
+  return { status, count }
+end
+
+-- Puts the pieces of a segment into `pieces` and what is claimed into runs[task]; lets go of what was not granted.
+local function settle(segment, tier, pieces, runs)
+  local want = segment.want
+  local function hold(count, paid)
+    mark(want, segment.first, count)
+    runs[want.task] = runs[want.task] or {}
+    add_run(runs[want.task], want.writer, want.attempt, segment.first, count, paid, want.size)
+  end
+  if segment.status ~= GRANTABLE then
+    if is_claiming(segment.status) then hold(segment.count, '') end
+    pieces[#pieces + 1] = piece(segment, segment.status, segment.count)
+    return
+  end
+  local rest = segment.count - segment.granted
+  if segment.granted > 0 then
+    hold(segment.granted, tier)
+    pieces[#pieces + 1] = { GRANTED, segment.granted }
+  end
+  if rest > 0 then
+    unmark(want, segment.first + segment.granted, rest)
+    pieces[#pieces + 1] = piece(segment, segment.waits, rest)
+  end
+end
+
+local function answer_of(lanes, runs)
+  local answer = {}
+  for i, lane in ipairs(lanes) do
+    answer[i] = {}
+    for j, segments in ipairs(lane.wants) do
+      local pieces = {}
+      for _, segment in ipairs(segments) do settle(segment, lane.tier, pieces, runs) end
+      answer[i][j] = pieces
+    end
+  end
+  return answer
+end
+
+-- The answer while the view is not ready: everything is held.
+local function held_answer(lanes)
+  local answer = {}
+  for i, lane in ipairs(lanes) do
+    answer[i] = {}
+    for j, want in ipairs(lane.wanted) do answer[i][j] = { { HELD, want.count } } end
+  end
+  return answer
+end

@@ -1,0 +1,47 @@
+-- library
+-- Positions of targets as text (dispatcher/wire/positions.py): a hexadecimal digit for each four of them, the first of them
+-- its lowest bit. '' for none.
+
+-- Places of the bits in each digit, by the digit's byte; and the digits by value.
+local BITS, HEX = {}, {}
+for value = 0, 15 do
+  HEX[value] = string.format('%x', value)
+  local bits, rest = {}, value
+  for bit = 0, 3 do
+    if rest % 2 == 1 then bits[#bits + 1] = bit end
+    rest = math.floor(rest / 2)
+  end
+  BITS[string.byte(HEX[value])] = bits
+end
+
+-- All positions of an envelope of this size.
+local function all_positions(size)
+  local rest = size % 4
+  return string.rep('f', (size - rest) / 4) .. (rest > 0 and string.format('%x', 2 ^ rest - 1) or '')
+end
+
+local function count_positions(positions, size)
+  if positions == all_positions(size) then return size end
+  local count = 0
+  for _, digit in ipairs({ string.byte(positions, 1, -1) }) do count = count + #BITS[digit] end
+  return count
+end
+
+-- Adds up the final codes of positions by code; returns the positions that have none. codes: text, by position.
+local function take_final(positions, codes, by_code)
+  local digits, told, left = { string.byte(positions, 1, -1) }, { string.byte(codes, 1, -1) }, {}
+  local is_any = false
+  for i = 1, #digits do
+    local bits, value = BITS[digits[i]], 0
+    for j = 1, #bits do
+      local code = told[4 * i - 3 + bits[j]]
+      if code and by_code[code] then
+        by_code[code] = by_code[code] + 1
+      else
+        value, is_any = value + 2 ^ bits[j], true
+      end
+    end
+    left[i] = HEX[value]
+  end
+  return is_any and table.concat(left) or ''
+end

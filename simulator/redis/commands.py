@@ -1,0 +1,100 @@
+"""The commands that Fairlane's scripts and its client use, over a store. Arguments and answers are those of RESP2:
+bytes, whole numbers, None and lists; what Redis refuses raises ResponseError."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from redis.exceptions import ResponseError
+
+from simulator.redis.store import Store
+
+Answer: TypeAlias = "bytes | int | list[Answer] | Status | None"
+Command = Callable[[Store, Sequence[bytes]], "Answer"]
+NOT_AN_INTEGER = "ERR value is not an integer or out of range"
+SYNTAX = "ERR syntax error"
+_LARGEST = 2**63
+
+
+class Status(bytes):
+    """An answer such as OK, which Lua is given as a table with the field `ok`."""
+
+
+OK = Status(b"OK")
+
+
+class Commands:
+    """Commands by name, each with the least number of its arguments."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[int, int, Command]] = {}
+
+    def command(self, name: str, least: int, most: int | None = None) -> Callable[[Command], Command]:
+        """Add a command. most: of its arguments; None: any number."""
+
+        def add(command: Command) -> Command:
+            self._known[name.encode()] = (least, 10**9 if most is None else most, command)
+            return command
+
+        return add
+
+    def include(self, others: "Commands") -> None:
+        self._known.update(others._known)
+
+    def call(self, store: Store, words: Sequence[bytes]) -> Answer:
+        """Return the answer of a command. Raises ResponseError."""
+        found = self._known.get(words[0]) or self._known.get(words[0].upper())
+        if found is None:
+            raise ResponseError(f"ERR unknown command '{words[0].decode(errors='replace')}'")
+        least, most, command = found
+        if not least <= len(words) - 1 <= most:
+            name = words[0].decode().lower()
+            raise ResponseError(f"ERR wrong number of arguments for '{name}' command")
+        return command(store, words[1:])
+
+
+def whole(text: bytes) -> int:
+    """Parse a whole number as strictly as Redis does. Raises ResponseError."""
+    digits = text[1:] if text[:1] == b"-" else text
+    if not digits.isdigit() or (digits[:1] == b"0" and text != b"0") or not -_LARGEST <= int(text) < _LARGEST:
+        raise ResponseError(NOT_AN_INTEGER)
+    return int(text)
+
+
+def summed(value: bytes | None, by: int) -> int:
+    """Add to a number that is kept as text. Raises ResponseError."""
+    total = (0 if value is None else whole(value)) + by
+    if not -_LARGEST <= total < _LARGEST:
+        raise ResponseError("ERR increment or decrement would overflow")
+    return total
+
+
+def paged(cursor: bytes, options: Sequence[bytes]) -> tuple[slice, dict[bytes, bytes]]:
+    """Return the part of a collection that a scan reads from a cursor on, and the scan's options. Raises
+    ResponseError."""
+    if not cursor.isdigit():
+        raise ResponseError("ERR invalid cursor")
+    if len(options) % 2:
+        raise ResponseError(SYNTAX)
+    named = dict(zip((word.upper() for word in options[::2]), options[1::2], strict=True))
+    count = whole(named.get(b"COUNT", b"10"))
+    if count < 1 or not named.keys() <= {b"COUNT", b"MATCH"}:
+        raise ResponseError(SYNTAX)
+    return slice(int(cursor), int(cursor) + count), named
+
+
+def number(text: bytes, error: str) -> float:
+    """Parse a number, which may be infinite. Raises ResponseError with that text."""
+    try:
+        found = float(text)
+    except ValueError:
+        raise ResponseError(error) from None
+    if found != found or b"_" in text or text != text.strip():
+        raise ResponseError(error)
+    return found
+
+
+def shown(score: float) -> bytes:
+    """Return a score as Redis writes it."""
+    if score in (float("inf"), float("-inf")):
+        return b"inf" if score > 0 else b"-inf"
+    return b"%d" % score if score == int(score) and abs(score) < 1e17 else repr(score).encode()

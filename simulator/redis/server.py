@@ -1,0 +1,138 @@
+"""A Redis in memory. The vendor's client speaks to it as to a server, so what it does with answers is its own."""
+
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+import redis
+from redis._parsers.base import BaseParser
+from redis.exceptions import ResponseError
+
+from backends.addresses import Address
+from backends.redis.client import Client, OnConnect
+from simulator.redis.commands import OK, Answer, Commands
+from simulator.redis.keyspace import KEYSPACE
+from simulator.redis.lua import ScriptHost
+from simulator.redis.store import Store
+
+
+class MemoryRedis:
+    """One server: its store, its scripts, and the id of its run."""
+
+    def __init__(self, now_ms: Callable[[], int], commands: Commands = KEYSPACE) -> None:
+        """now_ms: the wall time that it takes for its own. commands: those that scripts call."""
+        self.store = Store(now_ms)
+        self.scripts = ScriptHost(self.store, commands)
+        self.run_id = secrets.token_hex(20)
+        self._started_ms = now_ms()
+
+    def restart(self, *, emptied: bool = False) -> None:
+        """Come back with another run id and no scripts; without its data, if that was not saved."""
+        self.run_id = secrets.token_hex(20)
+        self._started_ms = self.store.now_ms()
+        self.scripts.forget()
+        if emptied:
+            self.store.clear()
+
+    def fail_over(self) -> None:
+        """Come back as a replica that took the place of this server: with another run id, its data and its scripts."""
+        self.run_id = secrets.token_hex(20)
+
+    def client(self, on_connect: OnConnect | None = None) -> Client:
+        """Return a client. Its connections end where the server's run does."""
+        pool = redis.ConnectionPool(
+            connection_class=MemoryConnection, server=self, protocol=2, redis_connect_func=on_connect
+        )
+        client = cast("Client", Client.from_pool(pool))
+        client.address = Address("redis://memory", "in memory")
+        return client
+
+    def call(self, words: Sequence[bytes]) -> Answer:
+        """Return the answer of a command. Raises ResponseError."""
+        name = words[0].upper()
+        if name == b"EVALSHA":
+            count = int(words[2])
+            return self.scripts.evalsha(words[1], words[3 : 3 + count], words[3 + count :])
+        if name == b"EVAL":
+            return self.call([b"EVALSHA", self.scripts.load(words[1]), *words[2:]])
+        if name == b"SCRIPT":
+            return self._script(words[1].upper(), words[2:])
+        if name == b"INFO":
+            uptime_s = (self.store.now_ms() - self._started_ms) // 1000
+            return b"# Server\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\n" % (self.run_id.encode(), uptime_s)
+        return KEYSPACE.call(self.store, words)
+
+    def _script(self, what: bytes, words: Sequence[bytes]) -> Answer:
+        if what == b"LOAD":
+            return self.scripts.load(words[0])
+        if what == b"EXISTS":
+            return [int(self.scripts.knows(digest)) for digest in words]
+        if what == b"FLUSH":
+            self.scripts.forget()
+            return OK
+        raise ResponseError("ERR unknown subcommand")
+
+
+class MemoryConnection(redis.connection.AbstractConnection):
+    """A connection of the vendor's client to a server in this process."""
+
+    def __init__(self, server: MemoryRedis, **options: Any) -> None:
+        self._server = server
+        self._answers: deque[Answer | ResponseError] = deque()
+        self._run_id = ""
+        super().__init__(**options)
+
+    def repr_pieces(self) -> list[tuple[str, str]]:
+        return [("server", "in memory")]
+
+    def connect(self) -> None:
+        """Be a new connection if it was ended, or if the server's run is another one."""
+        if self._run_id != self._server.run_id:
+            if self.redis_connect_func is not None:
+                self.redis_connect_func(self)  # type: ignore[call-arg]  # the vendor's type is of none
+            self._run_id = self._server.run_id
+
+    def on_connect_check_health(self, check_health: bool = True) -> None:
+        """There is nothing to agree on."""
+
+    def _connect(self) -> None:
+        """There is nothing to connect to."""
+
+    def _host_error(self) -> str:
+        return "memory"
+
+    def disconnect(self, *_: object) -> None:
+        self._answers.clear()
+        self._run_id = ""
+
+    def can_read(self, *_: object) -> bool:
+        return bool(self._answers)
+
+    def send_command(self, *words: Any, **_: Any) -> None:
+        self._take(words)
+
+    def pack_commands(self, commands: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+        return list(commands)
+
+    def send_packed_command(self, command: Iterable[Sequence[Any]], check_health: bool = True) -> None:  # noqa: ARG002
+        for words in command:
+            self._take(words)
+
+    def read_response(self, *_: Any, **__: Any) -> Any:
+        answer = self._answers.popleft()
+        if isinstance(answer, ResponseError):
+            raise BaseParser.parse_error(str(answer))  # type: ignore[no-untyped-call]  # the vendor's
+        return answer
+
+    def _take(self, words: Sequence[Any]) -> None:
+        first, *rest = words
+        try:
+            answer: Answer | ResponseError = self._server.call([*first.encode().split(), *map(_encoded, rest)])
+        except ResponseError as error:
+            answer = error
+        self._answers.append(answer)
+
+
+def _encoded(word: Any) -> bytes:
+    return word if isinstance(word, bytes) else str(word).encode()

@@ -1,0 +1,126 @@
+"""Tasks of a scenario as the service knows them: record, lane, envelopes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dispatcher.model.service_settings import Cap
+from dispatcher.model.tier import MILLI, Tier
+from dispatcher.ports import LaneInfo
+from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
+from dispatcher.wire.control import MAIN_WRITER, TaskRecord
+from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
+from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.topics import OWN_LANE_ABOVE, Topics
+from simulator.scenario.scenario import Tasks
+
+MESSAGE = encode_message({"title": "hello"})
+
+
+@dataclass
+class Controls:
+    """The controls of a task as they are now. weight: in thousandths. shared: whether it has no lane of its own."""
+
+    tier: str
+    weight: int
+    cap: Cap
+    shared: bool
+
+    def note(self, field: str, value: str) -> None:
+        """Set what a change of the control topic sets."""
+        match field:
+            case "tier":
+                self.tier = value
+            case "weight":
+                self.weight = int(value)
+            case "cap":
+                self.cap = Cap.parse(value)
+
+
+@dataclass(frozen=True)
+class SimTask:
+    """One task. lane: where its envelopes go; shared: with others."""
+
+    name: str
+    spec: Tasks
+    lane: str
+    shared: bool
+    arrives_s: float
+
+    def record(self, now_ms: int) -> TaskRecord:
+        """As the submission writes it to the control topic."""
+        spec = self.spec
+        return TaskRecord(
+            CONTROL_FORMAT,
+            self.name,
+            spec.app,
+            spec.tier,
+            spec.channel,
+            MESSAGE,
+            self.lane,
+            self.shared,
+            spec.envelope_targets,
+            spec.targets,
+            round(spec.weight * MILLI),
+            spec.cap.rate,
+            0,
+            self.expires_ms(now_ms),
+            False,
+            spec.max_attempts,
+            now_ms,
+            "digest",
+            cap_burst=spec.cap.burst,
+        )
+
+    def expires_ms(self, now_ms: int) -> int:
+        return now_ms + int(self.spec.expires_s * 1000) if self.spec.expires_s else 0
+
+    def controls(self) -> "Controls":
+        """As submitted."""
+        return Controls(str(self.spec.tier), round(self.spec.weight * MILLI), self.spec.cap, self.shared)
+
+    def info(self, tier: str, weight: int) -> LaneInfo:
+        """The lane as a worker sees it."""
+        spec = self.spec
+        if self.shared:
+            return LaneInfo(self.lane, LaneKind.SHARED, str(Tier.LOW), weight, spec.envelope_targets, "", spec.channel)
+        return LaneInfo(self.lane, LaneKind.OWN, tier, weight, spec.envelope_targets, self.name, spec.channel)
+
+    def envelopes(self, first_target: int, targets: int, now_ms: int, expires_ms: int) -> Iterator[Envelope]:
+        """Those of `targets` targets from `first_target` on, which stands at an envelope's beginning. The addresses
+        are made up, and the same in each envelope."""
+        spec, chunk = self.spec, self.spec.envelope_targets
+        full = [f"{self.name}:{place}" for place in range(min(chunk, spec.targets))]
+        for start in range(first_target, first_target + targets, chunk):
+            count = min(chunk, first_target + targets - start)
+            yield Envelope(
+                FORMAT,
+                self.name,
+                MAIN_WRITER,
+                start // chunk,
+                0,
+                spec.app,
+                spec.channel,
+                now_ms,
+                0,
+                expires_ms,
+                count,
+                spec.max_attempts,
+                MESSAGE,
+                full if count == chunk else full[:count],
+            )
+
+
+def tasks_of(spec: Tasks, topics: Topics) -> list[SimTask]:
+    """Every task of one entry of a scenario, placed in its lane as a submission places it."""
+    small = spec.tier == Tier.LOW and spec.targets <= OWN_LANE_ABOVE and not spec.cap.rate and spec.weight == 1
+    shared = spec.lane == "shared" or (spec.lane == "auto" and small)
+    return [
+        SimTask(
+            name,
+            spec,
+            topics.shared_lane_of(name) if shared else topics.own_lane(name),
+            shared,
+            spec.arrives_s + number * spec.every_s,
+        )
+        for number, name in enumerate(spec.names())
+    ]

@@ -1,0 +1,157 @@
+"""Many seeds at once, in processes of their own."""
+
+import gc
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import msgspec
+
+from simulator.run.run import Run, replay
+from simulator.scenario.library import find
+from simulator.scenario.random_scenario import ENVELOPES, random_scenario
+from simulator.scenario.scenario import Scenario
+from simulator.verdict.figures import result_of
+from simulator.verdict.result import Result
+
+AT_ONCE = 10
+"""Seeds handed to a process."""
+SAY_EVERY_S = 5.0
+
+
+class SeedResult(msgspec.Struct, frozen=True):
+    """The result of one seed. failures: violations and expectations that were not met, in words."""
+
+    seed: int
+    good: bool
+    failures: list[str]
+    replay: str
+    targets: int
+    ran_s: float
+    repeats: int
+
+
+class ManyResults(msgspec.Struct, frozen=True):
+    """bad: the seeds that failed. targets: sent in all. simulated_s: time that passed in the runs; took_s: really."""
+
+    format: int
+    scenario: str
+    seeds: int
+    first_seed: int
+    bad: list[SeedResult]
+    targets: int
+    simulated_s: float
+    repeats: int
+    took_s: float
+    processes: int
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Which to run. processes 0: one for each core."""
+
+    name: str
+    first: int
+    count: int
+    processes: int = 0
+
+
+def scenario_for(name: str, seed: int) -> Scenario:
+    """By name, file, or made up (`random`, `random-large`). Raises NotFound, InvalidInput."""
+    return random_scenario(seed, name) if name in ENVELOPES else find(name)
+
+
+def run_one(name: str, seed: int) -> Result:
+    """One run and its figures."""
+    with uncollected():
+        return result_of(Run(scenario_for(name, seed), seed, source=name).go())
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No search for cycles meanwhile: among envelopes it takes a seventh of the time."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.collect()
+
+
+def run_many(seeds: Seeds, say: Callable[[str], None]) -> ManyResults:
+    """Runs them all; tells of the progress and, at once, of each seed that fails."""
+    processes = seeds.processes or os.cpu_count() or 1
+    began_s = time.monotonic()
+    results: list[SeedResult] = []
+    said_s = began_s
+    for batch in _batches(seeds, processes):
+        results += batch
+        for bad in [one for one in batch if not one.good]:
+            say(f"seed {bad.seed}: {bad.failures[0]}  ({bad.replay})")
+        if time.monotonic() - said_s >= SAY_EVERY_S:
+            said_s = time.monotonic()
+            say(f"{len(results):,} of {seeds.count:,} seeds, {len(results) / (said_s - began_s):.0f} a second")
+    return _sum_up(seeds, results, time.monotonic() - began_s, processes)
+
+
+def _sum_up(seeds: Seeds, results: Sequence[SeedResult], took_s: float, processes: int) -> ManyResults:
+    bad = sorted((one for one in results if not one.good), key=lambda one: one.seed)
+    return ManyResults(
+        1,
+        seeds.name,
+        seeds.count,
+        seeds.first,
+        bad,
+        sum(one.targets for one in results),
+        round(sum(one.ran_s for one in results), 1),
+        sum(one.repeats for one in results),
+        round(took_s, 1),
+        processes,
+    )
+
+
+def _batches(seeds: Seeds, processes: int) -> Iterator[list[SeedResult]]:
+    starts = iter(range(seeds.first, seeds.first + seeds.count, AT_ONCE))
+    last = seeds.first + seeds.count
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(processes, seeds.count), mp_context=context) as pool:
+        waiting = {
+            pool.submit(run_batch, seeds.name, start, last)
+            for start, _ in zip(starts, range(2 * processes), strict=False)
+        }
+        try:
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                waiting |= {
+                    pool.submit(run_batch, seeds.name, start, last) for start, _ in zip(starts, done, strict=False)
+                }
+                for future in done:
+                    yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def run_batch(name: str, first: int, last: int) -> list[SeedResult]:
+    """At most AT_ONCE of the seeds from first on, up to last, which is left out; in this process."""
+    with uncollected():
+        return [_run_seed(name, seed) for seed in range(first, min(last, first + AT_ONCE))]
+
+
+def _run_seed(name: str, seed: int) -> SeedResult:
+    again = replay(name, seed)
+    try:
+        result = run_one(name, seed)
+    except Exception as error:  # An engine that breaks is a finding like any other: the seed replays it.
+        return SeedResult(seed, False, [f"{type(error).__name__}: {error}"], again, 0, 0.0, 0)
+    failures = [f"{one.rule}: {one.what} (at {one.at_s:.3f} s)" for one in result.violations]
+    failures += [f"{one.what}: wanted {one.wanted}, found {one.found}" for one in result.expectations if not one.met]
+    sent = sum(tier.sent for tier in result.tiers.values())
+    return SeedResult(seed, result.good, failures, again, sent, result.ran_s, result.repeats)

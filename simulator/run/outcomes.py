@@ -1,0 +1,66 @@
+"""The outcome of every target, read from the outcome topic by other means than the fold's."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Mixed, Outcomes, Run, decode_record
+
+MOST_OUTCOMES = len(OUTCOME_NAMES)
+
+
+@dataclass
+class Read:
+    """counts: targets of each task by outcome. closed: tasks whose open targets were given one outcome."""
+
+    counts: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    closed: dict[str, str] = field(default_factory=dict)
+
+
+def read_outcomes(records: Iterable[bytes], accepted: Mapping[str, int]) -> Read:
+    """Per target the first final outcome counts. accepted: targets published, by task."""
+    found = Read()
+    seen: defaultdict[str, _Seen] = defaultdict(_Seen)
+    for body in records:
+        record = decode_record(body)
+        if isinstance(record, CloseTask) and record.task not in found.closed:
+            found.closed[record.task] = OUTCOME_NAMES[record.code]
+            left = accepted[record.task] - found.counts[record.task].total()
+            found.counts[record.task][OUTCOME_NAMES[record.code]] += left
+        elif isinstance(record, Outcomes) and record.task not in found.closed:
+            counts, of_task = found.counts[record.task], seen[record.task]
+            for run in record.runs:
+                counts[OUTCOME_NAMES[run.code]] += of_task.whole(run)
+            for mixed in record.mixed:
+                new = of_task.new_codes(mixed)
+                for code in set(new):
+                    counts[OUTCOME_NAMES[code]] += new.count(code)
+    return found
+
+
+class _Seen:
+    """Positions of a task that have an outcome, by sequence."""
+
+    def __init__(self) -> None:
+        self._positions: dict[int, set[int]] = {}
+        self._whole: set[int] = set()
+
+    def whole(self, run: Run) -> int:
+        """All of some envelopes'; returns how many had none before."""
+        new = [one for one in range(run.first, run.first + run.count) if one not in self._whole]
+        self._whole.update(new)
+        before = [len(self._positions[one]) for one in new if one in self._positions]
+        return run.size * len(new) - sum(before)
+
+    def new_codes(self, mixed: Mixed) -> list[int]:
+        """The final outcomes of an envelope's positions that had none before."""
+        if mixed.sequence in self._whole:
+            return []
+        seen, codes = self._positions.setdefault(mixed.sequence, set()), mixed.codes
+        positions = range(len(codes)) if mixed.positions is None else mixed.positions
+        found: list[int] = []
+        for position, code in zip(positions, codes, strict=True):
+            if code < MOST_OUTCOMES and position not in seen:
+                seen.add(position)
+                found.append(code)
+        return found

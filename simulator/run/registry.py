@@ -1,0 +1,93 @@
+"""Which lanes there are, and which worker holds which of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from dispatcher.model.tier import MILLI, Tier
+from dispatcher.ports import LaneInfo
+from dispatcher.wire.lease import LaneKind
+from dispatcher.wire.topics import Topics, stable_hash
+from simulator.run.audience import Controls, SimTask
+from simulator.run.worker import SimWorker
+
+RETRY_CHUNK = 100
+
+
+class LaneBook:
+    """Lanes of live tasks, and the retry lanes."""
+
+    def __init__(self, controls: Mapping[str, Controls], topics: Topics, seed: int) -> None:
+        self._controls = controls
+        self._seed = seed
+        self._tasks: dict[str, SimTask] = {}
+        self._moved: dict[str, LaneInfo] = {}
+        self._retry = [
+            LaneInfo(name, LaneKind.RETRY, str(tier), MILLI, RETRY_CHUNK, delay_s=delay_s)
+            for name, tier, delay_s in topics.retry_lanes()
+        ]
+        self._infos: list[LaneInfo] | None = None
+        self._ranks: dict[tuple[str, str], int] = {}
+
+    def add(self, task: SimTask) -> None:
+        self._tasks[task.name] = task
+        self._infos = None
+
+    def remove(self, task: str) -> None:
+        self._tasks.pop(task, None)
+        self._moved.pop(task, None)
+        self._infos = None
+
+    def move(self, task: SimTask, lane: str) -> None:
+        """The task has left its shared lane for one of its own."""
+        spec = task.spec
+        own = LaneInfo(lane, LaneKind.OWN, str(spec.tier), MILLI, spec.envelope_targets, task.name, spec.channel)
+        self._moved[task.name] = own
+        self._infos = None
+
+    def changed(self) -> None:
+        """Tiers or weights have."""
+        self._infos = None
+
+    def infos(self) -> list[LaneInfo]:
+        """All lanes, the retry lanes first."""
+        if self._infos is None:
+            found: dict[str, LaneInfo] = {}
+            shared: dict[str, int] = {}
+            for name, task in self._tasks.items():
+                state = self._controls[name]
+                if task.shared:
+                    shared[task.lane] = shared.get(task.lane, 0) + max(1, state.weight)
+                found[task.lane] = task.info(state.tier, shared.get(task.lane, max(1, state.weight)))
+            for name, info in self._moved.items():
+                state = self._controls[name]
+                found[info.name] = LaneInfo(
+                    info.name, info.kind, state.tier, max(1, state.weight), info.chunk, name, info.channel
+                )
+            self._infos = [*self._retry, *found.values()]
+        return self._infos
+
+    def held_by(self, worker: SimWorker, live: Iterable[SimWorker]) -> Sequence[LaneInfo]:
+        """The lanes a worker holds, given those that live."""
+        sees = worker.member.spec.sees
+        if sees == "all":
+            return self.infos()
+        if isinstance(sees, list):
+            return [info for info in self.infos() if Tier(info.tier) in sees]
+        group = [other for other in live if other.member.spec is worker.member.spec]
+        holders = max(1, round(float(sees) * len(group)))
+        seats = {other.member.seat: other for other in group}
+        return [
+            info
+            for info in self.infos()
+            if info.kind == LaneKind.RETRY or worker in self._holders(info.name, seats, holders)
+        ]
+
+    def _holders(self, lane: str, seats: Mapping[str, SimWorker], count: int) -> list[SimWorker]:
+        """By rendezvous: when a worker comes or goes, only its lanes change hands."""
+        ranked = sorted(seats, key=lambda seat: self._rank(seat, lane))
+        return [seats[seat] for seat in ranked[:count]]
+
+    def _rank(self, seat: str, lane: str) -> int:
+        rank = self._ranks.get((seat, lane))
+        if rank is None:
+            rank = self._ranks[seat, lane] = stable_hash(f"{self._seed}/{seat}/{lane}")
+        return rank

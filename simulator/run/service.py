@@ -1,0 +1,223 @@
+"""The service of one run but its workers: a world, its settings and tasks, and what some worker does for all."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from random import Random
+
+from dispatcher.analysis.laws import CapSince
+from dispatcher.model.service_settings import Cap
+from dispatcher.model.tier import MILLI, TIERS, Tier
+from dispatcher.ports import Ledger
+from dispatcher.wire.control import FORMAT as CONTROL_FORMAT
+from dispatcher.wire.control import Checkpoint, ControlChange, GlobalChange, Sealed
+from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
+from dispatcher.wire.topics import Topics
+from simulator.run.agenda import Agenda, SimClock
+from simulator.run.audience import Controls, SimTask
+from simulator.run.network import Network
+from simulator.run.ports import SimDeadLetters
+from simulator.run.registry import LaneBook
+from simulator.scenario.scenario import Scenario
+from simulator.verdict.journal import Journal
+from simulator.world import World
+
+HOUSEKEEPING_S = 1.0
+PUBLISH_S = 0.1
+"""A steady publisher sends a piece this often."""
+MakeLedger = Callable[[World], Ledger]
+
+
+class WatchedLedger:
+    """Implements dispatcher.ports.Ledger; the journal is told of every call that arrives."""
+
+    def __init__(self, ledger: Ledger, journal: Journal) -> None:
+        self._ledger = ledger
+        self._journal = journal
+
+    def lease(self, request: LeaseRequest) -> LeaseAnswer:
+        answer = self._ledger.lease(request)
+        self._journal.leased(request, answer)
+        return answer
+
+
+class Service:
+    """lanes_changed: told when workers should look at the lanes. accepted: task -> targets published (an expired or
+    cancelled task takes no more). controls: task -> what was last set. ended: task -> when its end was written, in us.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        excused: Callable[[str, int], bool],
+        lanes_changed: Callable[[], None],
+        make_ledger: MakeLedger,
+    ) -> None:
+        self.agenda = Agenda()
+        self.clock = SimClock(self.agenda)
+        self.world = World(self.clock, Topics(outcome_partitions=1))
+        self.topics, self.broker, self.log = self.world.topics, self.world.broker, self.world.outcomes
+        self.controls: dict[str, Controls] = {}
+        self.journal = Journal(self.agenda, lambda task: self.controls[task].tier, self._is_capped, excused)
+        self.ledger = WatchedLedger(make_ledger(self.world), self.journal)
+        self.network = Network(self.agenda, Random(seed), scenario.faults)
+        self.dead_letters = SimDeadLetters(self.network)
+        self.lanes = LaneBook(self.controls, self.topics, seed)
+        self.tasks: dict[str, SimTask] = {}
+        self.accepted: dict[str, int] = {}
+        self.ended: dict[str, int] = {}
+        self.caps: dict[str, list[CapSince]] = {}
+        self._scenario = scenario
+        self._lanes_changed = lanes_changed
+        self._folding = False
+        self._paused: dict[str, bool] = {}
+        """Channels."""
+        for lane in self.topics.standing_lanes():
+            self.broker.create(lane)
+        self._announce_settings()
+        self.agenda.after(HOUSEKEEPING_S, self._keep_house)
+
+    # ------------------------------------------------------------- settings of the service
+    def _announce_settings(self) -> None:
+        scenario = self._scenario
+        self.set_tiers(scenario.tiers)
+        self.set_cap("total", scenario.capacity)
+        for name, cap in scenario.caps.named().items():
+            self.set_cap(name, cap)
+        if scenario.sharing != "tasks":
+            self._set("sharing", scenario.sharing)
+        for app, weight in scenario.app_weights.items():
+            self._set(f"app_weight:{app}", str(round(weight * MILLI)))
+
+    def set_tiers(self, weights: Mapping[Tier, float]) -> None:
+        self._set("tiers", ":".join(str(round(weights[tier] * MILLI)) for tier in TIERS))
+        self.journal.gaps.set_weights({str(tier): weight for tier, weight in weights.items()})
+
+    def set_cap(self, name: str, cap: Cap) -> None:
+        """name: total, or that of a pool (channel/NAME, app/NAME, app_channel/APP/NAME)."""
+        kind, _, what = name.partition("/")
+        self._set("capacity" if name == "total" else f"cap:{kind}:{what}", cap.text)
+        self._note_cap(name, cap)
+        if name == "total":
+            self.journal.gaps.set_capacity(cap.rate, cap.allowance)
+
+    def pause_channel(self, name: str, paused: bool) -> None:
+        self._set(f"channel_paused:{name}", str(int(paused)))
+        self._paused[name] = paused
+        for task in self.tasks.values():
+            if task.spec.channel == name:
+                self._block(task.name, "channel paused", blocked=paused)
+
+    def _set(self, field: str, value: str) -> None:
+        self.world.write(GlobalChange(CONTROL_FORMAT, field, value, self.clock.wall_ms()))
+
+    def _is_capped(self, task: str) -> bool:
+        """By itself, or together with others."""
+        shared = [self.caps[pool][-1].cap for pool in self.tasks[task].spec.pools if pool in self.caps]
+        return any(cap.rate for cap in (self.controls[task].cap, *shared))
+
+    def _note_cap(self, name: str, cap: Cap) -> None:
+        self.caps.setdefault(name, []).append(CapSince(self.agenda.now_us, cap))
+
+    # ------------------------------------------------------------- tasks
+    def submit(self, task: SimTask) -> None:
+        """Record, lane, envelopes (at once, or steadily), seal."""
+        now_ms = self.clock.wall_ms()
+        self.tasks[task.name] = task
+        self.broker.create(task.lane)
+        self.controls[task.name] = task.controls()
+        self.world.write(task.record(now_ms))
+        self._note_cap(f"task/{task.name}", task.spec.cap)
+        self._block(task.name, "channel paused", blocked=self._paused.get(task.spec.channel, False))
+        self.lanes.add(task)
+        self._lanes_changed()
+        self._publish(task, 0, task.expires_ms(now_ms))
+
+    def _publish(self, task: SimTask, first_target: int, expires_ms: int) -> None:
+        spec, chunk = task.spec, task.spec.envelope_targets
+        left = spec.targets - first_target
+        piece = left
+        if spec.publish_rate:
+            piece = min(left, max(1, int(spec.publish_rate * PUBLISH_S) // chunk) * chunk)
+        if first_target and self._is_over(task.name):
+            return
+        envelopes = list(task.envelopes(first_target, piece, self.clock.wall_ms(), expires_ms))
+        self.broker.publish(task.lane, envelopes)
+        self.journal.publish(task.name, self.controls[task.name].tier, piece, chunk)
+        published = self.accepted[task.name] = first_target + piece
+        sequence = -(-published // chunk)
+        self.world.write(Checkpoint(CONTROL_FORMAT, task.name, "0", sequence, published, 0, published, "digest"))
+        copies = [one for one in envelopes if self.network.hits(self._scenario.faults.copies)]
+        if copies:
+            self.network.carry(lambda: self.broker.publish(task.lane, copies), 1, 2_000)
+        if left > piece:
+            every_s = max(PUBLISH_S, piece / spec.publish_rate)
+            self.agenda.after(every_s, lambda: self._publish(task, first_target + piece, expires_ms))
+        else:
+            self.network.carry(lambda: self._seal(task), 5, 20)
+
+    def _seal(self, task: SimTask) -> None:
+        record = Sealed(CONTROL_FORMAT, task.name, task.spec.targets, 0, "digest", ["0"])
+        self._finish_soon(self.world.write(record))
+
+    def _is_over(self, task: str) -> bool:
+        """Whether nothing more of it is taken."""
+        view = self.world.registry.task(task)
+        return view is None or view.ended or view.closed
+
+    def control(self, name: str, field: str, value: str) -> None:
+        """A control of a task; what shares its lane with others gets one of its own first."""
+        if name not in self.tasks or name in self.ended:
+            return
+        task, controls = self.tasks[name], self.controls[name]
+        if controls.shared and field != "cancelled":
+            lane = self.topics.own_lane(name)
+            self.broker.create(lane)
+            self._change(name, "lane", lane)
+            controls.shared = False
+            self.lanes.move(task, lane)
+        self._change(name, field, value)
+        controls.note(field, value)
+        if field in ("paused", "cancelled"):
+            self._block(name, field, blocked=value == "1")
+        if field == "cap":
+            self._note_cap(f"task/{name}", Cap.parse(value))
+        self.lanes.changed()
+        self._lanes_changed()
+
+    def _change(self, name: str, field: str, value: str) -> None:
+        self.world.write(ControlChange(CONTROL_FORMAT, name, field, value, self.clock.wall_ms()))
+
+    def _block(self, task: str, why: str, *, blocked: bool) -> None:
+        if blocked:
+            self.journal.blocked[task].add(why)
+        else:
+            self.journal.blocked[task].discard(why)
+
+    # ------------------------------------------------------------- what some worker does for all
+    def stored(self) -> None:
+        """A record stands in the outcome topic: it is folded soon, with those that come meanwhile."""
+        if not self._folding:
+            self._folding = True
+            self.network.carry(self._fold_all, 3, 10)
+
+    def _fold_all(self) -> None:
+        self._folding = False
+        self._finish_soon(self.world.fold_outcomes())
+
+    def _finish_soon(self, tasks: list[str]) -> None:
+        for task in tasks:
+            self.network.carry(partial(self._finish, task), 10, 30)
+
+    def _finish(self, task: str) -> None:
+        if self.world.finisher.finish([task]):
+            self.ended[task] = self.agenda.now_us
+            self.lanes.remove(task)
+            self._lanes_changed()
+
+    def _keep_house(self) -> None:
+        before = len(self.log.partitions[0])
+        self.world.keep_house()
+        if len(self.log.partitions[0]) > before:
+            self.stored()
+        self.agenda.after(HOUSEKEEPING_S, self._keep_house)

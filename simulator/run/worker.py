@@ -1,0 +1,151 @@
+"""One simulated worker: a real engine, woken by its inbox and its own timers; it may stand still, drain or die."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import Empty
+
+from dispatcher.clock import Clock
+from dispatcher.engine.engine import Engine, EnginePorts
+from dispatcher.engine.events import Drain, Event, LaneReady, LanesChanged
+from dispatcher.engine.settings import EngineSettings
+from dispatcher.ports import LaneInfo
+from dispatcher.testing.lanes import MemoryLanes
+from simulator.run.agenda import Agenda, Call
+from simulator.scenario.scenario import Workers
+
+STEP_US = 1_000
+"""Least time between two looks of an engine at its inbox: what comes in between is taken at once."""
+
+
+class SteppedEngine(Engine):
+    """An engine that is handed its inbox's events instead of waiting for them."""
+
+    def take(self, events: Sequence[Event]) -> float:
+        """As one turn of `run`. Returns the seconds until there is more to do."""
+        for event in events:
+            self._handle(event)
+        return self.advance()
+
+
+class SimInbox:
+    """Implements dispatcher.engine.events.Inbox; put: wakes the worker."""
+
+    def __init__(self, wake: Call) -> None:
+        self.events: list[Event] = []
+        self._wake = wake
+
+    def put(self, item: Event) -> None:
+        self.events.append(item)
+        self._wake()
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Event:  # noqa: ARG002 - as the port has it
+        """Never waits: the engine is handed its events."""
+        if not self.events:
+            raise Empty
+        return self.events.pop(0)
+
+    def qsize(self) -> int:
+        return len(self.events)
+
+
+@dataclass
+class Member:
+    """Who a worker is. spec: of its group."""
+
+    name: str
+    spec: Workers
+    seat: str
+    """The same for all that follow each other after a crash."""
+
+
+class SimWorker:
+    """States: working, standing still (until stalled_us), draining, gone."""
+
+    def __init__(
+        self,
+        member: Member,
+        agenda: Agenda,
+        settings: EngineSettings,
+        clock: Clock,
+        make_ports: Callable[["SimWorker"], EnginePorts],
+        gone: Callable[["SimWorker"], None],
+    ) -> None:
+        self.member = member
+        self.alive = True
+        self.draining = False
+        self.stalled_us = 0
+        self.inbox = SimInbox(self.wake)
+        self.lanes: MemoryLanes
+        """Set by the one who makes the ports."""
+        self._agenda = agenda
+        self._gone = gone
+        self._wakes_us = -1
+        self._worked_us = -STEP_US
+        self._put_off: list[Call] = []
+        self._engine = SteppedEngine(settings, make_ports(self), clock, self.inbox)
+
+    @property
+    def name(self) -> str:
+        return self.member.name
+
+    def wake(self) -> None:
+        """As soon as it can."""
+        soonest_us, now_us = self._worked_us + STEP_US, self._agenda.now_us
+        self._wake_at(soonest_us if soonest_us > now_us else now_us)
+
+    def awake(self, call: Call) -> None:
+        """Makes a call inside the process: when it runs again, if it stands still; never, if it is gone."""
+        if self.stalled_us > self._agenda.now_us:
+            self._put_off.append(call)
+        elif self.alive:
+            call()
+
+    def hold(self, lanes: Sequence[LaneInfo]) -> None:
+        """From the registry: all lanes to hold."""
+        self.inbox.put(LanesChanged(lanes))
+
+    def ready(self, lane: str) -> None:
+        """A lane has something."""
+        self.inbox.put(LaneReady(lane))
+
+    def drain(self, within_s: float = 20.0) -> None:
+        self.draining = True
+        self.inbox.put(Drain(within_s))
+
+    def stall(self, seconds: float) -> None:
+        self.stalled_us = max(self.stalled_us, self._agenda.now_us + int(seconds * 1e6))
+        self._agenda.at(self.stalled_us, self._wake_up)
+
+    def die(self) -> None:
+        """The process is gone; what it had put on the wire arrives."""
+        self.alive = False
+        self._put_off.clear()
+        self.inbox.events.clear()
+
+    def _wake_up(self) -> None:
+        if self.alive and self.stalled_us <= self._agenda.now_us:
+            calls, self._put_off = self._put_off, []
+            for call in calls:
+                call()
+            self.wake()
+
+    def _wake_at(self, when_us: int) -> None:
+        if self.alive and (self._wakes_us < 0 or when_us < self._wakes_us):
+            self._wakes_us = when_us
+            self._agenda.at(when_us, self._work)
+
+    def _work(self) -> None:
+        now_us = self._agenda.now_us
+        if now_us != self._wakes_us or not self.alive:
+            return
+        self._wakes_us = -1
+        if self.stalled_us > now_us:
+            return
+        self._worked_us = now_us
+        events, self.inbox.events = self.inbox.events, []
+        wait_s = self._engine.take(events)
+        if self._engine.drained:
+            self.die()
+            self._gone(self)
+        else:
+            self._wake_at(now_us + max(STEP_US, int(wait_s * 1e6) + 1))

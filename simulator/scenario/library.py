@@ -1,0 +1,63 @@
+"""Scenarios by name or from a file, with errors that name the field."""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from dispatcher.model.errors import InvalidInput, NotFound
+from dispatcher.model.field_errors import in_words
+from simulator.scenario.scenario import Scenario
+
+SUFFIX = ".yaml"
+
+
+def names() -> list[str]:
+    """Of the scenarios that come with the program."""
+    folder = files("simulator.scenario") / "scenarios"
+    return sorted(entry.name.removesuffix(SUFFIX) for entry in folder.iterdir() if entry.name.endswith(SUFFIX))
+
+
+def find(name: str) -> Scenario:
+    """A scenario by its name, or from a YAML file. Raises NotFound, InvalidInput."""
+    if name in names():
+        text = (files("simulator.scenario") / "scenarios" / f"{name}{SUFFIX}").read_text(encoding="utf-8")
+        return parse(text, name)
+    return parse(_read(Path(name)), Path(name).stem)
+
+
+def _read(file: Path) -> str:
+    try:
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{file} is not a text in UTF-8.", "Give a YAML file.") from None
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}.", "Give a YAML file.") from error
+    raise NotFound(f"There is no scenario and no file named {file}.", "`fairlane simulate --list` names the scenarios.")
+
+
+def parse(text: str, name: str) -> Scenario:
+    """A scenario from YAML. Raises InvalidInput."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InvalidInput(f"Scenario {name} is not YAML: {' '.join(str(error).split())}.") from error
+    if not isinstance(data, dict):
+        raise InvalidInput(f"Scenario {name} is not a mapping.", "Begin with `duration_s: 30`.")
+    return check({"name": name, **data})
+
+
+def check(data: dict[str, Any]) -> Scenario:
+    """A scenario from its fields. Raises InvalidInput that names the first wrong one."""
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        found = error.errors()[0]
+        place = ".".join(str(part) for part in found["loc"]) or "scenario"
+        raise InvalidInput(
+            f"Scenario {data.get('name', '')}: {place}: {in_words(dict(found))}.",
+            "docs/fairness.md says what a scenario may hold.",
+        ) from error

@@ -1,0 +1,248 @@
+"""What a scenario file says, checked. Times are seconds from the start of the run."""
+
+from collections import Counter
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
+
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.service_settings import NO_CAP, Cap
+from dispatcher.model.task import choose_chunk
+from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS, Tier
+from dispatcher.wire.envelope import MAX_CHUNK
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
+Part = Annotated[float, Field(ge=0, le=1)]
+Moment = Annotated[float, Field(ge=0)]
+
+
+class Section(BaseModel):
+    """Of a scenario file; a field that there is not is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _cap(value: Any) -> Cap:
+    if isinstance(value, Cap):
+        return value
+    try:
+        return Cap.parse(str(value))
+    except InvalidInput as error:
+        raise ValueError(error.cause.removeprefix("cap: ")) from error
+
+
+Limit = Annotated[Cap, PlainValidator(_cap)]
+"""`2000` or `"2000:500"`."""
+
+
+class Tasks(Section):
+    """One task, or `count` alike. targets are published at publish_rate (targets/s; 0: at once) from arrives_s on; the
+    next of `count` arrives every_s later. chunk 0: as a submission would choose. lane `auto`: small low tasks share
+    one, as they do in the service."""
+
+    name: str = Field(pattern=NAME)
+    tier: Tier = Tier.MEDIUM
+    targets: int = Field(ge=1)
+    chunk: int = Field(default=0, ge=0, le=MAX_CHUNK)
+    weight: float = Field(default=1.0, gt=0, le=1000)
+    cap: Limit = NO_CAP
+    app: str = Field(default="app", pattern=NAME)
+    channel: str = Field(default="push", pattern=NAME)
+    lane: Literal["auto", "own", "shared"] = "auto"
+    arrives_s: Moment = 0
+    count: int = Field(default=1, ge=1, le=20_000)
+    every_s: Moment = 0
+    publish_rate: int = Field(default=0, ge=0)
+    expires_s: Moment = 0
+    max_attempts: int = Field(default=5, ge=1, le=20)
+
+    @property
+    def envelope_targets(self) -> int:
+        return self.chunk or choose_chunk(self.tier, self.targets)
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """Names of the pools, besides the total, that it shares with other tasks where these have caps."""
+        return f"channel/{self.channel}", f"app/{self.app}", f"app_channel/{self.app}/{self.channel}"
+
+    def names(self) -> list[str]:
+        return [self.name] if self.count == 1 else [f"{self.name}-{number}" for number in range(self.count)]
+
+
+class Stall(Section):
+    """The process stands still (SIGSTOP, a long pause of its machine)."""
+
+    at_s: Moment
+    for_s: float = Field(gt=0)
+
+
+class Workers(Section):
+    """`count` workers alike. leaves_s: drains; dies_s: is killed. sees: "all" lanes, those of some tiers, or a fraction
+    (each lane is held by that part of these workers, at least one). clock_off_s: its wall clock is wrong by so much."""
+
+    name: str = Field(default="w", pattern=NAME)
+    count: int = Field(default=1, ge=1, le=200)
+    joins_s: Moment = 0
+    every_s: Moment = 0
+    leaves_s: Moment | None = None
+    dies_s: Moment | None = None
+    stalls: list[Stall] = []
+    sees: Literal["all"] | list[Tier] | Part = "all"
+    clock_off_s: float = 0
+
+    def names(self) -> list[str]:
+        return [self.name] if self.count == 1 else [f"{self.name}{number}" for number in range(self.count)]
+
+
+class Channel(Section):
+    """A provider: a call takes call_ms and target_us for each target; so many are under way at once in a worker. Of the
+    targets these parts are invalid, or are answered with "try again"."""
+
+    call_ms: float = Field(default=5.0, gt=0)
+    target_us: float = Field(default=0.0, ge=0)
+    concurrency: int = Field(default=32, ge=1)
+    batch_limit: int = Field(default=100, ge=1)
+    invalid: Part = 0
+    retry: Part = 0
+
+    @property
+    def longest_s(self) -> float:
+        return (self.call_ms + self.target_us * 50 * self.batch_limit / 1000) / 1000
+
+
+PLAIN = Channel()
+"""What a scenario does not describe."""
+
+
+class Faults(Section):
+    """Parts of all calls, messages or receipts that are late (by up to late_ms: so they overtake each other), lost
+    (calls and answers to the ledger, receipts), or doubled (ledger calls that arrive twice; copies: messages of a lane
+    published twice). The rates are per worker and second; a worker that died is back after restart_s."""
+
+    late: Part = 0
+    late_ms: float = Field(default=300, ge=0)
+    lost: Part = 0
+    doubled: Part = 0
+    copies: Part = 0
+    crash_rate: float = Field(default=0, ge=0)
+    restart_s: float = Field(default=1, ge=0)
+    stall_rate: float = Field(default=0, ge=0)
+    stall_s: float = Field(default=3, gt=0)
+    until_s: Moment | None = None
+
+
+class Change(Section):
+    """A live control at at_s: of a task (or of all that a pattern like `name*` takes), or of the service."""
+
+    at_s: Moment
+    task: str = ""
+    weight: float | None = Field(default=None, gt=0)
+    tier: Tier | None = None
+    cap: Limit | None = None
+    paused: bool | None = None
+    cancelled: Literal[True] | None = None
+    tiers: dict[Tier, float] | None = None
+    capacity: Limit | None = None
+    channel_paused: dict[str, bool] | None = None
+
+    @model_validator(mode="after")
+    def _names_one_thing(self) -> Self:
+        of_task = [self.weight, self.tier, self.cap, self.paused, self.cancelled]
+        of_service = [self.tiers, self.capacity, self.channel_paused]
+        given, other = (of_task, of_service) if self.task else (of_service, of_task)
+        if all(value is None for value in given) or any(value is not None for value in other):
+            raise ValueError(
+                "names a task with weight, tier, cap, paused or cancelled, or no task with tiers, capacity or "
+                "channel_paused"
+            )
+        return self
+
+
+class Caps(Section):
+    """By name. app_channel: written APP/CHANNEL."""
+
+    channel: dict[str, Limit] = {}
+    app: dict[str, Limit] = {}
+    app_channel: dict[str, Limit] = {}
+
+    def named(self) -> dict[str, Cap]:
+        """Cap by name, as in the ledger: channel/NAME, app/NAME, app_channel/APP/NAME."""
+        kinds = {"channel": self.channel, "app": self.app, "app_channel": self.app_channel}
+        return {f"{kind}/{name}": cap for kind, caps in kinds.items() for name, cap in caps.items()}
+
+
+class Expectation(Section):
+    """Looked at from from_s to to_s (the end of the run if not said). shares: percent of targets sent, by tier or task,
+    each within `within` points; with window_s in every window of that length. rate: targets/s of these tasks, within
+    `within` percent. max_gap: in units of law 3's bound."""
+
+    from_s: Moment = 0
+    to_s: Moment | None = None
+    window_s: float | None = Field(default=None, gt=0)
+    within: float = Field(default=2.0, ge=0)
+    shares: dict[str, float] | None = None
+    rate: dict[str, float] | None = None
+    min_use: Part | None = None
+    min_jain: dict[Tier, Part] | None = None
+    max_gap: float | None = Field(default=None, gt=0)
+    max_repeats: int | None = Field(default=None, ge=0)
+    max_calls_per_target: float | None = Field(default=None, gt=0)
+    done_within_s: dict[str, float] | None = None
+
+
+class Scenario(Section):
+    """until: `done` runs until every target has its outcome (then every target must have one), at most duration_s;
+    `duration` stops then, whatever is left. window_s: of the printed shares."""
+
+    name: str = "scenario"
+    about: str = ""
+    duration_s: float = Field(gt=0, le=86_400)
+    until: Literal["done", "duration"] = "duration"
+    window_s: float = Field(default=1.0, gt=0)
+    capacity: Limit = NO_CAP
+    tiers: dict[Tier, float] = {tier: weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()}
+    sharing: Literal["tasks", "apps"] = "tasks"
+    app_weights: dict[str, float] = {}
+    caps: Caps = Caps()
+    channels: dict[str, Channel] = {}
+    tasks: list[Tasks] = Field(min_length=1)
+    workers: list[Workers] = Field(min_length=1)
+    faults: Faults = Faults()
+    changes: list[Change] = []
+    lease_ms: int = Field(default=2_000, ge=200)
+    claim_ms: int = Field(default=13_000, ge=1_000)
+    engine: dict[str, float] = {}
+    expect: list[Expectation] = []
+
+    @model_validator(mode="after")
+    def _hangs_together(self) -> Self:
+        if set(self.tiers) != set(TIERS) or min(self.tiers.values()) <= 0:
+            raise ValueError("tiers: give high, medium and low a weight above 0")
+        _once("tasks", (name for entry in self.tasks for name in entry.names()))
+        _once("workers", (name for entry in self.workers for name in entry.names()))
+        self._check_names()
+        longest_ms = max((channel.longest_s * 1000 for channel in self.channels.values()), default=5)
+        if self.claim_ms < self.lease_ms + longest_ms + self.faults.late_ms:
+            raise ValueError("claim_ms: must be longer than lease_ms, the longest call and late_ms together")
+        return self
+
+    def _check_names(self) -> None:
+        """A name that is misspelt would change nothing, or expect nothing."""
+        tasks = [name for entry in self.tasks for name in entry.names()]
+        named = {("changes", change.task) for change in self.changes if change.task}
+        for one in self.expect:
+            named |= {("expect", name) for name in [*(one.shares or ()), *(one.rate or ()), *(one.done_within_s or ())]}
+        for where, name in sorted(named):
+            if not (where == "expect" and name in TIERS) and not any(fnmatchcase(task, name) for task in tasks):
+                raise ValueError(f"{where}: there is no task {name}")
+
+    def channel(self, name: str) -> Channel:
+        return self.channels.get(name, PLAIN)
+
+
+def _once(what: str, names: Iterable[str]) -> None:
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise ValueError(f"{what}: the name {twice[0]} is given twice")

@@ -1,0 +1,124 @@
+"""A run as tables."""
+
+from typing import Any
+
+from dispatcher.model.values import NOTHING, duration, percent
+from simulator.verdict.result import Result
+
+TIERS = "Tiers"
+"""Title of the table that has the gaps."""
+MOST_WINDOWS = 20
+MOST_TASKS = 15
+
+
+def note(result: Result) -> str:
+    """Return what to know of gaps, if the table of tiers has any beyond its bound. A single worker has no excuse."""
+    gaps = [tier.longest_gap for tier in result.tiers.values()]
+    if result.workers["joined"] < 2 or not any(gap is not None and gap.targets > gap.bound for gap in gaps):
+        return ""
+    judged = (
+        "What must hold for all of them together is judged where sending is granted; a tier that is kept waiting there "
+        "is listed under Violated, rule gap."
+        if result.capacity
+        else "Without a capacity no gap is judged."
+    )
+    return (
+        "A longest gap may be above its bound: the bound is law 3 for the sends of a single worker, and those of "
+        f"several workers fall between each other. {judged}"
+    )
+
+
+def sections(result: Result) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Every table of a run: its title and its rows."""
+    return [
+        ("Expected", _expected(result)),
+        ("Violated", [{"rule": one.rule, "at": f"{one.at_s:.3f} s", "what": one.what} for one in result.violations]),
+        (TIERS, _tiers(result)),
+        ("Caps: the second nearest to its limit", _caps(result)),
+        ("Shares by window", _windows(result)),
+        ("Tasks", _tasks(result)),
+        ("Counts", _counts(result)),
+    ]
+
+
+def headline(result: Result) -> str:
+    use = "" if result.use is None else f", {result.use:.1%} of the capacity used while there was demand"
+    return f"{result.scenario}, seed {result.seed}: {result.ran_s:,.1f} s{use}"
+
+
+def _expected(result: Result) -> list[dict[str, Any]]:
+    return [{"what": one.what, "wanted": one.wanted, "found": one.found, "met": one.met} for one in result.expectations]
+
+
+def _tiers(result: Result) -> list[dict[str, Any]]:
+    rows = []
+    for name, tier in result.tiers.items():
+        gap = tier.longest_gap
+        rows.append(
+            {
+                "tier": name,
+                "weight": f"{tier.weight:g}",
+                "published": f"{tier.published:,}",
+                "sent": f"{tier.sent:,}",
+                "share": f"{tier.share:.2f}%",
+                "lowest Jain": NOTHING if tier.jain is None else f"{tier.jain:.4f}",
+                "longest gap": NOTHING if gap is None else f"{gap.targets:,}",
+                "bound for 1 worker": NOTHING if gap is None else f"{gap.bound:,.0f}",
+            }
+        )
+    return rows
+
+
+def _caps(result: Result) -> list[dict[str, Any]]:
+    return [
+        {
+            "pool": name,
+            "rate": f"{cap.rate:,}",
+            "burst": f"{cap.burst:,.0f}",
+            "granted in 1 s": f"{cap.most_in_1s:,}",
+            "limit": f"{cap.limit:,.0f}",
+            "overshoot": f"{cap.overshoot:,.0f}",
+        }
+        for name, cap in list(result.caps.items())[:MOST_TASKS]
+    ]
+
+
+def _windows(result: Result) -> list[dict[str, Any]]:
+    windows = result.windows
+    count = len(next(iter(windows.sent.values())))
+    step = -(-count // MOST_WINDOWS)
+    rows = []
+    for place in range(0, count, step):
+        sums = {tier: sum(sent[place : place + step]) for tier, sent in windows.sent.items()}
+        whole = sum(sums.values())
+        row = {"from": duration(place * windows.window_s), "sent": f"{whole:,}"}
+        rows.append(row | {tier: percent(sent / whole if whole else None) for tier, sent in sums.items()})
+    return rows
+
+
+def _tasks(result: Result) -> list[dict[str, Any]]:
+    return [
+        {
+            "task": task.task,
+            "tier": task.tier,
+            "targets": f"{task.targets:,}",
+            "sends": f"{task.sent:,}",
+            "arrived": duration(task.arrived_s),
+            "first sent": duration(task.first_sent_s),
+            "ended": duration(task.ended_s),
+        }
+        for task in result.tasks[:MOST_TASKS]
+    ]
+
+
+def _counts(result: Result) -> list[dict[str, Any]]:
+    named = [
+        ("outcomes (targets)", result.outcomes),
+        ("ledger (targets; calls)", result.ledger),
+        ("workers", result.workers),
+        ("repeats (envelopes)", {"repeats": result.repeats}),
+    ]
+    return [
+        {"of": name, "counts": ", ".join(f"{what} {count:,}" for what, count in counts.items())}
+        for name, counts in named
+    ]

@@ -1,0 +1,1 @@
+"""What a run has shown: the journal of a run, figures, gaps and expectations."""

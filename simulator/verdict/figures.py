@@ -1,0 +1,286 @@
+"""From what happened in a run to the figures that are printed."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from dispatcher.analysis import laws
+from dispatcher.model.tier import MILLI, TIERS
+from dispatcher.wire.outcome import OUTCOME_NAMES
+from simulator.run.outcomes import read_outcomes
+from simulator.run.run import Run
+from simulator.verdict.journal import Amount
+from simulator.verdict.result import (
+    CapFigure,
+    GapFigure,
+    Result,
+    TaskFigure,
+    TierFigure,
+    ViolationFigure,
+    Windows,
+)
+
+FORMAT = 1
+LEAST_WINDOW_US = 250_000
+"""Of the windows in which the use of capacity is looked at."""
+ENVELOPES_EACH = 20
+"""Jain's index is taken where every task could have been sent so many envelopes: fewer say little of fairness."""
+
+
+class Figures:
+    """Of one run. end_us: when it ended."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.scenario = run.scenario
+        self.journal = run.service.journal
+        self.end_us = max(1, run.service.agenda.now_us)
+        self.window_us = int(run.scenario.window_s * 1e6)
+        self.count = -(-self.end_us // self.window_us)
+        self.weights = {str(tier): float(weight) for tier, weight in run.scenario.tiers.items()}
+        self.by_tier: dict[str, list[Amount]] = {str(tier): [] for tier in TIERS}
+        self.by_task: defaultdict[str, list[Amount]] = defaultdict(list)
+        for amount in self.journal.sent:
+            self.by_tier[amount.tier].append(amount)
+            self.by_task[amount.task].append(amount)
+
+    # ------------------------------------------------------------- tiers
+    def windows(self) -> Windows:
+        sent = {
+            tier: laws.sums_by_window(_doses(amounts), self.window_us, self.count)
+            for tier, amounts in self.by_tier.items()
+        }
+        parts = [laws.shares({tier: sent[tier][place] for tier in sent}) for place in range(self.count)]
+        return Windows(self.scenario.window_s, sent, {tier: [round(part[tier], 2) for part in parts] for tier in sent})
+
+    def tiers(self) -> dict[str, TierFigure]:
+        sent = {tier: sum(amount.targets for amount in amounts) for tier, amounts in self.by_tier.items()}
+        published: Counter[str] = Counter()
+        for amount in self.journal.published:
+            published[amount.tier] += amount.targets
+        parts = laws.shares(sent)
+        return {
+            tier: TierFigure(
+                self.weights[tier],
+                published[tier],
+                sent[tier],
+                round(parts[tier], 2),
+                self.jain(tier),
+                self._gap_figure(tier),
+            )
+            for tier in sent
+        }
+
+    def gap(self, tier: str, from_us: int = 0, to_us: int | None = None) -> laws.Gap | None:
+        """The longest gap of a tier among the sends within [from, to)."""
+        to_us = self.end_us if to_us is None else to_us
+        turns = [
+            laws.Turn(amount.at_us, amount.tier, amount.targets)
+            for amount in self.journal.sent
+            if from_us <= amount.at_us < to_us
+        ]
+        arrivals = {
+            tier: [(max(one.at_us, from_us), one.targets) for one in self.journal.published if one.tier == tier]
+        }
+        arrivals[tier].append((from_us, -sum(one.targets for one in self.by_tier[tier] if one.at_us < from_us)))
+        return laws.longest_gap(turns, {tier: sorted(arrivals[tier])}, tier, self.weights)
+
+    def _gap_figure(self, tier: str) -> GapFigure | None:
+        gap = self.gap(tier)
+        return None if gap is None else GapFigure(gap.targets, round(gap.bound, 1), gap.at_us / 1e6)
+
+    # ------------------------------------------------------------- tasks within a tier
+    def jain(self, tier: str, from_us: int = 0, to_us: int | None = None) -> float | None:
+        """The index of a tier's tasks from one moment to another, or else the lowest of any stretch long enough: of
+        those tasks that had backlog all through and are held by no cap of their own."""
+        if to_us is not None:
+            return self._jain_between(tier, from_us, to_us, 0)
+        found = [
+            self._jain_between(tier, since_us, since_us + step_us, ENVELOPES_EACH)
+            for step_us in (5_000_000, 20_000_000, 60_000_000)
+            for since_us in range(0, self.end_us - step_us + 1, step_us)
+        ]
+        indexes = [index for index in found if index is not None]
+        return min(indexes) if indexes else None
+
+    def _jain_between(self, tier: str, from_us: int, to_us: int, envelopes_each: int) -> float | None:
+        tasks = [name for name in self._tasks_of(tier) if self._has_backlog(name, from_us, to_us)]
+        specs = [self.run.service.tasks[name].spec for name in tasks]
+        sums = [sum(one.targets for one in self.by_task[name] if from_us <= one.at_us < to_us) for name in tasks]
+        needed = envelopes_each * sum(spec.envelope_targets for spec in specs)
+        if len(tasks) < 2 or sum(sums) < needed:
+            return None
+        weights = [self.run.service.controls[name].weight for name in tasks]
+        return round(laws.jain([total / weight for total, weight in zip(sums, weights, strict=True)]), 4)
+
+    def _tasks_of(self, tier: str) -> list[str]:
+        """Those with lanes of their own (in a shared lane the law holds for the lane), without caps, never changed."""
+        if self.scenario.sharing == "apps":
+            return []
+        paused = {name for change in self.scenario.changes for name in change.channel_paused or {}}
+        changed = [change.task for change in self.scenario.changes if change.task]
+        return [
+            name
+            for name, task in self.run.service.tasks.items()
+            if str(task.spec.tier) == tier
+            and not (task.shared or task.spec.cap.rate or task.spec.channel in paused or self._is_capped(name))
+            and not any(fnmatchcase(name, one) for one in changed)
+        ]
+
+    def _is_capped(self, name: str) -> bool:
+        return not self.run.service.caps.keys().isdisjoint(self.run.service.tasks[name].spec.pools)
+
+    def _has_backlog(self, name: str, from_us: int, to_us: int) -> bool:
+        """Whether the whole of what the task is may be sent at `from`, and is not all sent at `to`."""
+        task = self.run.service.tasks[name]
+        if task.arrives_s * 1e6 + 200_000 > from_us and from_us > 0:
+            return False
+        if task.arrives_s > 0 and task.arrives_s * 1e6 > from_us:
+            return False
+        if task.spec.publish_rate:
+            return False
+        sent = sum(one.targets for one in self.by_task[name] if one.at_us < to_us)
+        return sent < task.spec.targets
+
+    # ------------------------------------------------------------- caps
+    def use(self, from_us: int = 0, to_us: int | None = None) -> float | None:
+        """Of the capacity, while there is demand."""
+        step_us = max(LEAST_WINDOW_US, min(1_000_000, self.window_us))
+        count = self.end_us // step_us
+        granted = laws.sums_by_window(_doses(self.journal.granted), step_us, count)
+        published = laws.sums_by_window(_doses(self.journal.published), step_us, count)
+        backlog = laws.running([more - less for more, less in zip(published, granted, strict=True)])
+        first, last = from_us // step_us, min(count, (self.end_us if to_us is None else to_us) // step_us)
+        # The first second is the workers' start.
+        first = max(first, -(-laws.SECOND_US // step_us))
+        worth = [self._worth(place * step_us, step_us) for place in range(count)]
+        used = laws.capacity_used(granted[first:last], backlog[first:last], worth[first:last])
+        return None if used is None else round(used, 4)
+
+    def _worth(self, from_us: int, step_us: int) -> int:
+        """Targets that the capacity allows in a window; 0 while there is none."""
+        rate = 0
+        for at_us, cap in self.run.service.caps["total"]:
+            rate = cap.rate if at_us <= from_us else rate
+        return rate * step_us // laws.SECOND_US
+
+    def caps(self) -> dict[str, CapFigure]:
+        """Of every cap under which something was granted."""
+        found: dict[str, CapFigure] = {}
+        for name, history in self.run.service.caps.items():
+            figure = self._cap(name, history)
+            if figure is not None:
+                found[name] = figure
+        return found
+
+    def _cap(self, name: str, history: Sequence[laws.CapSince]) -> CapFigure | None:
+        last = next((since.cap for since in reversed(history) if since.cap.rate), None)
+        if last is None:
+            return None
+        tasks = {task for task in self.run.service.tasks if self._belongs(task, name)}
+        amounts = [amount for amount in self.journal.granted if amount.task in tasks]
+        largest: Counter[str] = Counter()
+        for amount in amounts:
+            largest[amount.tier] = max(largest[amount.tier], amount.size)
+        worst = laws.overshoot(_doses(amounts), history, largest.total())
+        if worst is None:
+            return None
+        over = max(0.0, round(worst[0] - worst[1], 3))
+        return CapFigure(last.rate, last.allowance, worst[0], round(worst[1], 1), over)
+
+    def _belongs(self, task: str, cap: str) -> bool:
+        return cap in ("total", f"task/{task}", *self.run.service.tasks[task].spec.pools)
+
+    # ------------------------------------------------------------- tasks
+    def tasks(self) -> list[TaskFigure]:
+        return [self._task(name) for name in self.run.service.tasks]
+
+    def _task(self, name: str) -> TaskFigure:
+        service, amounts = self.run.service, self.by_task[name]
+        task, controls = service.tasks[name], service.controls[name]
+        ended_us = service.ended.get(name)
+        return TaskFigure(
+            name,
+            task.spec.name,
+            controls.tier,
+            controls.weight / MILLI,
+            task.spec.targets,
+            sum(amount.targets for amount in amounts),
+            task.arrives_s,
+            amounts[0].at_us / 1e6 if amounts else None,
+            amounts[-1].at_us / 1e6 if amounts else None,
+            None if ended_us is None else ended_us / 1e6,
+            laws.sums_by_window(_doses(amounts), self.window_us, self.count),
+        )
+
+    def outcomes(self) -> dict[str, int]:
+        """Targets by outcome; pending: without one."""
+        service = self.run.service
+        counts: Counter[str] = Counter(dict.fromkeys(OUTCOME_NAMES, 0))
+        for task in service.tasks:
+            counts.update(service.world.counts(task))
+        total = sum(service.accepted.values())
+        return {"total": total, **counts, "pending": total - counts.total()}
+
+
+def check_outcomes(run: Run) -> None:
+    """Exactly one outcome for each target: by the fold, by the topic itself, and all of them if the run is over."""
+    service, journal = run.service, run.service.journal
+    records = [body for _, body in service.log.read(0, None)] if run.done else []
+    read = read_outcomes(records, service.accepted)
+    for name, total in service.accepted.items():
+        counts = list(service.world.counts(name).values())
+        if sum(counts) > total:
+            journal.violate("one outcome", f"{name}: {sum(counts)} outcomes of {total} targets")
+        if run.done and sum(counts) != total:
+            journal.violate("one outcome", f"{name} has ended: {sum(counts)} outcomes of {total} targets")
+        told = [read.counts[name][outcome] for outcome in OUTCOME_NAMES]
+        if run.done and told != counts:
+            journal.violate("one outcome", f"{name}: the fold counts {counts}, the topic says {told}")
+    if run.scenario.until == "done" and not run.done:
+        missing = [name for name in run.expected if name not in service.ended]
+        journal.violate("all done", f"{len(missing)} tasks have not ended, such as {', '.join(missing[:3])}")
+
+
+def result_of(run: Run) -> Result:
+    """All figures; invariants are checked first."""
+    from simulator.verdict.expectations import check_expectations
+
+    figures = Figures(run)
+    check_outcomes(run)
+    caps = figures.caps()
+    for name, cap in caps.items():
+        if cap.overshoot > 0:
+            run.service.journal.violate(
+                "overshoot", f"{name}: {cap.most_in_1s} granted in a second, {cap.limit} allowed"
+            )
+    journal, crew = run.service.journal, run.crew
+    return Result(
+        FORMAT,
+        run.scenario.name,
+        run.scenario.about,
+        run.seed,
+        figures.end_us / 1e6,
+        run.service.agenda.events,
+        run.scenario.capacity.rate,
+        figures.use(),
+        figures.tiers(),
+        caps,
+        figures.windows(),
+        figures.tasks(),
+        figures.outcomes(),
+        journal.repeats,
+        {"joined": crew.count, "died": crew.crashes, "stalled": crew.stalls},
+        {
+            "calls": journal.lease_calls,
+            **{name: journal.counts[name] for name in ("granted", "used", "returned", "expired", "held")},
+        },
+        check_expectations(figures),
+        [ViolationFigure(one.rule, one.at_s, one.what) for one in journal.violations],
+        sum(count for name, count in journal.counts.items() if name.startswith("violation:")),
+        run.replay,
+    )
+
+
+def _doses(amounts: Iterable[Amount]) -> list[laws.Dose]:
+    return [(amount.at_us, amount.targets) for amount in amounts]

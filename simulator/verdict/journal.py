@@ -1,0 +1,254 @@
+"""What happened in a run, written down from outside of ledger and engine, and held against what may never happen.
+
+A key is an envelope's identity within its task: sequence and attempt.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from dispatcher.ports import Batch
+from dispatcher.wire.lease import GivenBack, LaneAsk, LaneKind, LeaseAnswer, LeaseRequest, Piece, Status, Want
+from simulator.run.agenda import Agenda
+from simulator.verdict.gaps import GapWatch, TierCall
+
+GRANTED, NO_CREDIT, RETRY = Status.GRANTED, Status.NO_CREDIT, LaneKind.RETRY
+ATTEMPTS = 64
+"""More than a task may have."""
+MOST_VIOLATIONS = 100
+
+
+class Amount(NamedTuple):
+    """So many targets at a moment: granted (below zero: given back), published, or sent. size: largest envelope."""
+
+    at_us: int
+    task: str
+    tier: str
+    targets: int
+    size: int
+
+
+class Violation(NamedTuple):
+    """rule: which invariant; what: what was seen."""
+
+    rule: str
+    at_s: float
+    what: str
+
+
+class _Claim:
+    """What one lease call was granted."""
+
+    __slots__ = ("ends_us", "lease_ends_us", "name", "worker")
+
+    def __init__(self, name: str, worker: str, lease_ends_us: int, ends_us: int) -> None:
+        self.name = name
+        self.worker = worker
+        self.lease_ends_us = lease_ends_us
+        self.ends_us = ends_us
+
+
+class _Held:
+    """An identity under a claim. called: the provider was called under it."""
+
+    __slots__ = ("called", "claim", "size")
+
+    def __init__(self, claim: _Claim, size: int) -> None:
+        self.claim = claim
+        self.size = size
+        self.called = False
+
+
+def key_of(sequence: int, attempt: int) -> int:
+    return sequence * ATTEMPTS + attempt
+
+
+class Journal:
+    """tier_of: a task's tier at present. is_capped: whether it has a cap, or shares one with others, beside the
+    capacity. excused: whether a worker died or stood still since a moment.
+
+    blocked: why a task may be granted nothing. used, returned, expired: targets of what was granted that were
+    sent, given back in time, or whose lease ran out.
+    """
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        tier_of: Callable[[str], str],
+        is_capped: Callable[[str], bool],
+        excused: Callable[[str, int], bool],
+    ) -> None:
+        self.granted: list[Amount] = []
+        self.sent: list[Amount] = []
+        self.published: list[Amount] = []
+        self.violations: list[Violation] = []
+        self.blocked: defaultdict[str, set[str]] = defaultdict(set)
+        self.counts: Counter[str] = Counter()
+        self.repeats = 0
+        self.lease_calls = 0
+        self.gaps = GapWatch()
+        self._agenda = agenda
+        self._tier_of = tier_of
+        self._is_capped = is_capped
+        self._excused = excused
+        self._numbers: dict[str, int] = {}
+        self._held: defaultdict[str, dict[int, _Held]] = defaultdict(dict)
+        self._calls: defaultdict[str, dict[int, tuple[str, int]]] = defaultdict(dict)
+
+    def violate(self, rule: str, what: str) -> None:
+        self.counts[f"violation:{rule}"] += 1
+        if len(self.violations) < MOST_VIOLATIONS:
+            self.violations.append(Violation(rule, self._agenda.now_s, what))
+
+    def publish(self, task: str, tier: str, targets: int, size: int) -> None:
+        self.published.append(Amount(self._agenda.now_us, task, tier, targets, size))
+
+    # ------------------------------------------------------------- the ledger
+    def leased(self, request: LeaseRequest, answer: LeaseAnswer) -> None:
+        """A call and its answer, at the moment the ledger gave it."""
+        self.lease_calls += 1
+        if not answer.ready or request.number <= self._numbers.get(request.worker, 0):
+            return
+        self._numbers[request.worker] = request.number
+        for given in request.given_back:
+            self._given_back(given)
+        now_us = self._agenda.now_us
+        claim = _Claim(
+            request.claim, request.worker, now_us + request.lease_ms * 1000, now_us + request.claim_ms * 1000
+        )
+        calls: defaultdict[str, TierCall] = defaultdict(TierCall)
+        for ask, wants in zip(request.lanes, answer.lanes, strict=True):
+            for want, pieces in zip(ask.wants, wants, strict=True):
+                self._answered(calls, ask, want, pieces, claim)
+        for wrong in self.gaps.called(now_us, calls):
+            self.violate("gap", wrong)
+
+    def _answered(
+        self, calls: defaultdict[str, TierCall], ask: LaneAsk, want: Want, pieces: Sequence[Piece], claim: _Claim
+    ) -> None:
+        """What of a want was granted, and whether some was refused for want of its tier's credit alone."""
+        first, granted, refused = want.first, 0, False
+        for piece in pieces:
+            if piece.status == GRANTED:
+                self._granted(ask, want, first, piece.count, claim)
+                granted += piece.count
+            elif piece.status == NO_CREDIT:
+                refused = True
+            first += piece.count
+        if first != want.first + want.count:
+            self.violate("answer", f"{ask.lane}: {first - want.first} of {want.count} envelopes answered for")
+        waits = refused and not self._is_capped(want.task)
+        if granted or waits:
+            calls[self._paid_by(ask, want)].add(granted * want.size, want.size, waits)
+
+    def _paid_by(self, ask: LaneAsk, want: Want) -> str:
+        """The tier whose credit an envelope takes."""
+        return ask.tier if ask.kind == RETRY else self._tier_of(want.task)
+
+    def _granted(self, ask: LaneAsk, want: Want, first: int, count: int, claim: _Claim) -> None:
+        task, now_us = want.task, self._agenda.now_us
+        if self.blocked[task]:
+            why = " and ".join(sorted(self.blocked[task]))
+            self.violate("pause", f"{count} envelopes of {task} granted in spite of: {why}")
+        held = self._held[task]
+        for sequence in range(first, first + count):
+            key = key_of(sequence, want.attempt)
+            before = held.get(key)
+            if before is not None:
+                self._again(task, sequence, before, claim)
+            held[key] = _Held(claim, want.size)
+        self.counts["granted"] += count * want.size
+        self.granted.append(Amount(now_us, task, self._paid_by(ask, want), count * want.size, want.size))
+
+    def _again(self, task: str, sequence: int, before: _Held, claim: _Claim) -> None:
+        """An identity is granted that was held before."""
+        if before.claim.ends_us > self._agenda.now_us:
+            self.violate(
+                "one claim", f"{task} {sequence}: granted to {claim.name} while {before.claim.name} still holds it"
+            )
+        if not before.called:
+            self.counts["expired"] += before.size
+
+    def _given_back(self, given: GivenBack) -> None:
+        held, targets = self._held[given.task], 0
+        for sequence in range(given.first, given.first + given.count):
+            key = key_of(sequence, given.attempt)
+            entry = held.get(key)
+            if entry is None or entry.claim.name != given.claim:
+                continue
+            if entry.called:
+                self.violate("unused", f"{given.task} {sequence}: given back under {given.claim} though it was sent")
+                continue
+            del held[key]
+            if self._agenda.now_us // 1000 < entry.claim.lease_ends_us // 1000:  # The ledger's clock has milliseconds.
+                targets += given.size
+            else:
+                self.counts["expired"] += given.size
+        if targets:
+            tier = self._tier_of(given.task)
+            self.counts["returned"] += targets
+            self.granted.append(Amount(self._agenda.now_us, given.task, tier, -targets, given.size))
+            self.gaps.returned(tier, targets)
+
+    # ------------------------------------------------------------- the provider
+    def called(self, worker: str, batch: Batch) -> None:
+        """A call of the provider starts."""
+        now_us = self._agenda.now_us
+        sums: dict[str, int] = {}
+        size = 0
+        for delivery in batch.deliveries:
+            envelope = delivery.envelope
+            targets = len(envelope.targets)
+            sums[envelope.task] = sums.get(envelope.task, 0) + targets
+            size = max(size, targets)
+            self._called_one(worker, batch.claim, envelope.task, envelope.sequence, envelope.attempt, targets)
+        for task, targets in sums.items():
+            self.sent.append(Amount(now_us, task, batch.tier, targets, size))
+
+    def _called_one(self, worker: str, claim: str, task: str, sequence: int, attempt: int, targets: int) -> None:
+        now_us, key = self._agenda.now_us, key_of(sequence, attempt)
+        held = self._held[task].get(key)
+        if held is None or held.claim.name != claim:
+            self.violate("grant", f"{task} {sequence} attempt {attempt}: sent by {worker} without a grant")
+        elif now_us >= held.claim.lease_ends_us:
+            self.violate("use-by", f"{task} {sequence}: sent by {worker} after the use-by of {claim}")
+        elif held.called:
+            self.violate("grant", f"{task} {sequence}: sent twice under {claim}")
+        elif held.size != targets:
+            self.violate("whole envelopes", f"{task} {sequence}: {held.size} targets paid for, {targets} sent")
+        else:
+            held.called = True
+            self.counts["used"] += targets
+        earlier = self._calls[task].get(key)
+        if earlier is not None:
+            self._repeat(task, sequence, earlier)
+        self._calls[task][key] = (worker, now_us)
+
+    def _repeat(self, task: str, sequence: int, earlier: tuple[str, int]) -> None:
+        worker, at_us = earlier
+        self.repeats += 1
+        if not self._excused(worker, at_us):
+            self.violate(
+                "repeat", f"{task} {sequence}: sent again, though {worker}, which sent it first, never stopped"
+            )
+
+    # ------------------------------------------------------------- the end
+    def check_conservation(self, ledger_counts: Mapping[str, int], ledger_holds: int) -> None:
+        """granted = used + returned + expired + held, by the journal and by the ledger's own counts (by kind and tier);
+        ledger_holds: targets under live claims."""
+        counts = self.counts
+        counts["held"] = sum(one.size for task in self._held.values() for one in task.values() if not one.called)
+        accounted = sum(counts[kind] for kind in ("used", "returned", "expired", "held"))
+        if counts["granted"] != accounted:
+            self.violate("conservation", f"{counts['granted']} targets granted, {accounted} accounted for")
+        told: Counter[str] = Counter()
+        for name, count in ledger_counts.items():
+            told[name.partition(":")[0]] += count
+        for kind in ("granted", "returned"):
+            if told[kind] != counts[kind]:
+                self.violate(
+                    "conservation", f"the ledger counts {told[kind]} targets {kind}, the journal {counts[kind]}"
+                )
+        accounted = told["used"] + told["returned"] + told["expired"] + ledger_holds
+        if told["granted"] != accounted:
+            self.violate("conservation", f"the ledger granted {told['granted']} targets and accounts for {accounted}")

@@ -1,0 +1,1 @@
+"""The report on the backlog: snapshots, what Spark collects of them, and the page."""

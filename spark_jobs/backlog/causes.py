@@ -1,0 +1,62 @@
+"""What holds a backlog back, in six words, made of the causes that the ledger counts (dispatcher.analysis.why)."""
+
+from collections.abc import Mapping
+
+SHARE, CAP, NO_WORKERS, RETRIES, PROVIDER, HELD, UNKNOWN = (
+    "share", "cap", "no workers", "retries", "provider", "held", "unknown",
+)  # fmt: skip
+MEANINGS = {
+    SHARE: "the capacity was used up: it had its share, others theirs",
+    CAP: "a cap of its own, or of its app or channel",
+    NO_WORKERS: "no worker held its lane",
+    RETRIES: "what is left of it waits to be tried again",
+    PROVIDER: "it was sent as fast as workers and provider took it",
+    HELD: "it, or its channel, is paused, or its start or its seal has not come",
+    UNKNOWN: "not counted: nobody asked for it, or it was on its way",
+}
+ADVICE = {
+    SHARE: "fairlane capacity set RATE, or other weights",
+    CAP: "fairlane task set ID cap=RATE, fairlane app cap, fairlane channel cap",
+    NO_WORKERS: "more workers: fairlane worker",
+    RETRIES: "fairlane task failures ID",
+    PROVIDER: "more workers, or a quicker channel",
+    HELD: "fairlane task resume ID, fairlane channel resume NAME",
+    UNKNOWN: "",
+}
+_GROUPS = {
+    "tier_share": SHARE,
+    "task_weight": SHARE,
+    "app_weight": SHARE,
+    "cap_total": SHARE,
+    "task_cap": CAP,
+    "no_worker": NO_WORKERS,
+    "retry_wait": RETRIES,
+    "sending": PROVIDER,
+    "provider": PROVIDER,
+}
+
+
+def grouped(spent_ms: Mapping[str, int], held: bool, window_ms: int) -> dict[str, float]:
+    """Parts of a stretch of time, by what held a task back in it; they add up to 1. held: it may not be sent now, which
+    is taken to be so for what was not counted."""
+    parts: dict[str, float] = {}
+    for cause, ms in spent_ms.items():
+        if ms > 0:
+            group = CAP if cause.startswith("cap:") else _GROUPS.get(cause, UNKNOWN)
+            parts[group] = parts.get(group, 0.0) + ms
+    counted = sum(parts.values())
+    whole = max(float(window_ms), counted, 1.0)
+    rest = HELD if held else UNKNOWN
+    if whole > counted:
+        parts[rest] = parts.get(rest, 0.0) + whole - counted
+    return {group: ms / whole for group, ms in sorted(parts.items(), key=lambda part: -part[1])}
+
+
+def mixed(parts: list[tuple[dict[str, float], float]]) -> dict[str, float]:
+    """The same of many, each with its weight."""
+    total = sum(weight for _, weight in parts)
+    sums: dict[str, float] = {}
+    for part, weight in parts:
+        for group, share in part.items():
+            sums[group] = sums.get(group, 0.0) + share * weight
+    return {group: share / total for group, share in sorted(sums.items(), key=lambda one: -one[1])} if total else {}

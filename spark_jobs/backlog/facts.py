@@ -1,0 +1,199 @@
+"""What is collected for the report on the backlog: small results of the Spark jobs, as plain values."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.backlog import journal as backlog_journal
+from spark_jobs.backlog import series as backlog_series
+from spark_jobs.backlog import snapshots as backlog_snapshots
+from spark_jobs.backlog.journal import Asked
+from spark_jobs.backlog.series import DIMENSIONS, Detail, Times
+from spark_jobs.backlog.snapshots import Snapshots
+from spark_jobs.journal.files import OUTCOMES
+from spark_jobs.journal.log import JournalLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TIMES_AT_MOST, STATES_AT_MOST = 1_500, 2_000_000
+"""Snapshots that are looked at for ages (one a minute of a day, and all of the last hour), and rows of tasks in them,
+about: of more tasks fewer snapshots are."""
+BINS, HEAT_BINS = 120, 60
+TASKS_AT_MOST = 20_000
+"""Tasks with a backlog of which each is told and foreseen by itself, the largest ones."""
+WAITS_OF_APPS = 8
+SKEW_TIMES, SKEW_ENTRIES = 2.0, 100
+SERVICE_FIELDS = (
+    "every_s", "epoch", "capacity", "sharing", "caps", "app_weights", "paused_channels", "measured_every_s", "tiers",
+    "workers",
+)  # fmt: skip
+SERVING = ("serving", "draining")
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """since_ms: from when on; recent_s: of how much of the past rates of late are. capacity: targets/s that the end is
+    foreseen for besides, 0 for the one that is set. top: how many tasks, and rows of what grew, are shown."""
+
+    tables: Path
+    since_ms: int
+    recent_s: float = 300.0
+    capacity: int = 0
+    top: int = 20
+
+
+class JournalFacts(NamedTuple):
+    """first_ms, step_ms: where the bins of by_time begin. names, tasks, by_time: see spark_jobs.backlog.journal."""
+
+    first_ms: int
+    step_ms: int
+    rows: int
+    names: list[Fields]
+    tasks: list[Fields]
+    by_time: list[Fields]
+
+
+class Facts(NamedTuple):
+    """service: of the snapshots of the grid, without their tasks and lanes, and with `live`, how many tasks there were.
+    groups: by tier, app and channel together: tasks, backlog, arrived, done. live: tasks with a backlog.
+    over_time, heat, skewed: see spark_jobs.backlog.series."""
+
+    times: Times
+    service: list[Fields]
+    groups: list[Fields]
+    live: list[Fields]
+    over_time: list[Fields]
+    heat: list[Fields]
+    skewed: list[Fields]
+    journal: JournalFacts | None
+
+
+def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
+    """Raises NotFound if there are no snapshots, and Malformed for a file that cannot be read."""
+    found = backlog_snapshots.find(options.tables, options.since_ms)
+    times = _times(found, options)
+    states_at = backlog_series.states(found.frame(spark, times.chosen), backlog_series.TIMELINE_FIELDS)
+    changes = backlog_series.changes(_both_ends(spark, found, times), times.recent_ms, times.last_ms)
+    with _kept(states_at) as states_at, _kept(changes) as changes, _kept(_bands(states_at, times)) as bands:
+        on_grid = states_at.where(backlog_series.is_among(times.grid))
+        lanes = _lanes(spark, found, times)
+        live = _rows(_live(times, changes, bands, on_grid, lanes))
+        return Facts(
+            times,
+            _service(found, times),
+            _rows(_groups(changes)),
+            live,
+            _rows(backlog_series.by_dimension(on_grid)),
+            _rows(backlog_series.heat(bands)),
+            _rows(backlog_series.skewed(lanes, SKEW_TIMES, SKEW_ENTRIES)),
+            _journal(spark, options, times, _tiers(on_grid, changes), [row["task"] for row in live[: options.top]]),
+        )
+
+
+def _bands(states_at: "DataFrame", times: Times) -> "DataFrame":
+    now = states_at.where(backlog_series.is_among(times.heat))
+    return backlog_series.banded(backlog_series.waiting(backlog_series.cohorts(states_at), now))
+
+
+def _times(found: Snapshots, options: ReportOptions) -> Times:
+    (last,) = found.rows(found.times[-1:], ["tasks"])
+    most = min(TIMES_AT_MOST, max(BINS, STATES_AT_MOST // max(1, len(last["tasks"]))))
+    return backlog_series.choose(found.times, Detail(most, BINS, HEAT_BINS, options.recent_s))
+
+
+def _both_ends(spark: "SparkSession", found: Snapshots, times: Times) -> "DataFrame":
+    states = backlog_series.states(found.frame(spark, sorted({times.recent_ms, times.last_ms})))
+    after = [at_ms for at_ms in times.all if at_ms > times.recent_ms]
+    return states.unionByName(backlog_series.ends(found.frame(spark, after))) if after else states
+
+
+def _service(found: Snapshots, times: Times) -> list[Fields]:
+    rows = found.rows(times.grid, SERVICE_FIELDS)
+    return [{**row, "workers": sum(one["state"] in SERVING for one in row["workers"])} for row in rows]
+
+
+def _groups(changes: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    waits = f.col("live") & (f.col("pending") > 0)
+    return changes.groupBy(*DIMENSIONS).agg(
+        f.sum(waits.cast("int")).alias("tasks"),
+        f.sum(f.when(waits, f.col("pending")).otherwise(0)).alias("backlog"),
+        f.sum("arrived").alias("arrived"),
+        f.sum("done").alias("done"),
+    )
+
+
+def _live(
+    times: Times, changes: "DataFrame", bands: "DataFrame", on_grid: "DataFrame", lanes: "DataFrame"
+) -> "DataFrame":
+    """Tasks with a backlog, the largest first: changes, oldest_s, grew, since_ms, and consumers and entries of its
+    lane."""
+    from pyspark.sql import functions as f
+
+    here = changes.where(f.col("live") & (f.col("pending") > 0)).orderBy(f.desc("pending")).limit(TASKS_AT_MOST)
+    ages = backlog_series.oldest(bands, times.last_ms)
+    grown = backlog_series.growth(on_grid, times.all[0], times.last_ms).drop("backlog")
+    attached = lanes.groupBy("lane").agg(f.sum("consumers").alias("consumers"), f.sum("backlog").alias("entries"))
+    joined = here.join(ages, "task", "left").join(grown, "task", "left").join(attached, "lane", "left")
+    return joined.orderBy(f.desc("pending"), "task")
+
+
+def _lanes(spark: "SparkSession", found: Snapshots, times: Times) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    now = found.frame(spark, [times.last_ms]).select(f.explode("lanes").alias("l"))
+    return now.select("l.lane", "l.partition", "l.backlog", "l.consumers")
+
+
+def _tiers(on_grid: "DataFrame", changes: "DataFrame") -> dict[str, str]:
+    """The last of each task that is known."""
+    from pyspark.sql import functions as f
+
+    known = on_grid.select("task", "tier", "at_ms").union(changes.select("task", "tier", f.lit(None)))
+    last = known.groupBy("task").agg(f.max_by("tier", f.coalesce("at_ms", f.lit(1 << 62))).alias("tier"))
+    return {row["task"]: row["tier"] for row in last.collect()}
+
+
+def _journal(
+    spark: "SparkSession", options: ReportOptions, times: Times, tiers: Mapping[str, str], tasks: Sequence[str]
+) -> JournalFacts | None:
+    log, first_ms = JournalLog(options.tables), times.all[0]
+    day = f"{datetime.fromtimestamp(first_ms / 1000, UTC):%Y-%m-%d}"
+    files = [file for file in log.read().table(OUTCOMES) if file.day >= day]
+    if not files:
+        return None
+    step_ms = max(1_000, -(-(times.last_ms - first_ms + 1) // BINS))
+    sums = backlog_journal.read(spark, log.root, files, Asked(first_ms, step_ms, tiers, tasks))
+    names = sums.names.to_pylist()
+    of_apps = Counter[str]()
+    for row in names:
+        if row["dimension"] == "app":
+            of_apps[row["name"]] += row["done"]
+    apps = sorted(of_apps, key=lambda app: -of_apps[app])[:WAITS_OF_APPS]
+    by_time = sums.by_time.filter(pc.is_in(sums.by_time["app"], value_set=pa.array(apps, pa.string())))
+    return JournalFacts(first_ms, step_ms, of_apps.total(), names, sums.tasks.to_pylist(), by_time.to_pylist())
+
+
+@contextmanager
+def _kept(frame: "DataFrame") -> Iterator["DataFrame"]:
+    """Made once, for all that is made of it."""
+    frame.cache()
+    try:
+        yield frame
+    finally:
+        frame.unpersist()
+
+
+def _rows(frame: "DataFrame") -> list[Fields]:
+    return [row.asDict(recursive=True) for row in frame.collect()]

@@ -1,0 +1,193 @@
+"""Snapshots and outcomes as a busy service leaves them, made up for measuring the report on the backlog."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
+from spark_jobs.backlog.snapshot_files import SCHEMA, FileSettings, SnapshotFiles
+from spark_jobs.journal.files import OUTCOMES, SCHEMAS, FileWriter
+from spark_jobs.journal.log import Change, JournalLog
+
+APPS, CHANNELS = 7, ("push", "mail")
+WEIGHTS = {str(tier): weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()}
+_ROWS_AT_ONCE = 1 << 19
+_USED = 0.9
+"""The capacity, as part of what arrives: a backlog grows."""
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """outcomes: rows of the journal; tasks of 1,000 to two million targets over `snapshots` of every_s."""
+
+    outcomes: int = 10_000_000
+    tasks: int = 400
+    snapshots: int = 8_640
+    every_s: float = 10.0
+    seed: int = 2026
+
+
+@dataclass
+class _Task:
+    number: int
+    size: int
+    start_s: float
+    publishing_s: float
+    published: int = 0
+    done: float = 0.0
+    causes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"task-{self.number:05d}"
+
+    @property
+    def app(self) -> str:
+        return f"app-{self.number % APPS}"
+
+    @property
+    def channel(self) -> str:
+        return CHANNELS[self.number % len(CHANNELS)]
+
+    @property
+    def tier(self) -> str:
+        return str(TIERS[self.number % len(TIERS)])
+
+    def row(self, first: datetime) -> dict[str, Any]:
+        done = int(self.done)
+        empty = dict.fromkeys((entry.name for entry in SCHEMA.field("tasks").type.value_type), 0)
+        texts = {"task": self.name, "app": self.app, "tier": self.tier, "channel": self.channel, "state": "running"}
+        counts = {"published": self.published, "sent": done, "queued": self.published - done, "weight": 1.0}
+        created_ms = int((first.timestamp() + self.start_s) * 1000)
+        lane = f"persistent://made-up/tasks-00/{self.name}"
+        more = {"held": "", "lane": lane, "created_ms": created_ms, "causes": list(self.causes.items())}
+        return {**empty, **texts, **counts, **more, "shared": False, "sealed": True, "rate": 0.0}
+
+
+Sent = tuple[int, _Task, float]
+"""In which stretch between snapshots, of which task, how many targets."""
+
+
+def make_tables(folder: Path, size: MadeUp, until: datetime) -> None:
+    """The tables `backlog` and `journal`; the same of the same size."""
+    first = until.astimezone(UTC) - timedelta(seconds=size.every_s * size.snapshots)
+    chance = random.Random(size.seed)
+    lasts_s = size.every_s * size.snapshots
+    tasks = [
+        _Task(
+            number,
+            int(10 ** chance.uniform(3, 6.3)),
+            chance.uniform(-0.1, 0.95) * lasts_s,
+            chance.uniform(10, lasts_s / 4),
+        )
+        for number in range(size.tasks)
+    ]
+    sent: list[Sent] = []
+    with SnapshotFiles(FileSettings(folder, keep_days=0)) as files:
+        for row in _snapshots(tasks, size, first, sent):
+            files.add(row)
+    _make_journal(folder, size, first, sent)
+
+
+def _snapshots(tasks: Sequence[_Task], size: MadeUp, first: datetime, sent: list[Sent]) -> Iterator[dict[str, Any]]:
+    capacity = sum(task.size for task in tasks) / (size.every_s * size.snapshots) * _USED
+    granted = dict.fromkeys(WEIGHTS, 0)
+    for number in range(size.snapshots):
+        now_s = number * size.every_s
+        live = [task for task in tasks if task.start_s <= now_s and task.done < task.size]
+        for task in live:
+            task.published = min(task.size, int(task.size * (now_s - task.start_s) / task.publishing_s))
+        for tier, weight in WEIGHTS.items():
+            waiting = [task for task in live if task.tier == tier and task.published > task.done]
+            for task in waiting:
+                part = capacity * size.every_s * weight / sum(WEIGHTS.values()) / len(waiting)
+                count = min(task.published - task.done, part)
+                task.done += count
+                granted[tier] += int(count)
+                task.causes["tier_share"] = task.causes.get("tier_share", 0) + int(size.every_s * 700)
+                sent.append((number, task, count))
+        yield _row(live, granted, int(capacity), first, now_s, size.every_s)
+
+
+def _row(
+    live: Sequence[_Task], granted: dict[str, int], capacity: int, first: datetime, now_s: float, every_s: float
+) -> dict[str, Any]:
+    rows = [task.row(first) for task in live]
+    backlog = {tier: sum(row["queued"] for row in rows if row["tier"] == tier) for tier in WEIGHTS}
+    weights = sum(WEIGHTS[tier] for tier in WEIGHTS if backlog[tier]) or 1.0
+    empty = dict.fromkeys((entry.name for entry in SCHEMA.field("tiers").type.value_type), 0)
+    tiers = [
+        {
+            **empty,
+            "pool": "total",
+            "tier": tier,
+            "cap": capacity,
+            "weight": WEIGHTS[tier],
+            "backlog": backlog[tier],
+            "granted": granted[tier],
+            "wanted": WEIGHTS[tier] / weights if backlog[tier] else 0.0,
+        }
+        for tier in WEIGHTS
+    ]
+    lists = dict.fromkeys(("brokers", "workers", "lanes", "caps", "app_weights", "paused_channels"), ())
+    scalars = {"every_s": every_s, "took_ms": 5, "measured_every_s": 10, "epoch": "made-up", "sharing": "tasks"}
+    ended = {task.name for task in live if task.done >= task.size}
+    return {
+        **scalars,
+        **lists,
+        "at": first + timedelta(seconds=now_s),
+        "capacity": capacity,
+        "capacity_burst": 0,
+        "tiers": tiers,
+        "tasks": [row for row in rows if row["task"] not in ended],
+        "ended": [row for row in rows if row["task"] in ended],
+    }
+
+
+def _make_journal(folder: Path, size: MadeUp, first: datetime, sent: Sequence[Sent]) -> None:
+    chance = np.random.default_rng(size.seed)
+    parts = np.array([count for _, _, count in sent])
+    rows = chance.multinomial(size.outcomes, parts / parts.sum())
+    log, added = JournalLog(folder), []
+    places: dict[tuple[str, str], list[int]] = {}
+    for place, (number, task, _) in enumerate(sent):
+        day = f"{first + timedelta(seconds=number * size.every_s):%Y-%m-%d}"
+        places.setdefault((day, task.app), []).append(place)
+    for (day, app), found in places.items():
+        writer = FileWriter(log.root, OUTCOMES, "made-up", day, app)
+        of_rows: npt.NDArray[np.int64] = np.repeat(found, rows[found])
+        for begin in range(0, len(of_rows), _ROWS_AT_ONCE):
+            writer.write(_outcomes(of_rows[begin : begin + _ROWS_AT_ONCE], size, first, sent, chance))
+        added.append(writer.close())
+    log.append(log.read(), Change(added=added), int(first.timestamp() * 1000))
+
+
+def _outcomes(
+    places: np.ndarray, size: MadeUp, first: datetime, sent: Sequence[Sent], chance: np.random.Generator
+) -> pa.Table:
+    count = len(places)
+    stretches = np.array([sent[place][0] for place in places])
+    at_us = (first.timestamp() + (stretches + chance.random(count)) * size.every_s) * 1e6
+    columns = {
+        "task": pa.array([sent[place][1].name for place in places]),
+        "channel": pa.array([sent[place][1].channel for place in places]),
+        "writer": pa.repeat("0", count),
+        "sequence": pa.array(np.arange(count, dtype=np.int32)),
+        "position": pa.array(np.zeros(count, dtype=np.int32)),
+        "attempt": pa.array((chance.random(count) < 0.05).astype(np.int32)),
+        "outcome": pa.array(np.where(chance.random(count) < 0.98, "sent", "invalid")),
+        "at": pa.array(at_us.astype(np.int64)).cast(pa.timestamp("us", tz="UTC")),
+        "latency_ms": pa.array(np.exp(chance.normal(8, 1.5, count)).astype(np.int64)),
+        "target": pa.nulls(count, pa.string()),
+        "reason": pa.nulls(count, pa.string()),
+        "topic": pa.array(np.zeros(count, dtype=np.int32)),
+        "record": pa.repeat("00000000000000000001:00000000000000000000:000001", count),
+    }
+    return pa.table(columns, schema=SCHEMAS[OUTCOMES])

@@ -1,0 +1,290 @@
+"""The series of snapshots of the backlog as files: a row a snapshot, a Parquet file every some minutes.
+
+`TABLES/backlog/day=YYYY-MM-DD/snapshots-<ms of the first>.parquet`. What is not yet in such a file is in a spool beside
+them, whose name begins with `_`, so that readers pass over it; a run that died is taken up from there. A file appears
+under its name when it is whole, and is never changed after.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
+
+FOLDER = "backlog"
+_TEXTS, _RATE, _COUNT = pa.string(), pa.float64(), pa.int64()
+
+TASK = pa.struct(
+    [
+        *((name, _TEXTS) for name in ("task", "app", "tier", "channel", "state", "held", "lane")),
+        *((name, pa.bool_()) for name in ("shared", "sealed")),
+        *((name, _COUNT) for name in ("created_ms", "start_ms", "expires_ms", "finished_ms")),
+        *((name, _COUNT) for name in ("expected", "published")),
+        *((name, _COUNT) for name in ("sent", "invalid", "failed", "expired", "cancelled")),
+        *((name, _COUNT) for name in ("queued", "in_flight", "claims", "retrying")),
+        *((name, _RATE) for name in ("weight", "rate")),
+        *((name, _COUNT) for name in ("cap", "cap_burst")),
+        ("causes", pa.map_(_TEXTS, _COUNT)),
+    ]
+)
+"""A task. held: what held it at that moment (dispatcher.analysis.why), empty for nothing. published: targets known to
+be in its lane. queued: published, without an outcome, and not in flight; in_flight: under claims, null if there were
+too many to look into. retrying: envelopes of which something is to be tried again. causes: ms by cause so far."""
+TIER = pa.struct(
+    [
+        *((name, _TEXTS) for name in ("pool", "tier")),
+        *((name, _COUNT) for name in ("cap", "cap_burst")),
+        *((name, _RATE) for name in ("weight", "busy", "waiting", "bucket", "depth")),
+        *((name, _COUNT) for name in ("announced", "backlog", "granted")),
+        *((name, _RATE) for name in ("rate", "wanted", "got")),
+    ]
+)
+"""A tier in a pool that has a cap (or in `total`, which may have none). cap: targets/s, 0 for none. busy, waiting: the
+weights of its lanes with demand that are held and that nobody holds. announced: targets that workers ask for. backlog:
+targets that may be sent now. granted: targets so far, in `total` only, as are rate (targets/s of late) and got. wanted,
+got: shares among the tiers that have a backlog, and of what is sent."""
+LANE = pa.struct(
+    [
+        *((name, _TEXTS) for name in ("lane", "kind", "broker")),
+        ("partition", pa.int32()),
+        *((name, _COUNT) for name in ("backlog", "unacked", "consumers", "producers", "storage_bytes")),
+        *((name, _RATE) for name in ("rate_in", "rate_out")),
+        ("blocked", pa.bool_()),
+    ]
+)
+"""A lane or a partition of it (-1: it has none) in its broker. backlog: entries; unacked: messages."""
+WORKER = pa.struct(
+    [
+        *((name, _TEXTS) for name in ("worker", "host", "state")),
+        *((name, _COUNT) for name in ("lanes", "in_flight", "buffered")),
+        ("rate", _RATE),
+    ]
+)
+BROKER = pa.struct([("broker", _TEXTS), ("answered", pa.bool_()), ("failure", _TEXTS)])
+SCHEMA = pa.schema(
+    [
+        ("at", pa.timestamp("ms", tz="UTC")),
+        ("every_s", _RATE),
+        ("took_ms", _COUNT),
+        ("epoch", _TEXTS),
+        ("capacity", _COUNT),
+        ("capacity_burst", _COUNT),
+        ("sharing", _TEXTS),
+        ("caps", pa.map_(_TEXTS, _COUNT)),
+        ("app_weights", pa.map_(_TEXTS, _RATE)),
+        ("paused_channels", pa.list_(_TEXTS)),
+        ("measured_every_s", pa.int32()),
+        ("brokers", pa.list_(BROKER)),
+        ("workers", pa.list_(WORKER)),
+        ("tiers", pa.list_(TIER)),
+        ("tasks", pa.list_(TASK)),
+        ("ended", pa.list_(TASK)),
+        ("lanes", pa.list_(LANE)),
+    ]
+)
+"""at: Redis' time. every_s: how far apart snapshots are meant to be. measured_every_s: how old what the brokers told
+can be. caps: targets/s by pool. tasks: live ones. ended: those that ended since the snapshot before."""
+
+_SPOOL, _LANDED, _TEMPORARY = "_spool-", "snapshots-", "_landing-"
+_ROWS_AT_ONCE = 100_000
+"""Tasks and lanes that are held in memory while a file is written, and together make a row group."""
+
+
+@dataclass(frozen=True)
+class FileSettings:
+    """tables: the folder of all tables. every_s: a file holds so much of the time; first_s: the first one of a run, so
+    that there is something to see soon. keep_days: older days are removed; 0 to keep all."""
+
+    tables: Path
+    every_s: float = 300.0
+    first_s: float = 60.0
+    keep_days: int = 14
+
+
+class SnapshotFiles:
+    """Appends snapshots. One process writes at a time: another is Refused."""
+
+    def __init__(self, settings: FileSettings) -> None:
+        self._settings = settings
+        self._folder = settings.tables / FOLDER
+        self._spool: _Spool | None = None
+        self._until_ms = 0.0
+        self._landed_any = False
+        self._lock = _lock(self._folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def take_up(self) -> int:
+        """Lands what a run before this one left; how many snapshots these were."""
+        with _writing(self._folder):
+            for rest in self._folder.glob(f"day=*/{_TEMPORARY}*"):
+                rest.unlink()
+            return sum(self._land(spool) for spool in sorted(self._folder.glob(f"{_SPOOL}*")))
+
+    def add(self, snapshot: Mapping[str, Any]) -> Path | None:
+        """Appends one; the file, if one was completed before it."""
+        at_ms = int(snapshot["at"].timestamp() * 1000)
+        with _writing(self._folder):
+            done = self._roll(at_ms)
+            if self._spool is None:
+                self._spool = _Spool(self._folder / f"{_SPOOL}{at_ms}.arrow")
+                self._until_ms = self._end_ms(at_ms)
+            self._spool.append(snapshot)
+        return done
+
+    def land(self) -> Path | None:
+        """Completes the file that is being filled; None if there is nothing for it."""
+        if self._spool is None:
+            return None
+        spool, self._spool = self._spool, None
+        with _writing(self._folder):
+            spool.close()
+            self._land(spool.path)
+            self._landed_any = True
+            return self._home(spool.path)
+
+    def close(self) -> None:
+        """Completes the file, and lets others write."""
+        try:
+            self.land()
+        finally:
+            self._lock.close()
+
+    def _roll(self, at_ms: int) -> Path | None:
+        if self._spool is None or at_ms < self._until_ms:
+            return None
+        done = self.land()
+        self._prune(at_ms)
+        return done
+
+    def _end_ms(self, at_ms: int) -> float:
+        """A file ends with its day, so that a day's folder holds that day."""
+        lasts_s = self._settings.every_s if self._landed_any else min(self._settings.first_s, self._settings.every_s)
+        midnight = _day(at_ms) + timedelta(days=1)
+        return min(at_ms + lasts_s * 1000, midnight.timestamp() * 1000)
+
+    def _home(self, spool: Path) -> Path:
+        first_ms = int(spool.stem.removeprefix(_SPOOL))
+        return self._folder / f"day={_day(first_ms):%Y-%m-%d}" / f"{_LANDED}{first_ms}.parquet"
+
+    def _land(self, spool: Path) -> int:
+        """Makes a file of a spool. One that is there already was made before a crash."""
+        home, count = self._home(spool), 0
+        home.parent.mkdir(exist_ok=True)
+        if not home.exists():
+            count = _write_parquet(spool, home)
+        spool.unlink()
+        return count
+
+    def _prune(self, now_ms: int) -> None:
+        if not self._settings.keep_days:
+            return
+        oldest = f"day={_day(now_ms) - timedelta(days=self._settings.keep_days):%Y-%m-%d}"
+        for day in self._folder.glob("day=*"):
+            if day.name < oldest:
+                for file in day.iterdir():
+                    file.unlink()
+                day.rmdir()
+
+
+class _Spool:
+    """Snapshots as they come, on disk: an Arrow stream, of which a reader takes what is whole."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[bytes] = path.open("wb")
+        self._stream = pa.ipc.new_stream(self._file, SCHEMA)
+
+    def append(self, snapshot: Mapping[str, Any]) -> None:
+        self._stream.write_batch(pa.RecordBatch.from_pylist([dict(snapshot)], schema=SCHEMA))
+        self._file.flush()
+
+    def close(self) -> None:
+        self._stream.close()
+        self._file.close()
+
+
+def _write_parquet(spool: Path, home: Path) -> int:
+    temporary = home.with_name(f"{_TEMPORARY}{home.name}")
+    count = 0
+    with pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
+        for batches in _grouped(_whole_batches(spool)):
+            writer.write_table(pa.Table.from_batches(batches, SCHEMA))
+            count += len(batches)
+    if not count:
+        temporary.unlink()
+        return 0
+    with temporary.open("rb") as written:
+        os.fsync(written.fileno())
+    temporary.replace(home)
+    return count
+
+
+def _whole_batches(spool: Path) -> Iterator[pa.RecordBatch]:
+    """A process that was killed may have left the last one cut off."""
+    with suppress(pa.ArrowInvalid, EOFError, OSError), spool.open("rb") as file, pa.ipc.open_stream(file) as stream:
+        while True:
+            try:
+                batch = stream.read_next_batch()
+            except StopIteration:
+                return
+            yield batch
+
+
+def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[Sequence[pa.RecordBatch]]:
+    group: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        group.append(batch)
+        rows += 1 + len(batch.column("tasks").flatten()) + len(batch.column("lanes").flatten())
+        if rows >= _ROWS_AT_ONCE:
+            yield group
+            group, rows = [], 0
+    if group:
+        yield group
+
+
+def _day(at_ms: float) -> datetime:
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _lock(folder: Path) -> IO[bytes]:
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "_lock").open("ab")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.close()
+            cause = f"Another process writes snapshots of the backlog to {folder}."
+            raise Refused(cause, "Stop it first, or name another folder with --tables.") from error
+    return lock
+
+
+class _writing:  # noqa: N801  # reads as what it does: with _writing(folder)
+    """Says in our words what cannot be written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and not isinstance(error, FairlaneError | BlockingIOError):
+            raise InvalidInput(
+                f"{self._folder} cannot be written: {error.strerror or error}.", "Name another folder with --tables."
+            ) from error

@@ -1,0 +1,221 @@
+"""The report on the backlog in sentences and tables, for a terminal and for the page."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from dispatcher.model.values import NOTHING, counted, duration
+from spark_jobs.backlog.causes import ADVICE, MEANINGS, UNKNOWN
+from spark_jobs.backlog.report import Group, Report, TaskBacklog, Waits, span
+
+Row = Mapping[str, str]
+Section = tuple[str, Sequence[Row]]
+_SHORT_MS = 600_000
+
+
+def sentences(report: Report) -> Iterator[str]:
+    """What matters first."""
+    total = report.total
+    backlog = f"{counted(total.backlog, 'target')} of {counted(total.tasks, 'task')}"
+    yield f"Backlog at {moment(report.until_ms)}: {backlog}{_held(total)}."
+    if report.recent_s:
+        yield (
+            f"In the last {span(report.recent_s)} {total.arrival_rate:,.0f} targets/s came and "
+            f"{total.service_rate:,.0f} were sent{_capacity(report)}, by {counted(report.service.workers, 'worker')}."
+        )
+    if total.backlog:
+        yield _ahead(report)
+    main = _main(total.held_back)
+    if total.backlog and main:
+        yield f"What holds it back most: {main}: {MEANINGS[main]}."
+    missing = sum(gap.until_ms - gap.from_ms for gap in report.gaps) / 1000
+    if missing:
+        yield f"For {span(missing)} of the time there are no snapshots."
+
+
+def _held(total: Group) -> str:
+    return f", {total.held:,} of them paused, scheduled or held" if total.held else ""
+
+
+def _capacity(report: Report) -> str:
+    return f" (the capacity is {report.service.capacity:,})" if report.service.capacity else ""
+
+
+def _ahead(report: Report) -> str:
+    """When it will be gone."""
+    total, asked = report.total, report.service.asked_capacity
+    if total.backlog == total.held:
+        return "None of it may be sent now."
+    parts = [f"at the present rate it is sent in {span(total.done_s)}"] if total.done_s is not None else []
+    if not parts:
+        parts = ["at the present rate it is never sent"]
+    if asked:
+        parts.append(f"at {asked:,} targets/s in {span(total.done_at_capacity_s)}")
+    growing = " More arrives than is sent: it grows." if report.growing else ""
+    text = ", ".join(parts)
+    return f"{text[0].upper()}{text[1:]}, if nothing more comes.{growing}"
+
+
+def sections(report: Report) -> list[Section]:
+    """A title and rows each."""
+    asked = report.service.asked_capacity
+    return [
+        ("Tiers", [_group(one, asked) for one in report.tiers]),
+        ("Apps", [_group(one, asked) for one in report.apps]),
+        ("Channels", [_group(one, asked) for one in report.channels]),
+        ("Tasks with the largest backlog", [_task(one, asked) for one in report.tasks]),
+        ("Waits of these tasks", [_task_waits(one) for one in report.tasks if one.waits is not None]),
+        ("By age", _ages(report)),
+        ("What holds it back", _causes(report)),
+        ("What grew most", _grew(report)),
+        ("Shares wanted and got", _shares(report)),
+        ("Skewed partitions", _skewed(report)),
+    ]
+
+
+def _group(group: Group, asked: int) -> Row:
+    return {
+        group.dimension: group.name,
+        "backlog": f"{group.backlog:,}",
+        "tasks": f"{group.tasks:,}",
+        "arrive/s": f"{group.arrival_rate:,.1f}",
+        "sent/s": f"{group.service_rate:,.1f}",
+        "oldest": duration(group.oldest_s),
+        "drain": ahead(group, group.drain_s),
+        "done in": ahead(group, group.done_s),
+        "at capacity": ahead(group, group.done_at_capacity_s) if asked else NOTHING,
+        "held back by": _held_back(group.held_back),
+        **_waits(group.waits),
+    }
+
+
+def _task(task: TaskBacklog, asked: int) -> Row:
+    return {
+        "task": task.task,
+        "app": task.app,
+        "tier": task.tier,
+        "channel": task.channel,
+        "backlog": f"{task.backlog:,}",
+        "arrive/s": f"{task.arrival_rate:,.1f}",
+        "sent/s": f"{task.service_rate:,.1f}",
+        "oldest": duration(task.oldest_s),
+        "done in": NOTHING if task.held_by else _until(task.done_s),
+        "at capacity": NOTHING if task.held_by or not asked else _until(task.done_at_capacity_s),
+        "workers": NOTHING if task.consumers is None else f"{task.consumers:,}",
+        "held back by": task.held_by.replace("_", " ") or _held_back(task.held_back),
+    }
+
+
+def _task_waits(task: TaskBacklog) -> Row:
+    return {"task": task.task, "app": task.app, "tier": task.tier, **_waits(task.waits)}
+
+
+def ahead(group: Group, seconds: float | None) -> str:
+    """Return the time until a group's backlog is gone. Nothing is foreseen of a backlog that may not be sent now."""
+    return NOTHING if group.backlog and group.backlog == group.held else _until(seconds)
+
+
+def _waits(waits: Waits | None) -> Row:
+    if waits is None:
+        return {}
+    if not waits.done:
+        return {"wait p50": NOTHING, "p95": NOTHING, "retried": NOTHING, "lost": NOTHING}
+    return {
+        "wait p50": duration(waits.p50_s),
+        "p95": duration(waits.p95_s),
+        "retried": f"{waits.retried:.1%}",
+        "lost": f"{waits.lost:.1%}",
+    }
+
+
+def _ages(report: Report) -> list[Row]:
+    rows: list[Row] = [
+        {"waiting for": band.label, "backlog": f"{band.backlog:,}", "sent in": _until(band.drain_s)}
+        for band in report.ages
+        if band.backlog
+    ]
+    later: Row = {"waiting for": "scheduled for later", "backlog": f"{report.scheduled:,}", "sent in": NOTHING}
+    return [*rows, later] if report.scheduled else rows
+
+
+def _causes(report: Report) -> list[Row]:
+    if not report.total.backlog:
+        return []
+    return [
+        {"cause": cause, "part": f"{part:.0%}", "meaning": MEANINGS[cause], "what helps": ADVICE[cause] or NOTHING}
+        for cause, part in report.total.held_back.items()
+        if part >= 0.005
+    ]
+
+
+def _grew(report: Report) -> list[Row]:
+    return [
+        {
+            "what": one.dimension,
+            "name": one.name,
+            "grew by": f"{one.grew:,}",
+            "to": f"{one.backlog:,}",
+            "since": moment(one.since_ms),
+        }
+        for one in report.grew
+    ]
+
+
+def _shares(report: Report) -> list[Row]:
+    return [
+        {
+            "pool": one.pool,
+            "tier": one.tier,
+            "cap/s": f"{one.cap:,}" if one.cap else NOTHING,
+            "backlog": f"{one.backlog:,}",
+            "wanted": f"{one.wanted:.1%}",
+            "got": f"{one.got:.1%}",
+            "sent": f"{one.done:,}",
+        }
+        for one in report.shares
+        if one.backlog or one.done
+    ]
+
+
+def _skewed(report: Report) -> list[Row]:
+    return [
+        {
+            "lane": one.lane.removeprefix("persistent://"),
+            "entries": f"{one.entries:,}",
+            "partitions": f"{one.partitions:,}",
+            "fullest": f"{one.partition}",
+            "holds": f"{one.most:,}",
+            "times the mean": f"{one.times:.1f}",
+            "workers at least": f"{one.consumers:,}",
+        }
+        for one in report.skewed
+    ]
+
+
+def _held_back(parts: Mapping[str, float]) -> str:
+    """The two largest."""
+    shown = [f"{cause} {part:.0%}" for cause, part in list(parts.items())[:2] if part >= 0.05]
+    return ", ".join(shown) or NOTHING
+
+
+def _main(parts: Mapping[str, float]) -> str:
+    return next((cause for cause in parts if cause != UNKNOWN), "")
+
+
+def _until(seconds: float | None) -> str:
+    """Return how long something takes that never ends where that is None."""
+    return "never" if seconds is None else duration(seconds)
+
+
+def moment(at_ms: int) -> str:
+    """UTC, to the minute."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def period(from_ms: int, until_ms: int) -> str:
+    """Return a span of time in UTC: to the second if it is short, with the day once if it is within one."""
+    first, last = (datetime.fromtimestamp(at_ms / 1000, UTC) for at_ms in (from_ms, until_ms))
+    clock = "%H:%M:%S" if until_ms - from_ms < _SHORT_MS else "%H:%M"
+    if from_ms == until_ms:
+        return f"{first:%Y-%m-%d %H:%M:%S} UTC"
+    end = clock if first.date() == last.date() else f"%Y-%m-%d {clock}"
+    return f"{first:%Y-%m-%d} {first:{clock}} to {last:{end}} UTC ({span((until_ms - from_ms) / 1000)})"

@@ -1,0 +1,116 @@
+"""What the report on the backlog tells over time, made of the collected facts."""
+
+from collections import defaultdict
+from itertools import pairwise
+
+from dispatcher.model.tier import TIERS
+from spark_jobs.backlog.facts import Facts, JournalFacts
+from spark_jobs.backlog.journal import quantile_s
+from spark_jobs.backlog.report import Gap, Growth, Series
+from spark_jobs.backlog.series import AGE_BANDS_S, DIMENSIONS
+
+GAP_TIMES = 2.5
+"""Snapshots this many times as far apart as they are meant to be have a gap between them."""
+TOTAL = "total"
+Backlogs = dict[str, dict[str, list[int]]]
+
+
+def series_of(facts: Facts) -> Series:
+    """What pictures are drawn of."""
+    heat_ms = sorted({row["at_ms"] for row in facts.heat} | ({facts.times.last_ms} if facts.heat else set()))
+    wanted, got, sent = _shares(facts)
+    backlog = backlogs(facts)
+    totals = [sum(column) for column in zip(*backlog.get("tier", {}).values(), strict=True)]
+    wait_ms, waits = _waits(facts.journal)
+    return Series(
+        times_ms=facts.times.grid,
+        backlog=backlog,
+        wanted=wanted,
+        got=got,
+        service=sent,
+        arrival=_arrival(facts.times.grid, totals or [0] * len(facts.times.grid), sent),
+        heat_ms=heat_ms,
+        heat=[[heat_at(facts, at_ms).get(band, 0) for band in range(len(AGE_BANDS_S) + 1)] for at_ms in heat_ms],
+        wait_ms=wait_ms,
+        waits_p95_s=waits,
+    )
+
+
+def backlogs(facts: Facts) -> Backlogs:
+    """By dimension and name, at each time of the grid; what is not there has none."""
+    place = {at_ms: number for number, at_ms in enumerate(facts.times.grid)}
+    found: Backlogs = {dimension: {} for dimension in DIMENSIONS}
+    for row in facts.over_time:
+        levels = found[row["dimension"]].setdefault(row["name"], [0] * len(place))
+        levels[place[row["at_ms"]]] = row["backlog"]
+    found["tier"] = {str(tier): found["tier"][str(tier)] for tier in TIERS if str(tier) in found["tier"]}
+    return found
+
+
+def grown_of(facts: Facts) -> list[Growth]:
+    """How much tiers, apps and channels grew, and since when they have not been so small."""
+    grown = []
+    for dimension, names in backlogs(facts).items():
+        for name, levels in names.items():
+            least = min(levels)
+            since = len(levels) - 1 - levels[::-1].index(least)
+            grown.append(Growth(dimension, name, levels[-1], levels[-1] - least, facts.times.grid[since]))
+    return grown
+
+
+def gaps_of(facts: Facts) -> list[Gap]:
+    """Where snapshots are missing."""
+    every_ms = 1000 * max(row["every_s"] for row in facts.service)
+    return [Gap(one, two) for one, two in pairwise(facts.times.all) if two - one > GAP_TIMES * every_ms]
+
+
+def heat_at(facts: Facts, at_ms: int) -> dict[int, int]:
+    """Targets by age band at a time."""
+    return {row["band"]: row["targets"] for row in facts.heat if row["at_ms"] == at_ms}
+
+
+Line = list[float | None]
+
+
+def _shares(facts: Facts) -> tuple[dict[str, Line], dict[str, Line], Line]:
+    """Shares wanted and got by tier, and targets/s, in the stretch before each time of the grid. A view that was made
+    anew counts from nothing: there nothing is known."""
+    tiers = [str(tier) for tier in TIERS]
+    looks = [{row["tier"]: row for row in service["tiers"] if row["pool"] == TOTAL} for service in facts.service]
+    wanted: dict[str, Line] = {tier: [look[tier]["wanted"] for look in looks] for tier in tiers}
+    got: dict[str, Line] = {tier: [None] for tier in tiers}
+    rates: Line = [None]
+    for before, after in pairwise(range(len(looks))):
+        spent = {tier: looks[after][tier]["granted"] - looks[before][tier]["granted"] for tier in tiers}
+        seconds = (facts.service[after]["at_ms"] - facts.service[before]["at_ms"]) / 1000
+        same = facts.service[after]["epoch"] == facts.service[before]["epoch"] and min(spent.values()) >= 0
+        total = sum(spent.values())
+        rates.append(total / seconds if same else None)
+        for tier in tiers:
+            got[tier].append(spent[tier] / total if same and total else None)
+    return wanted, got, rates
+
+
+def _arrival(times_ms: list[int], backlog: list[int], service: Line) -> Line:
+    """What came is what the backlog grew by and what was done meanwhile."""
+    found: Line = [None]
+    for place in range(1, len(times_ms)):
+        rate = service[place]
+        grew = (backlog[place] - backlog[place - 1]) / ((times_ms[place] - times_ms[place - 1]) / 1000)
+        found.append(None if rate is None else max(0.0, grew + rate))
+    return found
+
+
+def _waits(journal: JournalFacts | None) -> tuple[list[int], dict[str, Line]]:
+    """Times, and by app what all but a twentieth of the targets done from then on had waited at most."""
+    if journal is None or not journal.by_time:
+        return [], {}
+    buckets: dict[tuple[str, int], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    done: dict[str, int] = defaultdict(int)
+    for row in journal.by_time:
+        buckets[row["app"], row["bin"]][row["bucket"]] += row["done"]
+        done[row["app"]] += row["done"]
+    bins = range(max(row["bin"] for row in journal.by_time) + 1)
+    apps = sorted(done, key=lambda app: (-done[app], app))
+    waits = {app: [quantile_s(buckets.get((app, place), {}), 0.95) for place in bins] for app in apps}
+    return [journal.first_ms + place * journal.step_ms for place in bins], waits

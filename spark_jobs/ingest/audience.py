@@ -1,0 +1,76 @@
+"""Reads the tables that an ingestion starts from: the audience, and the targets to leave out of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dispatcher.model.errors import InvalidInput
+from producers.files.audience_rows import TARGET_COLUMNS
+from spark_jobs.session.failures import JobFailed, translated
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMATS = ("parquet", "csv", "json", "orc", "jdbc")
+_DEFAULTS: dict[str, dict[str, str]] = {"csv": {"header": "true", "enforceSchema": "false"}}
+_ENDINGS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".orc": "orc"}
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """path: of a file, a folder, a pattern, or for jdbc the database's URL. format: one of FORMATS; empty: by the
+    path's ending, else parquet. options: of Spark's reader (`delimiter`, `dbtable`, ...)."""
+
+    path: str
+    format: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """The format, found out where it was not said."""
+        if self.format:
+            return self.format
+        if self.path.startswith("jdbc:"):
+            return "jdbc"
+        return next((kind for ending, kind in _ENDINGS.items() if self.path.rstrip("/").endswith(ending)), "parquet")
+
+
+def read_table(spark: "SparkSession", source: TableSource) -> "DataFrame":
+    """Raises InvalidInput if it is not there or cannot be read as what it is said to be."""
+    if source.kind not in FORMATS:
+        raise InvalidInput(f"format: is {', '.join(FORMATS)}, not {source.kind!r}.")
+    reader = spark.read.format(source.kind).options(**{**_DEFAULTS.get(source.kind, {}), **source.options})
+    try:
+        with translated():
+            table = reader.option("url", source.path).load() if source.kind == "jdbc" else reader.load(source.path)
+    except (InvalidInput, JobFailed) as error:
+        raise InvalidInput(
+            error.cause, f"Check that {source.path} is there, and the format ({source.kind})."
+        ) from error
+    if not table.columns:
+        raise InvalidInput(f"{source.path} has no columns, so it has no rows either.", "Check the path and the format.")
+    return table
+
+
+def with_targets(table: "DataFrame", target: str = TARGET_COLUMNS[0]) -> "DataFrame":
+    """Return the table with its column `token` or `address` called `target`, if that is wanted and there is none."""
+    if target != TARGET_COLUMNS[0] or target in table.columns:
+        return table
+    column = next((name for name in TARGET_COLUMNS if name in table.columns), target)
+    return table.withColumnRenamed(column, target)
+
+
+def renamed(table: "DataFrame", names: Mapping[str, str]) -> "DataFrame":
+    """names: column -> what Fairlane is to call it. Raises InvalidInput for a column that is not there, or a name that
+    is taken."""
+    for column, name in names.items():
+        if column not in table.columns:
+            raise InvalidInput(
+                f"The table has no column {column}; it has {', '.join(table.columns)}.", "Check --map COLUMN=FIELD."
+            )
+        if name in table.columns and name not in names:
+            raise InvalidInput(
+                f"The table has a column {name} already, so {column} cannot be called that.",
+                f"Rename that one as well: --map {name}=OTHER.",
+            )
+    return table.toDF(*(names.get(column, column) for column in table.columns))

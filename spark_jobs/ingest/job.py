@@ -1,0 +1,296 @@
+"""The ingestion job: a table becomes a task (or one for each part of a split), checked, without doubles, exactly once.
+
+Extract (audience.py) -> transform (a DataFrame in, a DataFrame out) -> load, which is done once for all rows: what is
+good goes into the lanes under the writer of the attempt, what is not into the table of rejects. The task is held until
+its seal, which is written last: a job that ends before has sent nothing, and running it again completes the task.
+"""
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
+from producers.connection import Connection
+from spark_jobs.ingest.audience import TableSource, read_table, renamed, with_targets
+from spark_jobs.ingest.rules import DUPLICATE, REASON, SUPPRESSED, SUPPRESSED_FLAG, Rules, checked
+from spark_jobs.journal.tables import invalid_targets, reading
+from spark_jobs.session.folders import delete_folder
+from spark_jobs.session.stage_progress import Progress, watched
+from spark_jobs.source.columns import columns_of
+from spark_jobs.source.sealing import no_rows
+from spark_jobs.source.source import commit_write
+from spark_jobs.source.task_options import TaskOptions
+from spark_jobs.source.writing import Target, Written, write
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, Observation, SparkSession
+
+ATTEMPT = "fairlane_attempt"
+"""Column of the load's result: what an attempt tells the commit, in one row of its own."""
+MAX_REFUSED = 0.05
+_GOOD = "accepted"
+_MAP = "Say which of them it is: `--map COLUMN={name}`, or name another in the task file."
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """names: column of the table -> what Fairlane is to call it. suppress: tables with a column target (and a column
+    channel, where they are of certain channels only). invalid_targets: whether those that the journal knows to be dead
+    are left out as well. forms: by channel, as in Rules. tables: their folder, which driver and executors share.
+    max_refused: part of the rows; with more that are not good, nothing is sent."""
+
+    task: TaskOptions
+    audience: TableSource
+    tables: Path
+    suppress: tuple[TableSource, ...] = ()
+    invalid_targets: bool = True
+    names: Mapping[str, str] = field(default_factory=dict)
+    forms: Mapping[str, str] = field(default_factory=dict)
+    max_refused: float = MAX_REFUSED
+
+    @property
+    def rejects(self) -> str:
+        """Folder of what was left out, with the reason."""
+        return f"{self.tables.resolve()}/rejects/task={self.task.task}"
+
+    @property
+    def channel(self) -> str:
+        """Of all rows; empty if a split column says it."""
+        return "" if "channel" in self.task.split else str(self.task.fields.get("channel", "null"))
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Rows: of the table, and what became of each. refused: those that are not good."""
+
+    rows: int
+    accepted: int
+    duplicates: int
+    suppressed: int
+    refused: int
+
+    @classmethod
+    def of(cls, by_reason: Mapping[str, int]) -> "Counts":
+        known = {_GOOD, DUPLICATE, SUPPRESSED}
+        refused = sum(count for reason, count in by_reason.items() if reason not in known)
+        parts = (by_reason.get(_GOOD, 0), by_reason.get(DUPLICATE, 0), by_reason.get(SUPPRESSED, 0), refused)
+        return cls(sum(parts), *parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """tasks: ids. reasons: rows left out, by reason. rejects: the folder they are in, empty if there are none."""
+
+    tasks: tuple[str, ...]
+    counts: Counts
+    reasons: Mapping[str, int]
+    rejects: str
+
+
+def transform(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None" = None) -> "DataFrame":
+    """The rows of the audience by the names that Fairlane has for their columns, each with a reason why it is left out
+    (null: it is good). suppressed: targets to leave out. Raises InvalidInput for a column that is missing, of a wrong
+    type or there twice."""
+    prepared, rules = _prepared(table, options, suppressed)
+    return prepared.mapInArrow(partial(checked, rules=rules), _with_text(prepared.drop(SUPPRESSED_FLAG).schema, REASON))
+
+
+def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
+    """What `ingest` would take and leave out. Needs no servers and writes nothing. Raises InvalidInput (the table)."""
+    with reading(options.tables):
+        table = transform(read_table(spark, options.audience), options, suppressed_targets(spark, options))
+        found = table.groupBy(REASON).count().collect()
+    by_reason = {row[REASON] or _GOOD: row["count"] for row in found}
+    if not by_reason:
+        raise no_rows()
+    reasons = {reason: count for reason, count in by_reason.items() if reason != _GOOD}
+    return Ingested((), Counts.of(by_reason), reasons, "")
+
+
+def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[[Progress], None]) -> Ingested:
+    """Fills the task and seals it. on_progress: twice a second, in a thread of its own.
+
+    Raises InvalidInput (the table), Refused (more bad rows than max_refused; nothing is sent, the rejects are written),
+    AudienceMismatch (the task was sealed with another audience), TaskEnded, LimitReached, Unreachable, JobFailed.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    read = Observation("read")
+    with reading(options.tables):
+        table = read_table(spark, options.audience).observe(read, f.count(f.lit(1)).alias("rows"))
+        prepared, rules = _prepared(table, options, suppressed_targets(spark, options))
+        done = _load(spark, prepared, rules, options, on_progress)
+        attempts = [pickle.loads(row[ATTEMPT]) for row in done.where(f.col(ATTEMPT).isNotNull()).collect()]
+        by_reason = sum((attempt.by_reason for attempt in attempts), Counter[str]())
+        counts = Counts.of(by_reason)
+        _check_sum(counts, _rows_read(read))
+        rejects = _keep_rejects(spark, done, counts, options)
+    _check_part(counts, options, rejects)
+    task = _with_refused(options.task, counts)
+    target = Target(task, rules.columns, task.task)
+    commit_write(target, [attempt.written for attempt in attempts], strict=True)
+    tasks = sorted({name for attempt in attempts for name in attempt.written.parts})
+    reasons = {reason: count for reason, count in by_reason.items() if reason != _GOOD}
+    return Ingested(tuple(tasks), counts, reasons, rejects)
+
+
+def suppressed_targets(spark: "SparkSession", options: IngestOptions) -> "DataFrame | None":
+    """Each target once (on its channel, where the table says it), with a flag; None: there is nothing to suppress."""
+    from pyspark.sql import functions as f
+
+    found: DataFrame | None = None
+    given = [(source.path, with_targets(read_table(spark, source))) for source in options.suppress]
+    if options.invalid_targets:
+        given.append(("the journal", invalid_targets(spark, options.tables)))
+    for path, table in given:
+        if options.task.target not in table.columns and "target" not in table.columns:
+            raise InvalidInput(f"{path} has no column target; it has {', '.join(table.columns)}.")
+        name = "target" if "target" in table.columns else options.task.target
+        if "channel" in table.columns and options.channel:
+            table = table.where(f.col("channel").isNull() | (f.col("channel") == options.channel))
+        some = table.select(f.col(name).cast("string").alias(options.task.target))
+        found = some if found is None else found.unionByName(some)
+    return None if found is None else found.dropDuplicates().withColumn(SUPPRESSED_FLAG, f.lit(True))
+
+
+def _prepared(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None") -> "tuple[DataFrame, Rules]":
+    """Only what is needed; all rows of a target are in one part, so that its double is met there."""
+    task = options.task
+    table = with_targets(renamed(table, options.names), task.target)
+    columns = columns_of(table.schema, task, _MAP)
+    wanted = dict.fromkeys(
+        [columns.target, *columns.split, *columns.variables, *([columns.whole] * bool(columns.whole))]
+    )
+    table = table.select(*(f"`{name}`" for name in wanted)).repartition(f"`{columns.target}`")
+    if suppressed is not None:
+        table = table.join(suppressed, columns.target, "left")
+    return table, Rules(columns, options.forms, options.channel)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    written: Written
+    by_reason: Counter[str]
+
+
+def _load(
+    spark: "SparkSession",
+    prepared: "DataFrame",
+    rules: Rules,
+    options: IngestOptions,
+    on_progress: Callable[[Progress], None],
+) -> "DataFrame":
+    """Writes all; a table of what was left out, and of what the attempts that count have to tell. Spark keeps the
+    files of one attempt of each part, so these are the ones that the seal is to name."""
+    from pyspark.sql.types import BinaryType
+
+    schema = _with_text(prepared.drop(SUPPRESSED_FLAG).schema, REASON).add(ATTEMPT, BinaryType())
+    rows = spark.sparkContext.accumulator(0)
+    load = partial(_load_part, target=Target(options.task, rules.columns, options.task.task), rules=rules, rows=rows)
+    folder = f"{options.rejects}.attempts"
+    with watched(spark, f"ingest {options.task.task}", lambda: rows.value, on_progress):
+        prepared.mapInArrow(load, schema).write.mode("overwrite").parquet(folder)
+    return spark.read.schema(schema).parquet(folder)
+
+
+def _load_part(
+    batches: "Iterable[pa.RecordBatch]", target: Target, rules: Rules, rows: Any
+) -> "Iterator[pa.RecordBatch]":
+    """One attempt at one part of the table."""
+    import pyarrow as pa
+
+    incoming = iter(batches)
+    first = next(incoming, None)
+    if first is None:
+        return
+    by_reason, rejected = Counter[str](), list[pa.RecordBatch]()
+    with closing(Connection(target.options.servers)) as connection:
+        good = _good(checked(chain([first], incoming), rules), by_reason, rejected)
+        attempt = _Attempt(write(connection.services(), target, good), by_reason)
+    for batch in rejected:
+        yield batch.append_column(ATTEMPT, pa.nulls(batch.num_rows, pa.binary()))
+    schema = rejected[0].schema.append(pa.field(ATTEMPT, pa.binary()))
+    told = [pa.nulls(1, one.type) for one in rejected[0].schema] + [pa.array([pickle.dumps(attempt)], pa.binary())]
+    yield pa.RecordBatch.from_arrays(told, schema=schema)
+    rows.add(by_reason.total())
+
+
+def _good(
+    batches: "Iterable[pa.RecordBatch]", by_reason: Counter[str], rejected: "list[pa.RecordBatch]"
+) -> "Iterator[pa.RecordBatch]":
+    """The good rows; the others are counted and kept (of each batch, be it none)."""
+    import pyarrow.compute as pc
+
+    for batch in batches:
+        reasons = batch.column(REASON)
+        left_out = batch.filter(pc.is_valid(reasons))
+        by_reason.update(left_out.column(REASON).to_pylist())
+        by_reason[_GOOD] += reasons.null_count
+        rejected.append(left_out)
+        yield batch.filter(pc.is_null(reasons)).drop_columns([REASON])
+
+
+def _with_text(schema: Any, name: str) -> Any:
+    """A copy with one more column of texts."""
+    from pyspark.sql.types import StringType, StructType
+
+    return StructType(list(schema.fields)).add(name, StringType())
+
+
+def _rows_read(read: "Observation") -> int:
+    """Of a table that Spark found out to be empty, and so did not read, it has nothing to say."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        rows: int = read.get["rows"]
+    except Py4JJavaError:
+        return 0
+    return rows
+
+
+def _check_sum(counts: Counts, read: int) -> None:
+    if counts.rows != read:
+        raise FairlaneError(
+            f"{read:,} rows were read, but {counts.rows:,} are accounted for. Nothing is sent.",
+            "The table may have changed meanwhile: run the job again.",
+        )
+
+
+def _check_part(counts: Counts, options: IngestOptions, rejects: str) -> None:
+    if counts.refused > options.max_refused * counts.rows:
+        raise Refused(
+            f"{counts.refused:,} of {counts.rows:,} rows are not good, more than {options.max_refused:.1%}: nothing is "
+            f"sent of task {options.task.task}. The rows and reasons are in {rejects}.",
+            "Correct the table and run the job again, or allow more with --max-refused.",
+        )
+    if counts.rows and not counts.accepted:
+        raise InvalidInput(
+            f"None of the {counts.rows:,} rows is left to send to: {counts.suppressed:,} are suppressed, "
+            f"{counts.refused:,} refused."
+        )
+
+
+def _keep_rejects(spark: "SparkSession", done: "DataFrame", counts: Counts, options: IngestOptions) -> str:
+    """In a few files, without what is only for the commit."""
+    from pyspark.sql import functions as f
+
+    delete_folder(spark, options.rejects)
+    left_out = counts.rows - counts.accepted
+    if left_out:
+        few = max(left_out // 1_000_000, 1)
+        done.where(f.col(REASON).isNotNull()).drop(ATTEMPT).coalesce(few).write.parquet(options.rejects)
+    delete_folder(spark, f"{options.rejects}.attempts")
+    return options.rejects if left_out else ""
+
+
+def _with_refused(task: TaskOptions, counts: Counts) -> TaskOptions:
+    """Of a split only what its parts refuse by themselves can be told of each."""
+    return task if task.split else replace(task, refused=counts.refused)

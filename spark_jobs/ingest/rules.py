@@ -1,0 +1,152 @@
+"""What one row of an audience has to be like, judged batch by batch: good, or refused with a reason."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dispatcher.model.task import MAX_TARGET_LENGTH, MAX_VARIABLES_BYTES
+from producers.submit.validation import Unreadable, check_each
+from spark_jobs.source.columns import Columns
+from spark_jobs.source.rows import encode_each, variables_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+REASON = "reason"
+"""Column of what is checked: null for a good row."""
+SUPPRESSED_FLAG = "fairlane_suppressed"
+"""Column that the join with the suppressed targets leaves: true, or null."""
+DUPLICATE, SUPPRESSED = "duplicate", "suppressed"
+"""Reasons of rows that are well-formed and left out all the same."""
+OTHER_FORM = "the target has not the form of its channel"
+_NULL = Unreadable("the target is null")
+_PLAIN_VARIABLES_BYTES = MAX_VARIABLES_BYTES // 2
+"""Texts of fewer bytes in all cannot become too large by their names and encoding, unless there are very many."""
+_MOST_PLAIN_VARIABLES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """forms: by channel, a regular expression that the whole target has to match. channel: of all rows, or empty if
+    the split column `channel` says it."""
+
+    columns: Columns
+    forms: Mapping[str, str] = field(default_factory=dict)
+    channel: str = ""
+
+
+class Checker:
+    """Judges the rows of one part of the table, in which all rows of a target are: so a second one is seen."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._forms = {channel: re.compile(form) for channel, form in rules.forms.items()}
+        self._seen: set[object] = set()
+
+    def check(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
+        """The batch with a column of reasons (and without the flag of the join)."""
+        import pyarrow as pa
+
+        reasons: list[str | None] = [None] * batch.num_rows
+        targets = batch.column(self._rules.columns.target).to_pylist()
+        for index, reason in _complaints(batch, self._rules.columns):
+            reasons[index] = reasons[index] or reason
+        if self._forms:
+            self._match_forms(batch, reasons, targets)
+        if SUPPRESSED_FLAG in batch.schema.names:
+            for index in _indexes(batch.column(SUPPRESSED_FLAG)):
+                reasons[index] = reasons[index] or SUPPRESSED
+            batch = batch.drop_columns([SUPPRESSED_FLAG])
+        self._mark_duplicates(reasons, self._keys(batch, targets))
+        return batch.append_column(REASON, pa.array(reasons, pa.string()))
+
+    def _match_forms(self, batch: "pa.RecordBatch", reasons: list[str | None], targets: Sequence[Any]) -> None:
+        channel = self._rules.channel
+        channels = [channel] * len(targets) if channel else batch.column("channel").to_pylist()
+        for index, target in enumerate(targets):
+            form = self._forms.get(channels[index])
+            if form is not None and reasons[index] is None and not form.fullmatch(target):
+                reasons[index] = OTHER_FORM
+
+    def _keys(self, batch: "pa.RecordBatch", targets: Sequence[Any]) -> Sequence[object]:
+        split = self._rules.columns.split
+        return (
+            list(zip(targets, *(batch.column(name).to_pylist() for name in split), strict=True)) if split else targets
+        )
+
+    def _mark_duplicates(self, reasons: list[str | None], keys: Sequence[object]) -> None:
+        seen = self._seen
+        for index, key in enumerate(keys):
+            if reasons[index] is None:
+                if key in seen:
+                    reasons[index] = DUPLICATE
+                else:
+                    seen.add(key)
+
+
+def checked(batches: "Iterable[pa.RecordBatch]", rules: Rules) -> "Iterator[pa.RecordBatch]":
+    """As Checker, for all batches of a part."""
+    checker = Checker(rules)
+    for batch in batches:
+        yield checker.check(batch)
+
+
+def _complaints(batch: "pa.RecordBatch", columns: Columns) -> Iterator[tuple[int, str]]:
+    doubtful = sorted({*_doubtful_targets(batch.column(columns.target)), *_doubtful_variables(batch, columns)})
+    if doubtful:
+        yield from _look_at(batch.take(doubtful), columns, doubtful)
+    for name in columns.split:
+        for index in _empty(batch.column(name)):
+            yield index, f"the split column {name} is empty"
+
+
+def _indexes(mask: "pa.Array[Any]") -> list[int]:
+    import pyarrow.compute as pc
+
+    found: list[int] = pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist()
+    return found
+
+
+def _doubtful_targets(column: "pa.Array[Any]") -> list[int]:
+    """Quick, and never wrong about a bad one: the others need no second look."""
+    import pyarrow.compute as pc
+
+    length = pc.utf8_length(column)
+    good = pc.and_(pc.greater(length, 0), pc.less_equal(length, MAX_TARGET_LENGTH))
+    good = pc.and_(good, pc.and_(pc.string_is_ascii(column), pc.utf8_is_printable(column)))
+    good = pc.and_not(good, pc.match_substring(column, " "))
+    return _indexes(pc.invert(pc.fill_null(good, False)))
+
+
+def _doubtful_variables(batch: "pa.RecordBatch", columns: Columns) -> list[int]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if columns.whole:
+        sizes = [len(one) for one in encode_each(variables_of(batch, columns) or [])]
+        return [index for index, size in enumerate(sizes) if size > MAX_VARIABLES_BYTES]
+    if len(columns.variables) > _MOST_PLAIN_VARIABLES or sum(map(len, columns.variables)) > _PLAIN_VARIABLES_BYTES // 2:
+        return list(range(batch.num_rows))
+    total = None
+    for name in columns.variables:
+        column = batch.column(name)
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            size = pc.cast(pc.fill_null(pc.binary_length(column), 0), pa.int64())
+            total = size if total is None else pc.add(total, size)
+    return [] if total is None else _indexes(pc.greater(total, _PLAIN_VARIABLES_BYTES))
+
+
+def _look_at(rows: "pa.RecordBatch", columns: Columns, indexes: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """One by one, in the words of every other way to submit."""
+    targets = rows.column(columns.target).to_pylist()
+    variables = variables_of(rows, columns) or [None] * len(targets)
+    items = [_NULL if target is None else (target, own) for target, own in zip(targets, variables, strict=True)]
+    for refusal in check_each(items, indexes.__getitem__)[1]:
+        yield refusal.line, refusal.reason
+
+
+def _empty(column: "pa.Array[Any]") -> list[int]:
+    import pyarrow.compute as pc
+
+    return _indexes(pc.equal(pc.fill_null(column.cast("string"), ""), ""))

@@ -1,0 +1,76 @@
+"""The file that says what an ingestion makes of its table: one task, or one for each part of a split."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dispatcher.model.errors import InvalidInput
+from producers.files.targets_file import STDIN
+from producers.files.task_file import ROW_FIELDS, Complaints, Entry, read_entries
+from spark_jobs.source.task_options import TaskOptions, missing_fields, parse_options
+
+_LISTS = ("split", "variables")
+
+
+@dataclass(frozen=True, slots=True)
+class TableTask:
+    """A task and the table that it is for. audience: its path or URL; empty where the file has no `targets`."""
+
+    options: TaskOptions
+    audience: str
+
+
+def read_task(path: Path, servers: Mapping[str, str]) -> TableTask:
+    """Read a file as producers.files.task_file reads it, of one task. Besides the fields of a PushTask it has
+    `variables`, `split` and `target` (columns), `messages` (by language, where split by it), and `targets`, the table.
+
+    servers: as spark_jobs.session.servers.values_of gives them. Raises InvalidInput that names file and field.
+    """
+    entries = read_entries(path)
+    if len(entries) > 1:
+        raise InvalidInput(
+            f"{path}: has {len(entries)} tasks; `fairlane ingest` makes one.",
+            "Put each in a file of its own, or submit them with `fairlane task submit`.",
+        )
+    entry = entries[0]
+    complaints = Complaints()
+    with complaints.of(entry):
+        entry.check_names(ROW_FIELDS, "fairlane task submit")
+        options = parse_options({**servers, **_texts(entry)})
+        _check(options)
+        audience = _audience(entry.fields.get("targets"), path.parent)
+    complaints.check()
+    return TableTask(options, audience)
+
+
+def _check(options: TaskOptions) -> None:
+    """Raise InvalidInput if no task can be made of them."""
+    missing = missing_fields(options)
+    if not options.task:
+        missing = ["id", *missing]
+    if missing:
+        raise InvalidInput("\n".join(f"{name}: is missing." for name in missing))
+    options.probe(options.task)
+
+
+def _texts(entry: Entry) -> dict[str, str]:
+    return {name: _text(name, value) for name, value in entry.fields.items() if name != "targets"}
+
+
+def _text(name: str, value: Any) -> str:
+    if name in _LISTS and isinstance(value, list):
+        return ",".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _audience(targets: object, folder: Path) -> str:
+    if targets is None:
+        return ""
+    if not isinstance(targets, str) or targets == STDIN:
+        raise InvalidInput(
+            "targets: is not the name of a table, which `fairlane ingest` needs.",
+            "Name its file, leave `targets` out and use --audience, or use `fairlane task submit`.",
+        )
+    return targets if ":" in targets else str(folder / targets)

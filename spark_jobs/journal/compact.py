@@ -1,0 +1,172 @@
+"""Puts small files of the journal together. Readers go by commits: they see the old files or the new, never both."""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dispatcher.clock import Clock
+from dispatcher.model.errors import Refused
+from spark_jobs.journal.files import SCHEMAS, FileWriter
+from spark_jobs.journal.log import Change, Conflict, JournalLog, JournalState, TableFile, cannot_write
+from spark_jobs.journal.tables import reading
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TARGET_BYTES = 128 * 1024 * 1024
+_ROW_GROUP = 1 << 20
+
+
+@dataclass(frozen=True)
+class CompactOptions:
+    """target_bytes: files of half of it are left alone. keep_s: how long files stay that no commit names any more, for
+    readers that began before."""
+
+    tables: Path
+    target_bytes: int = TARGET_BYTES
+    keep_s: float = 3_600.0
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """files_before, files_after: of the journal. merged: files put together. deleted: files that nobody needs."""
+
+    files_before: int
+    files_after: int
+    merged: int
+    rows: int
+    deleted: int
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """Files of one table, day and app, to be one."""
+
+    root: Path
+    files: tuple[TableFile, ...]
+    tag: str
+
+
+def compact(spark: "SparkSession", options: CompactOptions, clock: Clock) -> Compacted:
+    """Can be killed at any moment and run again; may run beside `journal run`. Raises FairlaneError."""
+    log = JournalLog(options.tables)
+    try:
+        return _compact(spark, log, options, clock)
+    except OSError as error:
+        raise cannot_write(log.root, error) from None
+
+
+def _compact(spark: "SparkSession", log: JournalLog, options: CompactOptions, clock: Clock) -> Compacted:
+    before = log.read()
+    merges = list(_merges(log.root, before, options.target_bytes))
+    after = before
+    if merges:
+        context = spark.sparkContext
+        context.setJobDescription("journal: compact")
+        with reading(options.tables):
+            made = context.parallelize(merges, len(merges)).map(_merge).collect()
+        removed = [file.path for merge in merges for file in merge.files]
+        after = _commit(log, before, Change(added=made, removed=removed), clock)
+    merged = sum(len(merge.files) for merge in merges)
+    rows = sum(file.rows for merge in merges for file in merge.files)
+    return Compacted(len(before.files), len(after.files), merged, rows, sweep(log, options.keep_s, clock))
+
+
+def _merges(root: Path, state: JournalState, target_bytes: int) -> Iterator[_Merge]:
+    groups: defaultdict[tuple[str, str, str], list[TableFile]] = defaultdict(list)
+    for file in state.files.values():
+        if file.size < target_bytes // 2:
+            groups[file.table, file.day, file.app].append(file)
+    for files in groups.values():
+        for some in _filled(sorted(files, key=lambda file: file.path), target_bytes):
+            if len(some) > 1:
+                yield _Merge(root, tuple(some), f"{state.number + 1:010d}-c")
+
+
+def _filled(files: Sequence[TableFile], target_bytes: int) -> Iterator[list[TableFile]]:
+    some: list[TableFile] = []
+    for file in files:
+        if some and sum(one.size for one in some) + file.size > target_bytes:
+            yield some
+            some = []
+        some.append(file)
+    if some:
+        yield some
+
+
+def _merge(merge: _Merge) -> TableFile:
+    """Runs in an executor; a row group's worth of rows is held at a time."""
+    first = merge.files[0]
+    writer = FileWriter(merge.root, first.table, merge.tag, first.day, first.app)
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for file in merge.files:
+        for batch in pq.ParquetFile(merge.root / file.path).iter_batches(batch_size=1 << 16):
+            held.append(batch.cast(SCHEMAS[first.table]))
+            rows += batch.num_rows
+            if rows >= _ROW_GROUP:
+                writer.write(pa.Table.from_batches(held))
+                held, rows = [], 0
+    if held:
+        writer.write(pa.Table.from_batches(held))
+    return writer.close()
+
+
+def _commit(log: JournalLog, base: JournalState, change: Change, clock: Clock) -> JournalState:
+    while True:
+        try:
+            return log.append(base, change, clock.wall_ms())
+        except Conflict:
+            base = log.read()
+            if not set(change.removed) <= set(base.files):
+                raise Refused("Another `journal compact` put the same files together.", "Let it end.") from None
+
+
+def sweep(log: JournalLog, keep_s: float, clock: Clock) -> int:
+    """Deletes files that no commit of the last keep_s names, and commits that are not needed to know what stands.
+    Returns their number."""
+    oldest_ms = clock.wall_ms() - round(keep_s * 1000)
+    named, needless = _named_since(log, oldest_ms)
+    count = 0
+    for path in _all_files(log.root):
+        if path.relative_to(log.root).as_posix() not in named and path.stat().st_mtime * 1000 < oldest_ms:
+            path.unlink(missing_ok=True)
+            count += 1
+    for number in needless:
+        (log.root / "log" / f"{number:010d}.json").unlink(missing_ok=True)
+    return count
+
+
+def _named_since(log: JournalLog, oldest_ms: int) -> tuple[set[str], list[int]]:
+    """Files named by what stands and by what stood since; commits that both do without."""
+    named = _names(log.read())
+    needless: list[int] = []
+    numbers = sorted(log.numbers(), reverse=True)
+    whole_below = None
+    for number in numbers:
+        if whole_below is not None:
+            needless.append(number)
+            continue
+        commit = log.commit(number)
+        if commit.at_ms >= oldest_ms:
+            named |= {file.path for file in commit.added} | set(commit.removed)
+            named |= {name for files in commit.states.values() for name in files}
+        elif commit.whole:
+            whole_below = number
+    return named, needless
+
+
+def _names(state: JournalState) -> set[str]:
+    return set(state.files) | {name for files in state.states.values() for name in files}
+
+
+def _all_files(root: Path) -> Iterator[Path]:
+    for folder in (*SCHEMAS, "state"):
+        for where, _, names in os.walk(root / folder):
+            yield from (Path(where) / name for name in names)

@@ -1,0 +1,244 @@
+"""Which outcomes of a record are the first final ones of their targets: the rule of the ledger's fold, for the journal.
+
+A small state does it: of each writer of a task the envelopes all of whose targets are final, as ranges, and of the
+others which of their targets are. It is a function of the topic up to a position, as the journal's rows are.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Mixed, Outcomes, Run
+from dispatcher.wire.retention import TOMBSTONE_MS
+
+_FINAL = len(OUTCOME_NAMES)
+_LONGEST_ROWS = 1 << 16
+
+
+class Whole(NamedTuple):
+    """All targets of some envelopes of consecutive sequences, `size` each, have the outcome `code`."""
+
+    writer: str
+    attempt: int
+    first: int
+    envelopes: int
+    size: int
+    code: int
+
+
+class Some(NamedTuple):
+    """Targets of one envelope, by their places in it, and the outcome of each."""
+
+    writer: str
+    attempt: int
+    sequence: int
+    positions: list[int]
+    codes: list[int]
+
+
+Piece = Whole | Some
+
+
+def final_pieces(record: Outcomes) -> Iterator[Piece]:
+    """All final outcomes that a record tells, whether they are the first of their targets or not."""
+    for run in record.runs:
+        if run.code < _FINAL:
+            yield from _cut(Whole(run.writer, run.attempt, run.first, run.count, run.size, run.code))
+    for mixed in record.mixed:
+        found = {place: code for place, code in _results(mixed) if code < _FINAL}
+        if found:
+            yield Some(mixed.writer, mixed.attempt, mixed.sequence, list(found), list(found.values()))
+
+
+def _results(mixed: Mixed) -> Iterable[tuple[int, int]]:
+    places = range(len(mixed.codes)) if mixed.positions is None else mixed.positions
+    return zip(places, mixed.codes, strict=False)
+
+
+def _cut(piece: Whole) -> Iterator[Whole]:
+    """Pieces of bounded size, whatever a record says."""
+    step = max(1, _LONGEST_ROWS // max(1, piece.size))
+    for offset in range(0, piece.envelopes if piece.size else 0, step):
+        yield piece._replace(first=piece.first + offset, envelopes=min(step, piece.envelopes - offset))
+
+
+class Ranges:
+    """A set of whole numbers, as disjoint ranges that do not touch: starts, and ends (exclusive)."""
+
+    __slots__ = ("ends", "starts")
+
+    def __init__(self, starts: list[int] | None = None, ends: list[int] | None = None) -> None:
+        self.starts = starts or []
+        self.ends = ends or []
+
+    def __contains__(self, number: int) -> bool:
+        index = bisect_right(self.starts, number) - 1
+        return index >= 0 and number < self.ends[index]
+
+    def add(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Adds start..end (exclusive); returns those ranges of it that were not there."""
+        starts, ends = self.starts, self.ends
+        low, high = bisect_left(ends, start), bisect_right(starts, end)
+        added, at = [], start
+        for index in range(low, high):
+            if starts[index] > at:
+                added.append((at, starts[index]))
+            at = max(at, ends[index])
+        if at < end:
+            added.append((at, end))
+        if low < high:
+            start, end = min(start, starts[low]), max(end, ends[high - 1])
+        starts[low:high] = [start]
+        ends[low:high] = [end]
+        return added
+
+
+class StoredWriter(msgspec.Struct, array_like=True):
+    """A writer's part of a stored task. open: of envelopes that are not final, the bits of the places that are."""
+
+    starts: list[int]
+    ends: list[int]
+    open: dict[int, bytes]
+
+
+class StoredTask(msgspec.Struct, array_like=True):
+    """What is remembered of a task, as it is stored."""
+
+    last_ms: int
+    closed: bool
+    writers: dict[str, StoredWriter]
+
+
+class _Writer:
+    """final: sequences of envelopes all of whose targets are final. open: sequence -> a bit for each final place."""
+
+    __slots__ = ("final", "open")
+
+    def __init__(self) -> None:
+        self.final = Ranges()
+        self.open: dict[int, int] = {}
+
+    def run(self, run: Run) -> Iterator[Piece]:
+        for start, end in self.final.add(run.first, run.first + run.count):
+            at = start
+            for sequence in self._open_between(start, end):
+                yield from _cut(Whole(run.writer, run.attempt, at, sequence - at, run.size, run.code))
+                done = self.open.pop(sequence)
+                places = [place for place in range(run.size) if not done >> place & 1]
+                yield Some(run.writer, run.attempt, sequence, places, [run.code] * len(places))
+                at = sequence + 1
+            yield from _cut(Whole(run.writer, run.attempt, at, end - at, run.size, run.code))
+
+    def mixed(self, mixed: Mixed) -> Iterator[Some]:
+        sequence = mixed.sequence
+        if sequence in self.final:
+            return
+        done = self.open.get(sequence, 0)
+        found = {
+            place: code
+            for place, code in dict(_results(mixed)).items()
+            if code < _FINAL and place < mixed.size and not done >> place & 1
+        }
+        if not found:
+            return
+        done |= sum(1 << place for place in found)
+        if done == (1 << mixed.size) - 1:
+            self.open.pop(sequence, None)
+            self.final.add(sequence, sequence + 1)
+        else:
+            self.open[sequence] = done
+        yield Some(mixed.writer, mixed.attempt, sequence, list(found), list(found.values()))
+
+    def _open_between(self, start: int, end: int) -> list[int]:
+        if end - start <= len(self.open):
+            return [sequence for sequence in range(start, end) if sequence in self.open]
+        return sorted(sequence for sequence in self.open if start <= sequence < end)
+
+    def stored(self) -> StoredWriter:
+        bits = {sequence: done.to_bytes((done.bit_length() + 7) // 8) for sequence, done in self.open.items()}
+        return StoredWriter(self.final.starts, self.final.ends, bits)
+
+    def restore(self, stored: StoredWriter) -> "_Writer":
+        self.final = Ranges(stored.starts, stored.ends)
+        self.open = {sequence: int.from_bytes(bits) for sequence, bits in stored.open.items()}
+        return self
+
+
+class _Task:
+    __slots__ = ("closed", "last_ms", "writers")
+
+    def __init__(self) -> None:
+        self.last_ms = 0
+        self.closed = False
+        self.writers: dict[str, _Writer] = {}
+
+    def writer(self, name: str) -> _Writer:
+        found = self.writers.get(name)
+        if found is None:
+            found = self.writers[name] = _Writer()
+        return found
+
+    def stored(self) -> StoredTask:
+        return StoredTask(self.last_ms, self.closed, {name: one.stored() for name, one in self.writers.items()})
+
+    def restore(self, stored: StoredTask) -> "_Task":
+        self.last_ms, self.closed = stored.last_ms, stored.closed
+        self.writers = {name: _Writer().restore(one) for name, one in stored.writers.items()}
+        return self
+
+
+class FirstOutcomes:
+    """Told the records of one outcome topic in their order, says which outcomes count."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, _Task] = {}
+        self._touched: set[str] = set()
+        self._latest_ms = 0
+
+    def of(self, record: Outcomes) -> Iterator[Piece]:
+        """Those final outcomes of the record that are the first of their targets. To be used up before the next call:
+        what was not asked for is not remembered."""
+        task = self._task(record.task, record.at_ms)
+        if task.closed:
+            return
+        for run in record.runs:
+            if run.code < _FINAL and run.size:
+                yield from task.writer(run.writer).run(run)
+        for mixed in record.mixed:
+            yield from task.writer(mixed.writer).mixed(mixed)
+
+    def close(self, record: CloseTask) -> bool:
+        """Whether this closes the task: not if an earlier one did. Outcomes told later do not count."""
+        task = self._task(record.task, record.at_ms)
+        was_open, task.closed = not task.closed, True
+        return was_open
+
+    def _task(self, name: str, at_ms: int) -> _Task:
+        task = self._tasks.get(name)
+        if task is None or at_ms - task.last_ms > TOMBSTONE_MS:
+            task = self._tasks[name] = _Task()
+        task.last_ms = max(task.last_ms, at_ms)
+        self._latest_ms = max(self._latest_ms, at_ms)
+        self._touched.add(name)
+        return task
+
+    # ------------------------------------------------------------- storing
+    def changes(self) -> dict[str, StoredTask]:
+        """What is remembered of the tasks told of since `restore`."""
+        return {name: self._tasks[name].stored() for name in sorted(self._touched)}
+
+    def everything(self) -> dict[str, StoredTask]:
+        """What is remembered, without what is too long ago."""
+        oldest_ms = self._latest_ms - TOMBSTONE_MS
+        return {name: task.stored() for name, task in self._tasks.items() if task.last_ms >= oldest_ms}
+
+    def restore(self, parts: Iterable[dict[str, StoredTask]]) -> None:
+        """Of each task the last part that has it counts."""
+        stored: dict[str, StoredTask] = {}
+        for part in parts:
+            stored |= part
+        self._tasks = {name: _Task().restore(one) for name, one in stored.items()}
+        self._latest_ms = max((task.last_ms for task in self._tasks.values()), default=0)
+        self._touched = set()

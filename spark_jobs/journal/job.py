@@ -1,0 +1,194 @@
+"""The outcome journal: each final outcome once, as Parquet, restartable at any moment.
+
+A batch reads on from where the last commit ended, writes files, and commits them together with the new places to read
+on from and with what must be remembered to tell first outcomes from later ones. What is not committed never was.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from backends.settings import PulsarSettings
+from dispatcher.clock import Clock
+from dispatcher.model.errors import FairlaneError, Refused, Unreachable
+from spark_jobs.journal.files import TASKS, write_rows
+from spark_jobs.journal.landing import Landed, Landing, land
+from spark_jobs.journal.log import Change, Conflict, JournalLog, JournalState, TableFile, cannot_write
+from spark_jobs.journal.outcome_topics import Span, connected, last_positions
+from spark_jobs.journal.tasks import CONTROL, TaskRows, read_tasks
+from spark_jobs.session.failures import translated
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MAX_RECORDS = 100_000
+"""Of each topic in a batch. Executors hold some ten thousand rows of it at a time, whatever it is."""
+PAUSE_S = 5.0
+"""Before the next try when Pulsar is gone."""
+
+_log = logging.getLogger("fairlane.journal")
+
+
+class Stop(Protocol):
+    """A threading.Event, or what behaves like one."""
+
+    def is_set(self) -> bool: ...
+    def wait(self, timeout: float) -> bool: ...
+
+
+@dataclass(frozen=True)
+class JournalOptions:
+    """tables: the folder of all tables, which driver and executors share. max_records: of each topic in a batch."""
+
+    tables: Path
+    pulsar: PulsarSettings
+    max_records: int = MAX_RECORDS
+
+
+@dataclass
+class Batch:
+    """What one batch, or several together, brought. tasks: accepted ones. more: there is more to read at once."""
+
+    number: int = 0
+    records: int = 0
+    outcomes: int = 0
+    closes: int = 0
+    tasks: int = 0
+    malformed: int = 0
+    files: int = 0
+    more: bool = False
+
+    def __iadd__(self, other: "Batch") -> "Batch":
+        for name in ("records", "outcomes", "closes", "tasks", "malformed", "files"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.number, self.more = other.number or self.number, other.more
+        return self
+
+
+@dataclass
+class _Gathered:
+    """What is to be committed."""
+
+    landed: list[Landed]
+    tasks: TaskRows
+    files: list[TableFile] = field(default_factory=list)
+
+
+class Journal:
+    """Lands outcomes batch by batch. One at a time writes to the same tables; another one finds out at its commit."""
+
+    def __init__(self, spark: "SparkSession", options: JournalOptions, clock: Clock) -> None:
+        self._spark = spark
+        self._options = options
+        self._clock = clock
+        self._log = JournalLog(options.tables)
+
+    def run_once(self, stop: Stop, told: Callable[[Batch], None] = lambda _: None) -> Batch:
+        """Up to what is stored by now, unless `stop` is set before. Raises FairlaneError."""
+        until = last_positions(self._options.pulsar)
+        total = Batch(more=True)
+        while total.more and not stop.is_set():
+            batch = self.step(until)
+            total += batch
+            told(batch)
+        return total
+
+    def run(self, stop: Stop, every_s: float, told: Callable[[Batch], None] = lambda _: None) -> Batch:
+        """Goes on until `stop` is set. A Pulsar that is gone is waited for."""
+        total = Batch()
+        while not stop.is_set():
+            try:
+                batch = self.step(last_positions(self._options.pulsar))
+            except Unreachable as error:
+                _log.warning("the journal waits: %s", error)
+                stop.wait(PAUSE_S)
+                continue
+            total += batch
+            told(batch)
+            if not batch.more:
+                stop.wait(every_s)
+        return total
+
+    def step(self, until: dict[int, str]) -> Batch:
+        """One batch, at most to these positions. Nothing is committed if there is nothing new. Raises FairlaneError."""
+        try:
+            return self._step(until)
+        except OSError as error:
+            raise cannot_write(self._log.root, error) from None
+
+    def _step(self, until: dict[int, str]) -> Batch:
+        base = self._log.read()
+        spans = [
+            Span(topic, base.cursors.get(str(topic), ""), position, self._options.max_records)
+            for topic, position in until.items()
+        ]
+        gathered = self._gather(base, [span for span in spans if not span.empty])
+        if not gathered.landed and gathered.tasks.cursor == base.cursors.get(CONTROL, ""):
+            return Batch()
+        return _told(self._commit(base, gathered), gathered)
+
+    # ------------------------------------------------------------- reading
+    def _gather(self, base: JournalState, spans: Sequence[Span]) -> _Gathered:
+        tag = f"{base.number + 1:010d}"
+        with connected(self._options.pulsar) as client:
+            tasks = read_tasks(client, self._options.pulsar, base.cursors.get(CONTROL, ""))
+        landed = self._land(base, spans, tag)
+        files = [file for one in landed for file in one.files]
+        return _Gathered(landed, tasks, files + write_rows(self._log.root, TASKS, tag, tasks.rows))
+
+    def _land(self, base: JournalState, spans: Sequence[Span], tag: str) -> list[Landed]:
+        """A task of Spark for each topic."""
+        if not spans:
+            return []
+        landings = [
+            Landing(self._log.root, self._options.pulsar, span, tuple(base.states.get(str(span.topic), ())), tag)
+            for span in spans
+        ]
+        context = self._spark.sparkContext
+        context.setJobDescription(f"journal, batch {tag}")
+        with translated():
+            answers: list[Landed | FairlaneError] = context.parallelize(landings, len(landings)).map(land).collect()
+        landed: list[Landed] = []
+        for answer in answers:
+            if isinstance(answer, FairlaneError):
+                raise answer
+            landed.append(answer)
+        return landed
+
+    # ------------------------------------------------------------- committing
+    def _commit(self, base: JournalState, gathered: _Gathered) -> JournalState:
+        change = Change(
+            {**{str(one.topic): one.cursor for one in gathered.landed}, CONTROL: gathered.tasks.cursor},
+            {str(one.topic): one.state for one in gathered.landed},
+            gathered.files,
+        )
+        while True:
+            try:
+                return self._log.append(base, change, self._clock.wall_ms())
+            except Conflict:
+                base = self._after(base)
+
+    def _after(self, base: JournalState) -> JournalState:
+        """What stands now, if only files were put together meanwhile."""
+        now = self._log.read()
+        if (now.cursors, now.states) != (base.cursors, base.states):
+            cause = f"Another `journal run` writes to {self._options.tables}."
+            raise Refused(cause, "Only one may; let it go on, or name another folder with --tables.") from None
+        return now
+
+
+def _told(state: JournalState, gathered: _Gathered) -> Batch:
+    landed = gathered.landed
+    files = [state.files[file.path] for file in gathered.files]
+    return Batch(
+        number=state.number,
+        records=sum(one.records for one in landed),
+        outcomes=sum(one.outcomes for one in landed),
+        closes=sum(file.rows for file in files if file.table == "closes"),
+        tasks=gathered.tasks.accepted,
+        malformed=sum(one.malformed for one in landed),
+        files=len(files),
+        more=any(one.more for one in landed) or gathered.tasks.more,
+    )

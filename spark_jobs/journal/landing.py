@@ -1,0 +1,202 @@
+"""Lands a span of one outcome topic as Parquet files. Runs in an executor; what it made counts once the driver has
+committed it, and is left lying otherwise."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.compute as pc
+
+from backends.pulsar.topic_reader import Record
+from backends.settings import PulsarSettings
+from dispatcher.model.errors import FairlaneError, Malformed
+from dispatcher.wire.outcome import OUTCOME_NAMES, CloseTask, Outcomes, read_record
+from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, NO_APP, OUTCOMES, FileWriter, write_rows
+from spark_jobs.journal.first_outcomes import FirstOutcomes, StoredTask
+from spark_jobs.journal.log import HOW_TO_MEND, TableFile, cannot_write, write_durably
+from spark_jobs.journal.outcome_rows import FULL_ROWS, RowBuilder
+from spark_jobs.journal.outcome_topics import Span, connected, read_span
+
+STATES = "state"
+LONGEST_CHAIN = 20
+"""Files that a topic's state is in: a whole one, and what changed in each batch since."""
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Landing:
+    """root: the journal's folder. state: files of what is remembered of the topic. tag: what names of new files begin
+    with."""
+
+    root: Path
+    pulsar: PulsarSettings
+    span: Span
+    state: tuple[str, ...]
+    tag: str
+
+
+@dataclass
+class Landed:
+    """What became of a span. cursor: where to read on. more: it was ended by its number of records. outcomes: rows of
+    them. state: the files of what is to be remembered."""
+
+    topic: int
+    cursor: str
+    more: bool = False
+    records: int = 0
+    malformed: int = 0
+    outcomes: int = 0
+    files: list[TableFile] = field(default_factory=list)
+    state: list[str] = field(default_factory=list)
+
+
+class StoredState(msgspec.Struct, array_like=True):
+    """A file of what is remembered."""
+
+    format: int
+    tasks: dict[str, StoredTask]
+
+
+def land(landing: Landing) -> Landed | FairlaneError:
+    """An error of ours comes back as it is: the driver tells it in one line."""
+    try:
+        with connected(landing.pulsar) as client:
+            lander = Lander(landing)
+            for records in read_span(client, landing.pulsar, landing.span):
+                lander.take(records)
+            return lander.finish()
+    except FairlaneError as error:
+        return error
+    except OSError as error:
+        return cannot_write(landing.root, error)
+
+
+class Lander:
+    """Keeps what counts of the records of one topic, and writes it."""
+
+    def __init__(self, landing: Landing) -> None:
+        self._landing = landing
+        self._first = FirstOutcomes()
+        self._first.restore(_read_state(landing.root / name) for name in landing.state)
+        self._parts: dict[tuple[str, str], _Part] = {}
+        self._closes: list[dict[str, Any]] = []
+        self._landed = Landed(landing.span.topic, landing.span.after)
+
+    def take(self, records: Sequence[Record]) -> None:
+        """The next ones of the span."""
+        self._landed.records += len(records)
+        self._landed.cursor = records[-1].position
+        for record in records:
+            self._take(record)
+
+    def finish(self) -> Landed:
+        """All of the span has been taken."""
+        landed, span = self._landed, self._landing.span
+        landed.more = bool(span.most) and landed.records >= span.most
+        if not landed.more:
+            landed.cursor = span.until
+        self._close()
+        return landed
+
+    def _take(self, stored: Record) -> None:
+        record = read_record(stored.body)
+        match record:
+            case None:
+                self._landed.malformed += 1
+            case Outcomes():
+                self._part(record).add(record, stored.position, self._first)
+            case CloseTask() if self._first.close(record):
+                self._closes.append(
+                    {
+                        "task": record.task,
+                        "outcome": OUTCOME_NAMES[record.code],
+                        "at": datetime.fromtimestamp(record.at_ms / 1000, UTC),
+                        "topic": self._landed.topic,
+                        "record": stored.position,
+                        "reason": record.reason or None,
+                    }
+                )
+            case _:
+                pass
+
+    def _part(self, record: Outcomes) -> "_Part":
+        key = (_day(record.at_ms // 86_400_000), record.app or NO_APP)
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = _Part(self._landing, *key)
+        return part
+
+    def _close(self) -> None:
+        landing, landed = self._landing, self._landed
+        for part in self._parts.values():
+            landed.files += part.close()
+        landed.outcomes = sum(file.rows for file in landed.files if file.table == OUTCOMES)
+        landed.files += write_rows(landing.root, CLOSES, f"{landing.tag}-{landed.topic}", self._closes)
+        landed.state = self._store() if landed.records else list(landing.state)
+
+    def _store(self) -> list[str]:
+        whole = len(self._landing.state) >= LONGEST_CHAIN
+        tasks = self._first.everything() if whole else self._first.changes()
+        if not tasks and not whole:
+            return list(self._landing.state)
+        name = f"{STATES}/{self._landing.tag}-{self._landed.topic}-{secrets.token_hex(6)}.msgpack"
+        path = self._landing.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, msgspec.msgpack.encode(StoredState(_FORMAT, tasks)))
+        return [name] if whole else [*self._landing.state, name]
+
+
+class _Part:
+    """Rows of one day and app."""
+
+    def __init__(self, landing: Landing, day: str, app: str) -> None:
+        self._landing = landing
+        self._key = (day, app)
+        self._builder = RowBuilder(landing.span.topic)
+        self._writer: FileWriter | None = None
+        self._invalid: FileWriter | None = None
+
+    def add(self, record: Outcomes, position: str, first: FirstOutcomes) -> None:
+        builder = self._builder
+        builder.begin(record, position)
+        for piece in first.of(record):
+            builder.add(piece)
+            if builder.rows >= FULL_ROWS:
+                self._write()
+
+    def close(self) -> Sequence[TableFile]:
+        if self._builder.rows:
+            self._write()
+        return [writer.close() for writer in (self._writer, self._invalid) if writer is not None]
+
+    def _write(self) -> None:
+        rows = self._builder.take()
+        self._writer = self._writer or self._open(OUTCOMES)
+        self._writer.write(rows)
+        invalid = rows.filter(pc.and_(pc.equal(rows["outcome"], "invalid"), pc.is_valid(rows["target"])))
+        if invalid.num_rows:
+            self._invalid = self._invalid or self._open(INVALID_TARGETS)
+            self._invalid.write(invalid)
+
+    def _open(self, table: str) -> FileWriter:
+        tag = f"{self._landing.tag}-{self._landing.span.topic}"
+        return FileWriter(self._landing.root, table, tag, *(self._key if table == OUTCOMES else ()))
+
+
+@lru_cache(maxsize=64)
+def _day(number: int) -> str:
+    """Days since the epoch -> YYYY-MM-DD."""
+    return datetime.fromtimestamp(number * 86_400, UTC).date().isoformat()
+
+
+def _read_state(path: Path) -> dict[str, StoredTask]:
+    try:
+        stored = msgspec.msgpack.decode(path.read_bytes(), type=StoredState)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise Malformed(f"{path} cannot be read: {error}.", HOW_TO_MEND) from None
+    return stored.tasks

@@ -1,0 +1,102 @@
+"""An audience and the journal of its task, made up for measuring how long it takes to reconcile them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_jobs.journal.files import OUTCOMES, SCHEMAS, TASKS, FileWriter, write_rows
+from spark_jobs.journal.log import Change, JournalLog
+from spark_jobs.reconcile.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE
+
+TASK, APP, CHANNEL = "made-up", "shop", "push"
+ENVELOPE, WRITERS = 500, 8
+"""Targets of an envelope, and how many attempts of Spark's tasks wrote them."""
+_ROWS_OF_A_FILE = 500_000
+_HEX, _LENGTH = np.frombuffer(b"0123456789abcdef", np.uint8), 60
+_RECORD = "00000000000000000001:00000000000000000000:000001"
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """targets: of the audience, of 60 characters. planted: how often a stranger stands in a target's place, another
+    target does, and the outcome of another place does."""
+
+    targets: int = 10_000_000
+    planted: int = 25
+    seed: int = 2026
+
+    @property
+    def differences(self) -> dict[str, int]:
+        """How many of each are to be found."""
+        once = self.planted
+        return {NOT_IN_AUDIENCE: once, SENT_TWICE: once, TWICE: once, NO_OUTCOME: 2 * once}
+
+
+def make_tables(folder: Path, size: MadeUp, at: datetime) -> Path:
+    """The journal, in which the task is over and adds up, and the audience, whose folder it returns."""
+    chance = np.random.default_rng(size.seed)
+    odd = chance.choice(size.targets // 2, (3, size.planted), replace=False) * 2 + 1
+    audience = folder / "audience"
+    audience.mkdir(parents=True)
+    log, added = JournalLog(folder), []
+    for first in range(0, size.targets, _ROWS_OF_A_FILE):
+        places = np.arange(first, min(size.targets, first + _ROWS_OF_A_FILE))
+        targets = _targets(chance, len(places))
+        pq.write_table(pa.table({"target": targets}), audience / f"part-{first:010d}.parquet", compression="zstd")
+        writer = FileWriter(log.root, OUTCOMES, "made-up", f"{at:%Y-%m-%d}", APP)
+        writer.write(_outcomes(places, targets, odd, at))
+        added.append(writer.close())
+    added += write_rows(log.root, TASKS, "made-up", [_task(size, at)])
+    log.append(log.read(), Change(added=added), int(at.timestamp() * 1000))
+    return audience
+
+
+def _targets(chance: np.random.Generator, count: int) -> pa.Array:
+    text = _HEX[chance.integers(0, len(_HEX), count * _LENGTH, np.uint8)]
+    ends: npt.NDArray[np.int32] = np.arange(0, (count + 1) * _LENGTH, _LENGTH, dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(text)])
+
+
+def _outcomes(places: Numbers, targets: pa.Array, odd: Numbers, at: datetime) -> pa.Table:
+    """odd: places where a stranger stands, where the target of the place before does, and where its outcome does."""
+    strange, other, twice = (np.isin(places, some) for some in odd)
+    targets = targets.take(pa.array(np.arange(len(places)) - other))
+    names = [f"stranger {place}" if is_strange else None for place, is_strange in zip(places, strange, strict=True)]
+    named = pc.coalesce(pa.array(names, pa.string()), targets)
+    return pa.table(_columns(places - twice, named, at), schema=SCHEMAS[OUTCOMES])
+
+
+def _columns(places: Numbers, targets: pa.Array, at: datetime) -> dict[str, Any]:
+    count, envelopes = len(places), places // ENVELOPE
+    same = {"task": TASK, "channel": CHANNEL, "outcome": "sent", "at": at, "record": _RECORD}
+    numbers = {
+        "sequence": envelopes // WRITERS,
+        "position": places % ENVELOPE,
+        "attempt": places * 0,
+        "latency_ms": places % 60_000,
+        "topic": envelopes % 8,
+    }
+    kinds = SCHEMAS[OUTCOMES]
+    writers = pa.array([f"writer-{number}" for number in range(WRITERS)])
+    return {
+        **{name: pa.repeat(pa.scalar(value, kinds.field(name).type), count) for name, value in same.items()},
+        **{name: pa.array(values, kinds.field(name).type) for name, values in numbers.items()},
+        "writer": writers.take(pa.array(envelopes % WRITERS)),
+        "target": targets,
+        "reason": pa.nulls(count, pa.string()),
+    }
+
+
+def _task(size: MadeUp, at: datetime) -> dict[str, Any]:
+    known = {"task": TASK, "record": _RECORD, "app": APP, "tier": "high", "channel": CHANNEL, "accepted_at": at}
+    seal = {"targets": size.targets, "refused": 0, "digest": "", "writers": [f"writer-{n}" for n in range(WRITERS)]}
+    counts = dict.fromkeys(("invalid", "failed", "expired", "cancelled"), 0)
+    return {**known, **seal, "state": "completed", "ended_at": at, "sent": size.targets, **counts}

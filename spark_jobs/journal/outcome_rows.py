@@ -1,0 +1,184 @@
+"""Rows of outcomes, one a target, made in bulk: pieces of records in, Arrow batches out."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dispatcher.wire.outcome import OUTCOME_NAMES, Named, Outcomes
+from spark_jobs.journal.first_outcomes import Piece, Some, Whole
+
+FULL_ROWS = 1 << 16
+"""Rows of a batch, about: a piece is never parted."""
+AT = pa.timestamp("ms", tz="UTC")
+ROWS = pa.schema(
+    [
+        pa.field("task", pa.string(), nullable=False),
+        pa.field("app", pa.string(), nullable=False),
+        pa.field("channel", pa.string(), nullable=False),
+        pa.field("writer", pa.string(), nullable=False),
+        pa.field("sequence", pa.int32(), nullable=False),
+        pa.field("position", pa.int32(), nullable=False),
+        pa.field("attempt", pa.int32(), nullable=False),
+        pa.field("outcome", pa.string(), nullable=False),
+        pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("latency_ms", pa.int64(), nullable=False),
+        pa.field("target", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("topic", pa.int32(), nullable=False),
+        pa.field("record", pa.string(), nullable=False),
+    ]
+)
+"""One final outcome of one target. at: when it was recorded. latency_ms: see dispatcher.wire.outcome.Outcomes. target,
+reason: null where the record does not name it. (topic, record): number of the outcome topic and the record's position
+in it, which sorts as text in topic order."""
+
+
+class _Head(NamedTuple):
+    """What the rows of one record share."""
+
+    task: str
+    app: str
+    channel: str
+    at_ms: int
+    latency_ms: int
+    record: str
+
+
+class RowBuilder:
+    """Gathers pieces of records of one outcome topic until there are enough for a batch."""
+
+    def __init__(self, topic: int) -> None:
+        self.rows = 0
+        self._topic = topic
+        self._heads: list[_Head] = []
+        self._named: dict[tuple[str, int], Named] = {}
+        self._pieces: list[tuple[int, str, int, int, int, int, int]] = []
+        """Head, writer, attempt, first sequence, size, rows, code (-1: each its own)."""
+        self._own: list[tuple[int, list[int], list[int]]] = []
+        """Of pieces whose targets have an outcome each: first row, places, codes."""
+        self._names: list[tuple[int, str, str | None]] = []
+        """Row, target, reason."""
+
+    def begin(self, record: Outcomes, position: str) -> None:
+        """The pieces added next are of this record."""
+        self._heads.append(_Head(record.task, record.app, record.channel, record.at_ms, record.latency_ms, position))
+        self._named = {(one.writer, one.sequence): one for one in record.named}
+
+    def add(self, piece: Piece) -> None:
+        if isinstance(piece, Whole):
+            self._add_whole(piece)
+        else:
+            self._add_some(piece)
+
+    def _add_whole(self, piece: Whole) -> None:
+        if not piece.envelopes:
+            return
+        writer, attempt, first, count, size, code = piece
+        if self._named:
+            for sequence in range(first, first + count):
+                self._name(writer, sequence, self.rows + (sequence - first) * size, range(size))
+        rows = count * size
+        self._pieces.append((len(self._heads) - 1, writer, attempt, first, size, rows, code))
+        self.rows += rows
+
+    def _add_some(self, piece: Some) -> None:
+        rows = len(piece.positions)
+        if self._named:
+            self._name(piece.writer, piece.sequence, self.rows, piece.positions)
+        self._pieces.append((len(self._heads) - 1, piece.writer, piece.attempt, piece.sequence, rows, rows, -1))
+        self._own.append((self.rows, piece.positions, piece.codes))
+        self.rows += rows
+
+    def _name(self, writer: str, sequence: int, row: int, places: range | list[int]) -> None:
+        """The rows from `row` on are of these places in the envelope."""
+        named = self._named.get((writer, sequence))
+        if named is None:
+            return
+        reasons = named.reasons or [""] * len(named.targets)
+        positions = range(len(named.targets)) if named.positions is None else named.positions
+        details = dict(zip(positions, zip(named.targets, reasons, strict=False), strict=False))
+        for offset, place in enumerate(places):
+            if place in details:
+                target, reason = details[place]
+                self._names.append((row + offset, target, reason or None))
+
+    def take(self) -> pa.RecordBatch:
+        """The rows gathered so far, in their order (by ROWS); it begins anew, amid the same record."""
+        made = self._batch()
+        self.rows = 0
+        self._heads = self._heads[-1:]
+        self._pieces, self._own, self._names = [], [], []
+        return made
+
+    def _batch(self) -> pa.RecordBatch:
+        heads, writers, *numbers = zip(*self._pieces, strict=True) if self._pieces else [()] * 7
+        attempts, firsts, sizes, rows, codes = (np.array(column, dtype=np.int64) for column in numbers)
+        piece: npt.NDArray[np.int64] = np.repeat(np.arange(len(rows)), rows)
+        within = np.arange(self.rows) - (np.cumsum(rows) - rows)[piece]
+        size = np.maximum(sizes, 1)[piece]
+        places, code = within % size, codes[piece]
+        for row, own_places, own_codes in self._own:
+            places[row : row + len(own_places)] = own_places
+            code[row : row + len(own_codes)] = own_codes
+        head = np.array(heads, dtype=np.int64)[piece]
+        targets, reasons = self._named_columns()
+        of_head = _Columns(self._heads, head)
+        columns = [
+            of_head.texts("task"),
+            of_head.texts("app"),
+            of_head.texts("channel"),
+            pa.array(writers, pa.string()).take(pa.array(piece)),
+            pa.array((firsts[piece] + within // size).astype(np.int32)),
+            pa.array(places.astype(np.int32)),
+            pa.array(attempts[piece].astype(np.int32)),
+            pa.array(OUTCOME_NAMES).take(pa.array(code)),
+            pa.array(of_head.numbers("at_ms") * 1000).cast(pa.timestamp("us", tz="UTC")),
+            pa.array(of_head.numbers("latency_ms")),
+            targets,
+            reasons,
+            pa.array(np.full(self.rows, self._topic, dtype=np.int32)),
+            of_head.texts("record"),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=ROWS)
+
+    def _named_columns(self) -> tuple[pa.Array, pa.Array]:
+        if not self._names:
+            return pa.nulls(self.rows, pa.string()), pa.nulls(self.rows, pa.string())
+        rows, targets, reasons = zip(*self._names, strict=True)
+        index: npt.NDArray[np.int64] = np.full(self.rows, -1, dtype=np.int64)
+        index[list(rows)] = np.arange(len(rows))
+        where = pa.array(index, mask=index < 0)
+        return pa.array(targets, pa.string()).take(where), pa.array(reasons, pa.string()).take(where)
+
+
+class _Columns:
+    """Values of heads, repeated for their rows."""
+
+    def __init__(self, heads: list[_Head], of_row: npt.NDArray[np.int64]) -> None:
+        self._heads = heads
+        self._of_row = of_row
+        self._where = pa.array(of_row)
+
+    def texts(self, name: str) -> pa.Array:
+        return pa.array([getattr(head, name) for head in self._heads], pa.string()).take(self._where)
+
+    def numbers(self, name: str) -> npt.NDArray[np.int64]:
+        found: npt.NDArray[np.int64] = np.array([getattr(head, name) for head in self._heads], dtype=np.int64)
+        taken: npt.NDArray[np.int64] = found[self._of_row]
+        return taken
+
+
+def rows_of(topic: int, records: Iterator[tuple[Outcomes, str, Iterator[Piece]]]) -> Iterator[pa.RecordBatch]:
+    """Batches of about FULL_ROWS rows of (record, its position, the pieces of it that are wanted)."""
+    builder = RowBuilder(topic)
+    for record, position, pieces in records:
+        builder.begin(record, position)
+        for piece in pieces:
+            builder.add(piece)
+            if builder.rows >= FULL_ROWS:
+                yield builder.take()
+    if builder.rows:
+        yield builder.take()

@@ -1,0 +1,106 @@
+"""The outcome topics, read in spans: from a position on, as far as a topic went at some time."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from backends.pulsar import client as pulsar_client
+from backends.pulsar.admin import PulsarAdmin
+from backends.pulsar.topic_reader import Record, TopicReader
+from backends.settings import PulsarSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+AT_ONCE = 1_000
+_POLL_S = 0.2
+_AHEAD = 500
+"""Records may name all their targets, and are then some 100 kB each."""
+_ENTRY_LENGTH = 41
+"""Characters of a position that name the ledger and the entry."""
+
+
+class Span(NamedTuple):
+    """A part of one outcome topic. topic: its number. after: position of the last record not wanted, "" for the
+    beginning. until: position of the last one wanted, or one after it. most: records at most (0: any number)."""
+
+    topic: int
+    after: str
+    until: str
+    most: int = 0
+
+    @property
+    def empty(self) -> bool:
+        return self.until <= self.after
+
+
+def entry_of(position: str) -> str:
+    """The entry (a producer's batch) that a position is in, as text that sorts in topic order."""
+    return position[:_ENTRY_LENGTH]
+
+
+def last_positions(settings: PulsarSettings) -> dict[int, str]:
+    """By number of outcome topic: the last position there may be in its last entry; "" where nothing is stored. Raises
+    Unreachable, Refused, NotFound (not provisioned)."""
+    topics, admin = pulsar_client.topics(settings), PulsarAdmin(settings)
+    try:
+        last = {number: admin.last_entry(topics.outcomes(number)) for number in range(topics.outcome_partitions)}
+    finally:
+        admin.close()
+    return {
+        number: f"{ledger:020d}:{entry:020d}:999999" if min(ledger, entry) >= 0 else ""
+        for number, (ledger, entry) in last.items()
+    }
+
+
+@contextmanager
+def connected(settings: PulsarSettings) -> "Iterator[Any]":
+    """A Pulsar client."""
+    client = pulsar_client.connect(settings)
+    try:
+        yield client
+    finally:
+        pulsar_client.close(client)
+
+
+def read_span(client: Any, settings: PulsarSettings, span: Span) -> "Iterator[Sequence[Record]]":
+    """The records of a span, in order, some at a time. What the topic no longer keeps is passed over. Raises
+    Unreachable, NotFound."""
+    if span.empty:
+        return
+    topic = pulsar_client.topics(settings).outcomes(span.topic)
+    reader = TopicReader(client, topic, span.after or None, _AHEAD)
+    try:
+        yield from _read(reader, span)
+    finally:
+        reader.close()
+
+
+def reached(client: Any, settings: PulsarSettings, span: Span) -> str:
+    """Where reading a span ends: at its end, or before, if there are more records in it than it may have."""
+    count, last = 0, span.after
+    for records in read_span(client, settings, span):
+        count += len(records)
+        last = records[-1].position
+    return last if span.most and count >= span.most else span.until
+
+
+def _read(reader: TopicReader, span: Span) -> "Iterator[Sequence[Record]]":
+    left = span.most
+    while True:
+        most = min(AT_ONCE, left) if span.most else AT_ONCE
+        records = reader.read(most, _POLL_S)
+        wanted = [record for record in records if record.position <= span.until]
+        if wanted:
+            yield wanted
+        left -= len(wanted)
+        if len(wanted) < len(records) or (span.most and not left) or _at_end(reader, span, records):
+            return
+
+
+def _at_end(reader: TopicReader, span: Span, records: "Sequence[Record]") -> bool:
+    """The broker is asked where the last entry has begun, and where nothing comes: it may be gone."""
+    if not records:
+        return reader.at_end()
+    last = records[-1].position
+    return last == span.until or (entry_of(last) == entry_of(span.until) and reader.at_end())

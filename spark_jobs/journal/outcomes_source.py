@@ -1,0 +1,198 @@
+"""The data source "fairlane-outcomes": what became of targets, a row each, as workers recorded it.
+
+    spark.readStream.format("fairlane-outcomes").load()     # goes on as workers record
+    spark.read.format("fairlane-outcomes").load()           # all that is stored by now
+
+Columns: see spark_jobs.journal.outcome_rows.ROWS. Rows are the final outcomes that records tell. A record may be stored
+twice, so a target may have two; the first in the order of (topic, record) counts. The journal
+(spark_jobs/journal/job.py) has each once.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from backends.settings import PulsarSettings
+from dispatcher.model.errors import InvalidInput
+from dispatcher.wire.outcome import Outcomes, read_record
+from spark_jobs.journal.first_outcomes import Piece, final_pieces
+from spark_jobs.journal.outcome_rows import rows_of
+from spark_jobs.journal.outcome_topics import Span, connected, last_positions, reached, read_span
+from spark_jobs.session.servers import NAMES, given_values, servers_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+FORMAT = "fairlane-outcomes"
+COLUMNS = (
+    "task string NOT NULL, app string NOT NULL, channel string NOT NULL, writer string NOT NULL, "
+    "sequence int NOT NULL, position int NOT NULL, attempt int NOT NULL, outcome string NOT NULL, "
+    "at timestamp NOT NULL, latency_ms bigint NOT NULL, target string, reason string, "
+    "topic int NOT NULL, record string NOT NULL"
+)
+"""outcome_rows.ROWS as Spark says it."""
+MAX_RECORDS = 10_000
+"""Of each topic in a micro-batch, unless the option maxRecordsPerBatch says otherwise. A record has up to 250,000
+targets."""
+_OWN = ("start", "maxrecordsperbatch", "path", "checkpointlocation", "queryname", "outputmode")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """start: "earliest", "latest", or a position by topic. max_records: of each topic in a micro-batch; 0: any."""
+
+    pulsar: PulsarSettings
+    start: str | Mapping[str, str] = "earliest"
+    max_records: int = MAX_RECORDS
+
+    def first_positions(self) -> dict[str, str]:
+        """By topic, the position after which to begin ("": at its beginning)."""
+        if self.start == "latest":
+            return {str(topic): position for topic, position in last_positions(self.pulsar).items()}
+        given = self.start if isinstance(self.start, Mapping) else {}
+        return {str(topic): given.get(str(topic), "") for topic in range(self.pulsar.outcome_partitions)}
+
+
+def parse_options(options: Mapping[str, str]) -> SourceOptions:
+    """options: names in lower case. Raises InvalidInput."""
+    unknown = sorted(set(options) - {*_OWN, *NAMES})
+    if unknown:
+        raise InvalidInput(
+            f"The option {unknown[0]} does not exist.", f"There are: start, maxRecordsPerBatch, {NAMES}."
+        )
+    most = options.get("maxrecordsperbatch", str(MAX_RECORDS))
+    if not most.isdecimal():
+        raise InvalidInput(f"maxRecordsPerBatch is {most!r}.", "It must be a whole number; 0 for no limit.")
+    return SourceOptions(servers_of(options).pulsar, _start(options.get("start", "earliest")), int(most))
+
+
+def _start(text: str) -> str | Mapping[str, str]:
+    if text in ("earliest", "latest"):
+        return text
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise InvalidInput(f"The option start is {text!r}.", 'Write earliest, latest or {"0": "POSITION", …}.')
+    return {str(topic): str(position) for topic, position in given.items()}
+
+
+@dataclass
+class SpanPartition(InputPartition):
+    """One topic's part of a batch."""
+
+    span: Span
+
+
+class OutcomesSource(DataSource):
+    """servers: where Pulsar is, unless an option of the same name says otherwise."""
+
+    servers: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> str:
+        return COLUMNS
+
+    def reader(self, schema: "StructType") -> "BatchReader":  # noqa: ARG002  # pyspark's
+        return BatchReader(self._options())
+
+    def streamReader(self, schema: "StructType") -> "StreamReader":  # noqa: N802, ARG002  # pyspark's
+        return StreamReader(self._options())
+
+    def _options(self) -> SourceOptions:
+        return parse_options({**self.servers, **{name.lower(): text for name, text in self.options.items()}})
+
+
+class BatchReader(DataSourceReader):
+    """All that is stored when the query is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[SpanPartition]:
+        start, end = self._options.first_positions(), last_positions(self._options.pulsar)
+        return _partitions(start, {str(topic): position for topic, position in end.items()})
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        return _rows(self._options.pulsar, partition)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are the position of the last record of each topic. Bounded micro-batches are looked through once on the
+    driver, to find where they end: Pulsar counts no records."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._until: dict[str, str] | None = None
+
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802  # pyspark's
+        return self._options.first_positions()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        most = self._options.max_records
+        return ReadMaxRows(most) if most else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._until = self._ends()
+
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
+        ends = self._until or self._ends()
+        if not isinstance(limit, ReadMaxRows):
+            return {topic: max(position, start.get(topic, "")) for topic, position in ends.items()}
+        spans = [Span(int(topic), start.get(topic, ""), end, limit.max_rows) for topic, end in ends.items()]
+        wanted = [span for span in spans if not span.empty]
+        return {**start, **(self._limited(wanted) if wanted else {})}
+
+    def _limited(self, spans: Sequence[Span]) -> dict[str, str]:
+        with connected(self._options.pulsar) as client:
+            return {str(span.topic): reached(client, self._options.pulsar, span) for span in spans}
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[SpanPartition]:
+        return _partitions(start, end)
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        return _rows(self._options.pulsar, partition)
+
+    def _ends(self) -> dict[str, str]:
+        return {str(topic): position for topic, position in last_positions(self._options.pulsar).items()}
+
+
+def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) -> None:
+    """Makes the format "fairlane-outcomes" known to a session. servers: as spark_jobs.session.servers.values_of gives
+    them; None: what the session's configuration (spark.fairlane.pulsar.url, …) and the environment
+    (FAIRLANE_PULSAR_URL, …) say."""
+    values = given_values(dict(spark.sparkContext.getConf().getAll())) if servers is None else dict(servers)
+
+    class Source(OutcomesSource):  # travels by value, so that it takes the servers along
+        servers = values
+
+    spark.dataSource.register(Source)
+
+
+def _partitions(start: Mapping[str, str], end: Mapping[str, str]) -> Sequence[SpanPartition]:
+    spans = [Span(int(topic), start.get(topic, ""), position) for topic, position in end.items()]
+    return [SpanPartition(span) for span in spans if not span.empty]
+
+
+def _rows(pulsar: PulsarSettings, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+    assert isinstance(partition, SpanPartition)
+    with connected(pulsar) as client:
+        yield from rows_of(partition.span.topic, _told(client, pulsar, partition.span))
+
+
+def _told(client: Any, pulsar: PulsarSettings, span: Span) -> Iterator[tuple[Outcomes, str, Iterator[Piece]]]:
+    for records in read_span(client, pulsar, span):
+        for stored in records:
+            record = read_record(stored.body)
+            if isinstance(record, Outcomes):
+                yield record, stored.position, final_pieces(record)

@@ -1,0 +1,97 @@
+"""What the control topic says of tasks, as rows of the journal's table `tasks`: one for each acceptance, change of
+tier, seal and end."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from backends.pulsar import client as pulsar_client
+from backends.pulsar.topic_reader import TopicReader
+from backends.settings import PulsarSettings
+from dispatcher.model.errors import Malformed
+from dispatcher.wire.control import ControlChange, ControlRecord, Finished, Sealed, TaskRecord
+from dispatcher.wire.control_checks import read_control
+from dispatcher.wire.outcome import OUTCOME_NAMES
+
+_log = logging.getLogger(__name__)
+CONTROL = "control"
+"""Name of its cursor in the journal's log."""
+MAX_RECORDS = 50_000
+"""Of a batch."""
+_POLL_S = 0.2
+
+
+class TaskRows(NamedTuple):
+    """cursor: position of the last record read. more: there are further ones."""
+
+    rows: list[dict[str, Any]]
+    cursor: str
+    more: bool
+    accepted: int = 0
+    """Tasks that were accepted; a task has further rows of what became of it."""
+
+
+def read_tasks(client: Any, settings: PulsarSettings, after: str) -> TaskRows:
+    """What was said behind a position ("": from the beginning). Raises Unreachable, NotFound."""
+    reader = TopicReader(client, pulsar_client.topics(settings).control, after or None)
+    rows: list[dict[str, Any]] = []
+    count, accepted, cursor = 0, 0, after
+    try:
+        while count < MAX_RECORDS and not reader.at_end():
+            for stored in reader.read(1_000, _POLL_S):
+                found = list(rows_of(stored.position, stored.body))
+                rows += found
+                accepted += sum(accepts(row, stored.position) for row in found)
+                count, cursor = count + 1, stored.position
+    finally:
+        reader.close()
+    return TaskRows(rows, cursor, count >= MAX_RECORDS, accepted)
+
+
+def rows_of(position: str, body: bytes) -> Iterator[dict[str, Any]]:
+    """None for what says nothing of a task that the table has, or cannot be read."""
+    try:
+        position, record = read_control(position, body)
+    except Malformed as error:
+        _log.warning("control record %s is passed over: %s", position, error.cause)
+        return
+    said = _said(record)
+    if said is not None:
+        yield {"task": record.task, "record": position, **said}  # type: ignore[union-attr]  # each of these has one
+
+
+def accepts(row: Mapping[str, Any], position: str) -> bool:
+    """Return whether the row of the record at this position accepts a task. One that is restated was accepted before:
+    its row has the position of its first record."""
+    return "accepted_at" in row and row["record"] == position
+
+
+def _said(record: ControlRecord) -> dict[str, Any] | None:
+    match record:
+        case TaskRecord():
+            return {
+                "app": record.app,
+                "tier": str(record.tier),
+                "channel": record.channel,
+                "accepted_at": _time(record.created_ms),
+                "expected": record.expected_targets if record.expected_targets >= 0 else None,
+            }
+        case Sealed():
+            return {
+                "targets": record.targets,
+                "refused": record.refused,
+                "digest": record.digest,
+                "writers": list(record.writers),
+            }
+        case ControlChange() if record.field == "tier":
+            return {"tier": record.value}
+        case Finished():
+            counts = dict(zip(OUTCOME_NAMES, record.counts, strict=False))
+            return {"state": record.state, "ended_at": _time(record.at_ms), "reason": record.reason or None, **counts}
+        case _:
+            return None
+
+
+def _time(wall_ms: int) -> datetime:
+    return datetime.fromtimestamp(wall_ms / 1000, UTC)

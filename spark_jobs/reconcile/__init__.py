@@ -1,0 +1,1 @@
+"""Checks that the recorded outcomes add up to the audience."""

@@ -1,0 +1,133 @@
+"""What does not add up in a journal, target by target.
+
+Checksums are compared first, since hardly ever anything is amiss: those that tell of it come out of one shuffle of 8
+bytes for each outcome, each target named and each target of the audience, sorted in Arrow. Then only the rows that
+have these checksums are looked at.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+TWICE = "has two outcomes"
+NO_OUTCOME = "has no outcome"
+NOT_IN_AUDIENCE = "is not in the audience"
+SENT_TWICE = "stands in the task twice"
+DIFFERENCE_COLUMNS = "task string, difference string, target string, writer string, sequence int, position int"
+IDENTITY = ("task", "writer", "sequence", "position")
+TARGET = ("task", "target")
+FEW = 1_000_000
+"""Checksums that are handed to all executors."""
+_OUTCOME, _NAMED, _GIVEN, _KIND = 0, 1, 2, 3
+"""What a checksum is of, in its lowest bits, and these bits."""
+
+
+@contextmanager
+def differences(rows: "DataFrame", audience: "DataFrame | None", is_over: bool) -> Iterator["DataFrame"]:
+    """Rows of DIFFERENCE_COLUMNS, to be used within the block: targets with more than one outcome, values that stand in
+    one task twice, and with an audience (task, target) targets that the journal does not name, of a task that is over,
+    and those it names that are not in the audience.
+
+    rows: of spark_jobs.journal.tables.outcomes.
+    """
+    with ExitStack() as kept:
+        suspects = kept.enter_context(_kept(checksums(rows, audience)))
+        count = suspects.count()
+        if not count:
+            yield rows.sparkSession.createDataFrame([], DIFFERENCE_COLUMNS)
+            return
+        named = kept.enter_context(_kept(_with_sums(rows.where("target is not null"), TARGET, suspects, count)))
+        found = _repeated(_with_sums(rows, IDENTITY, suspects, count), IDENTITY, TWICE)
+        found = found.unionByName(_repeated(named, TARGET, SENT_TWICE))
+        if audience is not None:
+            found = found.unionByName(_missing(named, _with_sums(audience, TARGET, suspects, count), is_over))
+        yield found
+
+
+def checksums(rows: "DataFrame", audience: "DataFrame | None") -> "DataFrame":
+    """Those (column `sum`) of outcomes and named targets that are there twice, and of targets that only one side has.
+    Others may have the same."""
+    keys = rows.select(_sum_of(IDENTITY, _OUTCOME))
+    keys = keys.union(rows.where("target is not null").select(_sum_of(TARGET, _NAMED)))
+    if audience is not None:
+        keys = keys.union(audience.select(_sum_of(TARGET, _GIVEN)))
+    compared = audience is not None
+    parts = max(2 * keys.rdd.getNumPartitions(), keys.sparkSession.sparkContext.defaultParallelism)
+    parted = keys.repartition(parts, keys["sum"] - keys["sum"].bitwiseAND(_KIND))
+    return parted.mapInArrow(lambda batches: _odd_batches(batches, compared), "sum bigint")
+
+
+def _sum_of(columns: Sequence[str], kind: int) -> "Column":
+    from pyspark.sql import functions as f
+
+    return f.xxhash64(*columns).bitwiseAND(~_KIND).bitwiseOR(kind).alias("sum")
+
+
+def _odd_batches(batches: Iterator[pa.RecordBatch], compared: bool) -> Iterator[pa.RecordBatch]:
+    """Runs in an executor, on all that there is of some checksums."""
+    parts = [batch.column(0).to_numpy() for batch in batches]
+    if parts:
+        yield pa.RecordBatch.from_arrays([pa.array(odd(np.concatenate(parts), compared))], ["sum"])
+
+
+def odd(keys: npt.NDArray[np.int64], compared: bool) -> npt.NDArray[np.int64]:
+    """Of checksums with their kinds, those (without) that are amiss. compared: whether an audience is among them."""
+    keys = np.sort(keys)
+    kinds, sums = keys & _KIND, keys & ~_KIND
+    again: npt.NDArray[np.bool_] = np.zeros(len(keys), bool)
+    again[1:] = keys[1:] == keys[:-1]
+    found = [sums[again & (kinds != _GIVEN)]]
+    if compared:
+        named, given = (sums[~again & (kinds == kind)] for kind in (_NAMED, _GIVEN))
+        found.append(np.setxor1d(named, given, assume_unique=True))
+    return np.unique(np.concatenate(found))
+
+
+def _with_sums(table: "DataFrame", columns: Sequence[str], suspects: "DataFrame", count: int) -> "DataFrame":
+    """These columns of the rows whose checksum is among the suspects."""
+    from pyspark.sql import functions as f
+
+    few = f.broadcast(suspects.coalesce(1)) if count <= FEW else suspects
+    return table.select(*columns, _sum_of(columns, 0)).join(few, "sum", "left_semi").drop("sum")
+
+
+def _repeated(rows: "DataFrame", key: Sequence[str], difference: str) -> "DataFrame":
+    twice = rows.groupBy(*key).count().where("count > 1")
+    return _told(twice, difference)
+
+
+def _missing(named: "DataFrame", given: "DataFrame", is_over: bool) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    both = named.select(*TARGET, f.lit(0).alias("given")).union(given.select(*TARGET, f.lit(1)))
+    sides = both.groupBy(*TARGET).agg(f.min("given").alias("least"), f.max("given").alias("most"))
+    strangers = _told(sides.where("most = 0"), NOT_IN_AUDIENCE)
+    return strangers.unionByName(_told(sides.where("least = 1"), NO_OUTCOME)) if is_over else strangers
+
+
+def _told(rows: "DataFrame", difference: str) -> "DataFrame":
+    """As DIFFERENCE_COLUMNS, null for what the rows do not have."""
+    from pyspark.sql import functions as f
+
+    columns = [column.split() for column in DIFFERENCE_COLUMNS.split(", ")]
+    told = rows.withColumn("difference", f.lit(difference))
+    return told.select(
+        *(f.col(name) if name in told.columns else f.lit(None).cast(kind).alias(name) for name, kind in columns)
+    )
+
+
+@contextmanager
+def _kept(frame: "DataFrame") -> Iterator["DataFrame"]:
+    """Made once, for all that is made of it."""
+    frame.persist()
+    try:
+        yield frame
+    finally:
+        frame.unpersist()

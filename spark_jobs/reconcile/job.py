@@ -1,0 +1,194 @@
+"""Whether the outcomes in the tables add up: audience = sent + invalid + failed + expired + cancelled + pending.
+
+Told from the tables alone (the journal, and the audience where it is given), and compared with what the live counters
+say. What does not add up is listed, target by target where the journal names targets.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dispatcher.model.errors import InvalidInput, NotFound
+from dispatcher.wire.outcome import OUTCOME_NAMES
+from spark_jobs.journal.tables import closes, outcomes, reading, tasks
+from spark_jobs.reconcile.differences import DIFFERENCE_COLUMNS, differences
+from spark_jobs.session.failures import translated
+from spark_jobs.session.folders import folder_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSum:
+    """Targets of one task. audience: of its seal, None before it. counts: by outcome; of a task that was closed as a
+    whole (closed: as what), the rest have that outcome. named: outcomes whose target the journal tells."""
+
+    task: str
+    app: str
+    state: str
+    audience: int | None
+    counts: Mapping[str, int]
+    closed: str = ""
+    named: int = 0
+
+    @property
+    def recorded(self) -> int:
+        """Targets that have an outcome of their own in the journal."""
+        return sum(self.counts.values())
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """By outcome, and `pending`; they add up to the audience unless more was recorded than there is."""
+        rest = max((self.audience or 0) - self.recorded, 0)
+        found = {name: self.counts.get(name, 0) for name in OUTCOME_NAMES}
+        if self.closed:
+            found[self.closed] += rest
+        return {**found, "pending": 0 if self.closed else rest}
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the audience is accounted for: a task that has ended has nothing pending."""
+        if self.audience is None:
+            return not self.state
+        return sum(self.totals.values()) == self.audience and not (self.state and self.totals["pending"])
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """sums: by task. differences: rows of DIFFERENCE_COLUMNS, the first ones; count: of all of them. folder: of the
+    table that has all, empty if there are none. note: what could not be compared, and why."""
+
+    sums: Sequence[TaskSum]
+    differences: Sequence[Mapping[str, Any]]
+    count: int
+    folder: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class What:
+    """tables: their folder. task: one task; else all tasks that were accepted or had an outcome on `day` (UTC)."""
+
+    tables: Path
+    task: str = ""
+    day: str = ""
+
+
+def reconcile(spark: "SparkSession", what: What, audience: "DataFrame | None" = None, listed: int = 20) -> Reconciled:
+    """audience: a table with the column target: what the task was given, each at least once. listed: how many
+    differences are brought along. Raises NotFound if the journal knows nothing of it."""
+    from pyspark.sql import functions as f
+
+    with reading(what.tables):
+        chosen = _chosen(spark, what)
+        sums = _sums(spark, what, chosen)
+        rows = _rows_of(spark, what, chosen)
+        note = _unnamed(sums) if audience is not None else ""
+        given = None if audience is None or note else audience.select(f.lit(what.task).alias("task"), "target")
+        folder = str(
+            what.tables.resolve() / "reconcile" / (f"task={folder_name(what.task)}" if what.task else f"day={what.day}")
+        )
+        with differences(rows, given, _is_over(sums)) as found:
+            found.write.mode("overwrite").parquet(folder)
+        stored = spark.read.schema(DIFFERENCE_COLUMNS).parquet(folder)
+        first = [row.asDict() for row in stored.orderBy(f.col("difference"), f.col("target")).limit(listed).collect()]
+        count = stored.count() if len(first) == listed else len(first)
+    return Reconciled(sums, first, count, folder if count else "", note)
+
+
+def _chosen(spark: "SparkSession", what: What) -> "DataFrame":
+    """Their rows of the table of tasks."""
+    from pyspark.sql import functions as f
+
+    known = tasks(spark, what.tables)
+    if what.task:
+        chosen = known.where(f.col("task") == what.task)
+    else:
+        that_day = outcomes(spark, what.tables, what.day, what.day).select("task").distinct()
+        accepted = known.where(f.to_date("accepted_at") == what.day).select("task")
+        chosen = known.join(that_day.unionByName(accepted).distinct(), "task", "left_semi")
+    return chosen
+
+
+def _rows_of(spark: "SparkSession", what: What, chosen: "DataFrame") -> "DataFrame":
+    """Their outcomes."""
+    from pyspark.sql import functions as f
+
+    rows = outcomes(spark, what.tables)
+    return rows.where(f.col("task") == what.task) if what.task else rows.join(f.broadcast(chosen), "task", "left_semi")
+
+
+def _sums(spark: "SparkSession", what: What, chosen: "DataFrame") -> list[TaskSum]:
+    from pyspark.sql import functions as f
+
+    rows = _rows_of(spark, what, chosen).groupBy("task", "outcome")
+    counts: dict[str, dict[str, int]] = {}
+    named: Counter[str] = Counter()
+    for row in rows.agg(f.count(f.lit(1)).alias("rows"), f.count("target").alias("named")).collect():
+        counts.setdefault(row["task"], {})[row["outcome"]] = row["rows"]
+        named[row["task"]] += row["named"]
+    known = chosen.select("task", "app", "state", "targets").collect()
+    if not known:
+        which = f"task {what.task}" if what.task else f"a task on {what.day}"
+        raise NotFound(
+            f"The journal in {what.tables} tells nothing of {which}.",
+            "Land its outcomes: `fairlane journal run --once`.",
+        )
+    closed = {
+        row["task"]: row["outcome"]
+        for row in closes(spark, what.tables).where(f.col("task").isin([one["task"] for one in known])).collect()
+    }
+    return [
+        TaskSum(
+            one["task"], one["app"] or "", one["state"] or "", one["targets"],
+            counts.get(one["task"], {}), closed.get(one["task"], ""), named[one["task"]],
+        )
+        for one in sorted(known, key=lambda one: str(one["task"]))
+    ]  # fmt: skip
+
+
+def _unnamed(sums: Sequence[TaskSum]) -> str:
+    lacking = next((one for one in sums if one.named < one.recorded), None)
+    if lacking is None:
+        return ""
+    return (
+        f"The journal names {lacking.named:,} of the {lacking.recorded:,} targets of {lacking.task} that have an "
+        "outcome, so they cannot be compared one by one: that needs the setting journal.targets = all while they are "
+        "sent."
+    )
+
+
+def _is_over(sums: Sequence[TaskSum]) -> bool:
+    return all(one.state and not one.closed for one in sums)
+
+
+def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task: str) -> "DataFrame":
+    """The targets that an ingestion took of a table (with a column target): without what it left out. Those that stand
+    in the table twice do here too. Raises InvalidInput for a table without targets."""
+    from pyspark.sql import functions as f
+
+    if "target" not in table.columns:
+        raise InvalidInput(
+            f"The audience has no column target; it has {', '.join(table.columns)}.", "Use --map COLUMN=target."
+        )
+    kind = table.schema["target"].dataType
+    if kind.typeName() not in ("string", "char", "varchar"):
+        raise InvalidInput(
+            f"The column target is of type {kind.simpleString()}; the target has to be text.",
+            "Name another one with --map COLUMN=target.",
+        )
+    rows = table.select("target").where("target is not null")
+    with translated():
+        if rows.isEmpty():
+            raise InvalidInput("The audience has no rows with a target.", "Check its path, and --map COLUMN=target.")
+    folder = tables / "rejects" / f"task={folder_name(task)}"
+    if not folder.exists():
+        return rows
+    rejects = spark.read.parquet(str(folder)).where(f.col("reason") != "duplicate")
+    left_out = rejects.groupBy("target").agg(f.count(f.lit(1)).alias("left_out"))
+    counted = rows.join(left_out, "target").groupBy("target", "left_out").count()
+    bad = counted.where("count <= left_out").select("target")  # else one of a target's rows was good
+    return rows.join(bad, "target", "left_anti")

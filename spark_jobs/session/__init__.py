@@ -1,0 +1,1 @@
+"""Spark sessions for Fairlane's jobs: options, packages for executors, servers, errors in Fairlane's words."""

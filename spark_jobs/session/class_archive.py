@@ -1,0 +1,83 @@
+"""Spark's classes as Java has them in memory once they are loaded and checked, in a file: with it a session on this
+machine starts with half the work.
+
+    python -m spark_jobs.session.class_archive    # once for an installation; a minute, and 180 MB beside the packages
+
+The file fits one Java and one folder of Spark's jars. Where it fits no more, since one of them is another by now, Java
+starts without it.
+"""
+
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backends.extras import Missing
+from spark_jobs.backlog import made_up as made_up_backlog
+from spark_jobs.backlog.facts import ReportOptions
+from spark_jobs.backlog.job import report
+from spark_jobs.ingest.audience import TableSource, read_table
+from spark_jobs.ingest.job import IngestOptions, dry_run, transform
+from spark_jobs.journal import made_up as made_up_journal
+from spark_jobs.reconcile.job import What, given_audience, reconcile
+from spark_jobs.session.jvm import SILENT, archive
+from spark_jobs.session.session import SessionSettings, make_session
+from spark_jobs.source.task_options import parse_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TARGETS, _SNAPSHOTS = 1_000, 20
+_MADE_S = 1_700_000_000
+
+
+def make_archive() -> None:
+    """Starts a session, runs jobs of Fairlane's, and keeps the classes that this took. Raises Missing if Java makes no
+    such file."""
+    file = archive()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        made = Path(folder) / file.name
+        options = f'"-XX:ArchiveClassesAtExit={made}" -XX:TieredStopAtLevel=1 {SILENT}'
+        conf = {"spark.driver.extraJavaOptions": options, "spark.sql.shuffle.partitions": "2"}
+        spark = make_session(SessionSettings("class archive", "local[2]", "1g", servers={}, conf=conf))
+        _exercise(spark, Path(folder))
+        _end(spark)
+        if not made.exists():
+            raise Missing("This Java made no archive of Spark's classes.", "Go on without: all works, starting slower.")
+        made.rename(file)
+
+
+def _exercise(spark: "SparkSession", folder: Path) -> None:
+    """Jobs on small tables."""
+    at = datetime.fromtimestamp(_MADE_S, UTC)
+    tables = folder / "tables"
+    audience = made_up_journal.make_tables(tables, made_up_journal.MadeUp(_TARGETS, planted=2), at)
+    given = given_audience(spark, read_table(spark, TableSource(str(audience))), tables, made_up_journal.TASK)
+    reconcile(spark, What(tables, made_up_journal.TASK), given, 1)
+    _ingest(spark, audience, tables)
+    tables = folder / "backlog"
+    made_up_backlog.make_tables(tables, made_up_backlog.MadeUp(_TARGETS, tasks=4, snapshots=_SNAPSHOTS), at)
+    report(spark, ReportOptions(tables, 0), _MADE_S * 1000)
+
+
+def _ingest(spark: "SparkSession", audience: Path, tables: Path) -> None:
+    task = {"id": "a", "app": "a", "tier": "high", "message": "a"}
+    options = IngestOptions(parse_options(task), TableSource(str(audience)), tables)
+    dry_run(spark, options)
+    spark.read.parquet(str(audience)).write.csv(str(tables / "csv"), header=True)
+    table = read_table(spark, TableSource(str(tables / "csv"), "csv"))
+    transform(table, options).write.parquet(str(tables / "checked"))
+
+
+def _end(spark: "SparkSession") -> None:
+    """Returns when Java has ended, and written what it was told to write by then."""
+    gateway: Any = spark.sparkContext._gateway
+    spark.stop()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+if __name__ == "__main__":
+    make_archive()

@@ -1,0 +1,56 @@
+"""What Spark says of a failed job, in one line and in Fairlane's words."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from backends.extras import Missing
+from dispatcher.model import errors
+from dispatcher.model.errors import FairlaneError, InvalidInput
+
+_OURS = re.compile(r"^(?:dispatcher|spark_jobs|backends|producers)\.[\w.]*?(\w+): (.+)$", re.MULTILINE)
+_STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
+_TRACEBACK = "Traceback (most recent call last)"
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*: .+$", re.MULTILINE)
+"""The last line of a traceback."""
+_CALLED = re.compile(r"\AAn error occurred while calling \S+\s*:?\s*")
+_CLASS = re.compile(r"^(?:[\w$]+\.){2,}[\w$]+: ")
+"""What py4j and Java put before what was said."""
+_LONGEST = 400
+
+
+class JobFailed(FairlaneError):
+    """Spark gave a job up."""
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raises what a data source or a job of ours raised, wherever it ran, as it was; else InvalidInput for what is
+    wrong with a table or its columns, and JobFailed for all other failures of Spark."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise failure_of(error) from error
+
+
+def failure_of(error: Exception) -> FairlaneError:
+    """Of an exception of Spark."""
+    text = str(error)
+    found = _OURS.findall(text)
+    if found:
+        name, said = found[-1]
+        return _kind(name)(_STATE.sub("", said))
+    raised = _RAISED.findall(text.partition(_TRACEBACK)[2])
+    lines = [_CLASS.sub("", line.strip()) for line in _CALLED.sub("", text).splitlines() if line.strip()]
+    line = _STATE.sub("", raised[-1] if raised else lines[0] if lines else type(error).__name__)
+    of_the_table = type(error).__name__ in ("AnalysisException", "ParseException")
+    told = f"Spark: {line if len(line) <= _LONGEST else line[:_LONGEST] + '...'}"
+    return InvalidInput(told) if of_the_table else JobFailed(told)
+
+
+def _kind(name: str) -> type[FairlaneError]:
+    kind = Missing if name == Missing.__name__ else getattr(errors, name, FairlaneError)
+    return kind if issubclass(kind, FairlaneError) else FairlaneError

@@ -1,0 +1,82 @@
+"""Where a Spark job finds Pulsar and Redis. Settings are read on the driver and travel to the executors."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from backends.addresses import usable
+from backends.settings import PulsarSettings, RedisSettings
+from dispatcher.model.field_errors import invalid_input
+from producers.settings import ConnectionSettings, ProducerOptions
+
+T = TypeVar("T", bound=BaseModel)
+
+CONF_PREFIX = "spark.fairlane."
+ENV_PREFIX = "FAIRLANE_"
+
+MEMORY_MIB = 64
+"""Of the unconfirmed messages of one attempt, unless set: a Python worker holds a batch of the table besides."""
+
+_GROUPS: dict[str, type[BaseModel]] = {"pulsar": PulsarSettings, "redis": RedisSettings, "producer": ProducerOptions}
+NAMES = tuple(f"{group}.{field}" for group, model in _GROUPS.items() for field in model.model_fields)
+"""Options of the data sources: settings of the program by the same names (`fairlane config`)."""
+
+Values = dict[str, str]
+"""Name as in NAMES -> text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What a connection is made with. Secrets are not shown."""
+
+    pulsar: PulsarSettings
+    redis: RedisSettings
+    producer: ProducerOptions
+
+
+def given_values(conf: Mapping[str, str], env: Mapping[str, str] = os.environ) -> Values:
+    """What a session is told of the servers: spark.fairlane.pulsar.url in its configuration, else FAIRLANE_PULSAR_URL
+    in the driver's environment."""
+    from_env = {name: env.get(ENV_PREFIX + name.replace(".", "_").upper(), "") for name in NAMES}
+    from_conf = {name: conf.get(CONF_PREFIX + name, "") for name in NAMES}
+    return {name: text for name in NAMES if (text := from_conf[name] or from_env[name])}
+
+
+def values_of(settings: ConnectionSettings) -> Values:
+    """The same of settings that were read already; only what differs from the defaults. Secrets are in clear. Raises
+    Unreachable if a server of the local stack has ended, which the values could not tell."""
+    pulsar, redis = settings.pulsar, settings.redis
+    for server, url in (("Pulsar", pulsar.url), ("Pulsar", pulsar.admin_url), ("Redis", redis.url)):
+        if url is not None:
+            usable(server, url, ())
+    return {
+        f"{group}.{field}": _text(value)
+        for group, model in (("pulsar", pulsar), ("redis", redis), ("producer", settings.producer))
+        for field, value in model
+        if value is not None and value != type(model).model_fields[field].get_default(call_default_factory=True)
+    }
+
+
+def servers_of(values: Mapping[str, str]) -> Servers:
+    """Raises InvalidInput for a value outside its limits."""
+    values = {"producer.memory_mib": str(MEMORY_MIB), **values}
+    return Servers(
+        _read(PulsarSettings, values, "pulsar"),
+        _read(RedisSettings, values, "redis"),
+        _read(ProducerOptions, values, "producer"),
+    )
+
+
+def _read(model: type[T], values: Mapping[str, str], group: str) -> T:
+    given = {field: text for field in model.model_fields if (text := values.get(f"{group}.{field}"))}
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise invalid_input(error, f"option {group}") from None
+
+
+def _text(value: object) -> str:
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)

@@ -1,0 +1,84 @@
+"""Which columns of a table are what, decided once from its schema."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dispatcher.model.errors import InvalidInput
+from spark_jobs.source.task_options import TaskOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+WHOLE = "variables"
+"""A column of this name that is a struct or a map holds all variables, where the option `variables` names none."""
+_OPTIONS = "Rename one of them, or name another with the options target, variables or split."
+_PLAIN = ("string", "char", "varchar", "boolean", "byte", "short", "integer", "long", "float", "double")
+_AS_TEXT = ("date", "timestamp", "timestamp_ntz", "decimal")
+_SPLITS = ("string", "char", "varchar", "byte", "short", "integer", "long")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """target: of the addresses. variables: one column a variable, by its name; as_text: those that are written out.
+    whole: the struct or map column that has all variables, or empty. split: columns that tell tasks apart."""
+
+    target: str
+    variables: tuple[str, ...]
+    as_text: frozenset[str]
+    whole: str
+    split: tuple[str, ...]
+
+
+def columns_of(schema: "StructType", options: TaskOptions, hint: str = _OPTIONS) -> Columns:
+    """Raises InvalidInput, naming the column that is missing or of a wrong type. hint: how to name another one."""
+    types = {column.name: column.dataType for column in schema.fields}
+    _check_there(types, [options.target, *(options.variables or ()), *options.split], hint)
+    if types[options.target].typeName() not in _PLAIN[:3]:
+        raise _wrong(options.target, types[options.target], "the target has to be text", "string")
+    for name in options.split:
+        if types[name].typeName() not in _SPLITS:
+            raise _wrong(name, types[name], "a split column has to be text or a whole number", "string")
+    named = _variables(types, options)
+    if len(named) == 1 and types[named[0]].typeName() in ("struct", "map"):
+        _check_whole(named[0], types[named[0]])
+        return Columns(options.target, (), frozenset(), named[0], options.split)
+    for name in named:
+        if types[name].typeName() not in (*_PLAIN, *_AS_TEXT):
+            raise _wrong(name, types[name], "a variable has to be text, a number, a truth value or a time", "string")
+    as_text = frozenset(name for name in named if types[name].typeName() in _AS_TEXT)
+    return Columns(options.target, named, as_text, "", options.split)
+
+
+def _variables(types: "dict[str, DataType]", options: TaskOptions) -> tuple[str, ...]:
+    if options.variables is not None:
+        return options.variables
+    if WHOLE in types and types[WHOLE].typeName() in ("struct", "map"):
+        return (WHOLE,)
+    return tuple(name for name in types if name != options.target and name not in options.split)
+
+
+def _check_there(types: "dict[str, DataType]", wanted: Sequence[str], hint: str) -> None:
+    for name in wanted:
+        if name not in types:
+            raise InvalidInput(f"The table has no column {name}; it has {', '.join(types)}.", hint.format(name=name))
+
+
+def _check_whole(name: str, kind: "DataType") -> None:
+    if kind.typeName() == "map" and kind.keyType.typeName() != "string":
+        raise _wrong(name, kind, "the names of variables have to be text", "map<string, string>")
+    parts = [kind]
+    while parts:
+        part = parts.pop()
+        inner = [field.dataType for field in part.fields] if part.typeName() == "struct" else []
+        inner += [getattr(part, side) for side in ("keyType", "valueType", "elementType") if hasattr(part, side)]
+        if not inner and part.typeName() not in _PLAIN:
+            raise _wrong(name, part, "variables in a struct or map have to be text, numbers or truth values", "string")
+        parts += inner
+
+
+def _wrong(name: str, kind: "DataType", need: str, cast: str) -> InvalidInput:
+    return InvalidInput(
+        f"The column {name} is of type {kind.simpleString()}; {need}.",
+        f'Convert it (Spark: `.withColumn("{name}", col("{name}").cast("{cast}"))`), or leave it out of `variables`.',
+    )

@@ -1,0 +1,105 @@
+"""Arrow batches as targets: lists, never an object per target."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from dispatcher.model.task import MAX_VARIABLES_BYTES
+from producers.submit.validation import Refusal, Unreadable, Variables, check_each, check_slab
+from spark_jobs.source.columns import Columns
+from spark_jobs.source.digest import AudienceDigest, digest_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SEPARATOR = "\x1f"
+_NULL = Unreadable("the target is null")
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class Rows(NamedTuple):
+    """Good targets in order with what they say, and the rows that are refused. variables: one a target, or None when
+    no target has any."""
+
+    addresses: list[str]
+    variables: list[Variables] | None
+    digest: AudienceDigest
+    refusals: list[Refusal]
+
+
+def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0) -> Rows:
+    """first_row: how many rows came before; a refusal tells its row, counted from 1."""
+
+    def row_of(index: int) -> int:
+        return first_row + index + 1
+
+    targets = batch.column(columns.target)
+    addresses: list[Any] = targets.to_pylist()
+    if targets.null_count:
+        addresses = [_NULL if address is None else address for address in addresses]
+    variables = variables_of(batch, columns)
+    accepted, refusals = check_slab(addresses, row_of)
+    if variables is None:
+        return Rows(accepted.addresses, None, digest_of(accepted.addresses, None), refusals)
+    encoded = encode_each(variables)
+    if refusals or max(map(len, encoded), default=0) > MAX_VARIABLES_BYTES:
+        pairs = [item if item is _NULL else (item, own) for item, own in zip(addresses, variables, strict=True)]
+        accepted, refusals = check_each(pairs, row_of)
+        variables = accepted.variables
+        encoded = encode_each(variables or [])
+    return Rows(accepted.addresses, variables, digest_of(accepted.addresses, encoded or None), refusals)
+
+
+def split_batch(
+    batch: "pa.RecordBatch", names: Sequence[str]
+) -> "Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]":
+    """The rows of each combination of values in the named columns, and these values as text (None: null)."""
+    if not names:
+        yield (), batch
+        return
+    import pyarrow.compute as pc
+
+    parts = [batch.column(name).cast("string") for name in names]
+    keys = pc.binary_join_element_wise(*(pc.fill_null(part, "\0") for part in parts), _SEPARATOR).dictionary_encode()
+    if len(keys.dictionary) == 1:
+        order, sorted_keys = None, keys.indices
+    else:
+        order = pc.sort_indices(keys.indices)
+        batch, sorted_keys = batch.take(order), keys.indices.take(order)
+    first = 0
+    for counted in pc.value_counts(sorted_keys).to_pylist():
+        some = batch.slice(first, counted["counts"])
+        yield tuple(some.column(name).cast("string")[0].as_py() for name in names), some
+        first += counted["counts"]
+
+
+def variables_of(batch: "pa.RecordBatch", columns: Columns) -> list[Variables] | None:
+    if columns.whole:
+        found = batch.column(columns.whole).to_pylist(maps_as_pydicts="last")
+        return [{name: value for name, value in own.items() if value is not None} if own else None for own in found]
+    if not columns.variables:
+        return None
+    lists, nulls = [], False
+    for name in columns.variables:
+        column = batch.column(name)
+        nulls = nulls or column.null_count > 0
+        lists.append((column.cast("string") if name in columns.as_text else column).to_pylist())
+    return _zipped(columns.variables, lists, nulls)
+
+
+def _zipped(names: Sequence[str], lists: Sequence[list[Any]], nulls: bool) -> list[Variables]:
+    """A variable that is null is left out."""
+    if nulls:
+        return [
+            {name: value for name, value in zip(names, row, strict=True) if value is not None} or None
+            for row in zip(*lists, strict=True)
+        ]
+    if len(names) == 1:
+        name = names[0]
+        return [{name: value} for value in lists[0]]
+    return [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def encode_each(variables: Sequence[Variables]) -> list[bytes]:
+    return [_encode(own) if own else b"" for own in variables]

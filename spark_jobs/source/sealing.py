@@ -1,0 +1,183 @@
+"""What the driver does once all attempts are through, or one failed for good: the seal that makes a task's writers
+count, and what is said where there is none."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dispatcher.model.errors import AudienceMismatch, FairlaneError, InvalidInput, NotReady
+from dispatcher.wire.control import FORMAT, ControlChange, Sealed, TaskRecord
+from producers.ports import Services, Submission
+from producers.submit.acceptance import task_digest
+from spark_jobs.source.digest import AudienceDigest
+from spark_jobs.source.task_options import LANGUAGE, TaskOptions
+from spark_jobs.source.writing import Part, Written
+
+_log = logging.getLogger(__name__)
+_SEALED_AT_ONCE = 500
+_LISTED = 3
+
+
+@dataclass(slots=True)
+class Whole:
+    """One task as the commit's attempts have it together. writers: of the envelopes that count. counted: whether some
+    attempt only counted, since the task was sealed when it began."""
+
+    digest: AudienceDigest
+    refused: int
+    writers: list[str]
+    counted: bool = False
+
+    def add(self, part: Part) -> None:
+        self.digest = self.digest.plus(part.digest)
+        self.refused += part.refused
+        self.counted = self.counted or not part.published
+        if part.envelopes:
+            self.writers.append(part.writer)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """tasks: those that are sealed with this audience now. targets, refused: in them together."""
+
+    tasks: tuple[str, ...]
+    targets: int
+    refused: int
+
+
+def commit(
+    services: Services, options: TaskOptions, base: str, attempts: Sequence[Written], strict: bool = True
+) -> Committed:
+    """Seals the tasks that these attempts filled. One that is sealed already is compared: if its audience is another,
+    that raises AudienceMismatch, or (not strict) is told and the first seal stays.
+
+    Raises InvalidInput (there is no target at all) and Unreachable. Run again with other attempts of the same rows it
+    completes what it had begun.
+    """
+    tasks = _together(attempts, 0 if options.split else options.refused)
+    if not any(whole.digest.targets for whole in tasks.values()):
+        raise _nothing(attempts)
+    _seal(services, {task: whole for task, whole in tasks.items() if not _known(services, task).sealed})
+    for task, whole in tasks.items():
+        _compare(whole, _known(services, task), strict)
+    refused = sum(whole.refused for whole in tasks.values()) + sum(attempt.unassigned for attempt in attempts)
+    committed = Committed(tuple(tasks), sum(whole.digest.targets for whole in tasks.values()), refused)
+    _log.info("%s is sealed: targets %s, tasks %s, rows refused %s", base, committed.targets, len(tasks), refused)
+    return committed
+
+
+def left_over(
+    services: Services, options: TaskOptions, base: str, live: Iterable[str], committed: Committed
+) -> list[str]:
+    """Of the live tasks, those that only attempts made which do not count: parts of this write that are not in the
+    commit, unsealed."""
+    return [task for task in live if task not in committed.tasks and _is_left_over(services, options, base, task)]
+
+
+def cancel(services: Services, tasks: Sequence[str]) -> None:
+    """Nothing of them is sent."""
+    now_ms = services.clock.wall_ms()
+    changes = [ControlChange(FORMAT, task, "cancelled", "1", now_ms) for task in tasks]
+    services.registry.apply_all(list(zip(services.control.append_many(changes), changes, strict=True)))
+
+
+def what_stands(services: Services, base: str, split: bool, attempts: Iterable[Written] = ()) -> str:
+    """After a job that failed for good: what there is of its tasks, and how to go on. split: whether they are parts of
+    `base`; attempts: those that are known to have succeeded."""
+    tasks = sorted({task for attempt in attempts for task in attempt.parts} | (set() if split else {base}))
+    found = {task: known for task in tasks if (known := services.registry.submission(task)) is not None}
+    sealed = [task for task, known in found.items() if known.sealed]
+    held = [task for task in found if task not in sealed]
+    told = []
+    if sealed:
+        told.append(f"Complete and sent: {_listed(sealed)}.")
+    if held or split:
+        which = _listed(held) if held else f"what it may have made under {base}"
+        told.append(f"Nothing is sent of {which}: a task is held until its seal, which this job did not write.")
+    elif not sealed:
+        told.append(f"Nothing was created of task {base}.")
+    if held or not sealed:
+        told.append("Run the job again to complete it" + (", or drop it with `fairlane task cancel`." if held else "."))
+    return " ".join(told)
+
+
+def _together(attempts: Iterable[Written], refused_before: int) -> dict[str, Whole]:
+    tasks: dict[str, Whole] = {}
+    for attempt in attempts:
+        for task, part in attempt.parts.items():
+            tasks.setdefault(task, Whole(AudienceDigest(), refused_before, [])).add(part)
+    return tasks
+
+
+def no_rows() -> InvalidInput:
+    """What is told of an empty table."""
+    return InvalidInput("The table has no rows, so there is no task.", "Check its path and its filters.")
+
+
+def _nothing(attempts: Sequence[Written]) -> InvalidInput:
+    refused = sum(attempt.rows for attempt in attempts)
+    first = next((refusal for attempt in attempts for refusal in attempt.refusals), None)
+    if first is None:
+        return no_rows()
+    return InvalidInput(
+        f"None of the table's {refused:,} rows is a target; of the first: {first.reason} (target {first.target!r}).",
+        "Check the options target, variables and split.",
+    )
+
+
+def _known(services: Services, task: str) -> Submission:
+    known = services.registry.submission(task)
+    if known is None:
+        raise NotReady(f"The registry does not show task {task}, which this job has filled.", "Run the job again.")
+    return known
+
+
+def _seal(services: Services, tasks: Mapping[str, Whole]) -> None:
+    for task, whole in tasks.items():
+        if whole.counted:
+            raise NotReady(f"The registry no longer shows the seal of task {task}.", "Run the job again.")
+    seals = [
+        Sealed(FORMAT, task, whole.digest.targets, whole.refused, whole.digest.text, whole.writers)
+        for task, whole in tasks.items()
+    ]
+    for first in range(0, len(seals), _SEALED_AT_ONCE):
+        some = seals[first : first + _SEALED_AT_ONCE]
+        services.registry.apply_all(list(zip(services.control.append_many(some), some, strict=True)))
+
+
+def _compare(whole: Whole, sealed: Submission, strict: bool) -> None:
+    """The first seal in the topic is in force: ours, an earlier run's, or that of another job at the same time."""
+    if (sealed.digest, sealed.published) == (whole.digest.text, whole.digest.targets):
+        return
+    cause = (
+        f"Task {sealed.record.task} was written before with another audience: {sealed.published:,} targets then, "
+        f"{whole.digest.targets:,} now" + ("." if sealed.published != whole.digest.targets else ", others.")
+    )
+    if strict:
+        raise AudienceMismatch(cause, "Write the same table again to complete it, or choose another task id.")
+    _log.warning("%s The first stays; nothing of this one is sent.", cause)
+
+
+def _is_left_over(services: Services, options: TaskOptions, base: str, task: str) -> bool:
+    known = services.registry.submission(task)
+    if known is None or known.sealed or known.stopped or not known.record.hold_until_sealed:
+        return False
+    return known.record.digest in _digests(options, base, known.record)
+
+
+def _digests(options: TaskOptions, base: str, record: TaskRecord) -> set[str]:
+    """What a part of this write would have as digest, with this record's app, tier and channel."""
+    split = {"app": record.app, "tier": str(record.tier), "channel": record.channel}
+    made = set()
+    for language in ("", *options.messages):
+        values = [language if name == LANGUAGE else split.get(name, "") for name in options.split]
+        try:
+            made.add(task_digest(options.push_task(base, values)))
+        except FairlaneError:
+            continue  # there is no such part
+    return made
+
+
+def _listed(tasks: Sequence[str]) -> str:
+    more = f" and {len(tasks) - _LISTED:,} more" if len(tasks) > _LISTED else ""
+    return f"task{'s' if len(tasks) > 1 else ''} {', '.join(tasks[:_LISTED])}{more}"

@@ -1,0 +1,188 @@
+"""The data source "fairlane": a table becomes a task, or several.
+
+    df.write.format("fairlane").mode("append").options(id="sale", app="shop", tier="high", message="Sale!").save()
+    df.writeStream.format("fairlane").options(id="alerts", ...).option("checkpointLocation", "...").start()
+
+Exactly once, whatever the order of rows: each attempt of a Spark task writes under a writer of its own, a task is held
+until its seal, and the seal names the writers of the attempts that the job's commit names. The envelopes of all others
+are dropped when a worker meets them.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from dispatcher.model.errors import FairlaneError, InvalidInput, Refused
+from producers.connection import Connection
+from spark_jobs.session.servers import given_values
+from spark_jobs.source.columns import columns_of
+from spark_jobs.source.sealing import cancel, commit, left_over, what_stands
+from spark_jobs.source.task_options import check_task, parse_options
+from spark_jobs.source.writing import Target, Written, write
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+FORMAT = "fairlane"
+_BATCH = "streaming.sql.batchId"
+_DESCRIPTION = "spark.job.description"
+_LIVE = ("running", "scheduled", "paused")
+_MOST_LIVE = 100_000
+
+_log = logging.getLogger("fairlane.spark")
+
+
+@dataclass(frozen=True)
+class Message(WriterCommitMessage):
+    """What an attempt tells the driver."""
+
+    written: Written
+
+
+class FairlaneSource(DataSource):
+    """servers: where Pulsar and Redis are, unless an option of the same name says otherwise."""
+
+    servers: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def writer(self, schema: "StructType", overwrite: bool) -> "BatchWriter":
+        if overwrite:
+            raise Refused("A task is never overwritten.", 'Write with `.mode("append")` and another task id.')
+        target = self._target(schema)
+        if not target.base:
+            raise InvalidInput("The option id is missing: the id of the task.", 'Give it: `.option("id", …)`.')
+        check_task(target.options, target.base)
+        return BatchWriter(target)
+
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> "StreamWriter":  # noqa: N802, ARG002  # pyspark's
+        target = self._target(schema)
+        check_task(target.options, target.base or "query")
+        return StreamWriter(target)
+
+    def _target(self, schema: "StructType") -> Target:
+        options = parse_options({**self.servers, **{name.lower(): text for name, text in self.options.items()}})
+        return Target(options, columns_of(schema, options), options.task)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One task, or one for each combination of values in the split columns."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Message:
+        return _write(self._target, iterator)
+
+    def commit(self, messages: Sequence[Message | None]) -> None:
+        commit_write(self._target, _written(messages), strict=True)
+
+    def abort(self, messages: Sequence[Message | None]) -> None:
+        _tell_what_stands(self._target, _written(messages))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """A task for each micro-batch: the option `id` (else the query's name), a dash, the batch's number."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Message:
+        context = TaskContext.get()
+        name = self._target.base or _query(context.getLocalProperty(_DESCRIPTION) or "")
+        base = f"{name}-{context.getLocalProperty(_BATCH)}"
+        return _write(self._target._replace(base=base, first_stays=True), iterator)
+
+    def commit(self, messages: Sequence[Message | None], batchId: int) -> None:  # noqa: N803, ARG002  # pyspark's
+        """A batch without a target makes no task. One that was sealed before and is another now stays as it was."""
+        written = _written(messages)
+        if any(part.digest.targets for attempt in written for part in attempt.parts.values()):
+            commit_write(self._target._replace(base=written[0].base), written, strict=False)
+
+    def abort(self, messages: Sequence[Message | None], batchId: int) -> None:  # noqa: N803
+        written = _written(messages)
+        base = written[0].base if written else f"{self._target.base or 'QUERY'}-{batchId}"
+        _tell_what_stands(self._target._replace(base=base), written)
+
+
+def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) -> None:
+    """Makes the format "fairlane" known to a session. servers: as spark_jobs.session.servers.values_of gives them;
+    None: what the session's configuration (spark.fairlane.pulsar.url, ...) and the environment (FAIRLANE_PULSAR_URL,
+    ...) say.""" values = given_values(dict(spark.sparkContext.getConf().getAll())) if servers is None else
+dict(servers) 
+    class Source(FairlaneSource):  # travels by value, so that it takes the servers along
+        servers = values
+
+    spark.dataSource.register(Source)
+
+
+def _write(target: Target, batches: "Iterable[pa.RecordBatch]") -> Message:
+    batches = iter(batches)
+    first = next(batches, None)
+    if first is None:  # a partition without rows needs no connection
+        return Message(Written(target.base, {}))
+    with _connected(target) as connection:
+        return Message(write(connection.services(), target, chain((first,), batches)))
+
+
+def commit_write(target: Target, attempts: Sequence[Written], strict: bool) -> None:
+    """Seals the tasks that these attempts filled, and cancels those that only others had made. Raises as `commit`."""
+    options, base = target.options, target.base
+    with _connected(target) as connection:
+        services = connection.services()
+        committed = commit(services, options, base, attempts, strict)
+        if options.split:
+            live = [
+                task.id
+                for state in _LIVE
+                for task in connection.registry.tasks(state, limit=_MOST_LIVE, id_prefix=f"{base}.")[0]
+            ]
+            cancel(services, left_over(services, options, base, live, committed))
+
+
+def _tell_what_stands(target: Target, attempts: Sequence[Written]) -> None:
+    """Never fails: what ended the job is what its caller has to hear of."""
+    try:
+        with _connected(target) as connection:
+            told = what_stands(connection.services(), target.base, bool(target.options.split), attempts)
+    except FairlaneError as error:
+        told = f"Nothing is sent of a task before its seal. What stands cannot be told: {error}"
+    _log.warning("The job failed. %s", told)
+
+
+def _written(messages: Sequence[Message | None]) -> list[Written]:
+    return [message.written for message in messages if message is not None]
+
+
+@contextmanager
+def _connected(target: Target) -> Iterator[Connection]:
+    connection = Connection(target.options.servers)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def _query(description: str) -> str:
+    """The query's name: what Spark describes its jobs with begins with it."""
+    name = description.partition("\nid = ")[0].strip()
+    if not name:
+        raise InvalidInput(
+            "The query has no name to call its tasks by.", 'Give one: `.queryName("…")` or `.option("id", "…")`.'
+        )
+    return name

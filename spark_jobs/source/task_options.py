@@ -1,0 +1,201 @@
+"""The options of `df.write.format("fairlane")`: the fields of a task, and which columns are what."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.task import MAX_TARGETS, PushTask
+from spark_jobs.session.servers import NAMES, Servers, servers_of
+
+TASK_FIELDS = tuple(PushTask.model_fields)
+"""Options that are fields of a PushTask, by the same names."""
+OLD_NAMES = {"task": "id", "ttl": "ttl_s"}
+"""What options were called in 0.2; until the next release they may be."""
+_NOT_PASSED_ON = ("id", "hold_until_sealed", "message")
+SPLIT_FIELDS = ("app", "tier", "channel")
+"""Split columns of these names give the task's field; others only tell tasks apart."""
+LANGUAGE = "language"
+"""A split column of this name chooses the message: option `message.de` for the value `de`, else `message`."""
+ON_INVALID = ("fail", "refuse")
+
+OWN_OPTIONS = ("messages", "target", "variables", "split", "oninvalid", "refused")
+_SPARKS = ("path", "checkpointlocation", "queryname", "outputmode", "asyncprogresstrackingenabled")
+_SAFE_LENGTH = 32
+_SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What is to be written and how.
+
+    task: its id, or what the ids of all its parts begin with; empty only for a stream, which goes by its query's name.
+    fields: of a PushTask, as texts. target, variables, split: columns; variables None: all others. refuse: whether bad
+    rows are counted and left out instead of failing the job. refused: rows that were refused before the table came
+    here; they are added to the task's count.
+    """
+
+    task: str
+    fields: Mapping[str, Any]
+    messages: Mapping[str, str]
+    servers: Servers
+    target: str = "target"
+    variables: tuple[str, ...] | None = None
+    split: tuple[str, ...] = ()
+    refuse: bool = False
+    refused: int = 0
+
+    @property
+    def channel(self) -> str | None:
+        """Return the channel of the task; None where a split column gives it."""
+        return None if "channel" in self.split else self.fields.get("channel", PushTask.model_fields["channel"].default)
+
+    def push_task(self, base: str, values: Sequence[str] = ()) -> PushTask:
+        """The task of rows with these values in the split columns. base: the id without them. Raises InvalidInput."""
+        split = dict(zip(self.split, values, strict=True))
+        fields = {**self.fields, **{name: split[name] for name in SPLIT_FIELDS if name in split}}
+        message = self.messages.get(split.get(LANGUAGE, "").lower())
+        if message is not None:
+            fields["message"] = _message(message)
+        return PushTask.model_validate({**fields, "id": task_id(base, values), "hold_until_sealed": True})
+
+    def probe(self, base: str) -> None:
+        """Make a task of them, before there are rows. Raises InvalidInput."""
+        probe = {"app": "app", "tier": "high", LANGUAGE: next(iter(self.messages), "")}
+        self.push_task(base, [probe.get(name, "value") for name in self.split])
+
+
+def parse_options(options: Mapping[str, str]) -> TaskOptions:
+    """options: names in lower case. Raises InvalidInput for one that is unknown, missing or outside its limits."""
+    options = _renamed(options)
+    _check_names(options)
+    _check_held(options.get("hold_until_sealed", ""))
+    fields: dict[str, Any] = {
+        name: options[name] for name in TASK_FIELDS if options.get(name) and name not in _NOT_PASSED_ON
+    }
+    if options.get("message"):
+        fields["message"] = _message(options["message"])
+    split = _names(options.get("split", ""))
+    _check_split(fields, split)
+    variables = options.get("variables")
+    return TaskOptions(
+        task=options.get("id", ""),
+        fields=fields,
+        messages=_messages(options),
+        servers=servers_of(options),
+        target=options.get("target") or "target",
+        variables=None if variables is None else _names(variables),
+        split=split,
+        refuse=_on_invalid(options) == "refuse",
+        refused=_count(options.get("refused", "0")),
+    )
+
+
+def missing_fields(options: TaskOptions) -> list[str]:
+    """Return the fields that neither an option nor a split column gives."""
+    given = {*options.fields, *(name for name in options.split if name in SPLIT_FIELDS)}
+    if options.messages and LANGUAGE in options.split:
+        given.add("message")
+    return [name for name in ("app", "tier", "message") if name not in given]
+
+
+def check_task(options: TaskOptions, base: str) -> None:
+    """That a task can be made of them, before there are rows. Raises InvalidInput."""
+    for name in missing_fields(options):
+        raise InvalidInput(f"The option {name} is missing.", f'Give it: `.option("{name}", …)`.')
+    options.probe(base)
+
+
+def task_id(base: str, values: Sequence[str] = ()) -> str:
+    """`base.value.value`. What an id may not contain is replaced, and a checksum added, so that ids stay apart."""
+    return ".".join([base, *map(_safe, values)])
+
+
+def _safe(value: str) -> str:
+    if value and len(value) <= _SAFE_LENGTH and _SAFE.issuperset(value):
+        return value
+    kept = "".join(letter if letter in _SAFE else "_" for letter in value[:_SAFE_LENGTH])
+    return f"{kept}-{blake2b(value.encode(), digest_size=4).hexdigest()}"
+
+
+def _renamed(options: Mapping[str, str]) -> dict[str, str]:
+    renamed = dict(options)
+    for old, new in OLD_NAMES.items():
+        if old not in renamed:
+            continue
+        if new in renamed:
+            raise InvalidInput(f"The options {old} and {new} are the same.", f"Leave {old} out.")
+        text = f"The option {old} is called {new} now, and the next release does not know the old name."
+        warnings.warn(text, FutureWarning, stacklevel=3)
+        renamed[new] = renamed.pop(old)
+    return renamed
+
+
+def _check_held(text: str) -> None:
+    if text.lower() not in ("", "true", "yes", "on", "1"):
+        raise InvalidInput("hold_until_sealed: a table's task is always held until its seal; leave it out.")
+
+
+def _messages(options: Mapping[str, str]) -> dict[str, str]:
+    """By language: `message.de`, and `messages`, a JSON object of them."""
+    found = {name.partition(".")[2]: text for name, text in options.items() if name.startswith("message.")}
+    if not options.get("messages"):
+        return found
+    by_language = _message(options["messages"], "messages")
+    if not isinstance(by_language, dict):
+        raise InvalidInput("messages: is a mapping from a language to its message.")
+    texts = {name.lower(): text if isinstance(text, str) else _json(text) for name, text in by_language.items()}
+    return {**texts, **found}
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _check_names(options: Mapping[str, str]) -> None:
+    known = {*TASK_FIELDS, *OWN_OPTIONS, *NAMES}
+    for name in options:
+        if name not in known and name not in _SPARKS and not name.startswith("message."):
+            near = get_close_matches(name, known, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(sorted(known - set(NAMES)))}."
+            raise InvalidInput(f"There is no option {name}.", hint)
+
+
+def _check_split(fields: Mapping[str, Any], split: Sequence[str]) -> None:
+    both = [name for name in split if name in fields]
+    if both:
+        raise InvalidInput(f"{both[0]}: is given, and a split column too.", "Leave one of them out.")
+    if len(set(split)) < len(split):
+        raise InvalidInput("split: names a column twice.")
+
+
+def _message(text: str, name: str = "message") -> object:
+    """A text, or a JSON object."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"{name}: begins like a JSON object, but is none: {error}.") from None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for part in text.split(",") if (name := part.strip()))
+
+
+def _on_invalid(options: Mapping[str, str]) -> str:
+    chosen = options.get("oninvalid", "fail").lower()
+    if chosen not in ON_INVALID:
+        raise InvalidInput(f"onInvalid: is {' or '.join(ON_INVALID)}, not {chosen!r}.")
+    return chosen
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) > MAX_TARGETS:
+        raise InvalidInput(f"refused: is a number of rows, not {text!r}.")
+    return int(text)

@@ -1,0 +1,42 @@
+"""Tasks that are filled from many places at once: made by whoever needs one first, complete by one seal."""
+
+import logging
+
+from dispatcher.model.errors import AudienceMismatch, NotReady, TaskEnded
+from dispatcher.model.task import PushTask
+from producers.ports import Services, Submission
+from producers.submit.acceptance import accept, check_admitted, check_same
+
+_log = logging.getLogger(__name__)
+
+
+def ensure(services: Services, task: PushTask, first_stays: bool = False) -> Submission:
+    """The task of this id, made if there is none; its lane can be written to unless it is sealed.
+
+    Any number may do this at once: of several records the first in the control topic is the task. Raises
+    AudienceMismatch (the id is taken by another task; with first_stays that is told only), TaskEnded (it ended
+    unsealed), LimitReached, Unreachable.
+    """
+    assert task.id is not None
+    known = services.registry.submission(task.id) or _make(services, task, task.id)
+    try:
+        check_same(task, known.record)
+    except AudienceMismatch as error:
+        if not first_stays:
+            raise
+        _log.warning("%s It stays as it was.", error.cause)
+    if known.stopped and not known.sealed:
+        raise TaskEnded(f"Task {task.id} is {known.stopped}; it takes no more targets.", "Write under another id.")
+    if not known.sealed:
+        services.lanes.create(known.record.lane, known.record.partitions)
+    return known
+
+
+def _make(services: Services, task: PushTask, task_id: str) -> Submission:
+    record = accept(task, task_id, task.expected_targets, services.clock.wall_ms(), services.topics, services.options)
+    check_admitted(record, services.registry.admit(record))
+    services.registry.apply(services.control.append(record), record)
+    winner = services.registry.submission(task_id)
+    if winner is None:
+        raise NotReady(f"Task {task_id} is stored, but the registry does not show it.", "Run the job again.")
+    return winner

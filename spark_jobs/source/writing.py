@@ -1,0 +1,231 @@
+"""What one attempt of a Spark task does: its rows become envelopes in the lanes of their tasks, under a writer of its
+own, so that they count only if the job's commit names it."""
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from dispatcher.clock import Clock
+from dispatcher.model.errors import InvalidInput
+from dispatcher.model.task import PushTask
+from dispatcher.wire.control import TaskRecord
+from producers.ports import LaneOpener, LaneWriter, Services
+from producers.submit.cutter import Block, bodies
+from producers.submit.validation import Refusal, Variables
+from spark_jobs.source.columns import Columns
+from spark_jobs.source.digest import AudienceDigest
+from spark_jobs.source.rows import Rows, read_rows, split_batch
+from spark_jobs.source.task_options import TaskOptions
+from spark_jobs.source.tasks import ensure
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_WRITER_LETTERS = 9
+KEPT_REFUSALS = 5
+"""Refused rows that an attempt names."""
+OPEN_LANES = 4
+"""Lanes that an attempt holds open at once; of each up to `producer.memory_mib` may be on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What an attempt wrote of one task. published: False if the task was sealed already, so that it was only counted.
+    envelopes: of this writer."""
+
+    writer: str
+    envelopes: int
+    digest: AudienceDigest
+    refused: int
+    published: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What an attempt tells the commit. base: as in Target. parts: by task id. unassigned: refused rows that belong to
+    no task. refusals: the first ones."""
+
+    base: str
+    parts: dict[str, Part]
+    rows: int = 0
+    unassigned: int = 0
+    refusals: tuple[Refusal, ...] = ()
+
+
+def new_writer() -> str:
+    """A name that no other attempt has."""
+    return secrets.token_urlsafe(_WRITER_LETTERS)[:_WRITER_LETTERS]
+
+
+class Target(NamedTuple):
+    """What is written to. base: the id of the task, or what the ids of all its parts begin with. first_stays: whether a
+    task of the same id but with other options stays as it was, and takes the rows; else that is refused."""
+
+    options: TaskOptions
+    columns: Columns
+    base: str
+    first_stays: bool = False
+
+
+def write(services: Services, target: Target, batches: "Iterable[pa.RecordBatch]") -> Written:
+    """Publishes all; returns once it is stored. Raises InvalidInput (a bad row, unless these are refused), TaskEnded,
+    AudienceMismatch, LimitReached, Unreachable."""
+    attempt = _Attempt(services, target)
+    try:
+        for batch in batches:
+            attempt.add(batch)
+        return attempt.finish()
+    finally:
+        attempt.close()
+
+
+class _Attempt:
+    def __init__(self, services: Services, target: Target) -> None:
+        self._services = services
+        self._target = target
+        self._writer = new_writer()
+        self._lanes = _OpenLanes(services.lanes)
+        self._streams: dict[tuple[str | None, ...], _Stream | None] = {}
+        self._rows = 0
+        self._unassigned = 0
+        self._refusals: list[Refusal] = []
+
+    def add(self, batch: "pa.RecordBatch") -> None:
+        for values, some in split_batch(batch, self._target.columns.split):
+            rows = read_rows(some, self._target.columns, self._rows)
+            self._rows += some.num_rows
+            self._take(rows.refusals)
+            if values not in self._streams:
+                self._streams[values] = self._open(values, some)
+            stream = self._streams[values]
+            if stream is None:
+                self._unassigned += some.num_rows
+            else:
+                self._lanes.send(stream.record, stream.add(rows))
+
+    def finish(self) -> Written:
+        streams = [stream for stream in self._streams.values() if stream is not None]
+        for stream in streams:
+            self._lanes.send(stream.record, stream.rest())
+        self._lanes.flush()
+        parts = {stream.record.task: stream.part() for stream in streams}
+        return Written(self._target.base, parts, self._rows, self._unassigned, tuple(self._refusals))
+
+    def close(self) -> None:
+        self._lanes.close()
+
+    def _open(self, values: tuple[str | None, ...], rows: "pa.RecordBatch") -> "_Stream | None":
+        """None: rows with these values belong to no task."""
+        try:
+            task = _task_of(self._target, values)
+        except InvalidInput as error:
+            self._take([Refusal(self._rows, error.cause, str(rows.column(self._target.columns.target)[0]))])
+            return None
+        known = ensure(self._services, task, self._target.first_stays)
+        return _Stream(known.record, self._writer, not known.sealed, self._services.clock)
+
+    def _take(self, refusals: list[Refusal]) -> None:
+        if refusals and not self._target.options.refuse:
+            raise _refused(refusals[0])
+        self._refusals += refusals[: KEPT_REFUSALS - len(self._refusals)]
+
+
+def _task_of(target: Target, values: tuple[str | None, ...]) -> PushTask:
+    texts = [value for value in values if value]
+    if len(texts) < len(values):
+        missing = target.columns.split[[bool(value) for value in values].index(False)]
+        raise InvalidInput(f"the split column {missing} is empty")
+    return target.options.push_task(target.base, texts)
+
+
+def _refused(refusal: Refusal) -> InvalidInput:
+    return InvalidInput(
+        f"A row is not good: {refusal.reason} (target {refusal.target!r}).",
+        'Take such rows out first, or leave them out and count them: `.option("onInvalid", "refuse")`.',
+    )
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The rows of one task: whole envelopes go on, the others wait for more."""
+
+    record: TaskRecord
+    writer: str
+    published: bool
+    clock: Clock
+    sequence: int = 0
+    refused: int = 0
+    digest: AudienceDigest = field(default_factory=AudienceDigest)
+    addresses: list[str] = field(default_factory=list)
+    variables: list[Variables] | None = None
+
+    def add(self, rows: Rows) -> list[bytes]:
+        """The envelopes that are full now."""
+        self.digest = self.digest.plus(rows.digest)
+        self.refused += len(rows.refusals)
+        if not self.published:
+            return []
+        if rows.variables is not None or self.variables is not None:
+            self.variables = _filled(self.variables, self.addresses) + _filled(rows.variables, rows.addresses)
+        self.addresses = self.addresses + rows.addresses
+        return self._take(len(self.addresses) // self.record.chunk * self.record.chunk)
+
+    def rest(self) -> list[bytes]:
+        """The last envelope, which is not full."""
+        return self._take(len(self.addresses))
+
+    def part(self) -> Part:
+        return Part(self.writer, self.sequence, self.digest, self.refused, self.published)
+
+    def _take(self, count: int) -> list[bytes]:
+        if not count:
+            return []
+        addresses, self.addresses = self.addresses[:count], self.addresses[count:]
+        variables = self.variables
+        if variables is not None:
+            variables, self.variables = variables[:count], variables[count:]
+        made = bodies(self.record, Block(self.sequence, 0, addresses, variables), self.clock.wall_ms(), self.writer)
+        self.sequence += len(made)
+        return made
+
+
+def _filled(variables: list[Variables] | None, addresses: list[str]) -> list[Variables]:
+    return [None] * len(addresses) if variables is None else variables
+
+
+class _OpenLanes:
+    """The lanes written to last. One that was not used for long is stored to its end and let go."""
+
+    def __init__(self, lanes: LaneOpener) -> None:
+        self._lanes = lanes
+        self._open: dict[str, LaneWriter] = {}
+
+    def send(self, record: TaskRecord, envelopes: list[bytes]) -> None:
+        if envelopes:
+            self._writer(record, envelopes).send_many(envelopes)
+
+    def flush(self) -> None:
+        """Returns once all is stored."""
+        for writer in self._open.values():
+            writer.flush()
+
+    def close(self) -> None:
+        for writer in self._open.values():
+            writer.close()
+        self._open.clear()
+
+    def _writer(self, record: TaskRecord, envelopes: list[bytes]) -> LaneWriter:
+        writer = self._open.pop(record.lane, None)
+        if writer is None:
+            if len(self._open) >= OPEN_LANES:
+                self._let_go(next(iter(self._open)))
+            writer = self._lanes.open(record, envelopes)
+        self._open[record.lane] = writer
+        return writer
+
+    def _let_go(self, topic: str) -> None:
+        writer = self._open[topic]
+        writer.flush()
+        del self._open[topic]
+        writer.close()
