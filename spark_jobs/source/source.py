@@ -123,8 +123,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) -> None:
     """Makes the format "fairlane" known to a session. servers: as spark_jobs.session.servers.values_of gives them;
     None: what the session's configuration (spark.fairlane.pulsar.url, ...) and the environment (FAIRLANE_PULSAR_URL,
-    ...) say.""" values = given_values(dict(spark.sparkContext.getConf().getAll())) if servers is None else
-dict(servers) 
+    ...) say."""
+    values = given_values(dict(spark.sparkContext.getConf().getAll())) if servers is None else dict(servers)
+
     class Source(FairlaneSource):  # travels by value, so that it takes the servers along
         servers = values
 
