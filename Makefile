@@ -34,7 +34,7 @@ lint: setup ## lint, format, strict types, import rule
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
-	@$(PY) -m mypy --exclude "^$$" benchmarks/peers
+	@$(PY) -m mypy benchmarks/peers
 	@$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 check: lint ## the same and the unit tests: a minute or two, offline
