@@ -14,7 +14,7 @@ FORMAT = 1
 MAX_ENVELOPES = 10_000
 """Maximum envelopes in one record; workers write up to 500 (0.2.0: 1,500). A fold cuts larger ones into calls."""
 MAX_CLAIMS = 10_000
-"""Maximum claims in one record; workers write up to 1,000."""
+"""Maximum claims in one record; workers write up to 400 (0.2.0: 1,000)."""
 MAX_REASON = 200
 """Maximum characters of a reason in an outcome record; the dead letter has more of it."""
 MAX_REASON_BYTES = 1_024
