@@ -84,7 +84,7 @@ _PATCHES: Mapping[str, tuple[Any, str, Callable[..., Any]]] = {
 _SCRIPTS: Mapping[str, tuple[str, str, str]] = {
     "the first final outcome counts": (
         "outcomes.lua",
-        "if redis.call('GETBIT', final_key(counts.task, writer), whole(sequence)) == 1 then return repeats(1) end",
+        "if envelope.final then return repeats(1) end",
         "",
     ),
     "what is claimed is held": (
