@@ -40,8 +40,8 @@ end
 -- Calls a command with a task's open envelopes and some of its fields, a page at a time; returns the answers in order.
 local function each_open(command, task, words)
   local answers = {}
-  for from = 1, #words, 2000 do
-    local page = redis.call(command, open_key(task), unpack(words, from, math.min(from + 1999, #words)))
+  for from = 1, #words, 1000 do
+    local page = redis.call(command, open_key(task), unpack(words, from, math.min(from + 999, #words)))
     if type(page) == 'table' then
       for _, answer in ipairs(page) do answers[#answers + 1] = answer end
     end
