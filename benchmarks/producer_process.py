@@ -29,7 +29,7 @@ from producers.publish.compression import compression_for
 from producers.publish.lanes import open_producers
 from producers.publish.partitioning import ENVELOPES_PER_S, TARGETS_PER_S
 from producers.publish.router import Partition, Router, RouterSettings
-from producers.publish.tuning import MIB, Need, ProducerSettings, tune
+from producers.publish.tuning import MIB, ProducerNeeds, ProducerSettings, tune
 from producers.settings import CompressionRule
 
 MESSAGE = encode_message({"title": "Benchmark", "body": "x" * 200})
@@ -189,7 +189,7 @@ def settings_of(spec: Spec) -> ProducerSettings:
     """As a submission has them."""
     rate = min(ENVELOPES_PER_S, TARGETS_PER_S / spec.chunk)
     size = envelope_bytes(spec.chunk, len(MESSAGE))
-    return tune(Need(spec.partitions, size, rate, spec.memory_mib * MIB, receiver_queue(spec.chunk))).settings
+    return tune(ProducerNeeds(spec.partitions, size, rate, spec.memory_mib * MIB, receiver_queue(spec.chunk))).settings
 
 
 def _options(spec: Spec) -> dict[str, Any]:

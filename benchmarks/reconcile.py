@@ -12,19 +12,19 @@ from benchmarks.ingest import memory
 from dispatcher.model.errors import FairlaneError
 
 if TYPE_CHECKING:
-    from spark_jobs.journal.made_up import MadeUp
+    from spark_jobs.journal.synthetic import SyntheticJournal
     from spark_jobs.reconcile.job import Reconciled
 
 
 def run(targets: int, master: str, seed: int, say: Callable[[str], None]) -> dict[str, float]:
     """One run: seconds of the session's start and of reconciling after it, CPU of both, most memory of Spark's JVM."""
     from spark_jobs.ingest.audience import TableSource, read_table
-    from spark_jobs.journal.made_up import TASK, MadeUp, make_tables
+    from spark_jobs.journal.synthetic import TASK, SyntheticJournal, make_tables
     from spark_jobs.reconcile.job import What, given_audience, reconcile
     from spark_jobs.session.session import SessionSettings, for_rows, make_session
 
     with tempfile.TemporaryDirectory(prefix="fairlane-bench-") as name, memory() as seen:
-        folder, size = Path(name), MadeUp(targets, seed=seed)
+        folder, size = Path(name), SyntheticJournal(targets, seed=seed)
         say(f"making up an audience of {targets:,} and its journal")
         audience = make_tables(folder, size, datetime.now(UTC))
         begun_cpu_s, begun_s = family_cpu_s(), time.monotonic()
@@ -46,7 +46,7 @@ def run(targets: int, master: str, seed: int, say: Callable[[str], None]) -> dic
     }
 
 
-def check(found: "Reconciled", size: "MadeUp") -> None:
+def check(found: "Reconciled", size: "SyntheticJournal") -> None:
     """Raises FairlaneError unless the task adds up and what was planted, and no more, was found."""
     (one,) = found.sums
     told: dict[str, int] = {}

@@ -14,12 +14,12 @@ def run(outcomes: int, master: str, seed: int, say: Callable[[str], None]) -> di
     """One run: seconds of the session's start and of the report after it, CPU of both, most memory of Spark's JVM."""
     from spark_jobs.backlog.facts import ReportOptions
     from spark_jobs.backlog.job import report, session_settings
-    from spark_jobs.backlog.made_up import MadeUp, make_tables
+    from spark_jobs.backlog.synthetic import SyntheticBacklog, make_tables
     from spark_jobs.session.session import make_session
 
     with tempfile.TemporaryDirectory(prefix="fairlane-bench-") as name, memory() as seen:
         folder, now = Path(name), datetime.now(UTC)
-        size = MadeUp(outcomes=outcomes, seed=seed)
+        size = SyntheticBacklog(outcomes=outcomes, seed=seed)
         say(f"making up {size.snapshots:,} snapshots of {size.tasks} tasks and {outcomes:,} outcomes")
         make_tables(folder, size, now)
         now_ms = int(now.timestamp() * 1000)

@@ -15,7 +15,7 @@ from typing import Any
 
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.view import WorkerBeat
-from fairlane.crew import Crew
+from fairlane.crew import WorkerGroup
 from fairlane.isolation import environment, isolated, provisioned
 from fairlane.settings import Settings
 from producers.client import PushClient
@@ -31,7 +31,7 @@ class Stage:
 
     settings: Settings
     client: PushClient
-    crew: Crew
+    crew: WorkerGroup
     folder: Path
     log: Path
     say: Callable[[str], None]
@@ -54,7 +54,7 @@ def stage(settings: Settings, say: Callable[[str], None], namespaces: int = 4) -
     with TemporaryDirectory(prefix="fairlane-bench-") as folder, provisioned(own):
         log = Path(folder) / "delivered.jsonl"
         channels = {"FAIRLANE_CHANNELS": json.dumps({"log": {"path": str(log)}})}
-        crew = Crew({**environment(own), **channels}, own.home / "logs" / "bench")
+        crew = WorkerGroup({**environment(own), **channels}, own.home / "logs" / "bench")
         try:
             with PushClient.connect(own) as client:
                 yield Stage(own, client, crew, Path(folder), log, say)

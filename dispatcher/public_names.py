@@ -28,7 +28,7 @@ PUBLIC: dict[str, dict[str, str]] = {
         "Refusal": "producers.submit.validation",
         "ServiceControls": "producers.control.service_controls",
         "Settings": "fairlane.settings",
-        "Steered": "producers.control.steering",
+        "BulkResult": "producers.control.steering",
         "SubmitProgress": "producers.submit.report",
         "SubmitResult": "producers.submit.report",
         "Submitted": "producers.submit.many",

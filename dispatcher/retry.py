@@ -6,7 +6,7 @@ from dispatcher.wire.outcome import RETRY, Outcome, Verdict
 from dispatcher.wire.topics import RETRY_STEPS_S, retry_step_s
 
 
-class Step(NamedTuple):
+class NextStep(NamedTuple):
     """What becomes of a target. code: an Outcome value or RETRY; delay_s: of the next attempt, 0 if there is none."""
 
     code: int
@@ -21,18 +21,18 @@ def delay_after(attempt: int, retry_after_s: float | None = None) -> int:
     return RETRY_STEPS_S[min(attempt, len(RETRY_STEPS_S) - 1)]
 
 
-def next_step(attempt: int, max_attempts: int, verdict: Verdict) -> Step:
+def next_step(attempt: int, max_attempts: int, verdict: Verdict) -> NextStep:
     """What follows from a verdict on attempt `attempt` (from 0) of at most `max_attempts`.
 
     A code that means nothing (a user's own channel may err) counts as RETRY, since an outcome is stored for good.
     """
     if verdict.code in _OUTCOMES:
-        return Step(verdict.code, verdict.reason)
+        return NextStep(verdict.code, verdict.reason)
     reason = verdict.reason if verdict.code == RETRY else f"the channel answered with the unknown code {verdict.code}"
     if attempt + 1 < max_attempts:
-        return Step(RETRY, reason, delay_after(attempt, verdict.retry_after_s))
+        return NextStep(RETRY, reason, delay_after(attempt, verdict.retry_after_s))
     made = "1 attempt" if attempt == 0 else f"{attempt + 1} attempts"
-    return Step(int(Outcome.FAILED), f"gave up after {made}; the last: {reason or 'no reason given'}")
+    return NextStep(int(Outcome.FAILED), f"gave up after {made}; the last: {reason or 'no reason given'}")
 
 
 _OUTCOMES = frozenset(int(outcome) for outcome in Outcome)

@@ -10,9 +10,9 @@ from typing import Literal, cast
 import msgspec
 
 from dispatcher.analysis.send_errors import SendError
-from dispatcher.engine.buffers import Stretch
+from dispatcher.engine.buffers import EnvelopeRun
 from dispatcher.ports import DeadLetter, Delivery
-from dispatcher.retry import Step, next_step
+from dispatcher.retry import NextStep, next_step
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import (
     ALL_SENT,
@@ -85,7 +85,7 @@ class Draft:
         self._retried = 0
         self._error: SendError | None = None
 
-    def add(self, part: Stretch, reports: Sequence[Report], at_ms: int) -> None:
+    def add(self, part: EnvelopeRun, reports: Sequence[Report], at_ms: int) -> None:
         """A report for each envelope of `part`."""
         if part.attempt == 0 and reports.count(ALL_SENT) == len(reports):
             self.add_all(part, _SENT)
@@ -94,7 +94,7 @@ class Draft:
         for delivery, report in zip(part.deliveries, reports, strict=True):
             self._add_one(delivery.envelope, report, at_ms)
 
-    def add_all(self, part: Stretch, code: int) -> None:
+    def add_all(self, part: EnvelopeRun, code: int) -> None:
         """All targets of `part` have the outcome `code`."""
         self._add_part(part)
         self._count(code, part.targets)
@@ -135,7 +135,7 @@ class Draft:
             self._error,
         )
 
-    def _add_part(self, part: Stretch) -> None:
+    def _add_part(self, part: EnvelopeRun) -> None:
         self.acks += part.deliveries
         self.targets += part.targets
         since_ms = part.not_before_ms or part.deliveries[0].envelope.published_ms
@@ -181,7 +181,7 @@ class Draft:
         again = [i for i, code in enumerate(codes) if code == RETRY] if RETRY in kinds else []
         self._try_again(envelope, again, delay_s, at_ms)
 
-    def _add_uniform(self, envelope: Envelope, step: Step, at_ms: int) -> None:
+    def _add_uniform(self, envelope: Envelope, step: NextStep, at_ms: int) -> None:
         size = len(envelope.targets)
         everything = range(size)
         self._note_errors(envelope, [step] * size, at_ms)
@@ -199,7 +199,7 @@ class Draft:
         if step.code in self._names:
             self._name(envelope, everything, [step] * size)
 
-    def _name(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[Step] | None) -> None:
+    def _name(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep] | None) -> None:
         """steps: of each target; None if none has a reason."""
         if not indexes:
             return
@@ -214,7 +214,7 @@ class Draft:
             self._named.append(Named(envelope.writer, envelope.attempt, envelope.sequence, positions, targets, reasons))
             self.named_characters += characters
 
-    def _note_errors(self, envelope: Envelope, steps: Sequence[Step], at_ms: int) -> None:
+    def _note_errors(self, envelope: Envelope, steps: Sequence[NextStep], at_ms: int) -> None:
         errors = [step for step in steps if step.code in _ERRORS]
         if errors:
             delays_s = [step.delay_s for step in errors if step.code == RETRY]
@@ -228,12 +228,12 @@ class Draft:
             self._next.setdefault(delay_s, []).append(again)
             self._retried += len(indexes)
 
-    def _dead_letter(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[Step], at_ms: int) -> None:
+    def _dead_letter(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep], at_ms: int) -> None:
         if indexes:
             self._letters.append(_letter(envelope, indexes, steps, at_ms))
 
 
-def _steps(envelope: Envelope, report: Report) -> list[Step] | None:
+def _steps(envelope: Envelope, report: Report) -> list[NextStep] | None:
     """What becomes of each target; None if the same of all."""
     if not report.exceptions:
         return None
@@ -245,7 +245,7 @@ def _steps(envelope: Envelope, report: Report) -> list[Step] | None:
     return steps
 
 
-def _letter(envelope: Envelope, indexes: Sequence[int], steps: Sequence[Step], at_ms: int) -> DeadLetter:
+def _letter(envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep], at_ms: int) -> DeadLetter:
     return DeadLetter(
         FORMAT,
         envelope.task,
@@ -261,7 +261,9 @@ def _letter(envelope: Envelope, indexes: Sequence[int], steps: Sequence[Step], a
     )
 
 
-def match(parts: Sequence[Stretch], reports: Sequence[Report | None]) -> list[tuple[Stretch, Sequence[Report] | None]]:
+def match(
+    parts: Sequence[EnvelopeRun], reports: Sequence[Report | None]
+) -> list[tuple[EnvelopeRun, Sequence[Report] | None]]:
     """Brings the parts of a batch and its reports together; None for those that were not sent. Cuts parts as needed.
 
     Too few reports (a channel erred) count as RETRY: the call was made.
@@ -270,7 +272,7 @@ def match(parts: Sequence[Stretch], reports: Sequence[Report | None]) -> list[tu
     if len(reports) != count:
         reports = [*reports[:count], *[_MISSING] * (count - len(reports))]
     everything = reports.count(ALL_SENT) == count
-    matched: list[tuple[Stretch, Sequence[Report] | None]] = []
+    matched: list[tuple[EnvelopeRun, Sequence[Report] | None]] = []
     start = 0
     for part in parts:
         end = start + part.count
@@ -286,8 +288,8 @@ def match(parts: Sequence[Stretch], reports: Sequence[Report | None]) -> list[tu
 _MISSING = Report(Verdict(RETRY, "the channel gave no report"))
 
 
-def _cut(part: Stretch, said: Sequence[Report | None]) -> list[tuple[Stretch, Sequence[Report] | None]]:
-    cut: list[tuple[Stretch, Sequence[Report] | None]] = []
+def _cut(part: EnvelopeRun, said: Sequence[Report | None]) -> list[tuple[EnvelopeRun, Sequence[Report] | None]]:
+    cut: list[tuple[EnvelopeRun, Sequence[Report] | None]] = []
     start = 0
     while start < len(said):
         end = start + 1

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from producers.client import Audience, PushClient
     from producers.control.controls import Cancelled, Edit
     from producers.control.service_controls import ServiceControls
-    from producers.control.steering import Plan, Steered
+    from producers.control.steering import BulkResult, Plan
     from producers.control.task_changes import Changes, TaskFilter
     from producers.failures import Failure, FailureGroup
     from producers.handle import TaskHandle
@@ -34,6 +34,7 @@ __all__ = [
     "AsyncPushClient",
     "AsyncTaskHandle",
     "Audience",
+    "BulkResult",
     "Cancelled",
     "Cap",
     "Changes",
@@ -48,7 +49,6 @@ __all__ = [
     "Refusal",
     "ServiceControls",
     "Settings",
-    "Steered",
     "SubmitProgress",
     "SubmitResult",
     "Submitted",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 @dataclass
-class Crew:
+class WorkerGroup:
     """Starts and stops workers. environment: of the child processes; logs: the folder for what they say."""
 
     environment: dict[str, str]

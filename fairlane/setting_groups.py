@@ -13,13 +13,13 @@ ClassPath = Annotated[str, StringConstraints(pattern=r"^(null|log|http|[A-Za-z_]
 """A built-in channel's name, or `module:Class`."""
 
 
-class Group(BaseModel):
+class SettingGroup(BaseModel):
     """Frozen; a name that does not exist is refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class WorkerSettings(Group):
+class WorkerSettings(SettingGroup):
     """A worker process."""
 
     name: Name | None = Field(default=None, description="name of the worker; made from host and pid where not set")
@@ -55,7 +55,7 @@ class WorkerSettings(Group):
     )
 
 
-class JournalSettings(Group):
+class JournalSettings(SettingGroup):
     """What outcome records carry for the outcome journal."""
 
     targets: NamedTargets = Field(
@@ -65,7 +65,7 @@ class JournalSettings(Group):
     )
 
 
-class LogSettings(Group):
+class LogSettings(SettingGroup):
     """What the program says of itself, on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
@@ -76,7 +76,7 @@ class LogSettings(Group):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
-class HttpChannelSettings(Group):
+class HttpChannelSettings(SettingGroup):
     """The `http` channel: each envelope is a POST to one address."""
 
     url: HttpUrl | None = Field(

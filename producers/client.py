@@ -18,7 +18,7 @@ from dispatcher.model.view import STATES, Globals, TaskView, WorkerBeat, globals
 from producers.connection import Connection
 from producers.control.controls import Cancelled, Controls, Edit
 from producers.control.service_controls import ServiceControls, stored_by
-from producers.control.steering import Plan, Progress, Steered, Steering
+from producers.control.steering import BulkChanges, BulkResult, Plan, Progress
 from producers.control.task_changes import Changes, TaskFilter
 from producers.files.duplicates import Duplicates
 from producers.handle import TaskHandle
@@ -51,7 +51,7 @@ class PushClient:
         self._channels = ChannelCheck(connection.workers.workers)
         self._controls = Controls(connection.services)
         self._service = ServiceControls(stored_by(connection.services))
-        self._steering = Steering(connection.services, connection.registry, connection.known_tasks)
+        self._steering = BulkChanges(connection.services, connection.registry, connection.known_tasks)
 
     @classmethod
     def connect(cls, settings: ConnectionSettings) -> Self:
@@ -221,7 +221,7 @@ class PushClient:
 
     def set_many(
         self, tasks: TaskFilter | Plan, changes: Changes | None = None, *, on_progress: Progress | None = None
-    ) -> Steered:
+    ) -> BulkResult:
         """Changes all live tasks that a filter takes, in batches; or carries out a plan that was shown to somebody.
 
         >>> client.set_many(TaskFilter(app="shop", tier=Tier.LOW), Changes(weight=0.5))

@@ -22,7 +22,7 @@ _OUTAGE_S = 60.0
 """How long `wait` goes on without an answer from Redis."""
 
 
-class Views(Protocol):
+class TaskViews(Protocol):
     """Reads tasks as the registry shows them."""
 
     def task(self, task: str) -> TaskView:
@@ -46,7 +46,7 @@ class TaskHandle:
     def __init__(
         self,
         task: str,
-        views: Views,
+        views: TaskViews,
         controls: Controls,
         letters: Letters,
         with_etas: WithEtas,

@@ -12,13 +12,13 @@ from backends.pulsar.control_topic import ControlTopic
 from backends.pulsar.dead_letter_topic import read_dead_letters
 from backends.pulsar.topic_reader import TopicReader
 from backends.redis.epochs import Epochs
-from backends.redis.letter_index import Span
+from backends.redis.letter_index import LetterSpan
 from backends.redis.registry import Registry
 from backends.system_clock import SystemClock
 from dispatcher.model.view_home import EarlierViews, read_views
 from dispatcher.ports import DeadLetter
 from producers.ports import Services
-from producers.publish.lanes import PulsarLanes
+from producers.publish.lanes import SubmissionLanes
 from producers.settings import ConnectionSettings
 from producers.submit.history import KnownSubmissions
 from producers.submit.ids import id_maker
@@ -43,7 +43,7 @@ class PulsarConnection:
         return Services(
             control=control,
             registry=KnownSubmissions(registry, epochs, control.reader),
-            lanes=PulsarLanes(self._client, admin, options),
+            lanes=SubmissionLanes(self._client, admin, options),
             topics=self._topics,
             clock=clock,
             new_id=id_maker(clock),
@@ -55,7 +55,7 @@ class PulsarConnection:
         """Return what the control topic says behind a position of views other than this one. Raises Unreachable."""
         return read_views(TopicReader(self._client, self._topics.control, after), epoch)
 
-    def letters(self, task: str, spans: Sequence[Span], expected: int) -> Iterator[DeadLetter]:
+    def letters(self, task: str, spans: Sequence[LetterSpan], expected: int) -> Iterator[DeadLetter]:
         """Read as read_dead_letters."""
         return read_dead_letters(self._client, self._topics, task, spans, expected)
 

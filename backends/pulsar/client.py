@@ -20,13 +20,13 @@ def topics(settings: PulsarSettings) -> Topics:
     return Topics(settings.tenant, settings.namespaces, settings.shared_lanes, settings.outcome_partitions)
 
 
-class Client(pulsar.Client):  # type: ignore[misc]  # the vendor's has no types
+class PulsarClient(pulsar.Client):  # type: ignore[misc]  # the vendor's has no types
     """A client that knows the address it was given, for errors."""
 
     address: Address
 
 
-def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threads: int = 1) -> Client:
+def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threads: int = 1) -> PulsarClient:
     """A client for one process. Raises NotConfigured, and Unreachable at once where nothing accepts connections: the
     client itself would try for as long as an operation may take, and then call it a timeout.
 
@@ -36,7 +36,7 @@ def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threa
     """
     check_accepts(settings)
     with translated("connect"):
-        client = Client(
+        client = PulsarClient(
             str(settings.address),
             authentication=_authentication(settings),
             operation_timeout_seconds=max(1, round(settings.operation_timeout_s)),
@@ -178,7 +178,7 @@ def error_of(name: str, what: str, client: object = None) -> FairlaneError:
     """name: of a result or an exception of Pulsar's (they share their names). what: what was tried, "read topic x".
     client: whose address the error names."""
     kind, cause, next_step = _ERRORS.get(name, (FairlaneError, f"it answered {name}", _BUG))
-    where = f" at {client.address.named()}" if isinstance(client, Client) else ""
+    where = f" at {client.address.named()}" if isinstance(client, PulsarClient) else ""
     return kind(f"Pulsar{where}: could not {what}: {cause} ({name}).", next_step)
 
 

@@ -12,7 +12,7 @@ import pulsar
 
 from backends.pulsar.record_producer import RecordProducer
 from backends.pulsar.topic_reader import Record, TopicReader
-from backends.redis.letter_index import Span, block_of
+from backends.redis.letter_index import LetterSpan, block_of
 from dispatcher.model.errors import FairlaneError
 from dispatcher.ports import DeadLetter, Done
 from dispatcher.wire.letters import is_sound, parts_of, without_texts
@@ -105,7 +105,7 @@ class _Receipts:
 
 
 def read_dead_letters(
-    client: pulsar.Client, topics: Topics, task: str, spans: Iterable[Span] = (), expected: int = 0
+    client: pulsar.Client, topics: Topics, task: str, spans: Iterable[LetterSpan] = (), expected: int = 0
 ) -> Iterator[DeadLetter]:
     """Yield a task's dead letters up to the topic's present end, each (writer, sequence, position) once, the first.
 
@@ -120,7 +120,7 @@ def read_dead_letters(
 
 
 def _read(
-    client: pulsar.Client, topics: Topics, task: str, seen: set[_Key], span: Span | None = None
+    client: pulsar.Client, topics: Topics, task: str, seen: set[_Key], span: LetterSpan | None = None
 ) -> Iterator[DeadLetter]:
     """Yield what was not seen before of a part of the topic, or of all of it."""
     after = () if span is None else (span.after,)

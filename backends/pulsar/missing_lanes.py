@@ -7,13 +7,13 @@ from dispatcher.model.errors import NotFound
 from dispatcher.wire.topics import side_of_lane, task_of_lane
 
 
-class LaneTopics(Protocol):
+class LaneCreator(Protocol):
     def create_lane(self, topic: str, partitions: int) -> None:
         """What is missing of the topic and its subscription. Raises Unreachable, Refused."""
         ...
 
 
-class LiveTask(Protocol):
+class LaneOwner(Protocol):
     @property
     def partitions(self) -> int:
         """Of its own lane, 0 for a plain topic."""
@@ -21,7 +21,7 @@ class LiveTask(Protocol):
 
 
 class KnownLanes(Protocol):
-    def live_by_id(self, tasks: Sequence[str]) -> Sequence[LiveTask]:
+    def live_by_id(self, tasks: Sequence[str]) -> Sequence[LaneOwner]:
         """Those of the named tasks that have not ended. Raises Unreachable."""
         ...
 
@@ -33,7 +33,7 @@ class KnownLanes(Protocol):
 class MissingLanes:
     """Creates side lanes, and own lanes of tasks that left a shared one, when the first envelope is moved there."""
 
-    def __init__(self, topics: LaneTopics, tasks: KnownLanes) -> None:
+    def __init__(self, topics: LaneCreator, tasks: KnownLanes) -> None:
         self._topics = topics
         self._tasks = tasks
 

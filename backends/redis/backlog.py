@@ -47,7 +47,7 @@ class BacklogTask(NamedTuple):
     why: dict[str, int]
 
 
-class InFlight(NamedTuple):
+class ClaimedTargets(NamedTuple):
     """By task: targets under claims in force. known: whether all claims were looked into."""
 
     known: bool
@@ -67,7 +67,7 @@ class BacklogLook(NamedTuple):
     beats: list[WorkerBeat]
     tasks: list[BacklogTask]
     ended: list[BacklogTask]
-    in_flight: InFlight
+    in_flight: ClaimedTargets
 
 
 class BacklogReader:
@@ -147,7 +147,7 @@ def _task(packed: bytes, now_ms: int) -> BacklogTask:
     return BacklogTask(task_view(row, now_ms), row.number("claims"), count, counted_of(row.text("why")))
 
 
-def _in_flight(answer: Sequence[Any]) -> InFlight:
+def _in_flight(answer: Sequence[Any]) -> ClaimedTargets:
     there, *found = answer
     targets: dict[str, int] = {}
     for name, packed in _pairs(found):
@@ -156,7 +156,7 @@ def _in_flight(answer: Sequence[Any]) -> InFlight:
             # writer, attempt, first, count, which tier paid ('' or 0: none did), targets in each envelope
             if len(run) > 5 and run[4]:
                 targets[task] = targets.get(task, 0) + run[3] * run[5]
-    return InFlight(not there or bool(found), targets)
+    return ClaimedTargets(not there or bool(found), targets)
 
 
 def _pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:

@@ -27,7 +27,7 @@ OnConnect = Callable[[AbstractConnection], None]
 Arg = str | bytes | int
 
 
-class Client(redis.Redis):
+class RedisClient(redis.Redis):
     """A client that knows the address it was given, for errors."""
 
     address: Address
@@ -44,7 +44,7 @@ class Client(redis.Redis):
             raise Refused("This client is closed.", "Connect again.")
 
 
-def connect(settings: RedisSettings, on_connect: OnConnect | None = None) -> Client:
+def connect(settings: RedisSettings, on_connect: OnConnect | None = None) -> RedisClient:
     """A thread-safe client with a pool of connections; nothing is sent yet. Raises InvalidInput for an unusable URL,
     NotConfigured for none, and Unreachable if the local stack's Redis has ended."""
     options: dict[str, Any] = {
@@ -59,13 +59,13 @@ def connect(settings: RedisSettings, on_connect: OnConnect | None = None) -> Cli
     return _client(ConnectionPool(**_address(settings), **options), settings.address)
 
 
-def _client(pool: ConnectionPool, address: Address) -> Client:
-    client = cast("Client", Client.from_pool(pool))
+def _client(pool: ConnectionPool, address: Address) -> RedisClient:
+    client = cast("RedisClient", RedisClient.from_pool(pool))
     client.address = address
     return client
 
 
-def with_read_timeout(client: Client, seconds: float) -> Client:
+def with_read_timeout(client: RedisClient, seconds: float) -> RedisClient:
     """A client of the same server, with connections of its own, for commands that block as long as this."""
     pool = client.connection_pool
     options = {**pool.connection_kwargs, "socket_timeout": seconds}
@@ -76,13 +76,13 @@ def with_read_timeout(client: Client, seconds: float) -> Client:
 def translated(client: redis.Redis) -> Iterator[None]:
     """Turns the vendor's exceptions into Unreachable (or FairlaneError, for an answer that is a defect). Both name the
     client's address."""
-    if isinstance(client, Client):
+    if isinstance(client, RedisClient):
         client.check()
     try:
         yield
     except exceptions.RedisError as error:
         raise _translate(
-            error, f"Redis at {client.address.named()}" if isinstance(client, Client) else "Redis"
+            error, f"Redis at {client.address.named()}" if isinstance(client, RedisClient) else "Redis"
         ) from error
 
 

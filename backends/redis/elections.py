@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from backends.redis.view import RedisView
 
 
-class Elections:
+class JobLocks:
     """All methods raise Unreachable."""
 
     def __init__(self, view: RedisView) -> None:

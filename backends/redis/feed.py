@@ -4,7 +4,7 @@ from typing import Any
 
 from backends.redis.client import Arg, translated, with_read_timeout
 from backends.redis.view import RedisView
-from dispatcher.model.view import Change
+from dispatcher.model.view import FeedEntry
 
 _ANSWER_S = 5.0
 _START = b"0-0"
@@ -23,14 +23,14 @@ class Feed:
         entries = self._command("XREVRANGE", self._key, "+", "-", "COUNT", 1)
         return bytes(entries[0][0]) if entries else _START
 
-    def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[Change]]:
+    def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[FeedEntry]]:
         """What was announced after an id (None: from now on), waiting at most block_ms for it; and the id to go on
         from. Raises Unreachable."""
         start = self.last() if after is None else after
         block = max(1, min(block_ms, self._max_block_ms))
         found = self._command("XREAD", "COUNT", 1_000, "BLOCK", block, "STREAMS", self._key, start)
         entries = found[0][1] if found else []
-        changes = [Change(fields[b"kind"].decode(), fields[b"task"].decode()) for _, fields in entries]
+        changes = [FeedEntry(fields[b"kind"].decode(), fields[b"task"].decode()) for _, fields in entries]
         return (bytes(entries[-1][0]) if entries else start), changes
 
     def _command(self, *words: Arg) -> Any:

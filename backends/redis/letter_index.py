@@ -14,7 +14,7 @@ BLOCK_ENTRIES = 64
 """Entries of the topic that one block covers. An entry holds the letters of a worker of a millisecond."""
 
 
-class Span(NamedTuple):
+class LetterSpan(NamedTuple):
     """A part of the topic. after: the position before its first record. before: the position of its end."""
 
     after: str
@@ -33,14 +33,14 @@ class LetterIndex:
         if pairs:
             self._view.call("note_letters", *pairs)
 
-    def spans(self, task: str) -> list[Span]:
+    def spans(self, task: str) -> list[LetterSpan]:
         """Return the parts of the topic that hold the task's letters, in the topic's order."""
         stored = self._view.command("SMEMBERS", self._view.keys.letters(task))
-        spans: list[Span] = []
+        spans: list[LetterSpan] = []
         for ledger, number in sorted(_numbers(name.decode()) for name in stored):
-            span = Span(_entry(ledger, number * BLOCK_ENTRIES - 1), _entry(ledger, (number + 1) * BLOCK_ENTRIES))
+            span = LetterSpan(_entry(ledger, number * BLOCK_ENTRIES - 1), _entry(ledger, (number + 1) * BLOCK_ENTRIES))
             if spans and spans[-1].before == _entry(ledger, number * BLOCK_ENTRIES):
-                span = Span(spans.pop().after, span.before)
+                span = LetterSpan(spans.pop().after, span.before)
             spans.append(span)
         return spans
 

@@ -15,7 +15,7 @@ from backends.redis.task_rows import (
     IdleTask,
     LivePage,
     LiveTask,
-    Look,
+    RegistryState,
     SubmissionRow,
     ended_task,
     idle_task,
@@ -25,7 +25,7 @@ from backends.redis.task_rows import (
     task_view,
 )
 from backends.redis.view import RedisView
-from dispatcher.analysis.why import Counted, Span, Switch, counted_of, switches_of
+from dispatcher.analysis.why import Counted, Switch, TimeSpan, counted_of, switches_of
 from dispatcher.model.errors import InvalidInput
 from dispatcher.model.view import ENDED_STATES, Admission, Globals, HoldAction, SubmitLease, TaskView, globals_of
 from dispatcher.wire.control import (
@@ -128,10 +128,10 @@ class Registry:
         now_ms, rows, cursor = self._page("tasks", {}, size, cursor, LIVE_FIELDS)
         return LivePage(now_ms, [live_task(row) for row in rows], cursor)
 
-    def look(self) -> Look:
+    def look(self) -> RegistryState:
         """What a worker's watch goes by, in one call."""
         now_ms, version, sides, paused = self._view.call("look")
-        return Look(now_ms, version, _names(sides), _names(paused))
+        return RegistryState(now_ms, version, _names(sides), _names(paused))
 
     def side_lanes(self) -> frozenset[str]:
         """Topics of the side lanes that may hold something."""
@@ -223,7 +223,7 @@ class Registry:
     def why(self, task: str) -> Counted:
         """Return what a task's time went to so far, as the ledger counted it."""
         text, *span = self._view.command("HMGET", self._keys.task(task), "why", "why_from", "why_ms")
-        return Counted(counted_of((text or b"").decode()), Span(*(int(ms or 0) for ms in span)))
+        return Counted(counted_of((text or b"").decode()), TimeSpan(*(int(ms or 0) for ms in span)))
 
     def pauses(self, task: str) -> list[Switch]:
         """When it was paused and resumed."""

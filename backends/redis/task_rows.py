@@ -89,7 +89,7 @@ class LivePage(NamedTuple):
     cursor: str | None
 
 
-class Look(NamedTuple):
+class RegistryState(NamedTuple):
     """now_ms: Redis' time. version: grows with every change. sides: the side lanes there are. paused: channels."""
 
     now_ms: int

@@ -12,9 +12,9 @@ from redis.connection import AbstractConnection
 
 from backends.redis.client import (
     Arg,
-    Client,
     Observe,
     OnConnect,
+    RedisClient,
     Scripts,
     assemble,
     connect,
@@ -36,7 +36,7 @@ _RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
 class RedisView:
     """client: for plain commands. scripts: those in backends/lua."""
 
-    client: Client
+    client: RedisClient
     keys: Keys
     scripts: Scripts
     address: str = ""

@@ -3,7 +3,7 @@
 import msgspec
 
 from backends.redis.view import RedisView
-from dispatcher.analysis.why import Span
+from dispatcher.analysis.why import TimeSpan
 from dispatcher.model.errors import DECODING_ERRORS
 from dispatcher.model.view import WorkerBeat
 
@@ -28,7 +28,7 @@ class Workers:
         serves = ["", *(beat.channels or ())] if beat.is_live else []
         return int(self._view.call("beat", beat.id, _encode(beat), round(kept_s * 1000), beat.started_ms, *serves))
 
-    def absences(self, channel: str = "") -> list[Span]:
+    def absences(self, channel: str = "") -> list[TimeSpan]:
         """Return the spans of time (ms) in which no worker had the channel; without a channel, in which none was
         there. Of older workers (0.2.0) nothing is known."""
         names = [f"{name}:{channel}" for name in ("first", "last", "gaps")]
@@ -37,16 +37,16 @@ class Workers:
         if known is None and epoch is not None:
             return []
         now_ms = self._view.now_ms()
-        before = Span(0 if epoch is None or is_first == b"1" else int(known), int(first or now_ms))
+        before = TimeSpan(0 if epoch is None or is_first == b"1" else int(known), int(first or now_ms))
         spans = [before, *_spans(gaps)]
-        return [*spans, Span(int(last), now_ms)] if last and now_ms - int(last) > SUSPECT_MS else spans
+        return [*spans, TimeSpan(int(last), now_ms)] if last and now_ms - int(last) > SUSPECT_MS else spans
 
-    def outages(self) -> list[Span]:
+    def outages(self) -> list[TimeSpan]:
         """Return the spans of time (ms) in which no worker reached Redis, and the last in which nothing was granted
         because Redis had been restarted or emptied."""
         gaps = self._view.command("HGET", self._view.keys.served, "outages")
         waited = self._view.command("HMGET", self._view.keys.epoch, "waits_from_ms", "grants_after_ms")
-        return [*_spans(gaps), *([Span(*map(int, waited))] if all(waited) else [])]
+        return [*_spans(gaps), *([TimeSpan(*map(int, waited))] if all(waited) else [])]
 
     def workers(self) -> list[WorkerBeat]:
         """All that are or lately were there, by id; seen_ms is Redis' time. A worker that has not been seen for 3 s is
@@ -57,8 +57,8 @@ class Workers:
         return sorted(beats, key=lambda beat: beat.id)
 
 
-def _spans(gaps: bytes | None) -> list[Span]:
-    return [Span(*map(int, gap.split("-"))) for gap in (gaps or b"").decode().split()]
+def _spans(gaps: bytes | None) -> list[TimeSpan]:
+    return [TimeSpan(*map(int, gap.split("-"))) for gap in (gaps or b"").decode().split()]
 
 
 def _decoded(body: bytes) -> WorkerBeat:

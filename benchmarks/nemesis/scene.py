@@ -15,7 +15,7 @@ from benchmarks.nemesis import provider
 from benchmarks.nemesis.plan import SUBMITTERS, WORKERS
 from benchmarks.redis_pair import RedisPair
 from benchmarks.two_brokers import Brokers
-from fairlane.crew import Crew
+from fairlane.crew import WorkerGroup
 from fairlane.isolation import environment
 from fairlane.settings import Settings
 
@@ -136,7 +136,7 @@ def _worker(name: str, settings: Settings, folder: Path, channel: str) -> Place:
     def start(number: int) -> subprocess.Popen[bytes]:
         incarnation = f"{name}-{number}"
         of_channel = provider.environment(folder / f"calls-{incarnation}.jsonl", incarnation, channel)
-        crew = Crew({**environment(settings), **of_channel}, folder)
+        crew = WorkerGroup({**environment(settings), **of_channel}, folder)
         crew.join(incarnation)
         return crew.members[incarnation]
 

@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"-?[0-9]+")
 _log = logging.getLogger(__name__)
 
 
-class InFlight(NamedTuple):
+class ChannelLoad(NamedTuple):
     """calls under way, calls waiting for a place, targets of both."""
 
     calls: int = 0
@@ -117,8 +117,8 @@ class ChannelQueue:
         self._faults: set[str] = set()
 
     @property
-    def in_flight(self) -> InFlight:
-        return InFlight(len(self._running), len(self._waiting), self._targets)
+    def in_flight(self) -> ChannelLoad:
+        return ChannelLoad(len(self._running), len(self._waiting), self._targets)
 
     def oldest(self) -> object | None:
         """Return the batch that waits longest for its report (its identity is all that counts), None without one. May

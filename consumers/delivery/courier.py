@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
-from consumers.delivery.calls import ChannelQueue, InFlight, Sent, not_started
+from consumers.delivery.calls import ChannelLoad, ChannelQueue, Sent, not_started
 from consumers.delivery.loop_watch import CHANNEL, LoopWatch
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Unreachable
@@ -78,10 +78,10 @@ class ChannelCourier:
         only queue here, where no tier can overtake another."""
         return {name: queue.channel.concurrency * 5 // 4 + 1 for name, queue in self._queues.items()}
 
-    def in_flight(self, channel: str) -> InFlight:
+    def in_flight(self, channel: str) -> ChannelLoad:
         """What the channel is at work on, as seen from outside of its thread: a little old."""
         queue = self._queues.get(channel)
-        return InFlight() if queue is None else queue.in_flight
+        return ChannelLoad() if queue is None else queue.in_flight
 
     @property
     def channels(self) -> frozenset[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import pulsar
 
 from consumers.lanes.background import Background
-from consumers.lanes.give_back import GivenBack, MissingChannels
+from consumers.lanes.give_back import MissingChannels, ReturnedMessages
 from consumers.lanes.opening import OK, Opener, Opening, batch_messages, ignore
 from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Malformed, NewerFormat
@@ -68,8 +68,8 @@ class Attachment:
         """The lane is not there."""
         self._around = around
         self._consumer: Any = None
-        self._given_back: GivenBack | None = None
-        self._returned: GivenBack | None = None
+        self._given_back: ReturnedMessages | None = None
+        self._returned: ReturnedMessages | None = None
         """Messages beyond what may be held; apart from those whose channel is missing, which are moved if they are
         many."""
         self._messages: deque[Any] = deque()
@@ -241,8 +241,8 @@ class Attachment:
         self._armed = True
         around = self._around
         ready = partial(around.ready, self.lane)
-        self._given_back = GivenBack(consumer, around.returner, around.missing, ready)
-        self._returned = GivenBack(consumer, around.returner, around.missing, ready)
+        self._given_back = ReturnedMessages(consumer, around.returner, around.missing, ready)
+        self._returned = ReturnedMessages(consumer, around.returner, around.missing, ready)
         self._consumer = consumer
         consumer.receive_async(self._arrived)
 

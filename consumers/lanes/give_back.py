@@ -67,7 +67,7 @@ class MissingChannels:
             _log.info("This worker has no channel %s: it leaves such envelopes (first in %s) to others", channel, lane)
 
 
-class GivenBack:
+class ReturnedMessages:
     """The messages of one consumer that wait to be given back. `put` and `start` belong to the engine's thread."""
 
     def __init__(self, consumer: Any, returner: Background, missing: MissingChannels, room: Callable[[], None]) -> None:

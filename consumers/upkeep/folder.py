@@ -15,7 +15,7 @@ from dispatcher.ports import Fold
 _log = logging.getLogger(__name__)
 
 
-class TopicReader(Protocol):
+class PartitionReader(Protocol):
     """Reads one topic from a position on, without a subscription."""
 
     def read(self, max_records: int, timeout_s: float) -> Sequence[Record]:
@@ -29,7 +29,7 @@ class TopicReader(Protocol):
     def close(self) -> None: ...
 
 
-OpenReader = Callable[[str | None], TopicReader]
+OpenReader = Callable[[str | None], PartitionReader]
 """Opens a reader behind a position, or at the topic's beginning (None). Raises Unreachable."""
 Held = Callable[[], bool]
 """Whether this worker is still the one that does the job."""

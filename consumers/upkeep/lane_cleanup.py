@@ -39,7 +39,7 @@ class Ended(Protocol):
     def finished_ms(self) -> int: ...
 
 
-class KnownTasks(Protocol):
+class TombstoneReader(Protocol):
     """The registry, as the cleaner needs it. All raise Unreachable."""
 
     def ended_since(self, at_ms: int) -> Sequence[str]:
@@ -84,7 +84,7 @@ class LaneCleaner:
     def __init__(
         self,
         topics: LaneTopics,
-        tasks: KnownTasks,
+        tasks: TombstoneReader,
         complete: Callable[[], bool],
         namespaces: Sequence[str],
         clock: Clock,

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 _NOT_HELD_S = 0.1
 
 
-class Epochs(Protocol):
+class EpochTable(Protocol):
     """The epoch in Redis. The setters change nothing if the epoch is no longer `epoch`. All raise Unreachable."""
 
     def epoch(self) -> EpochState | None: ...
@@ -78,7 +78,7 @@ class RebuildSettings:
 class RebuildPorts:
     """What it works with."""
 
-    epochs: Epochs
+    epochs: EpochTable
     control: ControlLog
     outcomes: OutcomeTopics
     open_control: OpenReader

@@ -29,7 +29,7 @@ class Kept(Protocol):
     def forget(self, topic: str, positions: Sequence[str]) -> None: ...
 
 
-class Reader(Protocol):
+class RecordReader(Protocol):
     def read(self, max_records: int, timeout_s: float) -> Sequence[Record]: ...
 
     def at_end(self) -> bool: ...
@@ -37,7 +37,7 @@ class Reader(Protocol):
     def close(self) -> None: ...
 
 
-OpenReader = Callable[[str | None], Reader]
+OpenReader = Callable[[str | None], RecordReader]
 
 
 def recheck(kept: Kept, topic: str, open_reader: OpenReader, apply: Callable[[Sequence[Record]], None]) -> None:

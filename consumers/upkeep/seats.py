@@ -17,7 +17,7 @@ from dispatcher.model.errors import Unreachable
 _log = logging.getLogger(__name__)
 
 
-class Elections(Protocol):
+class LockTable(Protocol):
     """Locks with an expiry. Raises Unreachable."""
 
     def hold(
@@ -48,12 +48,12 @@ class _Held:
     workers: int = 1
 
 
-class Seats:
+class HeldJobs:
     """Renews this worker's seats and takes free ones: its fair share at once, those nobody took a period later."""
 
     def __init__(
         self,
-        elections: Elections,
+        elections: LockTable,
         names: Sequence[str],
         owner: str,
         clock: Clock,

@@ -77,7 +77,7 @@ class Writer(Protocol):
         ...
 
 
-class Reader(Protocol):
+class SnapshotReader(Protocol):
     def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]: ...
 
     def at_end(self) -> bool: ...
@@ -85,7 +85,7 @@ class Reader(Protocol):
     def close(self) -> None: ...
 
 
-class Shelf(Protocol):
+class SnapshotStore(Protocol):
     """Where snapshots are stored, by number (wall ms of their beginning). All raise Unreachable."""
 
     def numbers(self) -> list[str]:
@@ -94,7 +94,7 @@ class Shelf(Protocol):
 
     def create(self, number: str) -> Writer: ...
 
-    def reader(self, number: str) -> Reader:
+    def reader(self, number: str) -> SnapshotReader:
         """Raises NotFound."""
         ...
 
@@ -122,7 +122,7 @@ class Snapshotter:
     def __init__(
         self,
         view: View,
-        shelf: Shelf,
+        shelf: SnapshotStore,
         control: ControlLog,
         epoch: Callable[[], EpochState | None],
         held: Held,
@@ -234,7 +234,7 @@ class Restorer:
     version passed over control records that this one knows, so the control topic is read from its beginning again.
     """
 
-    def __init__(self, view: View, shelf: Shelf, partitions: int) -> None:
+    def __init__(self, view: View, shelf: SnapshotStore, partitions: int) -> None:
         self._view = view
         self._shelf = shelf
         self._partitions = partitions
@@ -294,7 +294,7 @@ class Restorer:
             yield from records_of(_bodies(reader))
 
 
-def _bodies(reader: Reader) -> Iterator[bytes]:
+def _bodies(reader: SnapshotReader) -> Iterator[bytes]:
     """All there are by now."""
     while True:
         found = reader.read(_READ, _READ_S)

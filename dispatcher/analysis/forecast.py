@@ -28,7 +28,7 @@ _ROUNDS = 12
 _EPSILON = 1e-9
 
 
-class Job(NamedTuple):
+class ForecastTask(NamedTuple):
     """A task as the model sees it. weight in thousandths; cap in targets/s, 0 for none; pending: targets to be sent;
     start_s: when it may begin, from now; held: it is paused, or waits for its audience: no end can be foreseen."""
 
@@ -57,7 +57,7 @@ class Shares:
 
 
 @dataclass(slots=True)
-class Flow:
+class TaskClass:
     """Tasks that are alike to the model: of one tier, app and channel, sharing by their weights. limit: targets/s, of a
     single task with a cap of its own. pools: those that are capped."""
 
@@ -85,7 +85,7 @@ def waterfill(amount: float, needs: Sequence[tuple[float, float]]) -> list[float
     return shares
 
 
-def rates_of(flows: Sequence[Flow], shares: Shares) -> list[float]:
+def rates_of(flows: Sequence[TaskClass], shares: Shares) -> list[float]:
     """Targets/s of each flow when all have something to send; inf where nothing limits it.
 
     Each pool offers its flows their shares, knowing what the other pools leave them; that is repeated until it holds
@@ -102,7 +102,7 @@ def rates_of(flows: Sequence[Flow], shares: Shares) -> list[float]:
 
 
 def _settled(
-    flows: Sequence[Flow], pools: Mapping[str, list[int]], sizes: Mapping[str, float], shares: Shares
+    flows: Sequence[TaskClass], pools: Mapping[str, list[int]], sizes: Mapping[str, float], shares: Shares
 ) -> list[float]:
     offers = {name: dict.fromkeys(members, inf) for name, members in pools.items()}
     rates = [flow.limit for flow in flows]
@@ -117,12 +117,12 @@ def _settled(
     return rates
 
 
-def _left_by(offers: Mapping[str, Mapping[int, float]], flow: Flow, index: int, but: str = "") -> float:
+def _left_by(offers: Mapping[str, Mapping[int, float]], flow: TaskClass, index: int, but: str = "") -> float:
     """The least that a flow's pools (but one) and its own cap leave it."""
     return min([flow.limit, *(offers[pool][index] for pool in (TOTAL, *flow.pools) if pool != but)])
 
 
-def _pour(size: float, flows: Sequence[Flow], limits: Sequence[float], shares: Shares) -> list[float]:
+def _pour(size: float, flows: Sequence[TaskClass], limits: Sequence[float], shares: Shares) -> list[float]:
     """What a pool offers: by tier, in it by app where apps share, then by flow."""
     given = [0.0] * len(flows)
 
@@ -145,7 +145,7 @@ def _pour(size: float, flows: Sequence[Flow], limits: Sequence[float], shares: S
 
 
 def _topped_up(
-    flows: Sequence[Flow],
+    flows: Sequence[TaskClass],
     pools: Mapping[str, list[int]],
     sizes: Mapping[str, float],
     rates: list[float],
@@ -190,11 +190,11 @@ class Forecast(NamedTuple):
 class _Queue:
     """The jobs of one flow. level: targets sent for each unit of weight; a job is done when the level is at its own."""
 
-    flow: Flow
+    flow: TaskClass
     level: float = 0.0
     ends: list[tuple[float, str, int]] = field(default_factory=list)
 
-    def add(self, job: Job) -> None:
+    def add(self, job: ForecastTask) -> None:
         heapq.heappush(self.ends, (self.level + job.pending / job.weight, job.id, job.weight))
         self.flow.weight += job.weight
 
@@ -215,10 +215,10 @@ class _Queue:
         return done
 
 
-def forecast(jobs: Iterable[Job], shares: Shares, max_steps: int = MAX_STEPS) -> Forecast:
+def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_STEPS) -> Forecast:
     """Let the tasks drain, from one end of a task (or start) to the next, in about max_steps steps."""
     done_s: dict[str, float | None] = {}
-    waiting: list[tuple[float, str, Job]] = []
+    waiting: list[tuple[float, str, ForecastTask]] = []
     for job in jobs:
         done_s[job.id] = None
         if job.pending <= 0:
@@ -250,17 +250,17 @@ def forecast(jobs: Iterable[Job], shares: Shares, max_steps: int = MAX_STEPS) ->
 class _Sharing:
     """The queues that have something to send."""
 
-    def __init__(self, shares: Shares, jobs: Iterable[Job]) -> None:
+    def __init__(self, shares: Shares, jobs: Iterable[ForecastTask]) -> None:
         self._shares = shares
         self.queues: dict[tuple[str, ...], _Queue] = {}
         for job in jobs:
             self.add(job)
 
-    def add(self, job: Job) -> None:
+    def add(self, job: ForecastTask) -> None:
         key = (job.tier, job.app, job.channel, job.id if job.cap else "")
         if key not in self.queues:
             pools = tuple(pool for pool in pools_of(job.app, job.channel) if self._shares.caps.get(pool))
-            self.queues[key] = _Queue(Flow(job.tier, job.app, pools, 0.0, float(job.cap) or inf))
+            self.queues[key] = _Queue(TaskClass(job.tier, job.app, pools, 0.0, float(job.cap) or inf))
         self.queues[key].add(job)
 
     def rates(self) -> list[float]:

@@ -10,7 +10,7 @@ Dose = tuple[int, int]
 SECOND_US = 1_000_000
 
 
-class Turn(NamedTuple):
+class SendTurn(NamedTuple):
     """One send: of a tier, so many targets."""
 
     at_us: int
@@ -54,7 +54,7 @@ def shares(sums: Mapping[str, float]) -> dict[str, float]:
 
 
 def longest_gap(
-    turns: Sequence[Turn], arrivals: Mapping[str, Sequence[Dose]], tier: str, weights: Mapping[str, float]
+    turns: Sequence[SendTurn], arrivals: Mapping[str, Sequence[Dose]], tier: str, weights: Mapping[str, float]
 ) -> Gap | None:
     """The gap of a tier that is largest in units of its bound: (W - w) / w times the targets of the tier's last send,
     plus one largest send of each other tier. arrivals: what became ready to be sent, by tier. None: no such gap."""
@@ -85,12 +85,12 @@ class _Backlog:
         self._left = 0
         self._had_some = False
 
-    def sent(self, turn: Turn) -> None:
+    def sent(self, turn: SendTurn) -> None:
         self._arrive(turn.at_us)
         self._left -= turn.targets
         self._had_some = self._left > 0
 
-    def before(self, _turn: Turn) -> bool:
+    def before(self, _turn: SendTurn) -> bool:
         """Whether something was left after the tier's last send."""
         return self._had_some
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dispatcher.analysis.forecast import Forecast, Job, Shares, forecast
+from dispatcher.analysis.forecast import Forecast, ForecastTask, Shares, forecast
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 
 RATES_KNOWN_MS = 5_000
@@ -71,17 +71,17 @@ def sent_rate(beats: Sequence[WorkerBeat]) -> float:
     return sum(beat.rate for beat in beats if beat.state in ("serving", "draining"))
 
 
-def job_of_view(task: TaskView, now_ms: int, whole: bool = False) -> Job:
+def job_of_view(task: TaskView, now_ms: int, whole: bool = False) -> ForecastTask:
     """Return the task as the forecast sees it. whole: what is expected and not yet published counts too."""
     weight, start_s = max(1, round(task.weight * 1000)), max(0, task.start_ms - now_ms) / 1000
     held = task.state not in ("running", "scheduled") or (task.hold_until_sealed and not task.sealed)
     targets = task.targets
     unpublished = max(0, task.expected_targets - targets.total) if whole and not task.sealed else 0
     pending = float(targets.pending + unpublished)
-    return Job(task.id, task.app, task.channel, task.tier, weight, pending, task.cap, start_s, held)
+    return ForecastTask(task.id, task.app, task.channel, task.tier, weight, pending, task.cap, start_s, held)
 
 
-def sendable(job: Job, settings: Globals) -> bool:
+def sendable(job: ForecastTask, settings: Globals) -> bool:
     """Return whether some of it may be sent now, as far as pauses, its start time and its audience are concerned."""
     return not job.held and job.start_s <= 0 and job.pending > 0 and job.channel not in settings.paused_channels
 

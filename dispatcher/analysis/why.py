@@ -102,7 +102,7 @@ class Switch(NamedTuple):
     paused: bool
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """From one wall time to another, in ms."""
 
     from_ms: int = 0
@@ -116,10 +116,10 @@ class HeldUp(NamedTuple):
     """When it was paused and resumed, in order."""
     channel_pauses: Sequence[Switch] = ()
     """When its channel was."""
-    no_worker_runs: Sequence[Span] = ()
-    no_channel: Sequence[Span] = ()
+    no_worker_runs: Sequence[TimeSpan] = ()
+    no_channel: Sequence[TimeSpan] = ()
     """When no worker had its channel."""
-    outages: Sequence[Span] = ()
+    outages: Sequence[TimeSpan] = ()
     """When no worker reached Redis, or nothing was granted yet after that."""
 
 
@@ -128,7 +128,7 @@ class Counted(NamedTuple):
 
     causes: Mapping[str, int] = MappingProxyType({})
     """ms by cause; the one counted last is the last."""
-    span: Span = Span()
+    span: TimeSpan = TimeSpan()
     """From when and until when it counted; 0 for never."""
 
     @property
@@ -167,7 +167,7 @@ def why(
     What the registry knows is exact and comes first. Then come the time before the ledger counted and the time after
     it. Should all be more than the age (clocks, causes at once), what was counted is cut in proportion.
     """
-    age = Span(task.created_ms, max(task.created_ms, task.finished_ms or now_ms))
+    age = TimeSpan(task.created_ms, max(task.created_ms, task.finished_ms or now_ms))
     age_ms = age.to_ms - age.from_ms
     known = _by_span(_spans_by_cause(task, counted, held_up, age), age)
     known |= _cut(counted.causes, age_ms - sum(known.values()), known)
@@ -190,10 +190,10 @@ def _sent_now(task: TaskView, counted: Counted, now_ms: int) -> str:
 
 
 def _spans_by_cause(
-    task: TaskView, counted: Counted, held_up: HeldUp, age: Span
-) -> Iterable[tuple[str, Sequence[Span]]]:
+    task: TaskView, counted: Counted, held_up: HeldUp, age: TimeSpan
+) -> Iterable[tuple[str, Sequence[TimeSpan]]]:
     """Yield the causes whose times are known. An earlier one counts where two meet."""
-    yield SCHEDULED, [Span(age.from_ms, task.start_ms)]
+    yield SCHEDULED, [TimeSpan(age.from_ms, task.start_ms)]
     yield PAUSED, _paused(held_up.pauses, age)
     yield CHANNEL_PAUSED, _paused(held_up.channel_pauses, age)
     yield NO_WORKER_RUNS, held_up.no_worker_runs
@@ -203,32 +203,32 @@ def _spans_by_cause(
         yield HELD, [age]
     starts = [ms for ms in (counted.span.from_ms, task.first_outcome_ms) if ms]
     taken_up_ms = min(starts, default=age.to_ms)
-    yield NO_WORKER, [Span(age.from_ms, taken_up_ms)]
-    yield from _after(task, counted, Span(max(taken_up_ms, counted.span.to_ms), age.to_ms))
+    yield NO_WORKER, [TimeSpan(age.from_ms, taken_up_ms)]
+    yield from _after(task, counted, TimeSpan(max(taken_up_ms, counted.span.to_ms), age.to_ms))
 
 
-def _after(task: TaskView, counted: Counted, span: Span) -> Iterable[tuple[str, Sequence[Span]]]:
+def _after(task: TaskView, counted: Counted, span: TimeSpan) -> Iterable[tuple[str, Sequence[TimeSpan]]]:
     """Yield the causes of the time since the ledger counted last."""
     if task.ended:
         yield LAST_TARGETS, [span]
         return
     error = task.last_error
     if error is not None and error.retry_ms > span.from_ms:
-        yield PROVIDER, [Span(span.from_ms, min(error.at_ms, span.from_ms + COVERED_MS))]
-        yield RETRY_WAIT, [Span(max(span.from_ms, error.at_ms), error.retry_ms)]
+        yield PROVIDER, [TimeSpan(span.from_ms, min(error.at_ms, span.from_ms + COVERED_MS))]
+        yield RETRY_WAIT, [TimeSpan(max(span.from_ms, error.at_ms), error.retry_ms)]
     if not task.sealed and not task.targets.pending:
         yield AUDIENCE, [span]
     elif span.to_ms - span.from_ms <= COVERED_MS:
         yield counted.last or LAST_TARGETS, [span]
 
 
-def _by_span(spans: Iterable[tuple[str, Sequence[Span]]], within: Span) -> dict[str, int]:
+def _by_span(spans: Iterable[tuple[str, Sequence[TimeSpan]]], within: TimeSpan) -> dict[str, int]:
     """Return the ms of each cause, without those that an earlier one has."""
     found: dict[str, int] = {}
-    taken: list[Span] = []
+    taken: list[TimeSpan] = []
     taken_ms = 0
     for cause, more in spans:
-        taken += (Span(max(one.from_ms, within.from_ms), min(one.to_ms, within.to_ms)) for one in more)
+        taken += (TimeSpan(max(one.from_ms, within.from_ms), min(one.to_ms, within.to_ms)) for one in more)
         covered_ms = _covered_ms(taken, within.from_ms)
         found[cause] = found.get(cause, 0) + covered_ms - taken_ms
         taken_ms = covered_ms
@@ -245,20 +245,20 @@ def _cut(counted: Mapping[str, int], rest_ms: int, known: Mapping[str, int]) -> 
     }
 
 
-def _paused(switches: Sequence[Switch], age: Span) -> list[Span]:
+def _paused(switches: Sequence[Switch], age: TimeSpan) -> list[TimeSpan]:
     """From each pause to its resume; one that was not resumed lasts until the end."""
-    spans: list[Span] = []
+    spans: list[TimeSpan] = []
     since: int | None = None
     for at_ms, paused in [*switches, Switch(age.to_ms, False)]:
         if paused and since is None:
             since = at_ms
         elif not paused and since is not None:
-            spans.append(Span(since, at_ms))
+            spans.append(TimeSpan(since, at_ms))
             since = None
     return spans
 
 
-def _covered_ms(spans: Sequence[Span], begin_ms: int) -> int:
+def _covered_ms(spans: Sequence[TimeSpan], begin_ms: int) -> int:
     """Time in any of the spans."""
     total, until = 0, begin_ms
     for first, last in sorted(spans):

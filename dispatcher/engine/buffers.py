@@ -5,16 +5,16 @@ from collections.abc import Sequence
 
 from dispatcher.model.tier import Tier
 from dispatcher.ports import Delivery, LaneInfo
-from dispatcher.scheduling.scheduler import Flow
+from dispatcher.scheduling.scheduler import QueueEntry
 from dispatcher.wire.lease import LaneAsk, LaneKind, Want
 
 LATEST_DUE_MS = 3_600_000
 """Maximum delay of an attempt: the longest retry step, ten minutes, and the difference of workers' clocks."""
-LONGEST_STRETCH = 1_000
+LONGEST_RUN = 1_000
 """Envelopes; keeps the cutting of a stretch cheap."""
 
 
-class Stretch:
+class EnvelopeRun:
     """Envelopes of one task with consecutive sequences, in one state: what a Want, a grant and a Run name at once.
 
     size: targets in each; total: targets in the first envelope of each sequence; hold_s: how long it waited when it was
@@ -61,7 +61,7 @@ class Stretch:
     def targets(self) -> int:
         return len(self.deliveries) * self.size
 
-    def take(self, count: int) -> "Stretch":
+    def take(self, count: int) -> "EnvelopeRun":
         """Cuts the first `count` envelopes off; all of them: the stretch itself."""
         if count >= len(self.deliveries):
             return self
@@ -71,18 +71,18 @@ class Stretch:
         self.first += count
         return head
 
-    def take_targets(self, targets: int) -> "Stretch":
+    def take_targets(self, targets: int) -> "EnvelopeRun":
         """Cuts off as many envelopes as fit in `targets`, at least one."""
         return self.take(max(1, targets // self.size) if self.size else len(self.deliveries))
 
-    def granted(self, claim: str, use_by_s: float, leased_s: float) -> "Stretch":
+    def granted(self, claim: str, use_by_s: float, leased_s: float) -> "EnvelopeRun":
         self.claim, self.use_by_s, self.leased_s = claim, use_by_s, leased_s
         return self
 
     def want(self) -> Want:
         return Want(self.task, self.writer, self.attempt, self.first, len(self.deliveries), self.size, self.total)
 
-    def continues(self, other: "Stretch") -> bool:
+    def continues(self, other: "EnvelopeRun") -> bool:
         """Whether this one goes on where `other` (not granted either) ends."""
         return (
             other.first + len(other.deliveries) == self.first
@@ -93,11 +93,11 @@ class Stretch:
             and other.total == self.total
             and other.not_before_ms == self.not_before_ms
             and other.hold_s == self.hold_s
-            and len(other.deliveries) + len(self.deliveries) <= LONGEST_STRETCH
+            and len(other.deliveries) + len(self.deliveries) <= LONGEST_RUN
         )
 
-    def _twin(self) -> "Stretch":
-        twin = Stretch.__new__(Stretch)
+    def _twin(self) -> "EnvelopeRun":
+        twin = EnvelopeRun.__new__(EnvelopeRun)
         twin.task, twin.writer, twin.attempt, twin.first = self.task, self.writer, self.attempt, self.first
         twin.size, twin.total, twin.channel = self.size, self.total, self.channel
         twin.not_before_ms, twin.hold_s, twin.deliveries = self.not_before_ms, self.hold_s, self.deliveries
@@ -105,11 +105,11 @@ class Stretch:
         return twin
 
 
-def stretches(deliveries: Sequence[Delivery]) -> tuple[list[Stretch], int]:
+def envelope_runs(deliveries: Sequence[Delivery]) -> tuple[list[EnvelopeRun], int]:
     """Groups deliveries, in their order, into stretches; and counts their targets."""
-    found: list[Stretch] = []
+    found: list[EnvelopeRun] = []
     total = following = room = 0
-    last: Stretch | None = None
+    last: EnvelopeRun | None = None
     for delivery in deliveries:
         envelope = delivery.envelope
         size = len(envelope.targets)
@@ -128,9 +128,9 @@ def stretches(deliveries: Sequence[Delivery]) -> tuple[list[Stretch], int]:
             last.deliveries.append(delivery)
             room -= 1
         else:
-            last = Stretch(delivery)
+            last = EnvelopeRun(delivery)
             found.append(last)
-            room = LONGEST_STRETCH - 1
+            room = LONGEST_RUN - 1
         following = envelope.sequence + 1
     return found, total
 
@@ -142,9 +142,9 @@ class Credit:
 
     def __init__(self, lane: "LaneBuffer") -> None:
         self.lane = lane
-        self.queue: deque[Stretch] = deque()
+        self.queue: deque[EnvelopeRun] = deque()
         self.targets = 0
-        self.flow: Flow[Credit]
+        self.flow: QueueEntry[Credit]
         """Set by the one who made it."""
 
 
@@ -181,10 +181,10 @@ class LaneBuffer:
         self.name = info.name
         self.info = info
         self.tier = Tier(info.tier)
-        self.waiting: deque[Stretch] = deque()
+        self.waiting: deque[EnvelopeRun] = deque()
         """Not granted, to be asked for; in order of delivery."""
         self.waiting_targets = 0
-        self.asked: list[Stretch] = []
+        self.asked: list[EnvelopeRun] = []
         """In the lease call under way."""
         self.asked_targets = 0
         self.credit: dict[str, Credit] = {}
@@ -199,7 +199,7 @@ class LaneBuffer:
         self.grants = RateWindow()
         self.due_ms = 0
         """When its head is due, if there is a timer for it."""
-        self.drain: Flow[LaneBuffer]
+        self.drain: QueueEntry[LaneBuffer]
         """Its place among the lanes to drain; set by the one who made it."""
         self.filling = False
         """Is being drained until it is full or the lane empty."""
@@ -227,7 +227,7 @@ class LaneBuffer:
     def append(self, deliveries: Sequence[Delivery], wall_ms: int) -> int:
         """Takes what was drained. Returns its targets. One that is due too late counts as due: at the head of a lane
         of many it would hold up all behind it."""
-        found, targets = stretches(deliveries)
+        found, targets = envelope_runs(deliveries)
         for part in found:
             if part.not_before_ms > wall_ms + LATEST_DUE_MS:
                 part.not_before_ms = 0
@@ -237,7 +237,7 @@ class LaneBuffer:
         self.waiting_targets += targets
         return targets
 
-    def put_back(self, stretch: Stretch) -> None:
+    def put_back(self, stretch: EnvelopeRun) -> None:
         """To the head of what waits. Call it from the last to the first."""
         stretch.claim = ""
         self.waiting_targets += stretch.targets
@@ -255,10 +255,10 @@ class LaneBuffer:
             self.name, info.kind, tier, demand, wants, False, info.task, info.app, info.channel, info.delay_s
         )
 
-    def take_wants(self, targets: int, most: int, wall_ms: int) -> list[Stretch]:
+    def take_wants(self, targets: int, most: int, wall_ms: int) -> list[EnvelopeRun]:
         """Moves the head of what waits and is due into the call: up to `targets` (at least one envelope)."""
         waiting = self.waiting
-        taken: list[Stretch] = []
+        taken: list[EnvelopeRun] = []
         moved = 0
         while waiting and len(taken) < most and (targets > moved or not taken):
             head = waiting[0]
@@ -282,7 +282,7 @@ class LaneBuffer:
         if of_task + envelopes:
             self.held_by_task[task] = of_task + envelopes, targets_of_task + targets
 
-    def forget_unsent(self) -> list[Stretch]:
+    def forget_unsent(self) -> list[EnvelopeRun]:
         """Drops what waits and what is granted (the broker has it still). Returns the granted, to be given back."""
         granted = [stretch for credit in self.credit.values() for stretch in credit.queue]
         for credit in self.credit.values():

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from dispatcher.engine.buffers import LaneBuffer, Stretch
+from dispatcher.engine.buffers import EnvelopeRun, LaneBuffer
 from dispatcher.engine.shared import Shared
 from dispatcher.model.tier import Tier
 from dispatcher.ports import Delivery, LaneInfo, Lanes
@@ -143,9 +143,9 @@ class WorkingSet:
         lane = self.lanes.get(name)
         if lane is not None and not lane.closing:
             lane.ready = True
-            self.thirst(lane)
+            self.mark_drainable(lane)
 
-    def thirst(self, lane: LaneBuffer) -> None:
+    def mark_drainable(self, lane: LaneBuffer) -> None:
         """The lane may have something, and its buffer has become emptier."""
         if lane.ready and not lane.closing:
             self._drains.enter(lane.drain)
@@ -160,7 +160,7 @@ class WorkingSet:
         count = 0
         if self._stinted and self.targets < 0.9 * self._settings.budget_targets:
             for lane in self._stinted.values():
-                self.thirst(lane)
+                self.mark_drainable(lane)
             self._stinted.clear()
         most = self.targets + TARGETS_AT_ONCE
         while count < DRAINED_AT_ONCE and self.targets < most:
@@ -212,7 +212,7 @@ class WorkingSet:
 
     def _unblock(self, lane: LaneBuffer) -> None:
         self._blocked.discard(lane)
-        self.thirst(lane)
+        self.mark_drainable(lane)
 
     def _drain(self, lane: LaneBuffer, room: int) -> int:
         """Takes a little from the lane. Returns the number of envelopes."""
@@ -226,7 +226,7 @@ class WorkingSet:
         if empty:
             lane.ready = False
         elif not deliveries:
-            self._timers.at(self._clock.monotonic_s() + DRAIN_AGAIN_S, lambda: self.thirst(lane))
+            self._timers.at(self._clock.monotonic_s() + DRAIN_AGAIN_S, lambda: self.mark_drainable(lane))
         return len(deliveries)
 
     def _take(self, lane: LaneBuffer, deliveries: Sequence[Delivery]) -> int:
@@ -280,7 +280,7 @@ class WorkingSet:
             self._stats.parked_lanes -= 1
             self.note(lane)
 
-    def hold(self, lane: LaneBuffer, part: Stretch) -> None:
+    def hold(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Keep envelopes that are claimed elsewhere (or the like); they are asked for again after a while. The broker
         is given back what is beyond the bounds: whatever is behind it in a lane of many is not held up."""
         settings, room = self._settings, self._holding_room(lane, part)
@@ -294,7 +294,7 @@ class WorkingSet:
         self.set_aside(lane, part)
         self._timers.at(self._clock.monotonic_s() + part.hold_s, lambda: self._unhold(lane, part))
 
-    def _holding_room(self, lane: LaneBuffer, part: Stretch) -> int:
+    def _holding_room(self, lane: LaneBuffer, part: EnvelopeRun) -> int:
         """Return the number of envelopes of `part` that may be held."""
         if not self._held.has_room(part.task):
             return 0
@@ -302,32 +302,32 @@ class WorkingSet:
             return part.count
         return max(0, self._settings.held_envelopes - lane.held_by_task.get(part.task, (0, 0))[0])
 
-    def _return(self, lane: LaneBuffer, part: Stretch) -> None:
+    def _return(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         self._port.give_back(lane.name, part.deliveries)
         self._release(part.targets)
-        self.thirst(lane)
+        self.mark_drainable(lane)
 
-    def _unhold(self, lane: LaneBuffer, part: Stretch) -> None:
+    def _unhold(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         if lane.closing:
             return
         self.bring_back(lane, part)
         lane.put_back(part)
         self.note(lane, wake=False)
-        self.thirst(lane)
+        self.mark_drainable(lane)
 
-    def set_aside(self, lane: LaneBuffer, part: Stretch) -> None:
+    def set_aside(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Count the envelopes as held until `bring_back`. A lane that is let go of forgets them."""
         lane.hold(part.task, part.count, part.targets)
         self._held.add(part.task, part.targets)
         self._stats.held_envelopes += part.count
 
-    def bring_back(self, lane: LaneBuffer, part: Stretch) -> None:
+    def bring_back(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Return the envelopes to a lane that is not closing; they are not held any more."""
         lane.hold(part.task, -part.count, -part.targets)
         self._held.add(part.task, -part.targets)
         self._stats.held_envelopes -= part.count
 
-    def give_back(self, lane: LaneBuffer, part: Stretch) -> None:
+    def give_back(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Granted, and not sent: the ledger is told, and it is asked for again. Call it from the last to the first."""
         self._tell_unsent(lane, part)
         if lane.closing:
@@ -336,11 +336,11 @@ class WorkingSet:
             lane.put_back(part)
             self.note(lane, wake=False)
 
-    def drop(self, part: Stretch) -> None:
+    def drop(self, part: EnvelopeRun) -> None:
         """Forgets envelopes of a lane that is let go of: the broker has them still."""
         self._release(part.targets)
 
-    def _tell_unsent(self, lane: LaneBuffer, part: Stretch) -> None:
+    def _tell_unsent(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         self._stats.given_back += part.targets
         self.given_back.append(
             GivenBack(part.claim, lane.name, part.task, part.writer, part.attempt, part.first, part.count, part.size)
@@ -351,20 +351,20 @@ class WorkingSet:
         self._stats.buffered_targets -= targets
 
     # ------------------------------------------------------------- under way
-    def goes_out(self, lane: LaneBuffer, targets: int) -> None:
+    def mark_sent(self, lane: LaneBuffer, targets: int) -> None:
         """From the buffer to a channel, or straight to settling."""
         lane.out_targets += targets
         self._stats.buffered_targets -= targets
-        self.thirst(lane)
+        self.mark_drainable(lane)
 
-    def comes_back(self, lane: LaneBuffer, part: Stretch) -> None:
+    def return_unsent(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """A channel had no time for it."""
         lane.out_targets -= part.targets
         self._stats.buffered_targets += part.targets
         self.give_back(lane, part)
         self.detach_if_done(lane)
 
-    def look_again(self, lane: LaneBuffer, part: Stretch) -> None:
+    def recheck(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """What was to be done about it cannot be done: the ledger may know better by now."""
         lane.out_targets -= part.targets
         self._stats.buffered_targets += part.targets
@@ -380,7 +380,7 @@ class WorkingSet:
         lane.out_targets -= targets
         self.targets -= targets
         self._stats.acked += len(deliveries)
-        self.thirst(lane)
+        self.mark_drainable(lane)
         self.detach_if_done(lane)
 
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from dispatcher.clock import ClockComparison
-from dispatcher.engine.buffers import LaneBuffer, Stretch
+from dispatcher.engine.buffers import EnvelopeRun, LaneBuffer
 from dispatcher.engine.events import LeaseAnswered
 from dispatcher.engine.lanes import WorkingSet
 from dispatcher.engine.rhythm import Rhythm
@@ -200,7 +200,7 @@ class Leases:
         for lane in lanes:
             name, credit = lane.name, lane.credit_targets
             room = levels.get(name, horizon) - credit
-            parts: list[Stretch] = []
+            parts: list[EnvelopeRun] = []
             if name in working.wanting and (room > 0 or not credit):
                 parts = self._take_wants(lane, max(1, room), wall_ms)
             working.note(lane, wake=False)
@@ -209,7 +209,7 @@ class Leases:
                 self._asked.append(lane)
         return asks
 
-    def _take_wants(self, lane: LaneBuffer, room: int, wall_ms: int) -> list[Stretch]:
+    def _take_wants(self, lane: LaneBuffer, room: int, wall_ms: int) -> list[EnvelopeRun]:
         """Take what is to be asked for. Set aside what could not be sent: outcomes of its task are not stored."""
         has_room = self._unsettled.has_room
         while parts := lane.take_wants(room, self._settings.wants_per_lane, wall_ms):
@@ -310,7 +310,7 @@ class Leases:
             self.keep(lane, parts)
             self._working.detach_if_done(lane)
 
-    def keep(self, lane: LaneBuffer, parts: Sequence[Stretch]) -> None:
+    def keep(self, lane: LaneBuffer, parts: Sequence[EnvelopeRun]) -> None:
         """Asked for and not granted: back to the head of what waits."""
         for part in reversed(parts):
             if lane.closing:
@@ -319,7 +319,7 @@ class Leases:
                 lane.put_back(part)
         self._working.note(lane, wake=False)
 
-    def grant(self, lane: LaneBuffer, part: Stretch) -> None:
+    def grant(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         if lane.closing:
             self._working.give_back(lane, part)
         else:
@@ -335,7 +335,7 @@ class _Reading:
         self._use_by_s = use_by_s
         self._now_s = now_s
         self._leases = leases
-        self._back: list[Stretch] = []
+        self._back: list[EnvelopeRun] = []
         self._short = False
         self._park = False
 
@@ -356,10 +356,10 @@ class _Reading:
         if self._park:
             working.park(lane)
             working.note(lane)
-        working.thirst(lane)
+        working.mark_drainable(lane)
         working.detach_if_done(lane)
 
-    def _piece(self, part: Stretch, piece: Piece) -> None:
+    def _piece(self, part: EnvelopeRun, piece: Piece) -> None:
         status = piece.status
         if status == NO_CREDIT:
             self._short = True
@@ -374,16 +374,16 @@ class _Reading:
         else:
             self._settle(part, piece)
 
-    def _hold(self, part: Stretch) -> None:
+    def _hold(self, part: EnvelopeRun) -> None:
         if self._lane.closing:
             self._back.append(part)
         else:
             self._leases._working.hold(self._lane, part)
 
-    def _settle(self, part: Stretch, piece: Piece) -> None:
+    def _settle(self, part: EnvelopeRun, piece: Piece) -> None:
         """What needs no sending goes straight to settling."""
         lane, settling = self._lane, self._leases._settling
-        self._leases._working.goes_out(lane, part.targets)
+        self._leases._working.mark_sent(lane, part.targets)
         match piece.status:
             case Status.DROP:
                 settling.dropped(lane, part)

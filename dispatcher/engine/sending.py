@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from dispatcher.analysis.send_errors import MAX_TASKS
-from dispatcher.engine.buffers import Credit, LaneBuffer, RateWindow, Stretch
+from dispatcher.engine.buffers import Credit, EnvelopeRun, LaneBuffer, RateWindow
 from dispatcher.engine.events import BatchSent
 from dispatcher.engine.lanes import WorkingSet
 from dispatcher.engine.settling import Settling
@@ -28,7 +28,7 @@ class PickedBatch(Batch, gc=False, kw_only=True):
     """A batch and what the engine needs to know when it comes back."""
 
     buffer: LaneBuffer
-    parts: list[Stretch]
+    parts: list[EnvelopeRun]
     sent_s: float = 0.0
 
 
@@ -64,7 +64,7 @@ class Sending:
         """Task -> the message to send instead of the one in its envelopes."""
 
     # ------------------------------------------------------------- credit
-    def grant(self, lane: LaneBuffer, part: Stretch) -> None:
+    def grant(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """`part` carries its claim and use-by."""
         credit = lane.credit.get(part.channel)
         if credit is None:
@@ -123,7 +123,7 @@ class Sending:
     def _expire(self, credit: Credit, now_s: float) -> None:
         """Credit near its use-by is given back: a call that starts too late is none."""
         limit_s = now_s + self._settings.use_by_margin_s
-        late: list[Stretch] = []
+        late: list[EnvelopeRun] = []
         while credit.queue and credit.queue[0].use_by_s <= limit_s:
             late.append(credit.queue.popleft())
         self._give_back(credit, late)
@@ -135,7 +135,7 @@ class Sending:
         credit.queue = deque(part for part in parts if self._unsettled.has_room(part.task))
         self._give_back(credit, blocked)
 
-    def _give_back(self, credit: Credit, parts: Sequence[Stretch]) -> None:
+    def _give_back(self, credit: Credit, parts: Sequence[EnvelopeRun]) -> None:
         """parts: out of the queue already."""
         for part in reversed(parts):
             self._add(credit, -part.targets)
@@ -172,7 +172,7 @@ class Sending:
         head = queue[0]
         claim, use_by_s, leased_s = head.claim, head.use_by_s, head.leased_s
         room, targets = load.batch_limit, 0
-        parts: list[Stretch] = []
+        parts: list[EnvelopeRun] = []
         while queue and room > 0 and queue[0].claim == claim:
             head = queue[0]
             fits = (self._settings.quantum_targets - targets) // (head.size or 1)
@@ -209,7 +209,7 @@ class Sending:
             self.scheduler.close(batch.channel)
         self._stats.in_flight_batches += 1
         self._stats.in_flight_targets += batch.targets
-        self._working.goes_out(batch.buffer, batch.targets)
+        self._working.mark_sent(batch.buffer, batch.targets)
         self._under_way[id(batch)] = batch
         self._courier.send(batch, self._report)
 
@@ -234,7 +234,7 @@ class Sending:
         del self._under_way[id(batch)]
         self._lighten(batch)
         lane = batch.buffer
-        unsent: list[Stretch] = []
+        unsent: list[EnvelopeRun] = []
         for part, reports in match(batch.parts, event.reports):
             if reports is None:
                 unsent.append(part)
@@ -242,7 +242,7 @@ class Sending:
             self._count(part, batch, now_s, wall_ms)
             self._settling.reported(lane, part, reports)
         for part in reversed(unsent):
-            self._working.comes_back(lane, part)
+            self._working.return_unsent(lane, part)
 
     def _lighten(self, batch: PickedBatch) -> None:
         load = self._loads[batch.channel]
@@ -253,7 +253,7 @@ class Sending:
         if load.batches < load.most_batches and load.targets < self._settings.in_flight_targets:
             self.scheduler.open(batch.channel)
 
-    def _count(self, part: Stretch, batch: PickedBatch, now_s: float, wall_ms: int) -> None:
+    def _count(self, part: EnvelopeRun, batch: PickedBatch, now_s: float, wall_ms: int) -> None:
         targets = part.targets
         self._sent.add(targets, now_s)
         counts = self._stats.tiers[batch.buffer.tier]
@@ -263,7 +263,7 @@ class Sending:
         self._stats.stages["sent"].add((now_s - batch.leased_s) * 1000, part.count)
 
 
-def _edited(part: Stretch, message: bytes | None) -> list[Delivery]:
+def _edited(part: EnvelopeRun, message: bytes | None) -> list[Delivery]:
     """What the channel is given. The envelopes stay as they are: the worker that sends them next
     knows the latest override."""
     if message is None:

@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from dispatcher.engine.buffers import LaneBuffer, Stretch
+from dispatcher.engine.buffers import EnvelopeRun, LaneBuffer
 from dispatcher.engine.events import Stored
 from dispatcher.engine.lanes import WorkingSet
 from dispatcher.engine.shared import Shared
@@ -41,7 +41,7 @@ class _Job:
     def __init__(
         self, lane: LaneBuffer, task: str, steps: list[list[Publish]], acks: list[Delivery], targets: int
     ) -> None:
-        self.refused: Stretch | None = None
+        self.refused: EnvelopeRun | None = None
         """What the ledger is to be asked about again, should a step be impossible."""
         self.lane = lane
         self.task = task
@@ -100,14 +100,14 @@ class Settling:
         self._closed_targets = MAX_CHUNK if settings.named_targets == "all" else settings.settle_envelopes * MAX_CHUNK
 
     # ------------------------------------------------------------- what came of a send
-    def reported(self, lane: LaneBuffer, part: Stretch, reports: Sequence[Report]) -> None:
+    def reported(self, lane: LaneBuffer, part: EnvelopeRun, reports: Sequence[Report]) -> None:
         """The channel has spoken on each envelope of `part`."""
         gathering = self._gather(lane, part)
         gathering.draft.add(part, reports, self._clock.wall_ms())
         self._count_unsettled(part.task, part.targets)
         self._start_if_full(gathering, part)
 
-    def closed(self, lane: LaneBuffer, part: Stretch, code: int) -> None:
+    def closed(self, lane: LaneBuffer, part: EnvelopeRun, code: int) -> None:
         """Claimed without a lease: all targets have the outcome `code` (cancelled, expired)."""
         whole = False
         while not whole:
@@ -134,7 +134,7 @@ class Settling:
             return None
         return next(iter(self._gathering.values())).due_s
 
-    def _gather(self, lane: LaneBuffer, part: Stretch) -> _Gathering:
+    def _gather(self, lane: LaneBuffer, part: EnvelopeRun) -> _Gathering:
         key = (lane.name, part.task, part.claim, part.channel)
         gathering = self._gathering.get(key)
         if gathering is not None and len(gathering.draft.acks) + part.count > self._settings.settle_envelopes:
@@ -148,7 +148,7 @@ class Settling:
             self._unrecorded.add(draft, now_s)
         return gathering
 
-    def _start_if_full(self, gathering: _Gathering, part: Stretch) -> None:
+    def _start_if_full(self, gathering: _Gathering, part: EnvelopeRun) -> None:
         draft, settings = gathering.draft, self._settings
         if len(draft.acks) >= settings.settle_envelopes or draft.named_characters >= settings.settle_named_characters:
             del self._gathering[gathering.lane.name, part.task, part.claim, part.channel]
@@ -193,12 +193,12 @@ class Settling:
         return self._unrecorded.late(now_s)
 
     # ------------------------------------------------------------- what is not sent
-    def dropped(self, lane: LaneBuffer, part: Stretch) -> None:
+    def dropped(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Final already, or of a writer that does not count: only to be acked."""
         self._stats.dropped += part.count
         self._start(lane, [], part)
 
-    def recorded(self, lane: LaneBuffer, part: Stretch, piece: Piece) -> None:
+    def recorded(self, lane: LaneBuffer, part: EnvelopeRun, piece: Piece) -> None:
         """One envelope, recorded with open targets: the next attempt, which may be lost, is published again."""
         envelope = part.deliveries[0].envelope
         still_open = set(piece.open_positions)
@@ -212,22 +212,22 @@ class Settling:
         self._stats.republished += 1
         self._start(lane, [[partial(self._logs.publisher.publish, topic, [again])]], part)
 
-    def moved(self, lane: LaneBuffer, part: Stretch, topic: str) -> None:
+    def moved(self, lane: LaneBuffer, part: EnvelopeRun, topic: str) -> None:
         """Must wait, and may not do so here: published to its task's own lane."""
         envelopes: list[Envelope] = [delivery.envelope for delivery in part.deliveries]
         self._stats.moved += part.count
         # The task may have ended in the meantime, and its lane be gone.
         self._start(lane, [[partial(self._logs.publisher.publish, topic, envelopes)]], part, may_be_refused=True)
 
-    def unknown(self, lane: LaneBuffer, part: Stretch) -> None:
+    def unknown(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
         """Of a task nobody knows: kept whole among the dead letters, never sent."""
         self._keep_whole(lane, part, [])
 
-    def refused(self, lane: LaneBuffer, part: Stretch, reason: str) -> None:
+    def refused(self, lane: LaneBuffer, part: EnvelopeRun, reason: str) -> None:
         """Keep envelopes that the ledger cannot judge as dead letters, whole and with the reason; never send them."""
         self._keep_whole(lane, part, [reason])
 
-    def _keep_whole(self, lane: LaneBuffer, part: Stretch, reasons: list[str]) -> None:
+    def _keep_whole(self, lane: LaneBuffer, part: EnvelopeRun, reasons: list[str]) -> None:
         letters: list[Publish] = [
             partial(self._logs.dead_letters.publish, self._whole(lane, delivery.envelope, reasons))
             for delivery in part.deliveries
@@ -253,7 +253,7 @@ class Settling:
         )
 
     def _start(
-        self, lane: LaneBuffer, steps: list[list[Publish]], part: Stretch, *, may_be_refused: bool = False
+        self, lane: LaneBuffer, steps: list[list[Publish]], part: EnvelopeRun, *, may_be_refused: bool = False
     ) -> None:
         self._count_unsettled(part.task, part.targets)
         job = _Job(lane, part.task, steps, part.deliveries, part.targets)
@@ -273,7 +273,7 @@ class Settling:
         if isinstance(event.error, NotFound) and receipt.job.refused is not None:
             del self._receipts[event.token]
             self._count_unsettled(receipt.job.task, -receipt.job.targets)
-            self._working.look_again(receipt.job.lane, receipt.job.refused)
+            self._working.recheck(receipt.job.lane, receipt.job.refused)
             return
         if receipt.publish is receipt.job.record and receipt.job.draft is not None and not _may_be_stored(event.error):
             self._unrecorded.forget(receipt.job.draft)

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from dispatcher.engine.buffers import Stretch
+from dispatcher.engine.buffers import EnvelopeRun
 from dispatcher.engine.unrecorded import LateRecords
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.model.view import WAIT_BUCKETS_MS, TierStats
@@ -25,7 +25,7 @@ class Histogram:
         self.count += count
         self.sum_ms += ms * count
 
-    def add_published(self, part: Stretch, wall_ms: float) -> None:
+    def add_published(self, part: EnvelopeRun, wall_ms: float) -> None:
         """The age of each envelope of `part`; cheap when all fall into one bucket."""
         deliveries = part.deliveries
         first = wall_ms - deliveries[0].envelope.published_ms

@@ -4,7 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-from dispatcher.engine.buffers import LaneBuffer, Stretch
+from dispatcher.engine.buffers import EnvelopeRun, LaneBuffer
 from dispatcher.engine.lanes import WorkingSet
 from dispatcher.engine.settling import Settling
 from dispatcher.engine.stats import EngineStats
@@ -14,12 +14,12 @@ from dispatcher.wire.outcome import sound_text
 _log = logging.getLogger(__name__)
 
 
-class Group:
+class SuspectGroup:
     """Envelopes and returned credit that were in one call."""
 
     __slots__ = ("given_back", "parts")
 
-    def __init__(self, parts: list[tuple[LaneBuffer, Stretch]], given_back: list[GivenBack]) -> None:
+    def __init__(self, parts: list[tuple[LaneBuffer, EnvelopeRun]], given_back: list[GivenBack]) -> None:
         self.parts = parts
         self.given_back = given_back
 
@@ -27,17 +27,17 @@ class Group:
     def is_single(self) -> bool:
         return sum(part.count for _, part in self.parts) + len(self.given_back) == 1
 
-    def halves(self) -> tuple["Group", "Group"]:
+    def halves(self) -> tuple["SuspectGroup", "SuspectGroup"]:
         """Split into envelopes and returned credit, or either of these into two."""
         if self.parts and self.given_back:
-            return Group([], self.given_back), Group(self.parts, [])
+            return SuspectGroup([], self.given_back), SuspectGroup(self.parts, [])
         if len(self.parts) == 1:
             lane, part = self.parts[0]
-            return Group([(lane, part.take(part.count // 2))], []), Group([(lane, part)], [])
+            return SuspectGroup([(lane, part.take(part.count // 2))], []), SuspectGroup([(lane, part)], [])
         parts, given_back = len(self.parts) // 2, len(self.given_back) // 2
         return (
-            Group(self.parts[:parts], self.given_back[:given_back]),
-            Group(self.parts[parts:], self.given_back[given_back:]),
+            SuspectGroup(self.parts[:parts], self.given_back[:given_back]),
+            SuspectGroup(self.parts[parts:], self.given_back[given_back:]),
         )
 
 
@@ -53,8 +53,8 @@ class Suspects:
         self._working = working
         self._settling = settling
         self._stats = stats
-        self._groups: deque[Group] = deque()
-        self._accused: Group | None = None
+        self._groups: deque[SuspectGroup] = deque()
+        self._accused: SuspectGroup | None = None
         self._reason = ""
 
     @property
@@ -85,7 +85,7 @@ class Suspects:
             self._working.detach_if_done(lane)
         if self._accused is not None:
             self._groups.append(self._accused)
-        self._accused = Group(parts, given_back) if parts or given_back else None
+        self._accused = SuspectGroup(parts, given_back) if parts or given_back else None
 
     def judge(self) -> None:
         """Blame the accused group: a call without content succeeded."""
@@ -110,19 +110,19 @@ class Suspects:
                     lane.put_back(part)
                     self._working.note(lane, wake=False)
 
-    def take(self) -> Group:
+    def take(self) -> SuspectGroup:
         """Return the next group to ask about, or an empty one if a group is accused."""
         if self._accused is not None or not self._groups:
-            return Group([], [])
+            return SuspectGroup([], [])
         group = self._groups.popleft()
         parts = [(lane, part) for lane, part in group.parts if not lane.closing]
         for lane, part in parts:
             self._working.bring_back(lane, part)
             lane.asked.append(part)
             lane.asked_targets += part.targets
-        return Group(parts, group.given_back)
+        return SuspectGroup(parts, group.given_back)
 
-    def _give_up(self, single: Group) -> None:
+    def _give_up(self, single: SuspectGroup) -> None:
         for given in single.given_back:
             self._stats.given_back_refused += 1
             _log.error("Returned credit is not taken, and is forgotten: %s. %s", given, self._reason)
@@ -136,5 +136,5 @@ class Suspects:
                     self._reason,
                 )
                 self._working.bring_back(lane, part)
-                self._working.goes_out(lane, part.targets)
+                self._working.mark_sent(lane, part.targets)
                 self._settling.refused(lane, part, self._reason)

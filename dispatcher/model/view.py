@@ -285,7 +285,7 @@ class Admission(msgspec.Struct, frozen=True):
     lease: SubmitLease = SubmitLease()
 
 
-class Change(msgspec.Struct, frozen=True):
+class FeedEntry(msgspec.Struct, frozen=True):
     """One entry of the registry's feed. kind: task (created, sealed, control changed, ended), globals, epoch."""
 
     kind: str

@@ -10,7 +10,7 @@ from dispatcher.model.tier import MILLI, TIERS, Tier
 from dispatcher.scheduling.sharing import share_out
 
 
-class Need(IntEnum):
+class LaneNeed(IntEnum):
     """How much a lane needs this worker; lower ones go before higher ones. first: this worker is its first holder."""
 
     BUSY_FIRST = 0
@@ -42,7 +42,7 @@ class Candidate:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.need = Need.IDLE
+        self.need = LaneNeed.IDLE
         self.tier = Tier.HIGH
         self.weight = MILLI
         self.chunk = 1
@@ -50,7 +50,7 @@ class Candidate:
         self.since_s = 0.0
 
 
-class Rotation:
+class LaneRotation:
     """chosen: the lanes to be attached to, by name. more: some were left for the next choice, so as not to attach too
     many at once. news: whether a lane came, went or needs this worker otherwise since the last choice."""
 
@@ -58,14 +58,14 @@ class Rotation:
         self.chosen: dict[str, Candidate] = {}
         self.more = self.news = False
         self._settings = settings
-        self._by_need: dict[Need, dict[str, Candidate]] = {need: {} for need in Need}
+        self._by_need: dict[LaneNeed, dict[str, Candidate]] = {need: {} for need in LaneNeed}
         self._all: dict[str, Candidate] = {}
         self._arrived: list[Candidate] = []
         self._now: dict[Tier, float] = dict.fromkeys(TIERS, 0.0)
         """Of each tier: the time of the lane that is furthest behind."""
 
     # ------------------------------------------------------------- what there is
-    def put(self, name: str, need: Need, tier: Tier, weight: int, chunk: int) -> None:
+    def put(self, name: str, need: LaneNeed, tier: Tier, weight: int, chunk: int) -> None:
         """A lane that may be attached, or that has changed. One that was idle, or in another tier, starts at its tier's
         present time: it neither waits for the others nor is owed for the past."""
         lane = self._all.get(name)
@@ -76,7 +76,7 @@ class Rotation:
             return
         else:
             self._by_need[lane.need].pop(name, None)
-        if need <= Need.BUSY and (lane.need > Need.BUSY or lane.tier != tier):
+        if need <= LaneNeed.BUSY and (lane.need > LaneNeed.BUSY or lane.tier != tier):
             lane.time = max(lane.time, self._now[tier]) if lane.tier == tier else self._now[tier]
             self._arrived.append(lane)
         lane.need, lane.tier, lane.weight, lane.chunk = need, tier, max(1, weight), chunk
@@ -99,16 +99,16 @@ class Rotation:
     @property
     def crowded(self) -> bool:
         """Whether lanes with something to send have to take turns."""
-        return self._count(Need.BUSY_FIRST, Need.BUSY) > self._settings.max_lanes
+        return self._count(LaneNeed.BUSY_FIRST, LaneNeed.BUSY) > self._settings.max_lanes
 
     def waiting(self) -> Iterable[str]:
         """Lanes with something to send, this worker their first holder, that are not attached."""
-        busy = self._by_need[Need.BUSY_FIRST]
+        busy = self._by_need[LaneNeed.BUSY_FIRST]
         if len(busy) <= self._settings.max_lanes and not self.more:
             return ()
         return [name for name in busy if name not in self.chosen]
 
-    def _count(self, *needs: Need) -> int:
+    def _count(self, *needs: LaneNeed) -> int:
         return sum(len(self._by_need[need]) for need in needs)
 
     # ------------------------------------------------------------- choice
@@ -116,13 +116,13 @@ class Rotation:
         """Chooses anew. rotate: lanes with something to send take turns now. Returns whether the choice changed."""
         self.news = False
         wanted: dict[str, Candidate] = {}
-        for need in Need:
+        for need in LaneNeed:
             pool, room = self._by_need[need], self._settings.max_lanes - len(wanted)
             if len(pool) <= room:
                 wanted.update(pool)
-            elif room > 0 and rotate and need <= Need.BUSY:
+            elif room > 0 and rotate and need <= LaneNeed.BUSY:
                 wanted.update(self._turns(pool, room, now_s))
-            elif room > 0 or need == Need.BUSY_FIRST:
+            elif room > 0 or need == LaneNeed.BUSY_FIRST:
                 wanted.update(self._as_before(need, room))
         self._arrived.clear()
         return self._take(wanted, now_s)
@@ -141,9 +141,9 @@ class Rotation:
             del self.chosen[lane.name]
         return True
 
-    def _as_before(self, need: Need, room: int) -> dict[str, Candidate]:
+    def _as_before(self, need: LaneNeed, room: int) -> dict[str, Candidate]:
         """Those that are attached stay, new ones come in addition, then any."""
-        reserve = self._settings.max_lanes // self._settings.reserve if need <= Need.BUSY else 0
+        reserve = self._settings.max_lanes // self._settings.reserve if need <= LaneNeed.BUSY else 0
         held = (lane for lane in self.chosen.values() if self._has(lane, need))
         found = {lane.name: lane for lane in islice(held, max(0, room + reserve))}
         for lane in self._arrived:
@@ -153,7 +153,7 @@ class Rotation:
         found.update((lane.name, lane) for lane in islice(others, max(0, room - len(found))))
         return found
 
-    def _has(self, lane: Candidate, need: Need) -> bool:
+    def _has(self, lane: Candidate, need: LaneNeed) -> bool:
         return lane.need == need and self._all.get(lane.name) is lane
 
     def _turns(self, pool: Mapping[str, Candidate], room: int, now_s: float) -> dict[str, Candidate]:

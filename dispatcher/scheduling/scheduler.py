@@ -23,7 +23,7 @@ _SAMPLE = 256
 """So many entries, at least, tell where nine tenths of all stand."""
 
 
-class Flow(Generic[T]):
+class QueueEntry(Generic[T]):
     """One lane's place in the scheduler; item is the caller's. Made by Scheduler.flow; the scheduler changes it."""
 
     __slots__ = ("active", "group", "item", "order", "rest", "tier", "time", "weight")
@@ -39,7 +39,7 @@ class Flow(Generic[T]):
         self.order = -1
 
 
-_Entry = tuple[int, int, Flow[T]]
+_Entry = tuple[int, int, QueueEntry[T]]
 
 
 class _Group(Generic[T]):
@@ -69,7 +69,7 @@ class _Group(Generic[T]):
         self.closed = closed
         self.floor = 0
 
-    def head(self) -> Flow[T] | None:
+    def head(self) -> QueueEntry[T] | None:
         while True:
             run, early = self.run, self.early
             if run:
@@ -94,14 +94,14 @@ class _Group(Generic[T]):
             run.pop()
         self.entries -= 1
 
-    def push(self, flow: Flow[T]) -> None:
+    def push(self, flow: QueueEntry[T]) -> None:
         """One more entry."""
         self.put(flow)
         self.entries += 1
         if self.entries > 2 * self.active + 64:
             self._purge()
 
-    def put(self, flow: Flow[T]) -> None:
+    def put(self, flow: QueueEntry[T]) -> None:
         """An entry instead of one that was taken away."""
         time = flow.time
         if time >= self.horizon:
@@ -170,11 +170,11 @@ class _TierQueue(Generic[T]):
         """Flows that could be picked."""
         self.groups: dict[str, _Group[T]] = {}
 
-    def head(self) -> Flow[T] | None:
+    def head(self) -> QueueEntry[T] | None:
         if len(self.groups) == 1:
             (group,) = self.groups.values()
             return group.head()
-        best: Flow[T] | None = None
+        best: QueueEntry[T] | None = None
         best_key = (0, 0)
         for group in self.groups.values():
             if group.closed:
@@ -198,11 +198,11 @@ class Scheduler(Generic[T]):
         """Among equals, first come, first served."""
         self._closed: set[str] = set()
 
-    def flow(self, item: T, tier: Tier, weight: int, group: str = "") -> Flow[T]:
+    def flow(self, item: T, tier: Tier, weight: int, group: str = "") -> QueueEntry[T]:
         """A new flow, idle until it enters. group: what `close` and `open` name (its channel)."""
-        return Flow(item, self._tiers[tier], weight, group)
+        return QueueEntry(item, self._tiers[tier], weight, group)
 
-    def enter(self, flow: Flow[T]) -> None:
+    def enter(self, flow: QueueEntry[T]) -> None:
         """The flow has something to send. No effect if it had before."""
         if flow.active:
             return
@@ -220,7 +220,7 @@ class Scheduler(Generic[T]):
         if not group.closed:
             self._raise_open(tier, 1)
 
-    def leave(self, flow: Flow[T]) -> None:
+    def leave(self, flow: QueueEntry[T]) -> None:
         """The flow has nothing to send any more. It keeps its virtual time. No effect if it had nothing before."""
         if not flow.active:
             return
@@ -233,7 +233,7 @@ class Scheduler(Generic[T]):
         if not group.active:
             del tier.groups[flow.group]
 
-    def change(self, flow: Flow[T], tier: Tier, weight: int) -> None:
+    def change(self, flow: QueueEntry[T], tier: Tier, weight: int) -> None:
         """Gives the flow another weight or tier, at once. In another tier it starts at that tier's present time."""
         if flow.weight != weight:
             flow.weight, flow.rest = weight, 0
@@ -276,7 +276,7 @@ class Scheduler(Generic[T]):
                 flows.floor = tier.now
                 self._raise_open(tier, flows.active)
 
-    def pick(self) -> Flow[T] | None:
+    def pick(self) -> QueueEntry[T] | None:
         """The flow whose turn it is, or None if none has anything to send. It stays where it is until it is charged."""
         best: _TierQueue[T] | None = None
         for tier in self._queues:
@@ -284,7 +284,7 @@ class Scheduler(Generic[T]):
                 best = tier
         return None if best is None else best.head()
 
-    def charge(self, flow: Flow[T], targets: int) -> None:
+    def charge(self, flow: QueueEntry[T], targets: int) -> None:
         """`targets` of the flow were sent."""
         tier = flow.tier
         group = tier.groups.get(flow.group) if flow.active else None

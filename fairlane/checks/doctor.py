@@ -70,7 +70,7 @@ def _redis(settings: Settings, clock: Clock) -> Iterator[Finding]:
         yield Finding("fail", error.cause, error.next_step)
 
 
-def _redis_server(client: redis_client.Client) -> Iterator[Finding]:
+def _redis_server(client: redis_client.RedisClient) -> Iterator[Finding]:
     info: dict[str, Any] = client.info()
     name = "Valkey" if info.get("server_name") == "valkey" else "Redis"
     version = str(info.get("valkey_version") or info["redis_version"])

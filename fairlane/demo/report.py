@@ -42,7 +42,7 @@ def _all_backlogged(sample: Sample) -> bool:
 
 
 @dataclass(frozen=True)
-class Closing:
+class DemoResult:
     """Everything the closing report needs. accepted: targets taken, by task id."""
 
     tasks: list[TaskView]
@@ -65,7 +65,7 @@ class Closing:
         return lines
 
 
-def tiers_report(closing: Closing) -> RenderableType:
+def tiers_report(closing: DemoResult) -> RenderableType:
     """Targets, share and waits of each tier."""
     rows = []
     for tier in map(str, TIERS):
@@ -76,7 +76,7 @@ def tiers_report(closing: Closing) -> RenderableType:
     return table_of(rows, (TIER, *list(rows[0])[1:]))
 
 
-def tasks_report(closing: Closing) -> RenderableType:
+def tasks_report(closing: DemoResult) -> RenderableType:
     """Targets of each task by outcome."""
     outcomes = (*OUTCOME_NAMES, "pending")
     rows = [
@@ -87,7 +87,7 @@ def tasks_report(closing: Closing) -> RenderableType:
     return table_of(rows, ("task", TIER, STATE, "targets", *outcomes), ("cancelled", "expired", "tier"))
 
 
-def closing_report(closing: Closing) -> RenderableType:
+def closing_report(closing: DemoResult) -> RenderableType:
     """Per tier and per task, and the last word."""
     failures = closing.failures()
     total = sum(closing.accepted.values())

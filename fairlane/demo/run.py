@@ -11,17 +11,17 @@ from rich.console import Console
 from backends.system_clock import SystemClock
 from dispatcher.model.errors import FairlaneError
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
-from fairlane.crew import Crew
-from fairlane.demo.report import Closing, ShareMeter, closing_report
+from fairlane.crew import WorkerGroup
+from fairlane.demo.report import DemoResult, ShareMeter, closing_report
 from fairlane.screen.sample import Sampler
 from fairlane.screen.watch import Watch
 from producers.client import PushClient
-from producers.files.task_file import Job
+from producers.files.task_file import TaskEntry
 from producers.handle import TaskHandle
 
 
 @dataclass(frozen=True)
-class Plan:
+class DemoPlan:
     """What happens when, in seconds since the first target was sent."""
 
     capacity: int = 3_000
@@ -50,7 +50,7 @@ class Audience:
     def live_tasks(self) -> list[TaskView]:
         return [handle.progress() for handle in list(self.handles.values())]
 
-    def submit(self, name: str, job: Job) -> None:
+    def submit(self, name: str, job: TaskEntry) -> None:
         """Submits one task under an id of this run."""
         task = job.task.model_copy(update={"id": name})
         try:
@@ -70,10 +70,10 @@ class Demo:
     """One run of the demo on servers that are up. run_id: keeps this run's task ids apart from those of others."""
 
     client: PushClient
-    crew: Crew
-    jobs: list[Job]
+    crew: WorkerGroup
+    jobs: list[TaskEntry]
     console: Console
-    plan: Plan = Plan()
+    plan: DemoPlan = DemoPlan()
     started_s: float = field(default_factory=time.monotonic)
     run_id: str = field(default_factory=lambda: secrets.token_hex(2))
 
@@ -91,7 +91,7 @@ class Demo:
             meter = self._watch(audience, lambda: all(f.done() for f in submitted))
         if audience.errors:
             raise audience.errors[0]
-        closing = Closing(
+        closing = DemoResult(
             audience.live_tasks(), audience.accepted(), self.client.workers(), meter, time.monotonic() - self.started_s
         )
         self.console.print(closing_report(closing))

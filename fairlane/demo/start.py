@@ -8,15 +8,15 @@ from pathlib import Path
 from dispatcher.model.errors import InvalidInput
 from fairlane.cli.base.invocation import Invocation
 from fairlane.cli.base.steps import steps
-from fairlane.crew import Crew
-from fairlane.demo.run import Demo, Plan
+from fairlane.crew import WorkerGroup
+from fairlane.demo.run import Demo, DemoPlan
 from fairlane.isolation import environment, isolated, provisioned
 from fairlane.screen.console import console_of
 from fairlane.settings import Settings
 from fairlane.settings_sources import Sources
 from fairlane.stack.stack import LocalStack
 from producers.client import PushClient
-from producers.files.task_file import Job, read_task_file
+from producers.files.task_file import TaskEntry, read_task_file
 
 TENANT = "fairlane-demo"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "tasks.yaml"
@@ -29,16 +29,16 @@ def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
     jobs = read_jobs(tasks)
     with servers(invocation) as settings:
         own = isolated(settings, TENANT)
-        crew = Crew(environment(own), settings.home / "logs" / "demo")
+        crew = WorkerGroup(environment(own), settings.home / "logs" / "demo")
         with provisioned(own):
             try:
                 with PushClient.connect(own) as client:
-                    return Demo(client, crew, jobs, console_of(), Plan(capacity=capacity), started_s=began).run()
+                    return Demo(client, crew, jobs, console_of(), DemoPlan(capacity=capacity), started_s=began).run()
             finally:
                 crew.stop(LEAVE_S)
 
 
-def read_jobs(tasks: Path | None) -> list[Job]:
+def read_jobs(tasks: Path | None) -> list[TaskEntry]:
     """The tasks of the file named, or of the examples that ship with the checkout."""
     path = tasks or EXAMPLES
     if not path.exists():

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from backends.redis.task_rows import LiveTask
-from dispatcher.analysis.forecast import Flow, Job, Shares, rates_of
+from dispatcher.analysis.forecast import ForecastTask, Shares, TaskClass, rates_of
 from dispatcher.analysis.served import Served, WaitingTasks, waiting_of
 from dispatcher.analysis.situation import sendable, shares_of
 from dispatcher.model.service_settings import pools_of
@@ -78,19 +78,21 @@ def signals_without_counts(capacity: int) -> Signals:
 
 
 @dataclass(frozen=True)
-class Look:
+class ServiceState:
     """What signals are made of, read at one moment. jobs: pending is what is published less what is settled."""
 
     at_s: float
-    jobs: Sequence[Job]
+    jobs: Sequence[ForecastTask]
     settings: Globals
     beats: Sequence[WorkerBeat]
 
 
-def job_of_live(task: LiveTask, now_ms: int) -> Job:
+def job_of_live(task: LiveTask, now_ms: int) -> ForecastTask:
     held = task.state not in ("running", "scheduled") or (task.hold and not task.sealed)
     pending, start_s = float(task.pending), max(0, task.start_ms - now_ms) / 1000
-    return Job(task.id, task.app, task.channel, task.tier, max(1, task.weight), pending, task.cap, start_s, held)
+    return ForecastTask(
+        task.id, task.app, task.channel, task.tier, max(1, task.weight), pending, task.cap, start_s, held
+    )
 
 
 @dataclass
@@ -99,7 +101,7 @@ class SignalMeter:
 
     _queues: deque[tuple[float, dict[str, int]]] = field(default_factory=deque)
 
-    def take(self, look: Look) -> Signals:
+    def take(self, look: ServiceState) -> Signals:
         shares = shares_of(look.settings)
         jobs = [job for job in look.jobs if sendable(job, look.settings)]
         missing = waiting_of(Served.by(look.beats), ((job.channel, job.pending) for job in jobs))
@@ -130,7 +132,7 @@ class SignalMeter:
 
 @dataclass(frozen=True)
 class _Load:
-    jobs: Sequence[Job]
+    jobs: Sequence[ForecastTask]
     shares: Shares
     backlog: Mapping[str, float]
     rates: Mapping[str, float]
@@ -183,23 +185,23 @@ class _Load:
         """Targets/s by tier that capacity and caps allow; probed: a tier taken to have any number of targets more."""
         flows = [self._flow(job) for job in self.jobs if self.behind(job.tier)]
         flows += [
-            Flow(tier, "", (), 1.0, max(self.rates[tier], self.arrivals[tier]))
+            TaskClass(tier, "", (), 1.0, max(self.rates[tier], self.arrivals[tier]))
             for tier in self.backlog
             if not self.behind(tier) and max(self.rates[tier], self.arrivals[tier]) > 0
         ]
         if probed:
-            flows.append(Flow(probed, "", (), 1.0))
+            flows.append(TaskClass(probed, "", (), 1.0))
         possible = dict.fromkeys(self.backlog, 0.0)
         for flow, rate in zip(flows, rates_of(flows, self.shares), strict=True):
             possible[flow.tier] += rate
         return possible
 
-    def _flow(self, job: Job) -> Flow:
+    def _flow(self, job: ForecastTask) -> TaskClass:
         pools = tuple(pool for pool in pools_of(job.app, job.channel) if pool in self.shares.caps)
-        return Flow(job.tier, job.app, pools, job.weight, job.cap or math.inf)
+        return TaskClass(job.tier, job.app, pools, job.weight, job.cap or math.inf)
 
 
-def _by_tier(jobs: Sequence[Job], number: Callable[[Job], float]) -> dict[str, float]:
+def _by_tier(jobs: Sequence[ForecastTask], number: Callable[[ForecastTask], float]) -> dict[str, float]:
     found = dict.fromkeys(map(str, TIERS), 0.0)
     for job in jobs:
         found[job.tier] += number(job)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FIND_BROKERS_EVERY_S = 300.0
 
 
-class Servers(NamedTuple):
+class SnapshotSources(NamedTuple):
     """What is looked at."""
 
     redis: BacklogReader
@@ -30,11 +30,11 @@ class Tell(Protocol):
     def __call__(self, message: str) -> None: ...
 
 
-class Snapshotter:
+class BacklogSnapshotter:
     """Takes a snapshot: one request to each broker and one to Redis. Which brokers there are is asked for at the first,
     every five minutes, and after one did not answer."""
 
-    def __init__(self, servers: Servers, clock: Clock, every_s: float) -> None:
+    def __init__(self, servers: SnapshotSources, clock: Clock, every_s: float) -> None:
         self._servers = servers
         self._clock = clock
         self._every_s = every_s
@@ -62,7 +62,7 @@ def failures(row: Row) -> list[str]:
 
 
 @dataclass
-class Series:
+class SnapshotSeries:
     """Snapshots at a fixed pace, in the files. What could not be read is a gap: said once, and no row."""
 
     take: Callable[[], Row]

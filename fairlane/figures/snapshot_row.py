@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from backends.pulsar.broker_lanes import BrokerLook, LaneStats, lanes_told
-from backends.redis.backlog import BUCKET_UNIT, BacklogLook, BacklogTask, InFlight
+from backends.redis.backlog import BUCKET_UNIT, BacklogLook, BacklogTask, ClaimedTargets
 from dispatcher.analysis.why import held_now
 from dispatcher.model.service_settings import pools_of
 from dispatcher.model.tier import MILLI, TIERS
@@ -53,7 +53,7 @@ def snapshot_row(look: BacklogLook, brokers: Sequence[BrokerLook], taken: Taken)
     }
 
 
-def _task(task: BacklogTask, in_flight: InFlight, settings: Globals) -> Row:
+def _task(task: BacklogTask, in_flight: ClaimedTargets, settings: Globals) -> Row:
     view = task.view
     targets = view.targets
     flying = min(in_flight.targets.get(view.id, 0), targets.pending)

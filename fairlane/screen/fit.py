@@ -7,7 +7,7 @@ GAPS = (2, 1)
 """Spaces between two columns: as many as there is room for."""
 
 
-class Need(NamedTuple):
+class ColumnWidth(NamedTuple):
     """The width of a column."""
 
     least: int
@@ -27,7 +27,7 @@ class Layout(NamedTuple):
     """Spaces between two of them."""
 
 
-def fit(needs: Sequence[Need], leaving: Sequence[int], width: int) -> Layout:
+def fit(needs: Sequence[ColumnWidth], leaving: Sequence[int], width: int) -> Layout:
     """Return the columns that have room in `width`. leaving: all indexes in the order in which they are left out; the
     last one stays, whatever its width."""
     shown = _shown(needs, leaving, width)
@@ -39,7 +39,7 @@ def fit(needs: Sequence[Need], leaving: Sequence[int], width: int) -> Layout:
     return Layout(widths, gap)
 
 
-def _shown(needs: Sequence[Need], leaving: Sequence[int], width: int) -> list[int]:
+def _shown(needs: Sequence[ColumnWidth], leaving: Sequence[int], width: int) -> list[int]:
     """Take columns out until the others have room, then back in what has room beside them."""
     shown, gone = list(range(len(needs))), list[int]()
     for index in leaving[:-1]:
@@ -53,7 +53,7 @@ def _shown(needs: Sequence[Need], leaving: Sequence[int], width: int) -> list[in
     return sorted(shown)
 
 
-def _least(needs: Sequence[Need], shown: Sequence[int], gap: int) -> int:
+def _least(needs: Sequence[ColumnWidth], shown: Sequence[int], gap: int) -> int:
     return sum(needs[index].least for index in shown) + gap * (len(shown) - 1)
 
 

@@ -14,7 +14,7 @@ WINDOW_S = 3.0
 """Rates and shares are over this much of the past."""
 
 
-class Source(Protocol):
+class SampleSource(Protocol):
     """What a sampler reads; PushClient is one."""
 
     def globals(self) -> Globals: ...
@@ -92,7 +92,7 @@ class Sampler:
     """Takes samples. Rates come from the workers' cumulative counts and the times of their heartbeats: they are right
     also while workers come and go, and however a look falls between two heartbeats."""
 
-    source: Source
+    source: SampleSource
     clock: Clock
     _tracks: dict[str, _Track] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from dispatcher.model.values import NOTHING
 from fairlane.screen.fields import MOMENTS, Kind, form_of, header_of, kind_of
-from fairlane.screen.fit import Layout, Need, fit
+from fairlane.screen.fit import ColumnWidth, Layout, fit
 from fairlane.screen.times import zone_note
 
 LONG_WORD = 32
@@ -67,10 +67,10 @@ class FittedTable:
         needs = [self._need(index, console, options) for index in range(len(self.columns))]
         return fit(needs, self._leaving(), options.max_width)
 
-    def _need(self, index: int, console: Console, options: ConsoleOptions) -> Need:
+    def _need(self, index: int, console: Console, options: ConsoleOptions) -> ColumnWidth:
         header, kind = self.columns[index]
         if kind is Kind.BAR:
-            return Need(max(BAR_LEAST, _longest_word(header)), BAR_WHOLE, is_bar=True)
+            return ColumnWidth(max(BAR_LEAST, _longest_word(header)), BAR_WHOLE, is_bar=True)
         sizes = [_size(row[index], console, options) for row in self.rows]
         whole = max((size.maximum for size in sizes), default=0)
         least = whole
@@ -81,7 +81,7 @@ class FittedTable:
             least = LONG_WORD
         if self.has_header:
             least, whole = max(least, _longest_word(header)), max(whole, cell_len(header))
-        return Need(least, whole)
+        return ColumnWidth(least, whole)
 
     def _leaving(self) -> list[int]:
         """Return the named columns first, then the others from the right; ids last, and the first column at the end."""
@@ -140,11 +140,11 @@ def record_of(record: Mapping[str, Any], first: Sequence[str] = ()) -> Renderabl
     ahead = {name: fields.pop(name) for name in first if name in fields}
     groups = [[_said(name, value) for name, value in group.items()] for group in (ahead, fields) if group]
     has_times = any(name in MOMENTS and value for name, value in (ahead | fields).items())
-    return Record(groups, zone_note() if has_times else "")
+    return RecordTable(groups, zone_note() if has_times else "")
 
 
 @dataclass(frozen=True)
-class Record:
+class RecordTable:
     """Draws names with their values; a value that has no room beside its name stands on the line below."""
 
     groups: Sequence[Sequence[tuple[str, str]]]

@@ -10,7 +10,7 @@ from backends.redis.task_rows import LiveTask
 from dispatcher.model.tier import TIERS, Tier
 from dispatcher.ports import LaneInfo, WaitingLane
 from dispatcher.scheduling.division import Division, DivisionSettings, RoughCount, holders_for
-from dispatcher.scheduling.rotation import Need, Rotation, RotationSettings
+from dispatcher.scheduling.rotation import LaneNeed, LaneRotation, RotationSettings
 from dispatcher.wire.control import override_message
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.topics import stable_hash
@@ -75,7 +75,7 @@ class LiveLanes:
 
     def __init__(self, settings: LiveLaneSettings) -> None:
         self.overrides: dict[str, bytes] = {}
-        self.rotation = Rotation(settings.rotation)
+        self.rotation = LaneRotation(settings.rotation)
         self._news = True
         self.paused: frozenset[str] = frozenset()
         self._settings = settings
@@ -181,7 +181,7 @@ class LiveLanes:
 
     def busy(self) -> list[str]:
         """The chosen ones of them that have something to send."""
-        return [name for name, lane in self.rotation.chosen.items() if lane.need <= Need.BUSY]
+        return [name for name, lane in self.rotation.chosen.items() if lane.need <= LaneNeed.BUSY]
 
     def waiting(self) -> list[WaitingLane]:
         """Lanes of which this worker is the first holder and that wait for their turn."""
@@ -256,11 +256,11 @@ class LiveLanes:
         if need is None:
             self.rotation.drop(task.id)
         else:
-            self._weigh(known, fresh=need <= Need.BUSY)
+            self._weigh(known, fresh=need <= LaneNeed.BUSY)
             self.rotation.put(task.id, need, Tier(task.tier), task.weight, task.chunk)
         self._look_again(known, now_ms)
 
-    def _need(self, known: _Known, now_ms: int) -> Need | None:
+    def _need(self, known: _Known, now_ms: int) -> LaneNeed | None:
         pending = known.task.pending
         known.holders = max(known.holders, holders_for(pending, self._settings.division))
         if known.place >= max(self._holders[known.task.tier], known.holders) or (
@@ -269,8 +269,8 @@ class LiveLanes:
             return None
         busy = pending > 0 or (known.fresh_until_ms > now_ms and not known.task.sealed)
         if known.place == 0:
-            return Need.BUSY_FIRST if busy else Need.IDLE_FIRST
-        return Need.BUSY if busy else Need.IDLE
+            return LaneNeed.BUSY_FIRST if busy else LaneNeed.IDLE_FIRST
+        return LaneNeed.BUSY if busy else LaneNeed.IDLE
 
     def _weigh(self, known: _Known, *, fresh: bool) -> None:
         """A lane that turned out to hold much stays heavy: exchanging its queue costs more than it saves. One of which

@@ -14,7 +14,7 @@ from consumers.upkeep.housekeeping import Chore, Housekeeper
 from consumers.upkeep.lane_cleanup import LaneCleaner
 from consumers.upkeep.rebuild import Rebuilder, RebuildPorts, RebuildSettings
 from consumers.upkeep.restating import Restater
-from consumers.upkeep.seats import Seats
+from consumers.upkeep.seats import HeldJobs
 from consumers.upkeep.side_lanes import SideLaneCleaner
 from consumers.upkeep.snapshots import Restorer, SnapshotSettings, Snapshotter
 from dispatcher.clock import Clock
@@ -65,7 +65,7 @@ class SharedJobs:
         topics = pulsar.topics
         partitions = range(topics.outcome_partitions)
         names = [REBUILD, CONTROL, HOUSEKEEPING, *map(outcome_seat, partitions), SNAPSHOT]
-        self.seats = Seats(redis.elections, names, owner, clock, workers)
+        self.seats = HeldJobs(redis.elections, names, owner, clock, workers)
         self.finisher = Finisher(redis.registry, redis.complete, pulsar.control, clock)
         self._folders = [self._outcome_folder(redis, pulsar, partition) for partition in partitions]
         self._control = ControlFolder(

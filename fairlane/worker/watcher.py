@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from backends.redis.task_rows import LivePage, LiveTask, Look
+from backends.redis.task_rows import LivePage, LiveTask, RegistryState
 from dispatcher.clock import Clock
 from dispatcher.engine.events import LanesChanged
 from dispatcher.model.errors import FairlaneError, Unreachable
 from dispatcher.model.tier import MILLI, Tier
-from dispatcher.model.view import Change
+from dispatcher.model.view import FeedEntry
 from dispatcher.ports import LaneInfo, WaitingLane
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.topics import Topics, side_of_lane
@@ -28,7 +28,7 @@ STANDING_CHUNK = 100
 class LiveTasks(Protocol):
     """The registry, as the watcher needs it. All raise Unreachable."""
 
-    def look(self) -> Look: ...
+    def look(self) -> RegistryState: ...
 
     def live_page(self, cursor: str | None, size: int) -> LivePage: ...
 
@@ -40,7 +40,7 @@ class LiveTasks(Protocol):
 class ChangeFeed(Protocol):
     """The registry's feed. Raises Unreachable."""
 
-    def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[Change]]:
+    def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[FeedEntry]]:
         """The changes after a place in the feed (None: from now on), and the place behind them; waits block_ms."""
         ...
 
@@ -118,7 +118,7 @@ class LaneWatcher:
         _log.log(level, "The watch of the registry waits, so lanes of new tasks are not found: %s", error)
         self._refused = refused
 
-    def round(self, changes: Sequence[Change]) -> None:
+    def round(self, changes: Sequence[FeedEntry]) -> None:
         """Takes in what changed, does what is due, tells what follows. Raises Unreachable."""
         if self._version is not None:
             self._version += len(changes)

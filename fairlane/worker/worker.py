@@ -37,7 +37,7 @@ from fairlane.worker.process.standby import FormWatch
 from fairlane.worker.process.threads import Threads
 from fairlane.worker.process.watchdog import Signs, Watchdog, channel_part, exit_within, watchdog_settings
 from fairlane.worker.report.call_times import CallTimes
-from fairlane.worker.report.heartbeat import Heartbeat, Identity
+from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
 from fairlane.worker.report.metrics import EngineCollector, MetricsServer, ServiceCollector
 from fairlane.worker.report.send_notes import SendNotes
 from fairlane.worker.report.service_view import ServiceView
@@ -155,7 +155,7 @@ class Worker:
         redis, clock, stats = self._redis, self._clock, self._engine.stats
         self._metrics = self._serve_metrics()
         port = self._metrics.port if self._metrics else 0
-        identity = Identity(
+        identity = WorkerIdentity(
             self.id,
             socket.gethostname(),
             os.getpid(),

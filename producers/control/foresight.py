@@ -16,7 +16,7 @@ _KEPT_COSTS = 20
 """An estimate is used again for a second, or for as many times what it cost."""
 
 
-class Registry(Protocol):
+class LiveTaskReader(Protocol):
     def live_views(self) -> list[TaskView]: ...
 
     def globals(self) -> Globals: ...
@@ -24,14 +24,14 @@ class Registry(Protocol):
     def now_ms(self) -> int: ...
 
 
-class Workers(Protocol):
+class BeatReader(Protocol):
     def workers(self) -> list[WorkerBeat]: ...
 
 
 class Foresight:
     """Adds estimates to tasks. May be called from any thread. Methods raise Unreachable."""
 
-    def __init__(self, registry: Registry, workers: Workers) -> None:
+    def __init__(self, registry: LiveTaskReader, workers: BeatReader) -> None:
         self._registry = registry
         self._workers = workers
         self._lock = threading.Lock()

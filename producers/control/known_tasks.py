@@ -6,7 +6,7 @@ from dispatcher.model.errors import NotFound, NotReady
 from dispatcher.model.view import TaskView
 
 
-class Registry(Protocol):
+class TaskTable(Protocol):
     def task(self, task: str) -> TaskView | None: ...
 
 
@@ -17,7 +17,7 @@ class Readiness(Protocol):
 class KnownTasks:
     """Reads one task."""
 
-    def __init__(self, registry: Registry, epochs: Readiness) -> None:
+    def __init__(self, registry: TaskTable, epochs: Readiness) -> None:
         self._registry = registry
         self._epochs = epochs
 

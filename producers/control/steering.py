@@ -22,7 +22,7 @@ _ENDS = {"cancelled": "cancelled", "stopped": "failed", "close": "failed"}
 """Fields that end a task -> its state then."""
 
 
-class KnownTasks(Protocol):
+class TaskReader(Protocol):
     def task(self, task: str) -> TaskView:
         """Raises NotFound, NotReady, Unreachable."""
         ...
@@ -37,7 +37,7 @@ class LiveViews(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlannedChange:
     """One task and the fields that are to change. Empty: it is as wished already."""
 
     task: TaskView
@@ -83,18 +83,18 @@ def _after(field: str, text: str) -> str:
 class Plan:
     """What `set_many` would do now."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlannedChange, ...]
     """The tasks that the filter takes, and what would change."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Task id -> why it takes no change."""
 
     @property
-    def changing(self) -> list[Step]:
+    def changing(self) -> list[PlannedChange]:
         return [step for step in self.steps if step.fields]
 
 
 @dataclass(frozen=True, slots=True)
-class Steered:
+class BulkResult:
     """What `set_many` did."""
 
     changed: tuple[str, ...]
@@ -111,10 +111,10 @@ Progress = Callable[[int, int], None]
 """Told how many tasks are changed, and of how many."""
 
 
-class Steering:
+class BulkChanges:
     """services: called when first needed, since it connects."""
 
-    def __init__(self, services: Callable[[], Services], views: LiveViews, known: KnownTasks) -> None:
+    def __init__(self, services: Callable[[], Services], views: LiveViews, known: TaskReader) -> None:
         self._services = services
         self._views = views
         self._known = known
@@ -126,13 +126,13 @@ class Steering:
         if tasks.names_all:
             raise InvalidInput("The filter names no tasks, and an empty one would take all.", "Give it ids, or an app.")
         found, refused = self._find(tasks, changes)
-        steps = [Step(task, changes.needed(task)) for task in found]
-        steps += [Step(task, {}) for task in refused if changes.is_done(task)]
+        steps = [PlannedChange(task, changes.needed(task)) for task in found]
+        steps += [PlannedChange(task, {}) for task in refused if changes.is_done(task)]
         refused = [task for task in refused if not changes.is_done(task)]
         why = {task.id: f"Task {task.id} is {task.state} and takes no more changes." for task in refused}
         return Plan(tuple(steps), why)
 
-    def carry_out(self, plan: Plan, on_progress: Progress | None = None) -> Steered:
+    def carry_out(self, plan: Plan, on_progress: Progress | None = None) -> BulkResult:
         """Changes the tasks of a plan. Never raises for a server that is gone, or refuses, in the middle: it says what
         failed.
 
@@ -153,7 +153,7 @@ class Steering:
                 on_progress(len(changed), len(steps))
         leaving = [step.task.id for step in steps[: len(changed)] if step.leaves_shared_lane]
         self._create_lanes(leaving)
-        return Steered(tuple(changed), len(plan.steps) - len(steps), failed, len(leaving))
+        return BulkResult(tuple(changed), len(plan.steps) - len(steps), failed, len(leaving))
 
     def _find(self, wanted: TaskFilter, changes: Changes) -> tuple[list[TaskView], list[TaskView]]:
         """Those that take the changes, and those named that do not."""
@@ -166,7 +166,7 @@ class Steering:
         refused = [view for view in matching if not changes.takes(view)]
         return [view for view in matching if changes.takes(view)], refused
 
-    def _store(self, batch: Sequence[Step]) -> None:
+    def _store(self, batch: Sequence[PlannedChange]) -> None:
         services = self._services()
         lanes = {step.task.id: services.topics.own_lane(step.task.id) for step in batch if step.leaves_shared_lane}
         records = [changes_of(services, step.task.id, step.fields, lanes.get(step.task.id, "")) for step in batch]

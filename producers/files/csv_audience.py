@@ -54,10 +54,10 @@ def _cells(line: str, delimiter: str) -> list[str]:
 def _no_column(path: str, line: str) -> InvalidInput:
     cells = max((_cells(line, delimiter) for delimiter in DELIMITERS), key=len)
     shown = ", ".join(repr(cell if len(cell) <= 40 else f"{cell[:37]}...") for cell in cells[:10])
-    way_out = "Name the column of the targets in the first line, or read it as one target a line"
+    hint = "Name the column of the targets in the first line, or read it as one target a line"
     has = f"its first line has {shown}" if shown else "its first line is empty"
     return InvalidInput(
-        f"targets: {path} has no column named {_COLUMNS}: {has}.", f'{way_out} (`--format lines`, format="lines").'
+        f"targets: {path} has no column named {_COLUMNS}: {has}.", f'{hint} (`--format lines`, format="lines").'
     )
 
 

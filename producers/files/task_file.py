@@ -64,7 +64,7 @@ class Complaints(list[str]):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TaskEntry:
     """A task and its audience, ready for `submit`. name: as of its entry."""
 
     name: str
@@ -88,14 +88,14 @@ def read_entries(path: str | Path) -> list[Entry]:
     return [_entry(path, number, task) for number, task in enumerate(tasks, 1)]
 
 
-def read_task_file(path: str | Path, allow_empty: bool = True) -> list[Job]:
+def read_task_file(path: str | Path, allow_empty: bool = True) -> list[TaskEntry]:
     """Return the tasks of a file with their audiences. Besides the fields of PushTask each has
 
     targets: a file (CSV, JSON lines, one a line; relative to this one), or a list. filter: column -> value or values;
     limit: the number of rows that are taken; both for files only. allow_empty: whether a list or file may be empty.
     Raises InvalidInput that names file, task and field of everything that is wrong, before anything is submitted.
     """
-    jobs: list[Job] = []
+    jobs: list[TaskEntry] = []
     complaints = Complaints()
     for entry in read_entries(path):
         targets: TargetsFile | list[Any] = []
@@ -107,7 +107,7 @@ def read_task_file(path: str | Path, allow_empty: bool = True) -> list[Job]:
         with complaints.of(entry):
             targets = _audience(entry.fields, Path(path).parent, allow_empty)
         with complaints.of(entry):
-            jobs.append(Job(entry.name, PushTask.model_validate(entry.task_fields), targets))
+            jobs.append(TaskEntry(entry.name, PushTask.model_validate(entry.task_fields), targets))
     complaints += _repeated_ids(jobs)
     complaints.check()
     return jobs
@@ -211,7 +211,7 @@ def _where(where: object) -> dict[str, list[str]]:
     return {name: values if isinstance(values, list) else [values] for name, values in where.items()}
 
 
-def _repeated_ids(jobs: Sequence[Job]) -> Iterator[str]:
+def _repeated_ids(jobs: Sequence[TaskEntry]) -> Iterator[str]:
     seen: set[str] = set()
     for job in jobs:
         if job.task.id is not None and job.task.id in seen:

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 
 
-class Window:
+class SendWindow:
     """Messages and bytes of one partition that are sent and not answered. Bounded: `takes` says what may come."""
 
     def __init__(self, most_messages: int, most_bytes: int, now_s: float) -> None:

@@ -26,7 +26,7 @@ _CREATED_AT_ONCE = 8
 """Lanes. One after the other, a broker of two cores creates 37 lanes a second, 8 at once 157, 16 at once 160."""
 
 
-class PulsarLanes:
+class SubmissionLanes:
     """Implements LaneOpener."""
 
     def __init__(self, client: pulsar.Client, admin: PulsarAdmin, options: ProducerOptions) -> None:

@@ -4,7 +4,7 @@ import math
 
 from dispatcher.scheduling.read_ahead import envelope_bytes, receiver_queue
 from dispatcher.wire.control import TaskRecord
-from producers.publish.tuning import LEAST_PENDING, Need
+from producers.publish.tuning import LEAST_PENDING, ProducerNeeds
 from producers.settings import ProducerOptions
 
 TARGETS_PER_S = 2_000_000.0
@@ -24,10 +24,10 @@ def partitions_for(expected_targets: int | None, need_bytes: int, options: Produ
     return max(2, min(wanted, options.memory_bytes // (LEAST_PENDING * need_bytes)))
 
 
-def need_of(record: TaskRecord, options: ProducerOptions) -> Need:
+def need_of(record: TaskRecord, options: ProducerOptions) -> ProducerNeeds:
     """What the producer of a submission needs."""
     size = envelope_bytes(record.chunk, len(record.message))
-    return Need(
+    return ProducerNeeds(
         partitions=max(1, record.partitions),
         message_bytes=size,
         rate=min(ENVELOPES_PER_S, TARGETS_PER_S / record.chunk),

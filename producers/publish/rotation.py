@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from producers.publish.in_flight import Window
+from producers.publish.in_flight import SendWindow
 from producers.publish.tuning import ProducerSettings
 
 
-class Rotation:
+class PartitionRotation:
     """The partitions of one lane in turn. Not safe for threads by itself.
 
     A partition that owes answers and has given none for `late_s` gets nothing new as long as another one answers:
@@ -16,7 +16,7 @@ class Rotation:
 
     def __init__(self, settings: ProducerSettings, late_s: float, now_s: float) -> None:
         self.windows = [
-            Window(settings.pending_messages, settings.partition_bytes, now_s) for _ in range(settings.partitions)
+            SendWindow(settings.pending_messages, settings.partition_bytes, now_s) for _ in range(settings.partitions)
         ]
         self._settings = settings
         self._late_s = late_s

@@ -16,7 +16,7 @@ from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
 from dispatcher.ports import Done
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 from producers.publish.in_flight import Confirmed
-from producers.publish.rotation import Rotation
+from producers.publish.rotation import PartitionRotation
 from producers.publish.spill import Spill
 from producers.publish.tuning import ProducerSettings
 
@@ -52,7 +52,7 @@ class RouterSettings:
     stall_s: float = 60.0
 
 
-class InFlight(NamedTuple):
+class UnconfirmedSends(NamedTuple):
     """Messages and bytes sent and not confirmed."""
 
     messages: int
@@ -78,7 +78,7 @@ class Router:
         self._spill = spill
         self._sending = threading.Lock()
         self._room = threading.Condition()
-        self._rotation = Rotation(producer, settings.late_s, clock_s())
+        self._rotation = PartitionRotation(producer, settings.late_s, clock_s())
         self._confirmed = Confirmed()
         self._sent = 0
         self._error: FairlaneError | None = None
@@ -130,14 +130,14 @@ class Router:
 
     # ------------------------------------------------------------ looking
     @property
-    def in_flight(self) -> InFlight:
+    def in_flight(self) -> UnconfirmedSends:
         """Over all partitions; what is spilled is not in it."""
-        return InFlight(*map(sum, zip(*self.in_flight_by_partition, strict=True)))
+        return UnconfirmedSends(*map(sum, zip(*self.in_flight_by_partition, strict=True)))
 
     @property
-    def in_flight_by_partition(self) -> list[InFlight]:
+    def in_flight_by_partition(self) -> list[UnconfirmedSends]:
         with self._room:
-            return [InFlight(window.messages, window.bytes) for window in self._rotation.windows]
+            return [UnconfirmedSends(window.messages, window.bytes) for window in self._rotation.windows]
 
     # ------------------------------------------------------------ sending
     def _place(self, piece: Sequence[bytes], size: int) -> None:

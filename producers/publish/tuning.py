@@ -31,7 +31,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class ProducerNeeds:
     """What is needed of one producer.
 
     message_bytes: of a typical message. rate: messages/s, over all partitions. memory_bytes: most that unconfirmed
@@ -87,13 +87,13 @@ class ProducerSettings:
 class Tuning:
     """reasons: by the name of the setting. remarks: what the need does not allow to be as it should."""
 
-    need: Need
+    need: ProducerNeeds
     settings: ProducerSettings
     reasons: Mapping[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
 
-def tune(need: Need) -> Tuning:
+def tune(need: ProducerNeeds) -> Tuning:
     """The settings for a need."""
     pending, why_pending = _pending(need)
     memory = pending * need.partitions * need.message_bytes
@@ -115,7 +115,7 @@ def tune(need: Need) -> Tuning:
     return Tuning(need, settings, reasons, _remarks(need, pending))
 
 
-def _pending(need: Need) -> tuple[int, str]:
+def _pending(need: ProducerNeeds) -> tuple[int, str]:
     """Of one partition, and why."""
     by_rate = math.ceil(need.rate * CONFIRM_S / need.partitions)
     by_memory = need.memory_bytes // (need.partitions * need.message_bytes)
@@ -129,14 +129,14 @@ def _pending(need: Need) -> tuple[int, str]:
     return pending, "at least; with fewer the broker idles between two answers"
 
 
-def _batch_messages(need: Need, pending: int) -> tuple[int, str]:
+def _batch_messages(need: ProducerNeeds, pending: int) -> tuple[int, str]:
     by_pending, by_queue = pending // 2, max(1, need.receiver_queue // BATCHES_READ_AHEAD)
     if by_pending <= by_queue:
         return by_pending, "half of the pending ones: one batch fills while another is under way"
     return by_queue, f"a quarter of the consumers' queue of {need.receiver_queue:,}: a batch goes to one of them whole"
 
 
-def _delay(need: Need, in_batch: int) -> tuple[int, str]:
+def _delay(need: ProducerNeeds, in_batch: int) -> tuple[int, str]:
     """Milliseconds, and why. One partition is filled at a time, with the whole rate."""
     fill_ms = 1000 * in_batch / need.rate
     delay_ms = min(max(math.ceil(2 * fill_ms), SHORTEST_DELAY_MS), LONGEST_DELAY_MS)
@@ -147,7 +147,7 @@ def _delay(need: Need, in_batch: int) -> tuple[int, str]:
     return delay_ms, f"twice the {fill_ms:.2g} ms in which {in_batch} messages come: full batches do not wait for it"
 
 
-def _remarks(need: Need, pending: int) -> tuple[str, ...]:
+def _remarks(need: ProducerNeeds, pending: int) -> tuple[str, ...]:
     if pending >= LEAST_PENDING:
         return ()
     wanted = LEAST_PENDING * need.partitions * need.message_bytes

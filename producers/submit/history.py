@@ -28,7 +28,7 @@ _BATCH = 1_000
 _READ_S = 1.0
 
 
-class Registry(Protocol):
+class SubmissionTable(Protocol):
     """The part of backends.redis.registry.Registry that is used here."""
 
     def apply(self, position: str, record: ControlRecord) -> None: ...
@@ -65,7 +65,7 @@ class Stored(Protocol):
     def body(self) -> bytes: ...
 
 
-class Reader(Protocol):
+class ControlReader(Protocol):
     def read(self, max_records: int, timeout_s: float) -> Sequence[Stored]: ...
 
     def at_end(self) -> bool: ...
@@ -77,7 +77,9 @@ class KnownSubmissions:
     """Implements Registrar. control: opens a reader of the control topic behind a position, or (None) at its
     beginning."""
 
-    def __init__(self, registry: Registry, epochs: Readiness, control: Callable[[str | None], Reader]) -> None:
+    def __init__(
+        self, registry: SubmissionTable, epochs: Readiness, control: Callable[[str | None], ControlReader]
+    ) -> None:
         self._registry = registry
         self._epochs = epochs
         self._control = control

@@ -8,18 +8,18 @@ from redis.exceptions import ResponseError
 
 from simulator.redis.store import Store
 
-Answer: TypeAlias = "bytes | int | list[Answer] | Status | None"
+Answer: TypeAlias = "bytes | int | list[Answer] | StatusReply | None"
 Command = Callable[[Store, Sequence[bytes]], "Answer"]
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 SYNTAX = "ERR syntax error"
 _LARGEST = 2**63
 
 
-class Status(bytes):
+class StatusReply(bytes):
     """An answer such as OK, which Lua is given as a table with the field `ok`."""
 
 
-OK = Status(b"OK")
+OK = StatusReply(b"OK")
 
 
 class Commands:

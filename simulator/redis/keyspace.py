@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from redis.exceptions import ResponseError
 
-from simulator.redis.commands import OK, SYNTAX, Answer, Commands, Status, paged, whole
+from simulator.redis.commands import OK, SYNTAX, Answer, Commands, StatusReply, paged, whole
 from simulator.redis.hashes import HASHES
 from simulator.redis.sorted_sets import SORTED_SETS
 from simulator.redis.store import Hash, Set, SortedSet, Store, Stream, Text
@@ -19,7 +19,7 @@ command = KEYSPACE.command
 
 @command("PING", 0, 1)
 def ping(_store: Store, words: Sequence[bytes]) -> Answer:
-    return words[0] if words else Status(b"PONG")
+    return words[0] if words else StatusReply(b"PONG")
 
 
 @command("TIME", 0, 0)
@@ -107,7 +107,7 @@ def ttl(store: Store, words: Sequence[bytes]) -> Answer:
 @command("TYPE", 1, 1)
 def type_(store: Store, words: Sequence[bytes]) -> Answer:
     names = {Text: b"string", Hash: b"hash", Set: b"set", SortedSet: b"zset", Stream: b"stream"}
-    return Status(names[store.kind(words[0])]) if store.holds(words[0]) else Status(b"none")
+    return StatusReply(names[store.kind(words[0])]) if store.holds(words[0]) else StatusReply(b"none")
 
 
 # ---------------------------------------------------------------- streams

@@ -9,7 +9,7 @@ import lupa.lua51 as lupa
 import msgpack
 from redis.exceptions import NoScriptError, ResponseError
 
-from simulator.redis.commands import Answer, Commands, Status
+from simulator.redis.commands import Answer, Commands, StatusReply
 from simulator.redis.store import Store
 
 UNKNOWN = b"ERR Unknown Redis command called from script"
@@ -200,7 +200,7 @@ class ScriptHost:
         return self._lua_table(answer)
 
     def _lua_table(self, answer: Any) -> Any:
-        if isinstance(answer, Status):
+        if isinstance(answer, StatusReply):
             return self._table({b"ok": bytes(answer)})
         return self._table(
             [False if one is None else self._lua_table(one) if type(one) is list else one for one in answer]
@@ -237,7 +237,7 @@ class ScriptHost:
             raise ResponseError(error.decode(errors="replace"))
         status = answer[b"ok"]
         if status is not None:
-            return Status(status)
+            return StatusReply(status)
         found: list[Answer] = []
         while (one := answer[len(found) + 1]) is not None:
             found.append(self._reply(one))

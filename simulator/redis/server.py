@@ -10,7 +10,7 @@ from redis._parsers.base import BaseParser
 from redis.exceptions import ResponseError
 
 from backends.addresses import Address
-from backends.redis.client import Client, OnConnect
+from backends.redis.client import OnConnect, RedisClient
 from simulator.redis.commands import OK, Answer, Commands
 from simulator.redis.keyspace import KEYSPACE
 from simulator.redis.lua import ScriptHost
@@ -39,12 +39,12 @@ class MemoryRedis:
         """Come back as a replica that took the place of this server: with another run id, its data and its scripts."""
         self.run_id = secrets.token_hex(20)
 
-    def client(self, on_connect: OnConnect | None = None) -> Client:
+    def client(self, on_connect: OnConnect | None = None) -> RedisClient:
         """Return a client. Its connections end where the server's run does."""
         pool = redis.ConnectionPool(
             connection_class=MemoryConnection, server=self, protocol=2, redis_connect_func=on_connect
         )
-        client = cast("Client", Client.from_pool(pool))
+        client = cast("RedisClient", RedisClient.from_pool(pool))
         client.address = Address("redis://memory", "in memory")
         return client
 

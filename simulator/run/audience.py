@@ -17,7 +17,7 @@ MESSAGE = encode_message({"title": "hello"})
 
 
 @dataclass
-class Controls:
+class TaskControls:
     """The controls of a task as they are now. weight: in thousandths. shared: whether it has no lane of its own."""
 
     tier: str
@@ -74,9 +74,9 @@ class SimTask:
     def expires_ms(self, now_ms: int) -> int:
         return now_ms + int(self.spec.expires_s * 1000) if self.spec.expires_s else 0
 
-    def controls(self) -> "Controls":
+    def controls(self) -> "TaskControls":
         """As submitted."""
-        return Controls(str(self.spec.tier), round(self.spec.weight * MILLI), self.spec.cap, self.shared)
+        return TaskControls(str(self.spec.tier), round(self.spec.weight * MILLI), self.spec.cap, self.shared)
 
     def info(self, tier: str, weight: int) -> LaneInfo:
         """The lane as a worker sees it."""

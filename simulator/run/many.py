@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from simulator.run.run import Run, replay
+from simulator.run.run import SimulatedRun, replay
 from simulator.scenario.library import find
 from simulator.scenario.random_scenario import ENVELOPES, random_scenario
 from simulator.scenario.scenario import Scenario
@@ -68,7 +68,7 @@ def scenario_for(name: str, seed: int) -> Scenario:
 def run_one(name: str, seed: int) -> Result:
     """One run and its figures."""
     with uncollected():
-        return result_of(Run(scenario_for(name, seed), seed, source=name).go())
+        return result_of(SimulatedRun(scenario_for(name, seed), seed, source=name).go())
 
 
 @contextmanager

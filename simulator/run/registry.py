@@ -6,16 +6,16 @@ from dispatcher.model.tier import MILLI, Tier
 from dispatcher.ports import LaneInfo
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.topics import Topics, stable_hash
-from simulator.run.audience import Controls, SimTask
+from simulator.run.audience import SimTask, TaskControls
 from simulator.run.worker import SimWorker
 
 RETRY_CHUNK = 100
 
 
-class LaneBook:
+class LaneDirectory:
     """Lanes of live tasks, and the retry lanes."""
 
-    def __init__(self, controls: Mapping[str, Controls], topics: Topics, seed: int) -> None:
+    def __init__(self, controls: Mapping[str, TaskControls], topics: Topics, seed: int) -> None:
         self._controls = controls
         self._seed = seed
         self._tasks: dict[str, SimTask] = {}

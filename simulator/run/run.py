@@ -16,16 +16,16 @@ from dispatcher.model.tier import MILLI
 from simulator.run.agenda import SimClock
 from simulator.run.audience import tasks_of
 from simulator.run.ports import SimCourier, SimLanes, SimLeaseCaller, SimOutcomes, SimPublisher
-from simulator.run.service import MakeLedger, Service
+from simulator.run.service import MakeLedger, SimService
 from simulator.run.worker import Member, SimWorker
-from simulator.scenario.scenario import Change, Scenario, Workers
+from simulator.scenario.scenario import Scenario, ScenarioChange, WorkerSpec
 
 LOOK_MS = (5, 60)
 """How long a change takes to reach a worker."""
 
 
 @dataclass
-class Stop:
+class WorkerStop:
     """A worker died or stood still."""
 
     from_us: int
@@ -33,31 +33,31 @@ class Stop:
 
 
 @dataclass
-class Crew:
+class SimWorkers:
     """All workers of a run, those that are gone included."""
 
     live: dict[str, SimWorker] = field(default_factory=dict)
     count: int = 0
     crashes: int = 0
     stalls: int = 0
-    stops: dict[str, list[Stop]] = field(default_factory=dict)
+    stops: dict[str, list[WorkerStop]] = field(default_factory=dict)
 
 
-class Run:
+class SimulatedRun:
     """Runs once. source: what the scenario was found by. make_ledger: for tests with a ledger that errs."""
 
     def __init__(self, scenario: Scenario, seed: int, make_ledger: MakeLedger | None = None, source: str = "") -> None:
         self.scenario = scenario
         self.seed = seed
         self.replay = replay(source or scenario.name, seed)
-        self.crew = Crew()
-        self.service = Service(scenario, seed, self._excused, self._look_soon, make_ledger or attrgetter("ledger"))
+        self.crew = SimWorkers()
+        self.service = SimService(scenario, seed, self._excused, self._look_soon, make_ledger or attrgetter("ledger"))
         self.expected: dict[str, int] = {}
         self._looking = False
         self._settings = _engine_settings(scenario)
         self._plan()
 
-    def go(self) -> "Run":
+    def go(self) -> "SimulatedRun":
         """Until all is done or the time is over."""
         agenda = self.service.agenda
         agenda.run(int(self.scenario.duration_s * 1e6))
@@ -92,7 +92,7 @@ class Run:
         else:
             self.service.agenda.after(0.1, self._stop_when_done)
 
-    def _change(self, change: Change) -> None:
+    def _change(self, change: ScenarioChange) -> None:
         service = self.service
         if change.tiers is not None:
             service.set_tiers(change.tiers)
@@ -120,7 +120,7 @@ class Run:
             self._plan_ends(worker, spec)
         self._plan_accidents(worker)
 
-    def _plan_ends(self, worker: SimWorker, spec: Workers) -> None:
+    def _plan_ends(self, worker: SimWorker, spec: WorkerSpec) -> None:
         agenda = self.service.agenda
         if spec.leaves_s is not None:
             agenda.at(int(spec.leaves_s * 1e6), lambda: self._by_seat(worker.member.seat, lambda one: one.drain()))
@@ -163,13 +163,13 @@ class Run:
     def _stall(self, worker: SimWorker, seconds: float) -> None:
         now_us = self.service.agenda.now_us
         self.crew.stalls += 1
-        self.crew.stops[worker.name].append(Stop(now_us, now_us + int(seconds * 1e6)))
+        self.crew.stops[worker.name].append(WorkerStop(now_us, now_us + int(seconds * 1e6)))
         worker.stall(seconds)
 
     def _die(self, worker: SimWorker) -> None:
         now_us = self.service.agenda.now_us
         self.crew.crashes += 1
-        self.crew.stops[worker.name].append(Stop(now_us, 1 << 62))
+        self.crew.stops[worker.name].append(WorkerStop(now_us, 1 << 62))
         worker.die()
         worker.lanes.crash()
         self._left(worker)
@@ -233,7 +233,7 @@ def _engine_settings(scenario: Scenario) -> EngineSettings:
     return replace(known, **changed)
 
 
-def _controls(change: Change) -> list[tuple[str, str]]:
+def _controls(change: ScenarioChange) -> list[tuple[str, str]]:
     """Field and value, as in the control topic."""
     found: list[tuple[str, str]] = []
     if change.weight is not None:

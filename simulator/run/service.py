@@ -13,12 +13,12 @@ from dispatcher.wire.control import Checkpoint, ControlChange, GlobalChange, Sea
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from dispatcher.wire.topics import Topics
 from simulator.run.agenda import Agenda, SimClock
-from simulator.run.audience import Controls, SimTask
+from simulator.run.audience import SimTask, TaskControls
 from simulator.run.network import Network
 from simulator.run.ports import SimDeadLetters
-from simulator.run.registry import LaneBook
+from simulator.run.registry import LaneDirectory
 from simulator.scenario.scenario import Scenario
-from simulator.verdict.journal import Journal
+from simulator.verdict.journal import RunJournal
 from simulator.world import World
 
 HOUSEKEEPING_S = 1.0
@@ -30,7 +30,7 @@ MakeLedger = Callable[[World], Ledger]
 class WatchedLedger:
     """Implements dispatcher.ports.Ledger; the journal is told of every call that arrives."""
 
-    def __init__(self, ledger: Ledger, journal: Journal) -> None:
+    def __init__(self, ledger: Ledger, journal: RunJournal) -> None:
         self._ledger = ledger
         self._journal = journal
 
@@ -40,7 +40,7 @@ class WatchedLedger:
         return answer
 
 
-class Service:
+class SimService:
     """lanes_changed: told when workers should look at the lanes. accepted: task -> targets published (an expired or
     cancelled task takes no more). controls: task -> what was last set. ended: task -> when its end was written, in us.
     """
@@ -57,12 +57,12 @@ class Service:
         self.clock = SimClock(self.agenda)
         self.world = World(self.clock, Topics(outcome_partitions=1))
         self.topics, self.broker, self.log = self.world.topics, self.world.broker, self.world.outcomes
-        self.controls: dict[str, Controls] = {}
-        self.journal = Journal(self.agenda, lambda task: self.controls[task].tier, self._is_capped, excused)
+        self.controls: dict[str, TaskControls] = {}
+        self.journal = RunJournal(self.agenda, lambda task: self.controls[task].tier, self._is_capped, excused)
         self.ledger = WatchedLedger(make_ledger(self.world), self.journal)
         self.network = Network(self.agenda, Random(seed), scenario.faults)
         self.dead_letters = SimDeadLetters(self.network)
-        self.lanes = LaneBook(self.controls, self.topics, seed)
+        self.lanes = LaneDirectory(self.controls, self.topics, seed)
         self.tasks: dict[str, SimTask] = {}
         self.accepted: dict[str, int] = {}
         self.ended: dict[str, int] = {}

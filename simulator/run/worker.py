@@ -11,7 +11,7 @@ from dispatcher.engine.settings import EngineSettings
 from dispatcher.ports import LaneInfo
 from dispatcher.testing.lanes import MemoryLanes
 from simulator.run.agenda import Agenda, Call
-from simulator.scenario.scenario import Workers
+from simulator.scenario.scenario import WorkerSpec
 
 STEP_US = 1_000
 """Least time between two looks of an engine at its inbox: what comes in between is taken at once."""
@@ -53,7 +53,7 @@ class Member:
     """Who a worker is. spec: of its group."""
 
     name: str
-    spec: Workers
+    spec: WorkerSpec
     seat: str
     """The same for all that follow each other after a crash."""
 

@@ -78,7 +78,7 @@ class Stall(Section):
     for_s: float = Field(gt=0)
 
 
-class Workers(Section):
+class WorkerSpec(Section):
     """`count` workers alike. leaves_s: drains; dies_s: is killed. sees: "all" lanes, those of some tiers, or a fraction
     (each lane is held by that part of these workers, at least one). clock_off_s: its wall clock is wrong by so much."""
 
@@ -133,7 +133,7 @@ class Faults(Section):
     until_s: Moment | None = None
 
 
-class Change(Section):
+class ScenarioChange(Section):
     """A live control at at_s: of a task (or of all that a pattern like `name*` takes), or of the service."""
 
     at_s: Moment
@@ -208,9 +208,9 @@ class Scenario(Section):
     caps: Caps = Caps()
     channels: dict[str, Channel] = {}
     tasks: list[Tasks] = Field(min_length=1)
-    workers: list[Workers] = Field(min_length=1)
+    workers: list[WorkerSpec] = Field(min_length=1)
     faults: Faults = Faults()
-    changes: list[Change] = []
+    changes: list[ScenarioChange] = []
     lease_ms: int = Field(default=2_000, ge=200)
     claim_ms: int = Field(default=13_000, ge=1_000)
     engine: dict[str, float] = {}

@@ -8,7 +8,7 @@ from dispatcher.analysis import laws
 from dispatcher.model.tier import MILLI, TIERS
 from dispatcher.wire.outcome import OUTCOME_NAMES
 from simulator.run.outcomes import read_outcomes
-from simulator.run.run import Run
+from simulator.run.run import SimulatedRun
 from simulator.verdict.journal import Amount
 from simulator.verdict.result import (
     CapFigure,
@@ -30,7 +30,7 @@ ENVELOPES_EACH = 20
 class Figures:
     """Of one run. end_us: when it ended."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: SimulatedRun) -> None:
         self.run = run
         self.scenario = run.scenario
         self.journal = run.service.journal
@@ -75,7 +75,7 @@ class Figures:
         """The longest gap of a tier among the sends within [from, to)."""
         to_us = self.end_us if to_us is None else to_us
         turns = [
-            laws.Turn(amount.at_us, amount.tier, amount.targets)
+            laws.SendTurn(amount.at_us, amount.tier, amount.targets)
             for amount in self.journal.sent
             if from_us <= amount.at_us < to_us
         ]
@@ -223,7 +223,7 @@ class Figures:
         return {"total": total, **counts, "pending": total - counts.total()}
 
 
-def check_outcomes(run: Run) -> None:
+def check_outcomes(run: SimulatedRun) -> None:
     """Exactly one outcome for each target: by the fold, by the topic itself, and all of them if the run is over."""
     service, journal = run.service, run.service.journal
     records = [body for _, body in service.log.read(0, None)] if run.done else []
@@ -242,7 +242,7 @@ def check_outcomes(run: Run) -> None:
         journal.violate("all done", f"{len(missing)} tasks have not ended, such as {', '.join(missing[:3])}")
 
 
-def result_of(run: Run) -> Result:
+def result_of(run: SimulatedRun) -> Result:
     """All figures; invariants are checked first."""
     from simulator.verdict.expectations import check_expectations
 

@@ -63,7 +63,7 @@ def key_of(sequence: int, attempt: int) -> int:
     return sequence * ATTEMPTS + attempt
 
 
-class Journal:
+class RunJournal:
     """tier_of: a task's tier at present. is_capped: whether it has a cap, or shares one with others, beside the
     capacity. excused: whether a worker died or stood still since a moment.
 

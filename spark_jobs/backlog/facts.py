@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from spark_jobs.backlog import journal as backlog_journal
 from spark_jobs.backlog import series as backlog_series
 from spark_jobs.backlog import snapshots as backlog_snapshots
-from spark_jobs.backlog.journal import Asked
+from spark_jobs.backlog.journal import JournalQuery
 from spark_jobs.backlog.series import DIMENSIONS, Detail, Times
 from spark_jobs.backlog.snapshots import Snapshots
 from spark_jobs.journal.files import OUTCOMES
@@ -174,7 +174,7 @@ def _journal(
     if not files:
         return None
     step_ms = max(1_000, -(-(times.last_ms - first_ms + 1) // BINS))
-    sums = backlog_journal.read(spark, log.root, files, Asked(first_ms, step_ms, tiers, tasks))
+    sums = backlog_journal.read(spark, log.root, files, JournalQuery(first_ms, step_ms, tiers, tasks))
     names = sums.names.to_pylist()
     of_apps = Counter[str]()
     for row in names:

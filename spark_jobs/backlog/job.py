@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dispatcher.analysis.forecast import Job, Shares, forecast
+from dispatcher.analysis.forecast import ForecastTask, Shares, forecast
 from dispatcher.analysis.why import SCHEDULED
 from dispatcher.model.service_settings import pools_of
 from dispatcher.model.tier import MILLI, TIERS
@@ -19,10 +19,10 @@ from spark_jobs.backlog.facts import Facts, Fields, JournalFacts, ReportOptions,
 from spark_jobs.backlog.journal import quantile_s
 from spark_jobs.backlog.report import (
     FORMAT,
-    Group,
+    BacklogGroup,
+    BacklogReport,
     Growth,
-    Report,
-    Service,
+    ServiceStatus,
     Share,
     Skew,
     TaskBacklog,
@@ -49,18 +49,18 @@ def session_settings(master: str, tables: Path) -> SessionSettings:
     return SessionSettings(_NAME, master, conf={**conf, **for_rows(master, outcome_rows(tables))})
 
 
-def report(spark: "SparkSession", options: ReportOptions, now_ms: int) -> Report:
+def report(spark: "SparkSession", options: ReportOptions, now_ms: int) -> BacklogReport:
     """Raises NotFound if there are no snapshots, and Malformed for a file that cannot be read."""
     with reading(options.tables):
         facts = collect(spark, options)
     return report_of(facts, options, now_ms)
 
 
-def report_of(facts: Facts, options: ReportOptions, now_ms: int) -> Report:
+def report_of(facts: Facts, options: ReportOptions, now_ms: int) -> BacklogReport:
     """The report that these facts make."""
     made = _Maker(facts, options)
     rows = facts.journal.rows if facts.journal else None
-    return Report(
+    return BacklogReport(
         format=FORMAT,
         made_ms=now_ms,
         from_ms=facts.times.all[0],
@@ -98,10 +98,10 @@ class _Maker:
     def last(self) -> Fields:
         return self.facts.service[-1]
 
-    def service(self) -> Service:
+    def service(self) -> ServiceStatus:
         weights = {row["tier"]: row["weight"] for row in self.last["tiers"] if row["pool"] == TOTAL}
         last = self.last
-        return Service(
+        return ServiceStatus(
             last["capacity"], self._asked, last["workers"], weights, last["sharing"], last["measured_every_s"]
         )
 
@@ -117,14 +117,14 @@ class _Maker:
         return self.options.capacity or int(self.last["capacity"])
 
     @cached_property
-    def _jobs(self) -> list[Job]:
+    def _jobs(self) -> list[ForecastTask]:
         return [self._job(row) for row in self.facts.live]
 
-    def _job(self, row: Fields) -> Job:
+    def _job(self, row: Fields) -> ForecastTask:
         starts_s = max(0, row["start_ms"] - self.facts.times.last_ms) / 1000
         held = row["held"] not in ("", SCHEDULED)
         weight = max(1, round(row["weight"] * MILLI))
-        return Job(
+        return ForecastTask(
             row["task"], row["app"], row["channel"], row["tier"], weight, row["pending"], row["cap"], starts_s, held
         )
 
@@ -153,7 +153,7 @@ class _Maker:
 
     # ------------------------------------------------------------- groups and tasks
 
-    def groups(self, dimension: str) -> list[Group]:
+    def groups(self, dimension: str) -> list[BacklogGroup]:
         """The largest first; those with neither a backlog nor any change of late are left out."""
         busy = [row for row in self.facts.groups if row["backlog"] or row["arrived"] or row["done"]]
         found = [self.group(dimension, name) for name in dict.fromkeys(row[dimension] for row in busy)]
@@ -161,14 +161,14 @@ class _Maker:
             return sorted(found, key=lambda group: [*map(str, TIERS)].index(group.name))
         return sorted(found, key=lambda group: (-group.backlog, -group.service_rate, group.name))
 
-    def group(self, dimension: str, name: str) -> Group:
+    def group(self, dimension: str, name: str) -> BacklogGroup:
         def chosen(row: Fields) -> bool:
             return dimension == TOTAL or row[dimension] == name
 
         rows = [row for row in self.facts.groups if chosen(row)]
         live = [row for row in self.facts.live if chosen(row)]
         backlog, rate = sum(row["backlog"] for row in rows), self.rate("done", chosen)
-        return Group(
+        return BacklogGroup(
             dimension,
             name,
             sum(row["tasks"] for row in rows),

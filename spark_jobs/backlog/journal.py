@@ -39,7 +39,7 @@ DONE = pa.schema(
 """What was done of a task in a stretch of time (bin) after waits of a length (bucket)."""
 
 
-class Asked(NamedTuple):
+class JournalQuery(NamedTuple):
     """first_ms: from when on; step_ms: of a stretch of time. tiers: task -> tier. tasks: those that are told of one by
     one."""
 
@@ -59,7 +59,7 @@ class Sums(NamedTuple):
     by_time: pa.Table
 
 
-class Piece(NamedTuple):
+class RowGroups(NamedTuple):
     """Every `of`-th row group of a file, from the `number`-th on."""
 
     path: str
@@ -68,7 +68,7 @@ class Piece(NamedTuple):
     of: int = 1
 
 
-def read(spark: "SparkSession", root: Path, files: Sequence[TableFile], asked: Asked) -> Sums:
+def read(spark: "SparkSession", root: Path, files: Sequence[TableFile], asked: JournalQuery) -> Sums:
     """root: of the journal. files: of its outcomes, at least one. Raises FairlaneError."""
     pieces = [piece for file in files for piece in _pieces(root, file)]
     context = spark.sparkContext
@@ -79,25 +79,25 @@ def read(spark: "SparkSession", root: Path, files: Sequence[TableFile], asked: A
         return together(shares.map(partial(_read, asked)).collect())
 
 
-def _pieces(root: Path, file: TableFile) -> Iterator[Piece]:
+def _pieces(root: Path, file: TableFile) -> Iterator[RowGroups]:
     """A large file is read by several tasks."""
     of = max(1, file.rows // _ROWS_OF_A_PIECE)
-    return (Piece(str((root / file.path).resolve()), file.app, number, of) for number in range(of))
+    return (RowGroups(str((root / file.path).resolve()), file.app, number, of) for number in range(of))
 
 
-def _read(asked: Asked, pieces: Sequence[Piece]) -> Sums:
+def _read(asked: JournalQuery, pieces: Sequence[RowGroups]) -> Sums:
     """Runs in an executor; a row group is held at a time."""
     found = [done(rows, piece.app, asked) for piece in pieces for rows in _row_groups(piece)]
     return summed(pa.concat_tables(found) if found else DONE.empty_table(), asked)
 
 
-def _row_groups(piece: Piece) -> Iterator[pa.Table]:
+def _row_groups(piece: RowGroups) -> Iterator[pa.Table]:
     with pq.ParquetFile(piece.path, read_dictionary=["task", "channel", "outcome"]) as file:
         for group in range(piece.number, file.num_row_groups, piece.of):
             yield file.read_row_group(group, columns=list(COLUMNS), use_threads=False)
 
 
-def done(outcomes: pa.Table, app: str, asked: Asked) -> pa.Table:
+def done(outcomes: pa.Table, app: str, asked: JournalQuery) -> pa.Table:
     """What was done of each task in each stretch: rows of DONE.
 
     outcomes: COLUMNS of spark_jobs.journal.files.OUTCOME_FILE, of one app.
@@ -127,7 +127,7 @@ def _is_one_of(outcome: pa.ChunkedArray, *names: str) -> pa.ChunkedArray:
     return pc.is_in(outcome, value_set=pa.array(names)).cast(pa.int8())
 
 
-def summed(done_of: pa.Table, asked: Asked) -> Sums:
+def summed(done_of: pa.Table, asked: JournalQuery) -> Sums:
     """done_of: rows of DONE, of any number of files."""
     place = pc.index_in(done_of["task"], value_set=pa.array(list(asked.tiers), pa.string()))
     tier = pc.fill_null(pc.take(pa.array(list(asked.tiers.values()), pa.string()), place), NOT_TOLD)

@@ -6,7 +6,7 @@ from html import escape
 from dispatcher.model.shown import escaped
 from spark_jobs.backlog import pictures as backlog_pictures
 from spark_jobs.backlog.html_page import html_table, whole_page
-from spark_jobs.backlog.report import Report, span
+from spark_jobs.backlog.report import BacklogReport, span
 from spark_jobs.backlog.tables import ahead, moment, period, sections, sentences
 
 _WORDS = ("held back by", "meaning", "what helps")
@@ -36,14 +36,14 @@ td.words{white-space:normal;min-width:16ch;max-width:60ch}td.long{white-space:no
 """
 
 
-def page(report: Report) -> str:
+def page(report: BacklogReport) -> str:
     """The whole file."""
     pictures = [(title, svg) for title, svg in _pictures(report) if svg]
     tables = [(title, html_table(rows, _cell)) for title, rows in sections(report) if rows]
     return whole_page(f"Backlog, {moment(report.until_ms)}", STYLE, _head(report), [*pictures, *tables])
 
 
-def _pictures(report: Report) -> Iterator[tuple[str, str]]:
+def _pictures(report: BacklogReport) -> Iterator[tuple[str, str]]:
     yield "Backlog over time", backlog_pictures.backlog(report)
     yield "Arrived and sent", backlog_pictures.rates(report)
     yield "What holds it back", backlog_pictures.causes(report)
@@ -52,7 +52,7 @@ def _pictures(report: Report) -> Iterator[tuple[str, str]]:
     yield "Age of what waits", backlog_pictures.ages(report)
 
 
-def _head(report: Report) -> str:
+def _head(report: BacklogReport) -> str:
     told = "".join(f"<p>{escape(line)}</p>\n" for line in sentences(report))
     figures = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in _figures(report))
     rows = "no outcome journal" if report.journal_rows is None else f"{report.journal_rows:,} outcomes of the journal"
@@ -62,7 +62,7 @@ def _head(report: Report) -> str:
     )
 
 
-def _figures(report: Report) -> Iterator[tuple[str, str]]:
+def _figures(report: BacklogReport) -> Iterator[tuple[str, str]]:
     total = report.total
     yield "targets that wait", f"{total.backlog:,}"
     yield "tasks with a backlog", f"{total.tasks:,}"

@@ -6,7 +6,7 @@ from html import escape
 
 from dispatcher.model.shown import escaped
 from spark_jobs.backlog.causes import CAP, HELD, NO_WORKERS, PROVIDER, RETRIES, SHARE, UNKNOWN
-from spark_jobs.backlog.report import Group, Report, age_bands, span
+from spark_jobs.backlog.report import BacklogGroup, BacklogReport, age_bands, span
 from spark_jobs.backlog.svg import (
     BOTTOM,
     DASHES,
@@ -31,11 +31,11 @@ _WAIT_TICKS_S = (0.01, 0.1, 1, 10, 60, 600, 3_600, 14_400, 86_400, 604_800)
 _MOST_BARS = 8
 
 
-def _gaps(report: Report) -> list[tuple[int, int]]:
+def _gaps(report: BacklogReport) -> list[tuple[int, int]]:
     return [(gap.from_ms, gap.until_ms) for gap in report.gaps]
 
 
-def backlog(report: Report) -> str:
+def backlog(report: BacklogReport) -> str:
     """Targets that wait, the tiers on top of each other."""
     series = report.series
     tiers = {name: levels for name, levels in series.backlog.get("tier", {}).items() if any(levels)}
@@ -54,7 +54,7 @@ def backlog(report: Report) -> str:
     return document("backlog", "Backlog over time", words, TOP + frame.height + BOTTOM, body)
 
 
-def rates(report: Report) -> str:
+def rates(report: BacklogReport) -> str:
     """Targets a second that came and that were sent."""
     series = report.series
     known = [rate for line in (series.arrival, series.service) for rate in line if rate is not None]
@@ -70,7 +70,7 @@ def rates(report: Report) -> str:
     return document("rates", "Arrived and sent", words, TOP + frame.height + BOTTOM, body)
 
 
-def _capacity(report: Report, frame: Frame) -> Iterator[str]:
+def _capacity(report: BacklogReport, frame: Frame) -> Iterator[str]:
     capacity = report.service.capacity
     if capacity:
         y = frame.y(capacity)
@@ -86,7 +86,7 @@ def _curve(frame: Frame, values: Line, colour: int, dash: str = "") -> str:
 # ----------------------------------------------------------------- shares
 
 
-def shares(report: Report) -> str:
+def shares(report: BacklogReport) -> str:
     """A panel a tier: what it got as an area, what it wanted as a dashed line."""
     series = report.series
     tiers = [tier for tier, line in series.got.items() if any(line) or any(series.wanted[tier])]
@@ -143,7 +143,7 @@ def _known(times_ms: Sequence[int], values: Line) -> Iterator[list[tuple[int, fl
 # ----------------------------------------------------------------- waits
 
 
-def waits(report: Report) -> str:
+def waits(report: BacklogReport) -> str:
     """How long all but a twentieth of the targets had waited, by app, on a scale that grows tenfold."""
     series = report.series
     known = [wait for line in series.waits_p95_s.values() for wait in line if wait]
@@ -183,7 +183,7 @@ def _wait_grid(frame: Frame, low: float, high: float) -> Iterator[str]:
 # ----------------------------------------------------------------- ages
 
 
-def ages(report: Report) -> str:
+def ages(report: BacklogReport) -> str:
     """A heat map: how many targets had waited how long when."""
     series = report.series
     if not any(any(column) for column in series.heat):
@@ -236,7 +236,7 @@ def _heat_legend(most: int) -> Iterator[str]:
 # ----------------------------------------------------------------- causes
 
 
-def causes(report: Report) -> str:
+def causes(report: BacklogReport) -> str:
     """A bar for each tier and for the apps with the largest backlog: parts of the recent time."""
     groups = [group for group in (*report.tiers, *report.apps) if group.backlog][:_MOST_BARS]
     if not groups:
@@ -252,7 +252,7 @@ def causes(report: Report) -> str:
     return document("causes", "What holds it back", f"By tier and app. {told}.", height, body)
 
 
-def _cause_bar(group: Group, y: float) -> Iterator[str]:
+def _cause_bar(group: BacklogGroup, y: float) -> Iterator[str]:
     yield text(_ROW_LEFT - 8, y + _BAR / 2 + 4, cut(group.name), "ink small", "end")
     x, wide = float(_ROW_LEFT), WIDTH - _ROW_LEFT - RIGHT
     name = escape(escaped(group.name))
@@ -264,5 +264,5 @@ def _cause_bar(group: Group, y: float) -> Iterator[str]:
         x += wide * part
 
 
-def _parts(group: Group) -> str:
+def _parts(group: BacklogGroup) -> str:
     return ", ".join(f"{cause} {part:.0%}" for cause, part in group.held_back.items() if part >= 0.005)

@@ -19,7 +19,7 @@ class Waits(msgspec.Struct, frozen=True):
     lost: float = 0.0
 
 
-class Group(msgspec.Struct, frozen=True):
+class BacklogGroup(msgspec.Struct, frozen=True):
     """The backlog of a tier, app or channel, or all of it. tasks: that have one. held: the part of it that may not be
     sent now. arrival_rate: published of late; service_rate: sent, invalid and failed. oldest_s: how long its oldest
     target has waited. drain_s: backlog divided by service rate, None if nothing is sent. done_s: until the last of it
@@ -121,14 +121,14 @@ class Share(msgspec.Struct, frozen=True):
     done: int
 
 
-class Gap(msgspec.Struct, frozen=True):
+class MissingSnapshots(msgspec.Struct, frozen=True):
     """No snapshot was taken in between: nothing is known."""
 
     from_ms: int
     until_ms: int
 
 
-class Series(msgspec.Struct, frozen=True):
+class ReportSeries(msgspec.Struct, frozen=True):
     """What pictures are drawn of. times_ms: of the snapshots; backlog: by dimension and name; wanted, got: shares by
     tier in the stretch before each time, None where not known; service, arrival: targets/s in it.
     heat_ms, heat: targets by age band at some of the times. wait_ms, waits_p95_s: of each stretch from then on, by app.
@@ -146,7 +146,7 @@ class Series(msgspec.Struct, frozen=True):
     waits_p95_s: dict[str, list[float | None]] = {}
 
 
-class Service(msgspec.Struct, frozen=True):
+class ServiceStatus(msgspec.Struct, frozen=True):
     """How the service stood at the last snapshot. capacity: targets/s, 0 for unlimited; asked_capacity: the one that
     done_at_capacity_s is for, 0 for none."""
 
@@ -158,7 +158,7 @@ class Service(msgspec.Struct, frozen=True):
     measured_every_s: int | None = None
 
 
-class Report(msgspec.Struct, frozen=True):
+class BacklogReport(msgspec.Struct, frozen=True):
     """recent_s: of how much of the past what is "of late" is. journal_rows: outcomes that were read; None where there
     is no journal. growing: whether more arrives than is done, so that it is never drained. scheduled: targets of tasks
     whose start time has not come; they are in no age band."""
@@ -170,18 +170,18 @@ class Report(msgspec.Struct, frozen=True):
     recent_s: float
     snapshots: int
     journal_rows: int | None
-    service: Service
-    total: Group
-    tiers: list[Group]
-    apps: list[Group]
-    channels: list[Group]
+    service: ServiceStatus
+    total: BacklogGroup
+    tiers: list[BacklogGroup]
+    apps: list[BacklogGroup]
+    channels: list[BacklogGroup]
     tasks: list[TaskBacklog]
     ages: list[AgeBand]
     grew: list[Growth]
     shares: list[Share]
     skewed: list[Skew]
-    gaps: list[Gap]
-    series: Series
+    gaps: list[MissingSnapshots]
+    series: ReportSeries
     scheduled: int = 0
 
     @property

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 
 from dispatcher.model.values import NOTHING, counted, duration
 from spark_jobs.backlog.causes import ADVICE, MEANINGS, UNKNOWN
-from spark_jobs.backlog.report import Group, Report, TaskBacklog, Waits, span
+from spark_jobs.backlog.report import BacklogGroup, BacklogReport, TaskBacklog, Waits, span
 
 Row = Mapping[str, str]
 Section = tuple[str, Sequence[Row]]
 _SHORT_MS = 600_000
 
 
-def sentences(report: Report) -> Iterator[str]:
+def sentences(report: BacklogReport) -> Iterator[str]:
     """What matters first."""
     total = report.total
     backlog = f"{counted(total.backlog, 'target')} of {counted(total.tasks, 'task')}"
@@ -32,15 +32,15 @@ def sentences(report: Report) -> Iterator[str]:
         yield f"For {span(missing)} of the time there are no snapshots."
 
 
-def _held(total: Group) -> str:
+def _held(total: BacklogGroup) -> str:
     return f", {total.held:,} of them paused, scheduled or held" if total.held else ""
 
 
-def _capacity(report: Report) -> str:
+def _capacity(report: BacklogReport) -> str:
     return f" (the capacity is {report.service.capacity:,})" if report.service.capacity else ""
 
 
-def _ahead(report: Report) -> str:
+def _ahead(report: BacklogReport) -> str:
     """When it will be gone."""
     total, asked = report.total, report.service.asked_capacity
     if total.backlog == total.held:
@@ -55,7 +55,7 @@ def _ahead(report: Report) -> str:
     return f"{text[0].upper()}{text[1:]}, if nothing more comes.{growing}"
 
 
-def sections(report: Report) -> list[Section]:
+def sections(report: BacklogReport) -> list[Section]:
     """A title and rows each."""
     asked = report.service.asked_capacity
     return [
@@ -72,7 +72,7 @@ def sections(report: Report) -> list[Section]:
     ]
 
 
-def _group(group: Group, asked: int) -> Row:
+def _group(group: BacklogGroup, asked: int) -> Row:
     return {
         group.dimension: group.name,
         "backlog": f"{group.backlog:,}",
@@ -109,7 +109,7 @@ def _task_waits(task: TaskBacklog) -> Row:
     return {"task": task.task, "app": task.app, "tier": task.tier, **_waits(task.waits)}
 
 
-def ahead(group: Group, seconds: float | None) -> str:
+def ahead(group: BacklogGroup, seconds: float | None) -> str:
     """Return the time until a group's backlog is gone. Nothing is foreseen of a backlog that may not be sent now."""
     return NOTHING if group.backlog and group.backlog == group.held else _until(seconds)
 
@@ -127,7 +127,7 @@ def _waits(waits: Waits | None) -> Row:
     }
 
 
-def _ages(report: Report) -> list[Row]:
+def _ages(report: BacklogReport) -> list[Row]:
     rows: list[Row] = [
         {"waiting for": band.label, "backlog": f"{band.backlog:,}", "sent in": _until(band.drain_s)}
         for band in report.ages
@@ -137,7 +137,7 @@ def _ages(report: Report) -> list[Row]:
     return [*rows, later] if report.scheduled else rows
 
 
-def _causes(report: Report) -> list[Row]:
+def _causes(report: BacklogReport) -> list[Row]:
     if not report.total.backlog:
         return []
     return [
@@ -147,7 +147,7 @@ def _causes(report: Report) -> list[Row]:
     ]
 
 
-def _grew(report: Report) -> list[Row]:
+def _grew(report: BacklogReport) -> list[Row]:
     return [
         {
             "what": one.dimension,
@@ -160,7 +160,7 @@ def _grew(report: Report) -> list[Row]:
     ]
 
 
-def _shares(report: Report) -> list[Row]:
+def _shares(report: BacklogReport) -> list[Row]:
     return [
         {
             "pool": one.pool,
@@ -176,7 +176,7 @@ def _shares(report: Report) -> list[Row]:
     ]
 
 
-def _skewed(report: Report) -> list[Row]:
+def _skewed(report: BacklogReport) -> list[Row]:
     return [
         {
             "lane": one.lane.removeprefix("persistent://"),

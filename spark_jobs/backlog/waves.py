@@ -6,7 +6,7 @@ from itertools import pairwise
 from dispatcher.model.tier import TIERS
 from spark_jobs.backlog.facts import Facts, JournalFacts
 from spark_jobs.backlog.journal import quantile_s
-from spark_jobs.backlog.report import Gap, Growth, Series
+from spark_jobs.backlog.report import Growth, MissingSnapshots, ReportSeries
 from spark_jobs.backlog.series import AGE_BANDS_S, DIMENSIONS
 
 GAP_TIMES = 2.5
@@ -15,14 +15,14 @@ TOTAL = "total"
 Backlogs = dict[str, dict[str, list[int]]]
 
 
-def series_of(facts: Facts) -> Series:
+def series_of(facts: Facts) -> ReportSeries:
     """What pictures are drawn of."""
     heat_ms = sorted({row["at_ms"] for row in facts.heat} | ({facts.times.last_ms} if facts.heat else set()))
     wanted, got, sent = _shares(facts)
     backlog = backlogs(facts)
     totals = [sum(column) for column in zip(*backlog.get("tier", {}).values(), strict=True)]
     wait_ms, waits = _waits(facts.journal)
-    return Series(
+    return ReportSeries(
         times_ms=facts.times.grid,
         backlog=backlog,
         wanted=wanted,
@@ -58,10 +58,10 @@ def grown_of(facts: Facts) -> list[Growth]:
     return grown
 
 
-def gaps_of(facts: Facts) -> list[Gap]:
+def gaps_of(facts: Facts) -> list[MissingSnapshots]:
     """Where snapshots are missing."""
     every_ms = 1000 * max(row["every_s"] for row in facts.service)
-    return [Gap(one, two) for one, two in pairwise(facts.times.all) if two - one > GAP_TIMES * every_ms]
+    return [MissingSnapshots(one, two) for one, two in pairwise(facts.times.all) if two - one > GAP_TIMES * every_ms]
 
 
 def heat_at(facts: Facts, at_ms: int) -> dict[int, int]:

@@ -26,7 +26,7 @@ from spark_jobs.source.columns import columns_of
 from spark_jobs.source.sealing import no_rows
 from spark_jobs.source.source import commit_write
 from spark_jobs.source.task_options import TaskOptions
-from spark_jobs.source.writing import Target, Written, write
+from spark_jobs.source.writing import WriteTarget, Written, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,7 +135,7 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
         rejects = _keep_rejects(spark, done, counts, options)
     _check_part(counts, options, rejects)
     task = _with_refused(options.task, counts)
-    target = Target(task, rules.columns, task.task)
+    target = WriteTarget(task, rules.columns, task.task)
     commit_write(target, [attempt.written for attempt in attempts], strict=True)
     tasks = sorted({name for attempt in attempts for name in attempt.written.parts})
     reasons = {reason: count for reason, count in by_reason.items() if reason != _GOOD}
@@ -194,7 +194,9 @@ def _load(
 
     schema = _with_text(prepared.drop(SUPPRESSED_FLAG).schema, REASON).add(ATTEMPT, BinaryType())
     rows = spark.sparkContext.accumulator(0)
-    load = partial(_load_part, target=Target(options.task, rules.columns, options.task.task), rules=rules, rows=rows)
+    load = partial(
+        _load_part, target=WriteTarget(options.task, rules.columns, options.task.task), rules=rules, rows=rows
+    )
     folder = f"{options.rejects}.attempts"
     with watched(spark, f"ingest {options.task.task}", lambda: rows.value, on_progress):
         prepared.mapInArrow(load, schema).write.mode("overwrite").parquet(folder)
@@ -202,7 +204,7 @@ def _load(
 
 
 def _load_part(
-    batches: "Iterable[pa.RecordBatch]", target: Target, rules: Rules, rows: Any
+    batches: "Iterable[pa.RecordBatch]", target: WriteTarget, rules: Rules, rows: Any
 ) -> "Iterator[pa.RecordBatch]":
     """One attempt at one part of the table."""
     import pyarrow as pa

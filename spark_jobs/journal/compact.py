@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from dispatcher.clock import Clock
 from dispatcher.model.errors import Refused
 from spark_jobs.journal.files import SCHEMAS, FileWriter
-from spark_jobs.journal.log import Change, Conflict, JournalLog, JournalState, TableFile, cannot_write
+from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, JournalState, TableFile, cannot_write
 from spark_jobs.journal.tables import reading
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _compact(spark: "SparkSession", log: JournalLog, options: CompactOptions, cl
         with reading(options.tables):
             made = context.parallelize(merges, len(merges)).map(_merge).collect()
         removed = [file.path for merge in merges for file in merge.files]
-        after = _commit(log, before, Change(added=made, removed=removed), clock)
+        after = _commit(log, before, CommitChange(added=made, removed=removed), clock)
     merged = sum(len(merge.files) for merge in merges)
     rows = sum(file.rows for merge in merges for file in merge.files)
     return Compacted(len(before.files), len(after.files), merged, rows, sweep(log, options.keep_s, clock))
@@ -118,7 +118,7 @@ def _merge(merge: _Merge) -> TableFile:
     return writer.close()
 
 
-def _commit(log: JournalLog, base: JournalState, change: Change, clock: Clock) -> JournalState:
+def _commit(log: JournalLog, base: JournalState, change: CommitChange, clock: Clock) -> JournalState:
     while True:
         try:
             return log.append(base, change, clock.wall_ms())

@@ -17,7 +17,7 @@ _FINAL = len(OUTCOME_NAMES)
 _LONGEST_ROWS = 1 << 16
 
 
-class Whole(NamedTuple):
+class UniformOutcome(NamedTuple):
     """All targets of some envelopes of consecutive sequences, `size` each, have the outcome `code`."""
 
     writer: str
@@ -28,7 +28,7 @@ class Whole(NamedTuple):
     code: int
 
 
-class Some(NamedTuple):
+class PartialOutcome(NamedTuple):
     """Targets of one envelope, by their places in it, and the outcome of each."""
 
     writer: str
@@ -38,18 +38,18 @@ class Some(NamedTuple):
     codes: list[int]
 
 
-Piece = Whole | Some
+Piece = UniformOutcome | PartialOutcome
 
 
 def final_pieces(record: Outcomes) -> Iterator[Piece]:
     """All final outcomes that a record tells, whether they are the first of their targets or not."""
     for run in record.runs:
         if run.code < _FINAL:
-            yield from _cut(Whole(run.writer, run.attempt, run.first, run.count, run.size, run.code))
+            yield from _cut(UniformOutcome(run.writer, run.attempt, run.first, run.count, run.size, run.code))
     for mixed in record.mixed:
         found = {place: code for place, code in _results(mixed) if code < _FINAL}
         if found:
-            yield Some(mixed.writer, mixed.attempt, mixed.sequence, list(found), list(found.values()))
+            yield PartialOutcome(mixed.writer, mixed.attempt, mixed.sequence, list(found), list(found.values()))
 
 
 def _results(mixed: Mixed) -> Iterable[tuple[int, int]]:
@@ -57,7 +57,7 @@ def _results(mixed: Mixed) -> Iterable[tuple[int, int]]:
     return zip(places, mixed.codes, strict=False)
 
 
-def _cut(piece: Whole) -> Iterator[Whole]:
+def _cut(piece: UniformOutcome) -> Iterator[UniformOutcome]:
     """Pieces of bounded size, whatever a record says."""
     step = max(1, _LONGEST_ROWS // max(1, piece.size))
     for offset in range(0, piece.envelopes if piece.size else 0, step):
@@ -124,14 +124,14 @@ class _Writer:
         for start, end in self.final.add(run.first, run.first + run.count):
             at = start
             for sequence in self._open_between(start, end):
-                yield from _cut(Whole(run.writer, run.attempt, at, sequence - at, run.size, run.code))
+                yield from _cut(UniformOutcome(run.writer, run.attempt, at, sequence - at, run.size, run.code))
                 done = self.open.pop(sequence)
                 places = [place for place in range(run.size) if not done >> place & 1]
-                yield Some(run.writer, run.attempt, sequence, places, [run.code] * len(places))
+                yield PartialOutcome(run.writer, run.attempt, sequence, places, [run.code] * len(places))
                 at = sequence + 1
-            yield from _cut(Whole(run.writer, run.attempt, at, end - at, run.size, run.code))
+            yield from _cut(UniformOutcome(run.writer, run.attempt, at, end - at, run.size, run.code))
 
-    def mixed(self, mixed: Mixed) -> Iterator[Some]:
+    def mixed(self, mixed: Mixed) -> Iterator[PartialOutcome]:
         sequence = mixed.sequence
         if sequence in self.final:
             return
@@ -149,7 +149,7 @@ class _Writer:
             self.final.add(sequence, sequence + 1)
         else:
             self.open[sequence] = done
-        yield Some(mixed.writer, mixed.attempt, sequence, list(found), list(found.values()))
+        yield PartialOutcome(mixed.writer, mixed.attempt, sequence, list(found), list(found.values()))
 
     def _open_between(self, start: int, end: int) -> list[int]:
         if end - start <= len(self.open):

@@ -15,8 +15,8 @@ from dispatcher.clock import Clock
 from dispatcher.model.errors import FairlaneError, Refused, Unreachable
 from spark_jobs.journal.files import TASKS, write_rows
 from spark_jobs.journal.landing import Landed, Landing, land
-from spark_jobs.journal.log import Change, Conflict, JournalLog, JournalState, TableFile, cannot_write
-from spark_jobs.journal.outcome_topics import Span, connected, last_positions
+from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, JournalState, TableFile, cannot_write
+from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions
 from spark_jobs.journal.tasks import CONTROL, TaskRows, read_tasks
 from spark_jobs.session.failures import translated
 
@@ -48,7 +48,7 @@ class JournalOptions:
 
 
 @dataclass
-class Batch:
+class LandedBatch:
     """What one batch, or several together, brought. tasks: accepted ones. more: there is more to read at once."""
 
     number: int = 0
@@ -60,7 +60,7 @@ class Batch:
     files: int = 0
     more: bool = False
 
-    def __iadd__(self, other: "Batch") -> "Batch":
+    def __iadd__(self, other: "LandedBatch") -> "LandedBatch":
         for name in ("records", "outcomes", "closes", "tasks", "malformed", "files"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.number, self.more = other.number or self.number, other.more
@@ -85,19 +85,19 @@ class Journal:
         self._clock = clock
         self._log = JournalLog(options.tables)
 
-    def run_once(self, stop: Stop, told: Callable[[Batch], None] = lambda _: None) -> Batch:
+    def run_once(self, stop: Stop, told: Callable[[LandedBatch], None] = lambda _: None) -> LandedBatch:
         """Up to what is stored by now, unless `stop` is set before. Raises FairlaneError."""
         until = last_positions(self._options.pulsar)
-        total = Batch(more=True)
+        total = LandedBatch(more=True)
         while total.more and not stop.is_set():
             batch = self.step(until)
             total += batch
             told(batch)
         return total
 
-    def run(self, stop: Stop, every_s: float, told: Callable[[Batch], None] = lambda _: None) -> Batch:
+    def run(self, stop: Stop, every_s: float, told: Callable[[LandedBatch], None] = lambda _: None) -> LandedBatch:
         """Goes on until `stop` is set. A Pulsar that is gone is waited for."""
-        total = Batch()
+        total = LandedBatch()
         while not stop.is_set():
             try:
                 batch = self.step(last_positions(self._options.pulsar))
@@ -111,26 +111,26 @@ class Journal:
                 stop.wait(every_s)
         return total
 
-    def step(self, until: dict[int, str]) -> Batch:
+    def step(self, until: dict[int, str]) -> LandedBatch:
         """One batch, at most to these positions. Nothing is committed if there is nothing new. Raises FairlaneError."""
         try:
             return self._step(until)
         except OSError as error:
             raise cannot_write(self._log.root, error) from None
 
-    def _step(self, until: dict[int, str]) -> Batch:
+    def _step(self, until: dict[int, str]) -> LandedBatch:
         base = self._log.read()
         spans = [
-            Span(topic, base.cursors.get(str(topic), ""), position, self._options.max_records)
+            TopicSpan(topic, base.cursors.get(str(topic), ""), position, self._options.max_records)
             for topic, position in until.items()
         ]
         gathered = self._gather(base, [span for span in spans if not span.empty])
         if not gathered.landed and gathered.tasks.cursor == base.cursors.get(CONTROL, ""):
-            return Batch()
+            return LandedBatch()
         return _told(self._commit(base, gathered), gathered)
 
     # ------------------------------------------------------------- reading
-    def _gather(self, base: JournalState, spans: Sequence[Span]) -> _Gathered:
+    def _gather(self, base: JournalState, spans: Sequence[TopicSpan]) -> _Gathered:
         tag = f"{base.number + 1:010d}"
         with connected(self._options.pulsar) as client:
             tasks = read_tasks(client, self._options.pulsar, base.cursors.get(CONTROL, ""))
@@ -138,7 +138,7 @@ class Journal:
         files = [file for one in landed for file in one.files]
         return _Gathered(landed, tasks, files + write_rows(self._log.root, TASKS, tag, tasks.rows))
 
-    def _land(self, base: JournalState, spans: Sequence[Span], tag: str) -> list[Landed]:
+    def _land(self, base: JournalState, spans: Sequence[TopicSpan], tag: str) -> list[Landed]:
         """A task of Spark for each topic."""
         if not spans:
             return []
@@ -159,7 +159,7 @@ class Journal:
 
     # ------------------------------------------------------------- committing
     def _commit(self, base: JournalState, gathered: _Gathered) -> JournalState:
-        change = Change(
+        change = CommitChange(
             {**{str(one.topic): one.cursor for one in gathered.landed}, CONTROL: gathered.tasks.cursor},
             {str(one.topic): one.state for one in gathered.landed},
             gathered.files,
@@ -179,10 +179,10 @@ class Journal:
         return now
 
 
-def _told(state: JournalState, gathered: _Gathered) -> Batch:
+def _told(state: JournalState, gathered: _Gathered) -> LandedBatch:
     landed = gathered.landed
     files = [state.files[file.path] for file in gathered.files]
-    return Batch(
+    return LandedBatch(
         number=state.number,
         records=sum(one.records for one in landed),
         outcomes=sum(one.outcomes for one in landed),

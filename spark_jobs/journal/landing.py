@@ -20,7 +20,7 @@ from spark_jobs.journal.files import CLOSES, INVALID_TARGETS, NO_APP, OUTCOMES, 
 from spark_jobs.journal.first_outcomes import FirstOutcomes, StoredTask
 from spark_jobs.journal.log import HOW_TO_MEND, TableFile, cannot_write, write_durably
 from spark_jobs.journal.outcome_rows import FULL_ROWS, RowBuilder
-from spark_jobs.journal.outcome_topics import Span, connected, read_span
+from spark_jobs.journal.outcome_topics import TopicSpan, connected, read_span
 
 STATES = "state"
 LONGEST_CHAIN = 20
@@ -35,7 +35,7 @@ class Landing:
 
     root: Path
     pulsar: PulsarSettings
-    span: Span
+    span: TopicSpan
     state: tuple[str, ...]
     tag: str
 

@@ -63,7 +63,7 @@ class JournalState(msgspec.Struct, frozen=True):
         return JournalState(commit.number, commit.cursors, commit.states, files)
 
 
-class Change(msgspec.Struct, frozen=True):
+class CommitChange(msgspec.Struct, frozen=True):
     """What a commit is to change; what it says nothing of stays."""
 
     cursors: Mapping[str, str] = {}
@@ -108,7 +108,7 @@ class JournalLog:
         except (OSError, msgspec.MsgspecError) as error:
             raise Malformed(f"{path} cannot be read: {error}.", HOW_TO_MEND) from None
 
-    def append(self, base: JournalState, change: Change, at_ms: int) -> JournalState:
+    def append(self, base: JournalState, change: CommitChange, at_ms: int) -> JournalState:
         """Writes the commit that follows `base`. Raises Conflict."""
         number = base.number + 1
         commit = Commit(

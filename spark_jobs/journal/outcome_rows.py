@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dispatcher.wire.outcome import OUTCOME_NAMES, Named, Outcomes
-from spark_jobs.journal.first_outcomes import Piece, Some, Whole
+from spark_jobs.journal.first_outcomes import PartialOutcome, Piece, UniformOutcome
 
 FULL_ROWS = 1 << 16
 """Rows of a batch, about: a piece is never parted."""
@@ -68,12 +68,12 @@ class RowBuilder:
         self._named = {(one.writer, one.sequence): one for one in record.named}
 
     def add(self, piece: Piece) -> None:
-        if isinstance(piece, Whole):
+        if isinstance(piece, UniformOutcome):
             self._add_whole(piece)
         else:
             self._add_some(piece)
 
-    def _add_whole(self, piece: Whole) -> None:
+    def _add_whole(self, piece: UniformOutcome) -> None:
         if not piece.envelopes:
             return
         writer, attempt, first, count, size, code = piece
@@ -84,7 +84,7 @@ class RowBuilder:
         self._pieces.append((len(self._heads) - 1, writer, attempt, first, size, rows, code))
         self.rows += rows
 
-    def _add_some(self, piece: Some) -> None:
+    def _add_some(self, piece: PartialOutcome) -> None:
         rows = len(piece.positions)
         if self._named:
             self._name(piece.writer, piece.sequence, self.rows, piece.positions)

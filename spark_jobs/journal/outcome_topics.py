@@ -20,7 +20,7 @@ _ENTRY_LENGTH = 41
 """Characters of a position that name the ledger and the entry."""
 
 
-class Span(NamedTuple):
+class TopicSpan(NamedTuple):
     """A part of one outcome topic. topic: its number. after: position of the last record not wanted, "" for the
     beginning. until: position of the last one wanted, or one after it. most: records at most (0: any number)."""
 
@@ -63,7 +63,7 @@ def connected(settings: PulsarSettings) -> "Iterator[Any]":
         pulsar_client.close(client)
 
 
-def read_span(client: Any, settings: PulsarSettings, span: Span) -> "Iterator[Sequence[Record]]":
+def read_span(client: Any, settings: PulsarSettings, span: TopicSpan) -> "Iterator[Sequence[Record]]":
     """The records of a span, in order, some at a time. What the topic no longer keeps is passed over. Raises
     Unreachable, NotFound."""
     if span.empty:
@@ -76,7 +76,7 @@ def read_span(client: Any, settings: PulsarSettings, span: Span) -> "Iterator[Se
         reader.close()
 
 
-def reached(client: Any, settings: PulsarSettings, span: Span) -> str:
+def reached(client: Any, settings: PulsarSettings, span: TopicSpan) -> str:
     """Where reading a span ends: at its end, or before, if there are more records in it than it may have."""
     count, last = 0, span.after
     for records in read_span(client, settings, span):
@@ -85,7 +85,7 @@ def reached(client: Any, settings: PulsarSettings, span: Span) -> str:
     return last if span.most and count >= span.most else span.until
 
 
-def _read(reader: TopicReader, span: Span) -> "Iterator[Sequence[Record]]":
+def _read(reader: TopicReader, span: TopicSpan) -> "Iterator[Sequence[Record]]":
     left = span.most
     while True:
         most = min(AT_ONCE, left) if span.most else AT_ONCE
@@ -98,7 +98,7 @@ def _read(reader: TopicReader, span: Span) -> "Iterator[Sequence[Record]]":
             return
 
 
-def _at_end(reader: TopicReader, span: Span, records: "Sequence[Record]") -> bool:
+def _at_end(reader: TopicReader, span: TopicSpan, records: "Sequence[Record]") -> bool:
     """The broker is asked where the last entry has begun, and where nothing comes: it may be gone."""
     if not records:
         return reader.at_end()

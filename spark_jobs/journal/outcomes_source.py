@@ -21,7 +21,7 @@ from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.outcome import Outcomes, read_record
 from spark_jobs.journal.first_outcomes import Piece, final_pieces
 from spark_jobs.journal.outcome_rows import rows_of
-from spark_jobs.journal.outcome_topics import Span, connected, last_positions, reached, read_span
+from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions, reached, read_span
 from spark_jobs.session.servers import NAMES, given_values, servers_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _start(text: str) -> str | Mapping[str, str]:
 class SpanPartition(InputPartition):
     """One topic's part of a batch."""
 
-    span: Span
+    span: TopicSpan
 
 
 class OutcomesSource(DataSource):
@@ -149,11 +149,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = self._until or self._ends()
         if not isinstance(limit, ReadMaxRows):
             return {topic: max(position, start.get(topic, "")) for topic, position in ends.items()}
-        spans = [Span(int(topic), start.get(topic, ""), end, limit.max_rows) for topic, end in ends.items()]
+        spans = [TopicSpan(int(topic), start.get(topic, ""), end, limit.max_rows) for topic, end in ends.items()]
         wanted = [span for span in spans if not span.empty]
         return {**start, **(self._limited(wanted) if wanted else {})}
 
-    def _limited(self, spans: Sequence[Span]) -> dict[str, str]:
+    def _limited(self, spans: Sequence[TopicSpan]) -> dict[str, str]:
         with connected(self._options.pulsar) as client:
             return {str(span.topic): reached(client, self._options.pulsar, span) for span in spans}
 
@@ -173,14 +173,14 @@ def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) ->
     (FAIRLANE_PULSAR_URL, …) say."""
     values = given_values(dict(spark.sparkContext.getConf().getAll())) if servers is None else dict(servers)
 
-    class Source(OutcomesSource):  # travels by value, so that it takes the servers along
+    class OutcomeSource(OutcomesSource):  # travels by value, so that it takes the servers along
         servers = values
 
-    spark.dataSource.register(Source)
+    spark.dataSource.register(OutcomeSource)
 
 
 def _partitions(start: Mapping[str, str], end: Mapping[str, str]) -> Sequence[SpanPartition]:
-    spans = [Span(int(topic), start.get(topic, ""), position) for topic, position in end.items()]
+    spans = [TopicSpan(int(topic), start.get(topic, ""), position) for topic, position in end.items()]
     return [SpanPartition(span) for span in spans if not span.empty]
 
 
@@ -190,7 +190,7 @@ def _rows(pulsar: PulsarSettings, partition: InputPartition) -> "Iterator[pa.Rec
         yield from rows_of(partition.span.topic, _told(client, pulsar, partition.span))
 
 
-def _told(client: Any, pulsar: PulsarSettings, span: Span) -> Iterator[tuple[Outcomes, str, Iterator[Piece]]]:
+def _told(client: Any, pulsar: PulsarSettings, span: TopicSpan) -> Iterator[tuple[Outcomes, str, Iterator[Piece]]]:
     for records in read_span(client, pulsar, span):
         for stored in records:
             record = read_record(stored.body)

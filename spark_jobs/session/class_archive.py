@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backends.extras import Missing
-from spark_jobs.backlog import made_up as made_up_backlog
+from spark_jobs.backlog import synthetic as synthetic_backlog
 from spark_jobs.backlog.facts import ReportOptions
 from spark_jobs.backlog.job import report
 from spark_jobs.ingest.audience import TableSource, read_table
 from spark_jobs.ingest.job import IngestOptions, dry_run, transform
-from spark_jobs.journal import made_up as made_up_journal
+from spark_jobs.journal import synthetic as synthetic_journal
 from spark_jobs.reconcile.job import What, given_audience, reconcile
 from spark_jobs.session.jvm import SILENT, archive
 from spark_jobs.session.session import SessionSettings, make_session
@@ -53,12 +53,14 @@ def _exercise(spark: "SparkSession", folder: Path) -> None:
     """Jobs on small tables."""
     at = datetime.fromtimestamp(_MADE_S, UTC)
     tables = folder / "tables"
-    audience = made_up_journal.make_tables(tables, made_up_journal.MadeUp(_TARGETS, planted=2), at)
-    given = given_audience(spark, read_table(spark, TableSource(str(audience))), tables, made_up_journal.TASK)
-    reconcile(spark, What(tables, made_up_journal.TASK), given, 1)
+    audience = synthetic_journal.make_tables(tables, synthetic_journal.SyntheticJournal(_TARGETS, planted=2), at)
+    given = given_audience(spark, read_table(spark, TableSource(str(audience))), tables, synthetic_journal.TASK)
+    reconcile(spark, What(tables, synthetic_journal.TASK), given, 1)
     _ingest(spark, audience, tables)
     tables = folder / "backlog"
-    made_up_backlog.make_tables(tables, made_up_backlog.MadeUp(_TARGETS, tasks=4, snapshots=_SNAPSHOTS), at)
+    synthetic_backlog.make_tables(
+        tables, synthetic_backlog.SyntheticBacklog(_TARGETS, tasks=4, snapshots=_SNAPSHOTS), at
+    )
     report(spark, ReportOptions(tables, 0), _MADE_S * 1000)
 
 

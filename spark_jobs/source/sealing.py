@@ -11,7 +11,7 @@ from producers.ports import Services, Submission
 from producers.submit.acceptance import task_digest
 from spark_jobs.source.digest import AudienceDigest
 from spark_jobs.source.task_options import LANGUAGE, TaskOptions
-from spark_jobs.source.writing import Part, Written
+from spark_jobs.source.writing import Written, WrittenPart
 
 _log = logging.getLogger(__name__)
 _SEALED_AT_ONCE = 500
@@ -19,7 +19,7 @@ _LISTED = 3
 
 
 @dataclass(slots=True)
-class Whole:
+class GatheredTask:
     """One task as the commit's attempts have it together. writers: of the envelopes that count. counted: whether some
     attempt only counted, since the task was sealed when it began."""
 
@@ -28,7 +28,7 @@ class Whole:
     writers: list[str]
     counted: bool = False
 
-    def add(self, part: Part) -> None:
+    def add(self, part: WrittenPart) -> None:
         self.digest = self.digest.plus(part.digest)
         self.refused += part.refused
         self.counted = self.counted or not part.published
@@ -101,11 +101,11 @@ def what_stands(services: Services, base: str, split: bool, attempts: Iterable[W
     return " ".join(told)
 
 
-def _together(attempts: Iterable[Written], refused_before: int) -> dict[str, Whole]:
-    tasks: dict[str, Whole] = {}
+def _together(attempts: Iterable[Written], refused_before: int) -> dict[str, GatheredTask]:
+    tasks: dict[str, GatheredTask] = {}
     for attempt in attempts:
         for task, part in attempt.parts.items():
-            tasks.setdefault(task, Whole(AudienceDigest(), refused_before, [])).add(part)
+            tasks.setdefault(task, GatheredTask(AudienceDigest(), refused_before, [])).add(part)
     return tasks
 
 
@@ -132,7 +132,7 @@ def _known(services: Services, task: str) -> Submission:
     return known
 
 
-def _seal(services: Services, tasks: Mapping[str, Whole]) -> None:
+def _seal(services: Services, tasks: Mapping[str, GatheredTask]) -> None:
     for task, whole in tasks.items():
         if whole.counted:
             raise NotReady(f"The registry no longer shows the seal of task {task}.", "Run the job again.")
@@ -145,7 +145,7 @@ def _seal(services: Services, tasks: Mapping[str, Whole]) -> None:
         services.registry.apply_all(list(zip(services.control.append_many(some), some, strict=True)))
 
 
-def _compare(whole: Whole, sealed: Submission, strict: bool) -> None:
+def _compare(whole: GatheredTask, sealed: Submission, strict: bool) -> None:
     """The first seal in the topic is in force: ours, an earlier run's, or that of another job at the same time."""
     if (sealed.digest, sealed.published) == (whole.digest.text, whole.digest.targets):
         return

@@ -29,7 +29,7 @@ from spark_jobs.session.servers import given_values
 from spark_jobs.source.columns import columns_of
 from spark_jobs.source.sealing import cancel, commit, left_over, what_stands
 from spark_jobs.source.task_options import check_task, parse_options
-from spark_jobs.source.writing import Target, Written, write
+from spark_jobs.source.writing import WriteTarget, Written, write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,15 +75,15 @@ class FairlaneSource(DataSource):
         check_task(target.options, target.base or "query")
         return StreamWriter(target)
 
-    def _target(self, schema: "StructType") -> Target:
+    def _target(self, schema: "StructType") -> WriteTarget:
         options = parse_options({**self.servers, **{name.lower(): text for name, text in self.options.items()}})
-        return Target(options, columns_of(schema, options), options.task)
+        return WriteTarget(options, columns_of(schema, options), options.task)
 
 
 class BatchWriter(DataSourceArrowWriter):
     """One task, or one for each combination of values in the split columns."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: WriteTarget) -> None:
         self._target = target
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Message:
@@ -99,7 +99,7 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     """A task for each micro-batch: the option `id` (else the query's name), a dash, the batch's number."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: WriteTarget) -> None:
         self._target = target
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Message:
@@ -126,13 +126,13 @@ def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) ->
     ...) say."""
     values = given_values(dict(spark.sparkContext.getConf().getAll())) if servers is None else dict(servers)
 
-    class Source(FairlaneSource):  # travels by value, so that it takes the servers along
+    class TaskSource(FairlaneSource):  # travels by value, so that it takes the servers along
         servers = values
 
-    spark.dataSource.register(Source)
+    spark.dataSource.register(TaskSource)
 
 
-def _write(target: Target, batches: "Iterable[pa.RecordBatch]") -> Message:
+def _write(target: WriteTarget, batches: "Iterable[pa.RecordBatch]") -> Message:
     batches = iter(batches)
     first = next(batches, None)
     if first is None:  # a partition without rows needs no connection
@@ -141,7 +141,7 @@ def _write(target: Target, batches: "Iterable[pa.RecordBatch]") -> Message:
         return Message(write(connection.services(), target, chain((first,), batches)))
 
 
-def commit_write(target: Target, attempts: Sequence[Written], strict: bool) -> None:
+def commit_write(target: WriteTarget, attempts: Sequence[Written], strict: bool) -> None:
     """Seals the tasks that these attempts filled, and cancels those that only others had made. Raises as `commit`."""
     options, base = target.options, target.base
     with _connected(target) as connection:
@@ -156,7 +156,7 @@ def commit_write(target: Target, attempts: Sequence[Written], strict: bool) -> N
             cancel(services, left_over(services, options, base, live, committed))
 
 
-def _tell_what_stands(target: Target, attempts: Sequence[Written]) -> None:
+def _tell_what_stands(target: WriteTarget, attempts: Sequence[Written]) -> None:
     """Never fails: what ended the job is what its caller has to hear of."""
     try:
         with _connected(target) as connection:
@@ -171,7 +171,7 @@ def _written(messages: Sequence[Message | None]) -> list[Written]:
 
 
 @contextmanager
-def _connected(target: Target) -> Iterator[Connection]:
+def _connected(target: WriteTarget) -> Iterator[Connection]:
     connection = Connection(target.options.servers)
     try:
         yield connection

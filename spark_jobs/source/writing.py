@@ -30,7 +30,7 @@ OPEN_LANES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WrittenPart:
     """What an attempt wrote of one task. published: False if the task was sealed already, so that it was only counted.
     envelopes: of this writer."""
 
@@ -47,7 +47,7 @@ class Written:
     no task. refusals: the first ones."""
 
     base: str
-    parts: dict[str, Part]
+    parts: dict[str, WrittenPart]
     rows: int = 0
     unassigned: int = 0
     refusals: tuple[Refusal, ...] = ()
@@ -58,7 +58,7 @@ def new_writer() -> str:
     return secrets.token_urlsafe(_WRITER_LETTERS)[:_WRITER_LETTERS]
 
 
-class Target(NamedTuple):
+class WriteTarget(NamedTuple):
     """What is written to. base: the id of the task, or what the ids of all its parts begin with. first_stays: whether a
     task of the same id but with other options stays as it was, and takes the rows; else that is refused."""
 
@@ -68,7 +68,7 @@ class Target(NamedTuple):
     first_stays: bool = False
 
 
-def write(services: Services, target: Target, batches: "Iterable[pa.RecordBatch]") -> Written:
+def write(services: Services, target: WriteTarget, batches: "Iterable[pa.RecordBatch]") -> Written:
     """Publishes all; returns once it is stored. Raises InvalidInput (a bad row, unless these are refused), TaskEnded,
     AudienceMismatch, LimitReached, Unreachable."""
     attempt = _Attempt(services, target)
@@ -81,7 +81,7 @@ def write(services: Services, target: Target, batches: "Iterable[pa.RecordBatch]
 
 
 class _Attempt:
-    def __init__(self, services: Services, target: Target) -> None:
+    def __init__(self, services: Services, target: WriteTarget) -> None:
         self._services = services
         self._target = target
         self._writer = new_writer()
@@ -131,7 +131,7 @@ class _Attempt:
         self._refusals += refusals[: KEPT_REFUSALS - len(self._refusals)]
 
 
-def _task_of(target: Target, values: tuple[str | None, ...]) -> PushTask:
+def _task_of(target: WriteTarget, values: tuple[str | None, ...]) -> PushTask:
     texts = [value for value in values if value]
     if len(texts) < len(values):
         missing = target.columns.split[[bool(value) for value in values].index(False)]
@@ -175,8 +175,8 @@ class _Stream:
         """The last envelope, which is not full."""
         return self._take(len(self.addresses))
 
-    def part(self) -> Part:
-        return Part(self.writer, self.sequence, self.digest, self.refused, self.published)
+    def part(self) -> WrittenPart:
+        return WrittenPart(self.writer, self.sequence, self.digest, self.refused, self.published)
 
     def _take(self, count: int) -> list[bytes]:
         if not count:

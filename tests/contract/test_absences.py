@@ -8,7 +8,7 @@ from backends.redis.registry import Registry
 from backends.redis.view import RedisView
 from backends.redis.workers import Workers
 from backends.settings import PulsarSettings, RedisSettings
-from dispatcher.analysis.why import Span
+from dispatcher.analysis.why import TimeSpan
 from dispatcher.model.view import WorkerBeat
 from fairlane.settings import Settings
 from producers.client import PushClient
@@ -36,7 +36,7 @@ def test_before_the_first_worker_there_was_none(view: RedisView, workers: Worker
     [(from_ms, to_ms)] = workers.absences("http")
     assert (from_ms, to_ms <= view.now_ms()) == (0, True)
     first_ms = workers.beat(beat())
-    assert workers.absences() == workers.absences("http") == [Span(0, first_ms)]
+    assert workers.absences() == workers.absences("http") == [TimeSpan(0, first_ms)]
     [(from_ms, to_ms)] = workers.absences("sms")
     assert (from_ms, to_ms >= first_ms) == (0, True), "no worker ever had it"
 
@@ -45,7 +45,7 @@ def test_of_the_time_before_redis_was_emptied_nothing_is_said(view: RedisView, w
     view.command("HSET", view.keys.epoch, "id", "e", "first", "0")
     assert workers.absences() == workers.absences("http") == []
     first_ms = workers.beat(beat())
-    assert workers.absences() == workers.absences("http") == [Span(first_ms, first_ms)]
+    assert workers.absences() == workers.absences("http") == [TimeSpan(first_ms, first_ms)]
     assert workers.absences("sms")[0].from_ms == first_ms
 
 
@@ -57,7 +57,7 @@ def test_workers_that_go_leave_a_gap_until_another_comes(view: RedisView, worker
     workers.beat(beat("stopped"))
     assert workers.absences(channel)[-1].from_ms == gone_ms, "a worker that has stopped serves nothing"
     back_ms = workers.beat(beat(started_ms=gone_ms + 1_000))
-    assert workers.absences(channel)[1:] == [Span(gone_ms, back_ms)]
+    assert workers.absences(channel)[1:] == [TimeSpan(gone_ms, back_ms)]
 
 
 def test_a_worker_that_redis_did_not_hear_was_there(view: RedisView, workers: Workers) -> None:
@@ -73,11 +73,11 @@ def test_the_time_without_redis_and_the_wait_behind_it_are_known(view: RedisView
     gone_ms = age(view, "", MINUTE_MS)
     back_ms = workers.beat(beat(started_ms=gone_ms - 1_000))
     workers.beat(beat(started_ms=gone_ms - 1_000))
-    assert workers.outages() == [Span(gone_ms, back_ms)]
+    assert workers.outages() == [TimeSpan(gone_ms, back_ms)]
     assert len(workers.absences()) == 1, "workers were there"
     Epochs(view).begin_epoch("e1", 13_000, 1)
     waits_ms = Epochs(view).epoch().started_ms  # type: ignore[union-attr]  # it was just begun
-    assert workers.outages() == [Span(gone_ms, back_ms), Span(waits_ms, waits_ms + 13_000)]
+    assert workers.outages() == [TimeSpan(gone_ms, back_ms), TimeSpan(waits_ms, waits_ms + 13_000)]
 
 
 def test_the_oldest_of_many_gaps_are_forgotten(view: RedisView, workers: Workers) -> None:

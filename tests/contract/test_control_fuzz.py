@@ -23,7 +23,7 @@ from dispatcher.wire.control import encode_control
 from dispatcher.wire.control_checks import read_control
 from dispatcher.wire.lease import LaneAsk, LaneKind, Want
 from dispatcher.wire.snapshot import Chunk, Packer, parts_of
-from fairlane.figures.signals import Look, SignalMeter, job_of_live
+from fairlane.figures.signals import ServiceState, SignalMeter, job_of_live
 from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings
 from quotas.ledger import RedisLedger
 from quotas.snapshots import RedisSnapshots
@@ -118,7 +118,7 @@ def read_everything(view: RedisView) -> Iterator[object]:
     live, stored = registry.live(), registry.globals()
     views = registry.tasks(limit=1_000)[0]
     yield registry.look()
-    yield SignalMeter().take(Look(1.0, [job_of_live(task, 5) for task in live], stored, []))
+    yield SignalMeter().take(ServiceState(1.0, [job_of_live(task, 5) for task in live], stored, []))
     yield records.settings(), records.of_tasks([task.id for task in views])
     yield live_lanes(live)
     for task in views:

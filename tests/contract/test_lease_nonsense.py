@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dispatcher.engine.buffers import Stretch
+from dispatcher.engine.buffers import EnvelopeRun
 from dispatcher.ports import Delivery
 from dispatcher.wire.envelope import decode_envelope
 from dispatcher.wire.lease import GivenBack, LaneAsk, Want
@@ -47,7 +47,7 @@ def test_no_envelope_makes_lease_or_fold_fail_or_changes_another_task(worlds: Wo
     def leases(bodies: list[bytes], kind: str, code: int) -> None:
         nonlocal number
         number += 1
-        wants = [Stretch(Delivery(decode_envelope(body), None, 0.0)).want() for body in bodies]
+        wants = [EnvelopeRun(Delivery(decode_envelope(body), None, 0.0)).want() for body in bodies]
         answer = world.ledger.lease(request(number, lane_ask(kind, wants), ask_own("innocent", 10 * number, 10)))
         assert statuses(answer, 1) == [(0, 10)]
         claim = f"w.{number}"

@@ -24,7 +24,7 @@ from dispatcher.engine.settling import Settling
 from dispatcher.engine.stats import EngineStats
 from dispatcher.engine.timers import Timers
 from dispatcher.engine.unrecorded import UnrecordedOutcomes
-from dispatcher.scheduling.scheduler import Flow, Scheduler
+from dispatcher.scheduling.scheduler import QueueEntry, Scheduler
 from dispatcher.scheduling.shared_bound import SharedBound
 from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.topics import Topics
@@ -40,7 +40,7 @@ OPAQUE = frozenset(
         SharedBound,
         UnrecordedOutcomes,
         Scheduler,
-        Flow,
+        QueueEntry,
         RateWindow,
         Topics,
         Ports,

@@ -1,6 +1,6 @@
 """States of a worker that react differently have different digests, where the exploration would not come upon it."""
 
-from dispatcher.engine.buffers import Credit, Stretch
+from dispatcher.engine.buffers import Credit, EnvelopeRun
 from dispatcher.ports import Delivery
 from tests.exploration.envelopes import envelope_of, first
 from tests.exploration.machine import digest_of
@@ -23,7 +23,7 @@ def test_spent_credit_is_as_none() -> None:
     worker = _worker()
     before = digest_of(worker)
     lane = next(iter(worker.engine._working.lanes.values()))
-    part = Stretch(Delivery(envelope_of(first()), 0, 0.0))
+    part = EnvelopeRun(Delivery(envelope_of(first()), 0, 0.0))
     credit = lane.credit["null"] = Credit(lane)
     credit.flow = worker.engine._sending.scheduler.flow(credit, lane.tier, 1, "null")
     assert digest_of(worker) == before

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from dispatcher.clock import VirtualClock
-from dispatcher.engine.buffers import Stretch
+from dispatcher.engine.buffers import EnvelopeRun
 from dispatcher.engine.engine import Engine, EnginePorts
 from dispatcher.engine.events import BatchSent, LaneReady, LanesChanged, LeaseAnswered
 from dispatcher.engine.settings import EngineSettings
@@ -186,7 +186,7 @@ class LiveWorker:
         """All it holds, but those of which only the ack is under way."""
         found: list[Delivery] = []
         for lane in self.engine._working.lanes.values():
-            parts: list[Stretch] = [*lane.waiting, *lane.asked]
+            parts: list[EnvelopeRun] = [*lane.waiting, *lane.asked]
             parts += [part for credit in lane.credit.values() for part in credit.queue]
             found += [delivery for part in parts for delivery in part.deliveries]
         found += [delivery for part in self._held() for delivery in part.deliveries]
@@ -194,11 +194,11 @@ class LiveWorker:
         found += [delivery for receipt in self._receipts() for delivery in receipt.job.acks]
         return list({id(delivery): delivery for delivery in found}.values())
 
-    def _held(self) -> list[Stretch]:
+    def _held(self) -> list[EnvelopeRun]:
         """What waits for a timer."""
         calls = [call for _, _, call in sorted(self.engine._timers._heap, key=lambda entry: entry[:2])]
         cells = [cell.cell_contents for call in calls for cell in getattr(call, "__closure__", None) or ()]
-        return [part for part in cells if isinstance(part, Stretch)]
+        return [part for part in cells if isinstance(part, EnvelopeRun)]
 
     def _receipts(self) -> list[Any]:
         return list(self.engine._settling._receipts.values())

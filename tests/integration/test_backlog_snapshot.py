@@ -20,7 +20,7 @@ from dispatcher.model.errors import Unreachable
 from dispatcher.wire.envelope import encode_envelope
 from dispatcher.wire.topics import topics_of_lane
 from fairlane import PushClient, PushTask, Settings
-from fairlane.figures.snapshot import Servers, Snapshotter
+from fairlane.figures.snapshot import BacklogSnapshotter, SnapshotSources
 from tests.integration.lane_helpers import envelope
 from tests.integration.worker_crew import audience, crew, eventually
 from tests.unit.spark_jobs.backlog_rows import write
@@ -34,10 +34,10 @@ STATISTICS_S = 60.0
 
 
 @pytest.fixture
-def snapshotter(fresh_settings: Settings) -> Iterator[Snapshotter]:
+def snapshotter(fresh_settings: Settings) -> Iterator[BacklogSnapshotter]:
     brokers = BrokerLanes(fresh_settings.pulsar, topics(fresh_settings.pulsar))
     with closing(open_view(fresh_settings.redis)) as view, closing(brokers):
-        yield Snapshotter(Servers(BacklogReader(view), brokers), SystemClock(), 10.0)
+        yield BacklogSnapshotter(SnapshotSources(BacklogReader(view), brokers), SystemClock(), 10.0)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def make_ready(settings: Settings, folder: Path) -> None:
 
 
 def test_a_snapshot_is_one_request_to_each_broker_and_one_to_redis(
-    fresh_settings: Settings, snapshotter: Snapshotter, requests: list[str], tmp_path: Path
+    fresh_settings: Settings, snapshotter: BacklogSnapshotter, requests: list[str], tmp_path: Path
 ) -> None:
     make_ready(fresh_settings, tmp_path)
     with PushClient.connect(fresh_settings) as client:
@@ -88,7 +88,7 @@ def test_a_snapshot_is_one_request_to_each_broker_and_one_to_redis(
 
 
 def test_it_tells_of_workers_lanes_and_what_was_sent(
-    fresh_settings: Settings, snapshotter: Snapshotter, tmp_path: Path
+    fresh_settings: Settings, snapshotter: BacklogSnapshotter, tmp_path: Path
 ) -> None:
     with PushClient.connect(fresh_settings) as client, crew(fresh_settings, tmp_path, "w1"):
         client.set_capacity(50)
@@ -121,7 +121,11 @@ def fill(client: pulsar.Client, topic: str, entries: int) -> None:
 
 
 def test_a_lane_of_which_one_partition_is_full_is_reported_as_skewed(
-    fresh_settings: Settings, snapshotter: Snapshotter, client: pulsar.Client, spark: "SparkSession", tmp_path: Path
+    fresh_settings: Settings,
+    snapshotter: BacklogSnapshotter,
+    client: pulsar.Client,
+    spark: "SparkSession",
+    tmp_path: Path,
 ) -> None:
     make_ready(fresh_settings, tmp_path)
     names = topics(fresh_settings.pulsar)
@@ -149,4 +153,4 @@ def test_with_a_server_gone_there_is_no_snapshot(fresh_settings: Settings) -> No
     nowhere = fresh_settings.redis.model_copy(update={"url": "redis://127.0.0.1:1/0"})
     brokers = BrokerLanes(fresh_settings.pulsar, topics(fresh_settings.pulsar))
     with closing(open_view(nowhere)) as view, closing(brokers), pytest.raises(Unreachable):
-        Snapshotter(Servers(BacklogReader(view), brokers), SystemClock(), 10.0).take()
+        BacklogSnapshotter(SnapshotSources(BacklogReader(view), brokers), SystemClock(), 10.0).take()

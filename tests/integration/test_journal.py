@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 from backends.pulsar import client as pulsar_client
 from backends.pulsar.outcome_topic import OutcomeTopic
 from spark_jobs.journal.log import JournalLog
-from spark_jobs.journal.outcome_topics import Span, connected, last_positions, read_span
+from spark_jobs.journal.outcome_topics import TopicSpan, connected, last_positions, read_span
 from spark_jobs.journal.outcomes_source import register
 from spark_jobs.journal.tables import closes, outcomes, tasks
 from spark_jobs.session.servers import values_of
@@ -187,7 +187,7 @@ def again(service: Service, task: str) -> None:
     settings = service.settings.pulsar
     topics = pulsar_client.topics(settings)
     partition = topics.partition_of(task)
-    span = Span(partition, "", last_positions(settings)[partition])
+    span = TopicSpan(partition, "", last_positions(settings)[partition])
     with connected(settings) as client, closing(OutcomeTopic(client, topics)) as log:
         records = [decode_record(one.body) for some in read_span(client, settings, span) for one in some]
         copies = [record for record in records if isinstance(record, Outcomes) and record.task == task]

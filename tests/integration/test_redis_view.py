@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from backends.redis.client import assemble, lua_texts
-from backends.redis.elections import Elections
+from backends.redis.elections import JobLocks
 from backends.redis.epochs import Epochs
 from backends.redis.feed import Feed
 from backends.redis.registry import Registry
@@ -21,7 +21,7 @@ from backends.redis.workers import Workers
 from backends.settings import RedisSettings
 from benchmarks.redis_server import RedisServer, binaries, free_port, running
 from dispatcher.model.errors import FairlaneError, InvalidInput, Unreachable
-from dispatcher.model.view import Change, TierStats, WorkerBeat
+from dispatcher.model.view import FeedEntry, TierStats, WorkerBeat
 from dispatcher.wire.control import FORMAT, ControlChange, GlobalChange
 from dispatcher.wire.topics import Topics
 from quotas.ledger import RedisLedger
@@ -309,7 +309,7 @@ def test_the_first_view_ever_waits_for_nothing(view: RedisView) -> None:
 
 
 def test_a_seat_has_one_holder(view: RedisView) -> None:
-    elections = Elections(view)
+    elections = JobLocks(view)
     names = ["a", "b", "c", "d"]
     assert elections.hold(names, "w1", 60_000, 2, []) == {"a": "w1", "b": "w1"}
     assert elections.hold(names, "w2", 60_000, 1, []) == {"a": "w1", "b": "w1", "c": "w2"}
@@ -319,7 +319,7 @@ def test_a_seat_has_one_holder(view: RedisView) -> None:
 
 
 def test_a_seat_that_is_not_renewed_is_free_again(view: RedisView) -> None:
-    elections = Elections(view)
+    elections = JobLocks(view)
     elections.hold(["a"], "w1", 30, 1, [])
     until(lambda: elections.hold(["a"], "w2", 60_000, 1, []) == {"a": "w2"})
     assert elections.hold(["a"], "w1", 60_000, 1, []) == {"a": "w2"}
@@ -371,13 +371,13 @@ def test_a_waiting_reader_is_woken_by_a_change(view: RedisView) -> None:
     thread.start()
     place, changes = feed.watch(place, 20_000)
     thread.join()
-    assert changes == [Change("globals")]
+    assert changes == [FeedEntry("globals")]
     assert registry.version() > version
 
     registry.apply("1", capacity(1))
     Epochs(view).begin_epoch("e", 0, 1)
     place, changes = feed.watch(place, 1)
-    assert changes == [Change("epoch")]
+    assert changes == [FeedEntry("epoch")]
     assert feed.watch(place, 1) == (place, [])
     feed.close()
 

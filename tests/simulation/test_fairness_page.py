@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from simulator.run.many import run_one
-from simulator.run.run import Run
+from simulator.run.run import SimulatedRun
 from simulator.scenario.library import parse
 from simulator.show.pictures import draw
 from simulator.verdict.figures import result_of
@@ -31,7 +31,7 @@ def words_of(svg: str) -> list[str]:
 
 def test_the_example_of_a_scenario_is_met() -> None:
     example = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    result = result_of(Run(parse(example[0], "example"), 1).go())
+    result = result_of(SimulatedRun(parse(example[0], "example"), 1).go())
     assert result.good, [*result.violations, *result.expectations]
 
 

@@ -21,7 +21,7 @@ from dispatcher.wire.control import ControlChange, ControlRecord, GlobalChange, 
 from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
 from dispatcher.wire.lease import LaneKind
 from dispatcher.wire.outcome import EpochMark, OutcomeRecord, Outcomes, decode_record
-from fairlane.worker.report.heartbeat import LIVE_KEPT_S, Heartbeat, Identity
+from fairlane.worker.report.heartbeat import LIVE_KEPT_S, Heartbeat, WorkerIdentity
 from simulator.world import World
 
 HOUSEKEEPING_S = 0.2
@@ -109,7 +109,7 @@ class Worker:
         self.engine = Engine(EngineSettings(worker=name, **settings), ports, clock, self.inbox)
         self.heart = Heartbeat(
             Workers(world.view),
-            Identity(name, "host", 1, "0"),
+            WorkerIdentity(name, "host", 1, "0"),
             self.engine.stats,
             lambda: "serving",
             ServiceClock(clock),

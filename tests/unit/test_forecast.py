@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.analysis.forecast import TOTAL, Flow, Job, Shares, forecast, rates_of, waterfill
+from dispatcher.analysis.forecast import TOTAL, ForecastTask, Shares, TaskClass, forecast, rates_of, waterfill
 from dispatcher.model.service_settings import pools_of
 from dispatcher.model.tier import TIERS
 
@@ -28,9 +28,9 @@ SHARES = st.builds(
 )
 
 
-def jobs_of(number: int) -> st.SearchStrategy[list[Job]]:
+def jobs_of(number: int) -> st.SearchStrategy[list[ForecastTask]]:
     job = st.builds(
-        Job, id=st.just(""), app=_names, channel=_names, tier=_tiers, weight=st.integers(100, 5_000),
+        ForecastTask, id=st.just(""), app=_names, channel=_names, tier=_tiers, weight=st.integers(100, 5_000),
         pending=st.integers(1, 5_000).map(float), cap=st.sampled_from([0, 0, 0, 5, 100]),
         start_s=st.sampled_from([0.0, 0.0, 0.0, 1.0, 4.5]), held=st.just(False),
     )  # fmt: skip
@@ -39,9 +39,11 @@ def jobs_of(number: int) -> st.SearchStrategy[list[Job]]:
     )
 
 
-def flows_of(jobs: list[Job], shares: Shares) -> list[Flow]:
+def flows_of(jobs: list[ForecastTask], shares: Shares) -> list[TaskClass]:
     return [
-        Flow(j.tier, j.app, tuple(p for p in pools_of(j.app, j.channel) if p in shares.caps), j.weight, j.cap or inf)
+        TaskClass(
+            j.tier, j.app, tuple(p for p in pools_of(j.app, j.channel) if p in shares.caps), j.weight, j.cap or inf
+        )
         for j in jobs
     ]
 
@@ -56,7 +58,7 @@ def test_a_share_is_within_the_need_and_nothing_is_left_that_somebody_needs(
 
 
 @given(jobs_of(8), SHARES)
-def test_rates_are_within_every_cap_and_conserve_work(jobs: list[Job], shares: Shares) -> None:
+def test_rates_are_within_every_cap_and_conserve_work(jobs: list[ForecastTask], shares: Shares) -> None:
     flows = flows_of(jobs, shares)
     rates = rates_of(flows, shares)
     used = {TOTAL: sum(rates)} | {
@@ -71,7 +73,9 @@ def test_rates_are_within_every_cap_and_conserve_work(jobs: list[Job], shares: S
 
 
 @given(jobs_of(8), st.floats(1, 3_000))
-def test_without_caps_tiers_with_demand_share_by_weight_and_their_tasks_too(jobs: list[Job], capacity: float) -> None:
+def test_without_caps_tiers_with_demand_share_by_weight_and_their_tasks_too(
+    jobs: list[ForecastTask], capacity: float
+) -> None:
     jobs = [job._replace(cap=0) for job in jobs]
     shares = Shares(capacity, TIER_WEIGHTS)
     rates = rates_of(flows_of(jobs, shares), shares)
@@ -83,7 +87,9 @@ def test_without_caps_tiers_with_demand_share_by_weight_and_their_tasks_too(jobs
 
 
 @given(jobs_of(8), SHARES)
-def test_everything_that_may_be_sent_ends_and_no_sooner_than_capacity_allows(jobs: list[Job], shares: Shares) -> None:
+def test_everything_that_may_be_sent_ends_and_no_sooner_than_capacity_allows(
+    jobs: list[ForecastTask], shares: Shares
+) -> None:
     found = forecast(jobs, shares).done_s
     assert all(found[job.id] is not None for job in jobs)
     by_end = sorted((found[job.id] or 0, job) for job in jobs)
@@ -96,7 +102,7 @@ def test_everything_that_may_be_sent_ends_and_no_sooner_than_capacity_allows(job
 
 
 @given(jobs_of(6), SHARES, st.integers(2, 9))
-def test_more_weight_never_makes_a_task_later(jobs: list[Job], shares: Shares, factor: int) -> None:
+def test_more_weight_never_makes_a_task_later(jobs: list[ForecastTask], shares: Shares, factor: int) -> None:
     """Caps of pools apart: where several bind, whom a faster task holds up may be one that made room for it."""
     shares = Shares(shares.capacity, shares.tier_weights, sharing=shares.sharing, app_weights=shares.app_weights)
     jobs = [job._replace(cap=0) for job in jobs]
@@ -108,7 +114,9 @@ def test_more_weight_never_makes_a_task_later(jobs: list[Job], shares: Shares, f
 
 
 @given(jobs_of(6), SHARES, st.integers(2, 5))
-def test_with_all_rates_doubled_all_is_done_in_half_the_time(jobs: list[Job], shares: Shares, factor: int) -> None:
+def test_with_all_rates_doubled_all_is_done_in_half_the_time(
+    jobs: list[ForecastTask], shares: Shares, factor: int
+) -> None:
     now = [job._replace(start_s=0.0) for job in jobs]
     before = forecast(now, shares).done_s
     wider = Shares(
@@ -124,8 +132,8 @@ def test_a_pool_that_binds_is_shared_by_tier_weight() -> None:
     """The high tasks elsewhere do not count in the capped channel."""
     shares = Shares(1_000.0, TIER_WEIGHTS, {"channel/x": 70.0})
     jobs = [
-        Job("h1", "a", "x", "high", 1_000, 1.0), Job("l1", "a", "x", "low", 1_000, 1.0),
-        Job("h2", "a", "y", "high", 1_000, 1.0), Job("m2", "a", "y", "medium", 1_000, 1.0),
+        ForecastTask("h1", "a", "x", "high", 1_000, 1.0), ForecastTask("l1", "a", "x", "low", 1_000, 1.0),
+        ForecastTask("h2", "a", "y", "high", 1_000, 1.0), ForecastTask("m2", "a", "y", "medium", 1_000, 1.0),
     ]  # fmt: skip
     rates = rates_of(flows_of(jobs, shares), shares)
     assert rates[:2] == pytest.approx([60, 10])
@@ -135,23 +143,25 @@ def test_a_pool_that_binds_is_shared_by_tier_weight() -> None:
 def test_paused_held_and_empty_tasks() -> None:
     shares = Shares(100.0, TIER_WEIGHTS, paused=frozenset({"off"}))
     jobs = [
-        Job("a", "shop", "on", "low", 1_000, 200.0), Job("b", "shop", "off", "high", 1_000, 5.0),
-        Job("c", "shop", "on", "high", 1_000, 5.0, held=True), Job("d", "shop", "on", "high", 1_000, 0.0),
-    ]  # fmt: skip
+        ForecastTask("a", "shop", "on", "low", 1_000, 200.0),
+        ForecastTask("b", "shop", "off", "high", 1_000, 5.0),
+        ForecastTask("c", "shop", "on", "high", 1_000, 5.0, held=True),
+        ForecastTask("d", "shop", "on", "high", 1_000, 0.0),
+    ]
     assert forecast(jobs, shares).done_s == {"a": pytest.approx(2.0), "b": None, "c": None, "d": 0.0}
 
 
 def test_unlimited_capacity_is_limited_by_caps_alone() -> None:
     shares = Shares(inf, TIER_WEIGHTS, {"app/shop": 50.0})
     jobs = [
-        Job("a", "shop", "x", "high", 1_000, 100.0), Job("b", "news", "x", "high", 1_000, 1.0),
-        Job("c", "news", "x", "high", 1_000, 60.0, cap=30),
+        ForecastTask("a", "shop", "x", "high", 1_000, 100.0), ForecastTask("b", "news", "x", "high", 1_000, 1.0),
+        ForecastTask("c", "news", "x", "high", 1_000, 60.0, cap=30),
     ]  # fmt: skip
     assert forecast(jobs, shares).done_s == {"a": pytest.approx(2.0), "b": 0.0, "c": pytest.approx(2.0)}
 
 
 def test_many_tasks_are_foreseen_with_ends_taken_together() -> None:
-    jobs = [Job(f"t{n}", "shop", "x", "low", 1_000, float(n + 1)) for n in range(6_000)]
+    jobs = [ForecastTask(f"t{n}", "shop", "x", "low", 1_000, float(n + 1)) for n in range(6_000)]
     found = forecast(jobs, Shares(1_000.0, TIER_WEIGHTS)).done_s
     total = sum(job.pending for job in jobs) / 1_000
     assert found["t5999"] == pytest.approx(total, rel=1e-3)

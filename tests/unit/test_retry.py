@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.retry import Step, delay_after, next_step
+from dispatcher.retry import NextStep, delay_after, next_step
 from dispatcher.wire.outcome import RETRY, SENT, Outcome, Verdict
 from dispatcher.wire.topics import RETRY_STEPS_S
 
@@ -30,8 +30,8 @@ def test_attempts_are_bounded(attempt: int, most: int) -> None:
 
 
 def test_final_verdicts_stay_what_they_are() -> None:
-    assert next_step(0, 3, SENT) == Step(int(Outcome.SENT))
-    assert next_step(2, 3, Verdict(int(Outcome.INVALID), "gone")) == Step(int(Outcome.INVALID), "gone")
+    assert next_step(0, 3, SENT) == NextStep(int(Outcome.SENT))
+    assert next_step(2, 3, Verdict(int(Outcome.INVALID), "gone")) == NextStep(int(Outcome.INVALID), "gone")
 
 
 def test_a_single_attempt_is_named_in_the_singular() -> None:

@@ -3,14 +3,14 @@
 import pytest
 
 from dispatcher.model.tier import Tier
-from dispatcher.scheduling.rotation import Need, Rotation, RotationSettings
+from dispatcher.scheduling.rotation import LaneNeed, LaneRotation, RotationSettings
 
 
-def rotation(**settings: int | float) -> Rotation:
-    return Rotation(RotationSettings(**settings))  # type: ignore[arg-type]
+def rotation(**settings: int | float) -> LaneRotation:
+    return LaneRotation(RotationSettings(**settings))  # type: ignore[arg-type]
 
 
-def put(turns: Rotation, names: list[str], need: Need = Need.BUSY_FIRST, tier: Tier = Tier.HIGH) -> None:
+def put(turns: LaneRotation, names: list[str], need: LaneNeed = LaneNeed.BUSY_FIRST, tier: Tier = Tier.HIGH) -> None:
     for name in names:
         turns.put(name, need, tier, 1_000, 10)
 
@@ -22,7 +22,7 @@ def named(prefix: str, count: int) -> list[str]:
 def test_all_are_attached_where_there_is_room() -> None:
     turns = rotation(max_lanes=10)
     put(turns, named("busy", 4))
-    put(turns, named("idle", 6), Need.IDLE_FIRST)
+    put(turns, named("idle", 6), LaneNeed.IDLE_FIRST)
     assert turns.choose(0.0, rotate=False)
     assert set(turns.chosen) == {*named("busy", 4), *named("idle", 6)}
     assert not turns.choose(1.0, rotate=True)
@@ -30,12 +30,12 @@ def test_all_are_attached_where_there_is_room() -> None:
 
 def test_lanes_with_something_to_send_go_before_idle_ones_and_own_before_those_of_others() -> None:
     turns = rotation(max_lanes=3)
-    put(turns, ["idle"], Need.IDLE_FIRST)
-    put(turns, ["other"], Need.BUSY)
-    put(turns, ["own1", "own2"], Need.BUSY_FIRST)
+    put(turns, ["idle"], LaneNeed.IDLE_FIRST)
+    put(turns, ["other"], LaneNeed.BUSY)
+    put(turns, ["own1", "own2"], LaneNeed.BUSY_FIRST)
     turns.choose(0.0, rotate=False)
     assert set(turns.chosen) == {"own1", "own2", "other"}
-    turns.put("own1", Need.IDLE_FIRST, Tier.HIGH, 1_000, 10)
+    turns.put("own1", LaneNeed.IDLE_FIRST, Tier.HIGH, 1_000, 10)
     turns.drop("other")
     turns.choose(1.0, rotate=False)
     assert set(turns.chosen) == {"own2", "idle", "own1"}

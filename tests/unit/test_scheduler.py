@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, TIERS, Tier
-from dispatcher.scheduling.scheduler import Flow, Scheduler
+from dispatcher.scheduling.scheduler import QueueEntry, Scheduler
 from dispatcher.scheduling.sharing import share_out
 
 HIGH, MEDIUM, LOW = TIERS
-Lane = Flow[str]
+Lane = QueueEntry[str]
 
 tier_weights = st.fixed_dictionaries({tier: st.integers(1, 20).map(lambda w: w * 500) for tier in TIERS})
 sizes = st.integers(1, 500)

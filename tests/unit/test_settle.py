@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatcher.engine.buffers import LONGEST_STRETCH, Stretch, stretches
+from dispatcher.engine.buffers import LONGEST_RUN, EnvelopeRun, envelope_runs
 from dispatcher.ports import Delivery
 from dispatcher.settle import Draft, NamedTargets, SettlePlan, match
 from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
@@ -54,7 +54,7 @@ def deliveries(first: int, sizes: list[int], attempt: int = 0, task: str = "t") 
     return found
 
 
-def settle(parts: list[Stretch], reports: list[Report | None]) -> tuple[SettlePlan, list[Stretch]]:
+def settle(parts: list[EnvelopeRun], reports: list[Report | None]) -> tuple[SettlePlan, list[EnvelopeRun]]:
     draft = Draft("t", "w.1", "null")
     unsent = []
     for part, said in match(parts, reports):
@@ -80,7 +80,7 @@ def told(record: Outcomes) -> dict[tuple[int, int, int], int]:
 
 
 def test_what_was_all_sent_is_one_run() -> None:
-    parts, targets = stretches(deliveries(10, [1] * 500))
+    parts, targets = envelope_runs(deliveries(10, [1] * 500))
     assert targets == 500
     plan, unsent = settle(parts, [ALL_SENT] * 500)
     assert unsent == []
@@ -93,7 +93,7 @@ def test_what_was_all_sent_is_one_run() -> None:
 def test_runs_of_several_batches_are_joined() -> None:
     draft = Draft("t", "w.1", "null")
     for first in (0, 50, 100):
-        (part,), _ = stretches(deliveries(first, [2] * 50))
+        (part,), _ = envelope_runs(deliveries(first, [2] * 50))
         draft.add(part, [ALL_SENT] * 50, NOW_MS)
     assert [(run.first, run.count) for run in draft.plan(NOW_MS).record.runs] == [(0, 150)]
 
@@ -117,7 +117,7 @@ def test_every_target_is_told_of_once_and_what_follows_fits(
     case: tuple[list[Delivery], list[Report | None]],
 ) -> None:
     sent, reports = case
-    parts, _ = stretches(sent)
+    parts, _ = envelope_runs(sent)
     plan, unsent = settle(parts, list(reports))
     found = told(plan.record)
     called = [delivery.envelope for delivery, report in zip(sent, reports, strict=True) if report is not None]
@@ -145,14 +145,14 @@ def test_every_target_is_told_of_once_and_what_follows_fits(
 def test_the_last_attempt_leaves_nothing_open(case: tuple[list[Delivery], list[Report | None]]) -> None:
     sent, reports = case
     last = deliveries(3, [len(delivery.envelope.targets) for delivery in sent], attempt=2)
-    plan, _ = settle(stretches(last)[0], list(reports))
+    plan, _ = settle(envelope_runs(last)[0], list(reports))
     assert RETRY not in told(plan.record).values()
     assert plan.next_attempts == {}
 
 
 def test_an_envelope_is_not_split_by_delay() -> None:
     report = Report(exceptions={0: Verdict(RETRY, "", 0.2), 2: Verdict(RETRY, "", 100.0)})
-    plan, _ = settle(stretches(deliveries(0, [4]))[0], [report])
+    plan, _ = settle(envelope_runs(deliveries(0, [4]))[0], [report])
     ((delay_s, (again,)),) = plan.next_attempts.items()
     assert (delay_s, again.not_before_ms - NOW_MS) == (120, 120_000)
     assert (again.attempt, again.positions, again.size) == (1, [0, 2], 4)
@@ -160,7 +160,7 @@ def test_an_envelope_is_not_split_by_delay() -> None:
 
 
 def test_reports_that_are_missing_count_as_made_calls() -> None:
-    parts, _ = stretches(deliveries(0, [1, 1, 1]))
+    parts, _ = envelope_runs(deliveries(0, [1, 1, 1]))
     plan, unsent = settle(parts, [ALL_SENT])
     assert unsent == []
     assert list(told(plan.record).values()) == [0, RETRY, RETRY]
@@ -172,7 +172,7 @@ DEAD = Verdict(int(Outcome.INVALID), "unregistered")
 
 def journaled(named: NamedTargets, sent: list[Delivery], reports: list[Report]) -> Outcomes:
     draft = Draft("t", "w.1", "null", "shop", named)
-    for part in stretches(sent)[0]:
+    for part in envelope_runs(sent)[0]:
         draft.add(part, [reports.pop(0) for _ in part.deliveries], NOW_MS + 70)
     return draft.plan(NOW_MS + 75).record
 
@@ -216,7 +216,7 @@ def test_targets_are_named_as_the_journal_wants_them(named: NamedTargets, expect
 def test_what_is_closed_unsent_is_named_too_where_all_are() -> None:
     for named, expected in (("dead", []), ("all", [(0, None, ["0:0", "0:1"], None)])):
         draft = Draft("t", "w.1", "null", "shop", cast("NamedTargets", named))
-        draft.add_all(stretches(deliveries(0, [2]))[0][0], int(Outcome.CANCELLED))
+        draft.add_all(envelope_runs(deliveries(0, [2]))[0][0], int(Outcome.CANCELLED))
         assert names(draft.plan(NOW_MS).record) == expected
 
 
@@ -237,7 +237,7 @@ def test_a_record_of_before_is_read_and_an_older_reader_reads_this_one() -> None
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 4), st.integers(1, 2)), max_size=30))
 def test_stretches_keep_every_delivery_in_order(items: list[tuple[str, int, int]]) -> None:
     given_ = [deliveries(sequence, [size], task=task)[0] for task, sequence, size in items]
-    parts, targets = stretches(given_)
+    parts, targets = envelope_runs(given_)
     assert [delivery for part in parts for delivery in part.deliveries] == given_
     assert targets == sum(size for _, _, size in items)
     for part in parts:
@@ -249,13 +249,13 @@ def test_stretches_keep_every_delivery_in_order(items: list[tuple[str, int, int]
 
 
 def test_long_stretches_are_cut() -> None:
-    parts, _ = stretches(deliveries(0, [1] * (LONGEST_STRETCH + 5)))
-    assert [part.count for part in parts] == [LONGEST_STRETCH, 5]
+    parts, _ = envelope_runs(deliveries(0, [1] * (LONGEST_RUN + 5)))
+    assert [part.count for part in parts] == [LONGEST_RUN, 5]
 
 
 @given(st.integers(1, 20), st.lists(st.integers(1, 7), max_size=10))
 def test_taking_from_a_stretch_loses_nothing(count: int, takes: list[int]) -> None:
-    (part,), _ = stretches(deliveries(5, [3] * count))
+    (part,), _ = envelope_runs(deliveries(5, [3] * count))
     taken = []
     for take in takes:
         if taken and taken[-1] is part:

@@ -12,8 +12,8 @@ from dispatcher.analysis.why import (
     Counted,
     HeldUp,
     Part,
-    Span,
     Switch,
+    TimeSpan,
     counted_of,
     held_now,
     switches_of,
@@ -33,16 +33,16 @@ def at(
     *switches: Switch,
     counted: dict[str, int] | None = None,
     span_s: tuple[float, float] = (0, 0),
-    **held_up: Sequence[Span],
+    **held_up: Sequence[TimeSpan],
 ) -> dict[str, int]:
     """ms by cause, so many seconds after the task was accepted. span_s: when the ledger counted, from the same time."""
-    counts = Counted(counted or {}, span(*span_s) if counted else Span())
+    counts = Counted(counted or {}, span(*span_s) if counted else TimeSpan())
     found = why(task, counts, HeldUp(switches, **held_up), SETTINGS, CREATED + round(seconds * 1000))
     return dict(found.parts)
 
 
-def span(from_s: float, to_s: float) -> Span:
-    return Span(CREATED + round(from_s * 1000), CREATED + round(to_s * 1000))
+def span(from_s: float, to_s: float) -> TimeSpan:
+    return TimeSpan(CREATED + round(from_s * 1000), CREATED + round(to_s * 1000))
 
 
 def pause(seconds: float) -> Switch:
@@ -193,7 +193,7 @@ def test_pauses_as_they_are_kept() -> None:
     assert switches_of("0001:02:03=1@1500 0001:02:04=0@1700") == [Switch(1_500, True), Switch(1_700, False)]
 
 
-spans = st.builds(Span, st.integers(0, 2 * CREATED), st.integers(0, 2 * CREATED))
+spans = st.builds(TimeSpan, st.integers(0, 2 * CREATED), st.integers(0, 2 * CREATED))
 errors = st.builds(
     SendError,
     st.just("HTTP 500"),

@@ -37,7 +37,7 @@ class Answer(NamedTuple):
     """False: the answer broke off."""
 
 
-class Failure(msgspec.Struct, frozen=True):
+class FailedTarget(msgspec.Struct, frozen=True):
     """A target that the provider did not take. retry: whether it is worth trying again; invalid: there is no such
     target (any more), so it never is. A field of another type changes nothing of the failure."""
 
@@ -64,7 +64,7 @@ class AnswerReader:
         self._strict = strict
         self._objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
         self._lists = msgspec.json.Decoder(list[msgspec.Raw] | None)
-        self._failures = msgspec.json.Decoder(Failure)
+        self._failures = msgspec.json.Decoder(FailedTarget)
         self._faults: set[str] = set()
 
     def report(self, targets: Sequence[str], answer: Answer, wall_s: float) -> Report:
@@ -122,7 +122,7 @@ class AnswerReader:
             self._fault("the answer names failed targets that were not in the request")
         return Report(exceptions=exceptions) if exceptions else ALL_SENT
 
-    def _failure(self, one: msgspec.Raw) -> Failure | None:
+    def _failure(self, one: msgspec.Raw) -> FailedTarget | None:
         try:
             return self._failures.decode(one)
         except DECODING_ERRORS as error:
@@ -142,7 +142,7 @@ class AnswerReader:
             _log.warning("Channel %s: %s (Logged once.)", self._channel, fault)
 
 
-def _code(failure: Failure) -> int:
+def _code(failure: FailedTarget) -> int:
     if _is_true(failure.invalid):
         return int(Outcome.INVALID)
     return RETRY if _is_true(failure.retry) else int(Outcome.FAILED)

@@ -20,7 +20,7 @@ from dispatcher.wire.outcome import ALL_SENT, Report
 STDOUT = "-"
 
 
-class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LogChannelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """path: a file, which is appended to (worker processes may share one), or "-" for standard output."""
 
     name: str = "log"
@@ -38,7 +38,7 @@ class LogChannel:
     def __init__(self, settings: Mapping[str, Any], wall_s: Callable[[], float] = time.time) -> None:
         """Raises InvalidInput."""
         try:
-            self._settings = msgspec.convert(dict(settings), LogSettings)
+            self._settings = msgspec.convert(dict(settings), LogChannelSettings)
         except msgspec.ValidationError as error:
             raise InvalidInput(f"The settings of the log channel are wrong: {error}.", "Set `path`.") from error
         self.name = self._settings.name

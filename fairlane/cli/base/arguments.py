@@ -130,7 +130,7 @@ class Assignment(Parameter):
         return [CompletionItem(f"{field}=") for field in self.fields if field.startswith(incomplete)]
 
 
-class Part(Parameter):
+class Fraction(Parameter):
     """A part of something: 5% or 0.05."""
 
     name = "part"

@@ -16,7 +16,7 @@ MEASURE_S = 2.2
 
 
 @dataclass(frozen=True)
-class LiveTasks:
+class ClientSource:
     """A `Source` for the sampler: the live tasks of a client."""
 
     client: "PushClient"
@@ -35,7 +35,7 @@ def settled_sample(client: "PushClient") -> Sample:
     """A sample whose rates are of the last two seconds."""
     from fairlane.cli.base.progress import measuring
 
-    sampler = Sampler(LiveTasks(client), SystemClock())
+    sampler = Sampler(ClientSource(client), SystemClock())
     with measuring(MEASURE_S):
         sampler.take()
         time.sleep(MEASURE_S)

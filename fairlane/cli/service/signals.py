@@ -9,7 +9,7 @@ from dispatcher.analysis.situation import job_of_view
 from dispatcher.model.errors import NotReady
 from fairlane.cli.base.connect import client_of
 from fairlane.cli.base.output import Output, output_option, say
-from fairlane.figures.signals import Look, SignalMeter, Signals, signals_without_counts
+from fairlane.figures.signals import ServiceState, SignalMeter, Signals, signals_without_counts
 
 if TYPE_CHECKING:
     from producers.client import PushClient
@@ -67,14 +67,14 @@ def _measured(client: "PushClient") -> Signals:
         return signals_without_counts(client.globals().capacity)
 
 
-def _look(client: "PushClient") -> Look:
+def _look(client: "PushClient") -> ServiceState:
     from backends.system_clock import SystemClock
 
     client.check_counts()
     clock = SystemClock()
     now_ms = clock.wall_ms()
     jobs = [job_of_view(task, now_ms) for task in client.live_tasks()]
-    return Look(clock.monotonic_s(), jobs, client.globals(), client.workers())
+    return ServiceState(clock.monotonic_s(), jobs, client.globals(), client.workers())
 
 
 def _rows(found: Signals) -> list[dict[str, Any]]:

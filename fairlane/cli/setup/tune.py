@@ -7,7 +7,7 @@ import click
 from fairlane.cli.base.arguments import ByteSize
 from fairlane.cli.base.groups import CommandGroup
 from fairlane.cli.base.output import Output, output_option, say
-from producers.publish.tuning import FIXED, Need
+from producers.publish.tuning import FIXED, ProducerNeeds
 from producers.publish.tuning import tune as tuned
 
 
@@ -38,7 +38,7 @@ def producer(
 
     Sizes are bytes, or a number with kB, KiB, MB, MiB, GB or GiB.
     """
-    tuning = tuned(Need(partitions, message_bytes, rate, memory, receiver_queue))
+    tuning = tuned(ProducerNeeds(partitions, message_bytes, rate, memory, receiver_queue))
     settings: dict[str, dict[str, object]] = {
         name: {"value": getattr(tuning.settings, name), "reason": reason} for name, reason in tuning.reasons.items()
     }

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from fairlane.figures.snapshot import Snapshotter
+    from fairlane.figures.snapshot import BacklogSnapshotter
     from fairlane.settings import Settings
     from spark_jobs.backlog.facts import ReportOptions
-    from spark_jobs.backlog.report import Report
+    from spark_jobs.backlog.report import BacklogReport
     from spark_jobs.backlog.snapshot_files import FileSettings
     from spark_jobs.backlog.tables import Section
 
@@ -89,17 +89,17 @@ def snapshot(
 
 
 @contextmanager
-def _snapshotter(settings: "Settings", every_s: float) -> Iterator["Snapshotter"]:
+def _snapshotter(settings: "Settings", every_s: float) -> Iterator["BacklogSnapshotter"]:
     from backends.pulsar.broker_lanes import BrokerLanes
     from backends.pulsar.client import topics
     from backends.redis.backlog import BacklogReader
     from backends.redis.view import open_view
     from backends.system_clock import SystemClock
-    from fairlane.figures.snapshot import Servers, Snapshotter
+    from fairlane.figures.snapshot import BacklogSnapshotter, SnapshotSources
 
     lanes = BrokerLanes(settings.pulsar, topics(settings.pulsar))
     with closing(open_view(settings.redis)) as view, closing(lanes):
-        yield Snapshotter(Servers(BacklogReader(view), lanes), SystemClock(), every_s)
+        yield BacklogSnapshotter(SnapshotSources(BacklogReader(view), lanes), SystemClock(), every_s)
 
 
 def _once(settings: "Settings", files: "FileSettings", every_s: float, output: Output) -> None:
@@ -126,7 +126,7 @@ def _once(settings: "Settings", files: "FileSettings", every_s: float, output: O
 
 def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None:
     from backends.system_clock import SystemClock
-    from fairlane.figures.snapshot import Series
+    from fairlane.figures.snapshot import SnapshotSeries
     from fairlane.worker.process.process import stop_on_signals
     from spark_jobs.backlog.snapshot_files import SnapshotFiles
 
@@ -135,7 +135,7 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
         if taken_up := written.take_up():
             say(f"took up {taken_up:,} snapshots of a run that was cut off")
         say(f"a snapshot every {every_s:g} s to {files.tables / 'backlog'}")
-        series = Series(opened.take, written, SystemClock(), every_s, say)
+        series = SnapshotSeries(opened.take, written, SystemClock(), every_s, say)
         series.run(stop)
     say(f"{series.taken:,} snapshots")
 
@@ -187,7 +187,7 @@ def report(
     _show(_made(options, master, now_ms), output)
 
 
-def _made(options: "ReportOptions", master: str, now_ms: int) -> "Report":
+def _made(options: "ReportOptions", master: str, now_ms: int) -> "BacklogReport":
     from spark_jobs.backlog.job import report as make_report
     from spark_jobs.backlog.job import session_settings
     from spark_jobs.backlog.snapshots import snapshot_days
@@ -201,7 +201,7 @@ def _made(options: "ReportOptions", master: str, now_ms: int) -> "Report":
         spark.stop()
 
 
-def _show(report: "Report", output: str) -> None:
+def _show(report: "BacklogReport", output: str) -> None:
     import msgspec
 
     from spark_jobs.backlog.page import page

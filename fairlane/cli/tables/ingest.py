@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dispatcher.model.errors import InvalidInput
-from fairlane.cli.base.arguments import Part
+from fairlane.cli.base.arguments import Fraction
 from fairlane.cli.base.invocation import pass_settings
 from fairlane.cli.base.output import Output, output_option, say
 from fairlane.cli.tables.backlog import tables_option
@@ -38,7 +38,11 @@ _SHOWN_REASONS = 10
 )
 @click.option("--invalid-targets/--no-invalid-targets", default=True, help="Leave out what providers said is dead.")
 @click.option(
-    "--max-refused", type=Part(), default="5%", show_default=True, help="With more bad rows than this nothing is sent."
+    "--max-refused",
+    type=Fraction(),
+    default="5%",
+    show_default=True,
+    help="With more bad rows than this nothing is sent.",
 )
 @click.option("--strict", is_flag=True, help="Refuse a task whose channel no live worker has, instead of a warning.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be taken and left out. Needs no servers.")

@@ -15,7 +15,7 @@ from fairlane.cli.tables.spark_session import SparkOptions, spark_options
 
 if TYPE_CHECKING:
     from fairlane.settings import Settings
-    from spark_jobs.journal.job import Batch
+    from spark_jobs.journal.job import LandedBatch
 
 
 @click.group(cls=CommandGroup)
@@ -76,7 +76,7 @@ def run(
     output.emit_record({name: value for name, value in asdict(total).items() if name != "more"})
 
 
-def _tell(batch: "Batch") -> None:
+def _tell(batch: "LandedBatch") -> None:
     if batch.number:
         outcomes = "outcome" if batch.outcomes == 1 else "outcomes"
         say(f"batch {batch.number}: {batch.outcomes:,} {outcomes}, {batch.records:,} records, {batch.files} files")

@@ -19,7 +19,7 @@ from producers.control.task_changes import LIVE_STATES, Changes, TaskFilter
 if TYPE_CHECKING:
     from dispatcher.analysis.situation import Situation
     from producers.client import PushClient
-    from producers.control.steering import Plan, Steered, Step
+    from producers.control.steering import BulkResult, Plan, PlannedChange
 
 Follow = Callable[["PushClient", list[str]], dict[str, Any]]
 """What is still to be done with tasks that are as wished: given their ids, returns what the JSON tells besides."""
@@ -31,7 +31,7 @@ _NAMED = 20
 
 
 @dataclass(frozen=True)
-class Asked:
+class Selection:
     """Which tasks, how much is to be asked before, and how many affected ones a dry run shows. by_filter: not only by
     their ids."""
 
@@ -44,7 +44,7 @@ class Asked:
     def by_filter(self) -> bool:
         return self.tasks != TaskFilter(ids=self.tasks.ids)
 
-    def of(self, ids: tuple[str, ...]) -> "Asked":
+    def of(self, ids: tuple[str, ...]) -> "Selection":
         return replace(self, tasks=replace(self.tasks, ids=ids))
 
 
@@ -56,7 +56,7 @@ def asked_options(command: F) -> F:
     def called(*args: Any, yes: bool, dry_run: bool, limit: int | None, ids: tuple[str, ...] = (), **rest: Any) -> Any:
         names = ("app", "tier", "channel", "state", "id_prefix")
         wanted = TaskFilter(ids, **{name: rest.pop(name) for name in names})
-        return command(*args, asked=Asked(wanted, yes, dry_run, limit), **rest)
+        return command(*args, asked=Selection(wanted, yes, dry_run, limit), **rest)
 
     options = (
         click.option("--app", help="All live tasks of this app.", shell_complete=app_names),
@@ -75,7 +75,7 @@ def asked_options(command: F) -> F:
 
 
 def change_many(
-    ctx: click.Context, output: Output, asked: Asked, changes: Changes, done: str, follow: Follow | None = None
+    ctx: click.Context, output: Output, asked: Selection, changes: Changes, done: str, follow: Follow | None = None
 ) -> None:
     """Plans, shows and asks where a filter was used, changes, and says what came of it. Exits with 1 if some took no
     change, with 4 if a server went away meanwhile, with 5 if none took it or nobody could be asked."""
@@ -103,7 +103,7 @@ def change_many(
     ctx.exit(_code(plan, steered))
 
 
-def _code(plan: "Plan", steered: "Steered") -> int:
+def _code(plan: "Plan", steered: "BulkResult") -> int:
     if not steered.failed:
         return OK
     if _left(plan, steered):
@@ -111,7 +111,7 @@ def _code(plan: "Plan", steered: "Steered") -> int:
     return FAILURE if steered.changed else REFUSED
 
 
-def _left(plan: "Plan", steered: "Steered") -> int:
+def _left(plan: "Plan", steered: "BulkResult") -> int:
     """Tasks that would take the change: only a server that went away, or refused, leaves any."""
     return len(steered.failed.keys() - plan.refused.keys())
 
@@ -161,7 +161,7 @@ def confirm(ctx: click.Context, question: str) -> None:
         ctx.exit(FAILURE)
 
 
-def _tell(plan: "Plan", steered: "Steered", done: str) -> None:
+def _tell(plan: "Plan", steered: "BulkResult", done: str) -> None:
     for task in steered.changed[:_NAMED]:
         say(f"{task} {done}")
     if len(steered.changed) > _NAMED:
@@ -175,7 +175,7 @@ def _tell(plan: "Plan", steered: "Steered", done: str) -> None:
         say(f"{_tasks(left)} not known to be changed; the same command changes what is left")
 
 
-def _print(output: Output, steered: "Steered", told: dict[str, Any]) -> None:
+def _print(output: Output, steered: "BulkResult", told: dict[str, Any]) -> None:
     if output.as_json:
         fields = {"changed": list(steered.changed), "unchanged": steered.unchanged, "failed": dict(steered.failed)}
         output.emit(fields | told, lambda: "")
@@ -185,7 +185,7 @@ def _tasks(count: int) -> str:
     return f"{count:,} task{'' if count == 1 else 's'}"
 
 
-def _row(step: "Step") -> dict[str, Any]:
+def _row(step: "PlannedChange") -> dict[str, Any]:
     """One task of a preview: each field with its value before and after."""
     return {"id": step.task.id, "changes": step.changes}
 

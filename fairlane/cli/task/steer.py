@@ -10,7 +10,7 @@ from dispatcher.model.errors import InvalidInput
 from fairlane.cli.base.arguments import Assignment
 from fairlane.cli.base.completion import task_ids
 from fairlane.cli.base.output import Output, output_option, say
-from fairlane.cli.task.many import Asked, asked_options, change_many
+from fairlane.cli.task.many import Selection, asked_options, change_many
 from producers.control.task_changes import Changes
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ IN_FLIGHT_S = 5.0
 @asked_options
 @output_option
 @click.pass_context
-def pause(ctx: click.Context, output: Output, asked: Asked) -> None:
+def pause(ctx: click.Context, output: Output, asked: Selection) -> None:
     """Stop sending tasks until `resume`: those named, or all live ones that the options take."""
     change_many(ctx, output, asked, Changes(paused=True), "paused")
 
@@ -38,7 +38,7 @@ def pause(ctx: click.Context, output: Output, asked: Asked) -> None:
 @asked_options
 @output_option
 @click.pass_context
-def resume(ctx: click.Context, output: Output, asked: Asked) -> None:
+def resume(ctx: click.Context, output: Output, asked: Selection) -> None:
     """Go on with paused tasks: those named, or all that the options take."""
     change_many(ctx, output, asked, Changes(paused=False), "resumed")
 
@@ -52,7 +52,7 @@ _no_wait = click.option("--no-wait", is_flag=True, help="Do not wait for what be
 @asked_options
 @output_option
 @click.pass_context
-def cancel(ctx: click.Context, output: Output, asked: Asked, no_wait: bool) -> None:
+def cancel(ctx: click.Context, output: Output, asked: Selection, no_wait: bool) -> None:
     """Send nothing more of these tasks; what is not sent ends as cancelled. Says how many targets were in flight."""
     _end_many(ctx, output, asked, Changes(cancelled=True), no_wait)
 
@@ -64,7 +64,7 @@ def cancel(ctx: click.Context, output: Output, asked: Asked, no_wait: bool) -> N
 @asked_options
 @output_option
 @click.pass_context
-def stop(ctx: click.Context, output: Output, asked: Asked, reason: str, no_wait: bool) -> None:
+def stop(ctx: click.Context, output: Output, asked: Selection, reason: str, no_wait: bool) -> None:
     """Send nothing more of these tasks: like `cancel`, but they end as failed, for a reason."""
     _end_many(ctx, output, asked, Changes(stopped=reason), no_wait)
 
@@ -76,14 +76,14 @@ def stop(ctx: click.Context, output: Output, asked: Asked, reason: str, no_wait:
 @asked_options
 @output_option
 @click.pass_context
-def close(ctx: click.Context, output: Output, asked: Asked, reason: str, no_wait: bool) -> None:
+def close(ctx: click.Context, output: Output, asked: Selection, reason: str, no_wait: bool) -> None:
     """End tasks that cannot end by themselves, also cancelled and stopped ones: as failed, for a reason, within 30 s.
     `fairlane doctor` names such tasks."""
     _end_many(ctx, output, asked, Changes(closed=reason), no_wait, "is closed")
 
 
 def _end_many(
-    ctx: click.Context, output: Output, asked: Asked, changes: Changes, no_wait: bool, done: str = ""
+    ctx: click.Context, output: Output, asked: Selection, changes: Changes, no_wait: bool, done: str = ""
 ) -> None:
     follow = partial(_follow_in_flight, wait_s=0.0 if no_wait else IN_FLIGHT_S)
     change_many(ctx, output, asked, changes, done or changes.end, follow)
@@ -113,7 +113,7 @@ def _ids_and_fields(ctx: click.Context, param: click.Parameter, incomplete: str)
 @asked_options
 @output_option
 @click.pass_context
-def set_controls(ctx: click.Context, output: Output, asked: Asked, words: tuple[str, ...]) -> None:
+def set_controls(ctx: click.Context, output: Output, asked: Selection, words: tuple[str, ...]) -> None:
     """Change running tasks: weight=2 tier=high cap=100 (targets/s; cap=100:20 allows 20 at once, cap=none removes it)
     paused=yes.
 

@@ -29,7 +29,7 @@ _SAY_AGAIN_S = 60.0
 LIVE_KEPT_S, STOPPED_KEPT_S = 60.0, 60.0
 
 
-class Views(Protocol):
+class ViewTable(Protocol):
     """Implemented in backends.redis.epochs. All methods raise Unreachable."""
 
     def epoch(self) -> Epoch | None: ...
@@ -47,7 +47,7 @@ class Views(Protocol):
     def lower_form(self, epoch: str) -> bool: ...
 
 
-class Beats(Protocol):
+class HeartbeatTable(Protocol):
     """Implemented in backends.redis.workers. All methods raise Unreachable."""
 
     def beat(self, beat: WorkerBeat, kept_s: float) -> int: ...
@@ -59,7 +59,7 @@ class Closeable(Protocol):
     def close(self) -> None: ...
 
 
-def raise_form(views: Views, partitions: int) -> None:
+def raise_form(views: ViewTable, partitions: int) -> None:
     """Make a view of an older form again, in this version's. Nothing is granted before the claims of the old one have
     ended. Two workers may do this at once."""
     epoch = views.epoch()
@@ -72,8 +72,8 @@ class Standby:
 
     def __init__(
         self,
-        views: Views,
-        beats: Beats,
+        views: ViewTable,
+        beats: HeartbeatTable,
         name: str,
         partitions: int,
         metrics: Callable[[], Closeable | None] = lambda: None,
@@ -172,7 +172,7 @@ class FormWatch:
     """Looks every second whether the view may still be served. The scripts of this version grant and fold nothing in a
     view of a higher form, so nothing is done in it until then either."""
 
-    def __init__(self, views: Views, older: Callable[[], Sequence[WorkerBeat]]) -> None:
+    def __init__(self, views: ViewTable, older: Callable[[], Sequence[WorkerBeat]]) -> None:
         """older: returns the live workers of an older version."""
         self.closed = threading.Event()
         """Set when the worker must leave."""

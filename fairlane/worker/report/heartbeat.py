@@ -27,7 +27,7 @@ STOPPED_KEPT_S = 3_600.0
 STOPPED = "stopped"
 
 
-class Beats(Protocol):
+class HeartbeatSink(Protocol):
     """The registry's side. Raises Unreachable."""
 
     def beat(self, beat: WorkerBeat, kept_s: float) -> int:
@@ -38,7 +38,7 @@ class Beats(Protocol):
 
 
 @dataclass(frozen=True)
-class Identity:
+class WorkerIdentity:
     """What does not change while the worker lives."""
 
     id: str
@@ -56,8 +56,8 @@ class Heartbeat:
 
     def __init__(
         self,
-        beats: Beats,
-        identity: Identity,
+        beats: HeartbeatSink,
+        identity: WorkerIdentity,
         stats: EngineStats,
         state: Callable[[], str],
         clock: ServiceClock,

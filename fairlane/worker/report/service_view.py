@@ -7,31 +7,31 @@ from typing import Protocol
 from backends.redis.task_rows import LiveTask
 from dispatcher.clock import Clock
 from dispatcher.model.view import Globals, WorkerBeat
-from fairlane.figures.signals import Look, SignalMeter, Signals, job_of_live
+from fairlane.figures.signals import ServiceState, SignalMeter, Signals, job_of_live
 
 _KEPT_S = 2.0
 
 
-class Service(Protocol):
+class ServiceReader(Protocol):
     def live(self) -> Sequence[LiveTask]: ...
 
     def globals(self) -> Globals: ...
 
 
-class Epochs(Protocol):
+class ViewState(Protocol):
     def check_counts(self) -> None:
         """Raises NotReady, Unreachable."""
         ...
 
 
-class Crew(Protocol):
+class WorkerTable(Protocol):
     def workers(self) -> Sequence[WorkerBeat]: ...
 
 
 class ServiceView:
     """For many threads; asks Redis at most once in two seconds."""
 
-    def __init__(self, service: Service, epochs: Epochs, crew: Crew, clock: Clock) -> None:
+    def __init__(self, service: ServiceReader, epochs: ViewState, crew: WorkerTable, clock: Clock) -> None:
         self._service = service
         self._epochs = epochs
         self._crew = crew
@@ -48,8 +48,8 @@ class ServiceView:
                 self._read = (now_s, self._meter.take(self._look(now_s)))
             return self._read[1]
 
-    def _look(self, now_s: float) -> Look:
+    def _look(self, now_s: float) -> ServiceState:
         self._epochs.check_counts()
         now_ms = self._clock.wall_ms()
         jobs = [job_of_live(task, now_ms) for task in self._service.live()]
-        return Look(now_s, jobs, self._service.globals(), self._crew.workers())
+        return ServiceState(now_s, jobs, self._service.globals(), self._crew.workers())

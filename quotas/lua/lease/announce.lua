@@ -24,7 +24,7 @@ local function within_caps(lane, now)
     if name ~= 'total' then
       local share = pool_of(name, now * 1000).tiers[lane.tier]
       local all = share.busy + share.waiting + lane.weight
-      local part = div(portion(depth_of(unpack(call.settings.caps[name])), lane.weight, all), UNIT)
+      local part = div(mul_div(depth_of(unpack(call.settings.caps[name])), lane.weight, all), UNIT)
       targets = math.min(targets, math.max(part, 1))
     end
   end

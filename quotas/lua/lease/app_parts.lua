@@ -26,7 +26,7 @@ local function weight_in_tier(lane)
   if not call.settings.by_app then return lane.weight end
   if lane.app == '' then return MILLI * APP_SCALE end
   local of_app = app_weight(lane.app) * APP_SCALE
-  return math.max(portion(of_app, lane.part, parts_of(lane.tier, lane.app)), 1)
+  return math.max(mul_div(of_app, lane.part, parts_of(lane.tier, lane.app)), 1)
 end
 
 local function save_parts()

@@ -20,12 +20,12 @@ local function parts_of_capacity(lane, ms)
     local other = pool.tiers[tier]
     if tier ~= lane.tier then theirs = theirs + div(math.min(other.depth, other.wanted * UNIT), MILLI) end
   end
-  local rest = ms - portion(ms, theirs, math.max(div(share.depth, MILLI), 1) + theirs)
+  local rest = ms - mul_div(ms, theirs, math.max(div(share.depth, MILLI), 1) + theirs)
   local busy, apps = math.max(share.busy, lane.weight), 0
-  local peers = spare and 0 or portion(rest, busy - lane.weight, busy)
+  local peers = spare and 0 or mul_div(rest, busy - lane.weight, busy)
   if call.settings.by_app and not spare then
     local of_app = lane.app ~= '' and app_weight(lane.app) * APP_SCALE or 0
-    apps = portion(rest, math.max(busy - math.max(of_app, lane.weight), 0), busy)
+    apps = mul_div(rest, math.max(busy - math.max(of_app, lane.weight), 0), busy)
   end
   return { tier_share = ms - rest, app_weight = apps, task_weight = peers - apps, cap_total = rest - peers }
 end

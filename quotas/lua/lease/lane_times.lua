@@ -50,7 +50,7 @@ local function enter_pool(pool, lane, tier, weight, idle, waited)
   local lag = math.max(share.time - window - entry.time, 0)
   if waited then
     lag = math.min(lag, LONGEST_WAIT_WINDOWS * window)
-    if lag > 0 then share.pull = share.pull + portion(lag + window, weight, math.max(share.busy, weight)) end
+    if lag > 0 then share.pull = share.pull + mul_div(lag + window, weight, math.max(share.busy, weight)) end
   end
   entry.owed = waited and lag or math.min(entry.owed, lag)
   if idle then entry.owed = 0 end
@@ -84,7 +84,7 @@ end
 -- What a lane is granted at once: an eighth of its window (at least one envelope, whatever this says).
 local function quantum_of(pool, tier, weight)
   local share = pool.tiers[tier]
-  return div(portion(share.depth, weight, math.max(share.busy, weight)), QUANTA)
+  return div(mul_div(share.depth, weight, math.max(share.busy, weight)), QUANTA)
 end
 
 -- The bucket may go below zero by less than one envelope. The tier's time moves on by its part of what is granted;

@@ -60,7 +60,7 @@ local function pour_once(amount, levels, limits, weights)
   if #open == 0 then return nil end
   local left = amount
   for _, tier in ipairs(open) do
-    local part = math.min(portion(amount, weights[tier], total), limits[tier] - levels[tier])
+    local part = math.min(mul_div(amount, weights[tier], total), limits[tier] - levels[tier])
     levels[tier] = levels[tier] + part
     left = left - part
   end
@@ -73,7 +73,7 @@ end
 
 -- Shares an amount between levels by weight, none above its limit; the rest goes to the others at once. Returns what
 -- found no room.
-local function pour(amount, levels, limits, weights)
+local function fill_by_weight(amount, levels, limits, weights)
   for _, tier in ipairs(TIERS) do
     if levels[tier] > limits[tier] then
       amount = amount + levels[tier] - limits[tier]
@@ -93,12 +93,12 @@ local function depths_of(pool, weights)
   local window, total, limits, depths = depth_of(unpack(call.settings.caps[pool.name])), 0, {}, {}
   for _, tier in ipairs(TIERS) do total = total + weights[tier] end
   for _, tier in ipairs(TIERS) do
-    local reserve = div(portion(window, weights[tier], total), RESERVE_PART)
+    local reserve = div(mul_div(window, weights[tier], total), RESERVE_PART)
     limits[tier] = math.max(reserve, math.min(pool.tiers[tier].wanted * UNIT, window))
     depths[tier] = 0
   end
-  local left = pour(window, depths, limits, weights)
-  for _, tier in ipairs(TIERS) do depths[tier] = depths[tier] + portion(left, weights[tier], total) end
+  local left = fill_by_weight(window, depths, limits, weights)
+  for _, tier in ipairs(TIERS) do depths[tier] = depths[tier] + mul_div(left, weights[tier], total) end
   return depths
 end
 
@@ -112,7 +112,7 @@ local function refill_pool(pool, now_us)
   pool.refilled_us, pool.rate = now_us, capacity
   local depths, levels, rebase = depths_of(pool, weights), {}, false
   for _, tier in ipairs(TIERS) do levels[tier] = pool.tiers[tier].bucket end
-  pour(elapsed * rate, levels, depths, weights)
+  fill_by_weight(elapsed * rate, levels, depths, weights)
   for _, tier in ipairs(TIERS) do
     local share = pool.tiers[tier]
     share.bucket, share.depth = levels[tier], depths[tier]

@@ -8,7 +8,7 @@ local NONE = {}
 
 -- What must wait leaves a lane of many.
 local function move(lane, segment, task)
-  segment.waits, segment.lane = MOVE, way_out(task)
+  segment.waits, segment.lane = MOVE, exit_lane(task)
   lane.head = lane.head + 1
   return true
 end

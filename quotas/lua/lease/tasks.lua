@@ -39,7 +39,7 @@ local function is_own(task, lane)
 end
 
 -- The lane to which a task's envelopes leave a shared or retry lane: its own, or a side lane.
-local function way_out(task)
+local function exit_lane(task)
   if not task.shared then return task.lane end
   local lane = 'persistent://' .. call.shared_namespace .. '/side.' .. task.app .. '~' .. task.channel
   redis.call('SADD', P .. ':sides', lane)
@@ -56,7 +56,7 @@ local function gate(task, lane, now)
   if not task.shared then return MOVE, task.lane end
   if task.cancelled then return CANCELLED, '' end
   if expired then return EXPIRED, '' end
-  if stopped and lane.kind ~= 'd' then return MOVE, way_out(task) end
+  if stopped and lane.kind ~= 'd' then return MOVE, exit_lane(task) end
   return PARKED, ''
 end
 

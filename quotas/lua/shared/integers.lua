@@ -30,7 +30,7 @@ local function long_portion(rest, part, whole_part)
 end
 
 -- amount * part / whole, rounded down, without the large product. part is at most whole.
-local function portion(amount, part, whole_part)
+local function mul_div(amount, part, whole_part)
   local times = div(amount, whole_part)
   local rest = amount - times * whole_part
   if rest * part < 2 * LARGEST then return times * part + div(rest * part, whole_part) end

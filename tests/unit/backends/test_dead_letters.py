@@ -10,7 +10,7 @@ import pytest
 from backends.pulsar import dead_letter_topic
 from backends.pulsar.dead_letter_topic import OTHER_LANES, DeadLetterTopic, read_dead_letters
 from backends.pulsar.topic_reader import Record
-from backends.redis.letter_index import BLOCK_ENTRIES, Span
+from backends.redis.letter_index import BLOCK_ENTRIES, LetterSpan
 from dispatcher.model.errors import Unreachable
 from dispatcher.ports import DeadLetter
 from dispatcher.wire.topics import Topics
@@ -146,7 +146,8 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
 
 
 SPANS = [
-    Span(f"{7:020d}:{entry - 1:020d}:000000", f"{7:020d}:{entry + BLOCK_ENTRIES:020d}:000000") for entry in (64, 640)
+    LetterSpan(f"{7:020d}:{entry - 1:020d}:000000", f"{7:020d}:{entry + BLOCK_ENTRIES:020d}:000000")
+    for entry in (64, 640)
 ]
 
 
@@ -157,7 +158,7 @@ def test_of_many_letters_only_the_parts_with_those_of_the_task_are_read(topic: T
 
 
 @pytest.mark.parametrize("known", [SPANS[:1], SPANS[1:], []])
-def test_where_the_index_has_gaps_all_letters_are_found_all_the_same(topic: Topic, known: list[Span]) -> None:
+def test_where_the_index_has_gaps_all_letters_are_found_all_the_same(topic: Topic, known: list[LetterSpan]) -> None:
     found = list(read_dead_letters(None, Topics(), "mine", known, expected=2))  # type: ignore[arg-type]
     assert sorted(letter.sequence for letter in found) == [70, 700]
 

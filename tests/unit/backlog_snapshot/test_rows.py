@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from backends.pulsar.broker_lanes import BrokerLook, LaneStats
-from backends.redis.backlog import BacklogLook, BacklogTask, InFlight
+from backends.redis.backlog import BacklogLook, BacklogTask, ClaimedTargets
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Refused, Unreachable
 from dispatcher.model.view import TargetCounts, TaskView, TierStats, WorkerBeat
-from fairlane.figures.snapshot import Series, Servers, Snapshotter
+from fairlane.figures.snapshot import BacklogSnapshotter, SnapshotSeries, SnapshotSources
 from fairlane.figures.snapshot_row import Taken, kind_of_lane, snapshot_row
 
 NOW_MS = 1_700_000_000_000
@@ -39,7 +39,7 @@ def beat(name: str, seen_ms: int = NOW_MS, **rates: float) -> WorkerBeat:
 def look(*tasks: BacklogTask, **fields: Any) -> BacklogLook:
     given: dict[str, Any] = {
         "at_ms": NOW_MS, "epoch": "e", "settings": SETTINGS, "counters": {"granted:high": 9}, "pools": {}, "beats": [],
-        "tasks": list(tasks), "ended": [], "in_flight": InFlight(True, {}),
+        "tasks": list(tasks), "ended": [], "in_flight": ClaimedTargets(True, {}),
     }  # fmt: skip
     return BacklogLook(**given | fields)
 
@@ -49,7 +49,7 @@ def tiers_of(row: dict[str, Any], pool: str, field: str) -> dict[str, Any]:
 
 
 def test_a_task_is_split_into_what_is_queued_and_what_is_in_flight() -> None:
-    row = snapshot_row(look(task("a", "high", 30, 5), in_flight=InFlight(True, {"a": 10})), [], TAKEN)
+    row = snapshot_row(look(task("a", "high", 30, 5), in_flight=ClaimedTargets(True, {"a": 10})), [], TAKEN)
     (told,) = row["tasks"]
     assert (told["published"], told["sent"], told["queued"], told["in_flight"]) == (35, 5, 20, 10)
     assert (told["retrying"], told["causes"], told["held"]) == (2, [("cap_total", 7)], "")
@@ -60,7 +60,7 @@ def test_a_task_is_split_into_what_is_queued_and_what_is_in_flight() -> None:
 
 
 def test_what_is_not_known_to_be_in_flight_is_not_said_to_be_none() -> None:
-    row = snapshot_row(look(task("a", "high", 30), in_flight=InFlight(False, {})), [], TAKEN)
+    row = snapshot_row(look(task("a", "high", 30), in_flight=ClaimedTargets(False, {})), [], TAKEN)
     assert row["tasks"][0]["in_flight"] is None
 
 
@@ -142,7 +142,7 @@ class Stop(threading.Event):
         return self.is_set()
 
 
-def series(clock: VirtualClock, answers: Iterator[Any], said: list[str]) -> tuple[Series, Kept]:
+def series(clock: VirtualClock, answers: Iterator[Any], said: list[str]) -> tuple[SnapshotSeries, Kept]:
     def take() -> Any:
         answer = next(answers)
         if isinstance(answer, Exception):
@@ -151,7 +151,7 @@ def series(clock: VirtualClock, answers: Iterator[Any], said: list[str]) -> tupl
         return {"brokers": []}
 
     kept = Kept()
-    return Series(take, kept, clock, 10.0, said.append), kept  # type: ignore[arg-type]
+    return SnapshotSeries(take, kept, clock, 10.0, said.append), kept  # type: ignore[arg-type]
 
 
 def test_snapshots_keep_their_pace_and_one_that_takes_long_skips_those_it_missed() -> None:
@@ -201,7 +201,7 @@ class Reader:
 
 def test_brokers_are_looked_for_at_first_every_five_minutes_and_after_one_did_not_answer() -> None:
     clock, brokers = VirtualClock(), Brokers()
-    snapshotter = Snapshotter(Servers(Reader(), brokers), clock, 10.0)  # type: ignore[arg-type]
+    snapshotter = BacklogSnapshotter(SnapshotSources(Reader(), brokers), clock, 10.0)  # type: ignore[arg-type]
     snapshotter.take()
     snapshotter.take()
     clock.advance(300)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Collection, Sequence
 
-from consumers.upkeep.seats import Seats, SeatSettings
+from consumers.upkeep.seats import HeldJobs, SeatSettings
 from dispatcher.clock import VirtualClock
 from dispatcher.model.errors import Unreachable
 from tests.actors import running
@@ -55,10 +55,10 @@ class Crew:
         self.count = count
         self.seats = [self.member(n) for n in range(count)]
 
-    def member(self, number: int) -> Seats:
-        return Seats(self.locks, NAMES, f"w{number}", self.clock, lambda: self.count, SeatSettings(3.5, 1.0))
+    def member(self, number: int) -> HeldJobs:
+        return HeldJobs(self.locks, NAMES, f"w{number}", self.clock, lambda: self.count, SeatSettings(3.5, 1.0))
 
-    def rounds(self, count: int, members: Sequence[Seats] | None = None) -> None:
+    def rounds(self, count: int, members: Sequence[HeldJobs] | None = None) -> None:
         for _ in range(count):
             for seats in self.seats if members is None else members:
                 seats.roll()
@@ -131,7 +131,7 @@ def test_at_the_end_all_are_let_go() -> None:
 
 def test_an_outage_is_waited_for_and_at_the_end_seats_run_out_by_themselves() -> None:
     crew = Crew(1)
-    locks, seats = crew.locks, Seats(crew.locks, NAMES, "w0", crew.clock, lambda: 1, SeatSettings(3.5, 0.001))
+    locks, seats = crew.locks, HeldJobs(crew.locks, NAMES, "w0", crew.clock, lambda: 1, SeatSettings(3.5, 0.001))
     locks.gone = True
     with running(seats.run):
         eventually(lambda: locks.asked > 2)

@@ -5,7 +5,7 @@ import pytest
 from dispatcher.analysis.laws import (
     CapSince,
     Gap,
-    Turn,
+    SendTurn,
     capacity_used,
     jain,
     longest_gap,
@@ -37,8 +37,8 @@ def test_shares_are_percentages() -> None:
     assert shares({"a": 0, "b": 0}) == {"a": 0, "b": 0}
 
 
-def turns(*sends: tuple[str, int]) -> list[Turn]:
-    return [Turn(place, tier, targets) for place, (tier, targets) in enumerate(sends)]
+def turns(*sends: tuple[str, int]) -> list[SendTurn]:
+    return [SendTurn(place, tier, targets) for place, (tier, targets) in enumerate(sends)]
 
 
 def test_the_longest_gap_is_what_others_were_sent_in_between() -> None:

@@ -13,7 +13,7 @@ from fairlane.cli.base import exit_codes
 from fairlane.cli.main import run
 from fairlane.cli.task import many
 from producers.control.controls import Cancelled
-from producers.control.steering import Plan, Steered, Step
+from producers.control.steering import BulkResult, Plan, PlannedChange
 from producers.control.task_changes import Changes, TaskFilter
 from tests.unit.tasks import task_view
 
@@ -32,12 +32,12 @@ class Client:
     def plan_many(self, wanted: TaskFilter, changes: Changes) -> Plan:
         open_now = [task for task in self.tasks if not task.finished_ms]
         refused = {task.id: f"Task {task.id} has ended." for task in self.tasks if task.finished_ms}
-        return Plan(tuple(Step(task, changes.needed(task)) for task in open_now), refused)
+        return Plan(tuple(PlannedChange(task, changes.needed(task)) for task in open_now), refused)
 
-    def set_many(self, plan: Plan, on_progress: Callable[[int, int], None]) -> Steered:
+    def set_many(self, plan: Plan, on_progress: Callable[[int, int], None]) -> BulkResult:
         ids = [step.task.id for step in plan.changing]
         failed = {**plan.refused, **dict.fromkeys(ids[self.stops_after :], GONE)}
-        return Steered(tuple(ids[: self.stops_after]), len(plan.steps) - len(ids), failed)
+        return BulkResult(tuple(ids[: self.stops_after]), len(plan.steps) - len(ids), failed)
 
     def follow_cancelled(self, tasks: Sequence[str], wait_s: float, on_progress: Any) -> Cancelled:
         self.followed += tasks

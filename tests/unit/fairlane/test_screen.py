@@ -13,7 +13,7 @@ from dispatcher.clock import VirtualClock
 from dispatcher.model.values import duration
 from dispatcher.model.view import WAIT_BUCKETS_MS, Globals, TargetCounts, TaskView, TierStats, WorkerBeat
 from fairlane.cli.service.tier import waits_of
-from fairlane.demo.report import Closing, ShareMeter, closing_report
+from fairlane.demo.report import DemoResult, ShareMeter, closing_report
 from fairlane.screen.render import line, screen
 from fairlane.screen.sample import Sample, Sampler, wanted_shares
 from fairlane.screen.waits import merged, quantile_ms
@@ -150,8 +150,8 @@ def test_shares_count_only_while_all_tiers_have_a_backlog() -> None:
     assert [meter.share(tier) for tier in WEIGHTS] == [0.6, 0.3, 0.1]
 
 
-def closing(*tasks: TaskView, accepted: dict[str, int]) -> Closing:
-    return Closing(list(tasks), accepted, [], ShareMeter(), 12.0)
+def closing(*tasks: TaskView, accepted: dict[str, int]) -> DemoResult:
+    return DemoResult(list(tasks), accepted, [], ShareMeter(), 12.0)
 
 
 def test_the_demo_is_well_only_if_every_target_has_its_outcome() -> None:

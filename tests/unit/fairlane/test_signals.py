@@ -5,11 +5,11 @@ from math import inf
 import msgspec
 import pytest
 
-from dispatcher.analysis.forecast import Job
+from dispatcher.analysis.forecast import ForecastTask
 from dispatcher.analysis.served import WaitingTasks
 from dispatcher.model.service_settings import Cap
 from dispatcher.model.view import Globals, TierStats, WorkerBeat
-from fairlane.figures.signals import Look, SignalMeter, Signals
+from fairlane.figures.signals import ServiceState, SignalMeter, Signals
 
 WEIGHTS = {"high": 6, "medium": 3, "low": 1}
 
@@ -19,12 +19,12 @@ def beat(worker: str, high: float = 0.0, low: float = 0.0, state: str = "serving
     return WorkerBeat(worker, "h", 1, state, 0, 0, "0", 0, 0, 0, high + low, tiers)
 
 
-def job(tier: str, pending: float, **fields: object) -> Job:
-    return Job(f"{tier}-{fields}", "shop", "http", tier, 1_000, pending)._replace(**fields)  # type: ignore[arg-type]
+def job(tier: str, pending: float, **fields: object) -> ForecastTask:
+    return ForecastTask(f"{tier}-{fields}", "shop", "http", tier, 1_000, pending)._replace(**fields)  # type: ignore[arg-type]
 
 
-def signals(*jobs: Job, beats: list[WorkerBeat], capacity: int = 1_000, **settings: object) -> Signals:
-    return SignalMeter().take(Look(0.0, jobs, Globals(capacity, WEIGHTS, **settings), beats))  # type: ignore[arg-type]
+def signals(*jobs: ForecastTask, beats: list[WorkerBeat], capacity: int = 1_000, **settings: object) -> Signals:
+    return SignalMeter().take(ServiceState(0.0, jobs, Globals(capacity, WEIGHTS, **settings), beats))  # type: ignore[arg-type]
 
 
 def test_a_service_with_nothing_to_do() -> None:
@@ -112,13 +112,14 @@ def test_what_is_merely_under_way_is_no_backlog() -> None:
 def test_arrivals_are_what_queues_grew_by_and_what_was_sent() -> None:
     meter, settings = SignalMeter(), Globals(1_000, WEIGHTS)
     found = [
-        meter.take(Look(float(at_s), [job("high", 1_000 + 50.0 * at_s)], settings, [beat("a", 200)])).of("high")
+        meter.take(ServiceState(float(at_s), [job("high", 1_000 + 50.0 * at_s)], settings, [beat("a", 200)])).of("high")
         for at_s in range(0, 20, 2)
     ]
     assert found[0].arrival_rate == 200
     assert [signal.arrival_rate for signal in found[1:]] == [pytest.approx(250)] * 9
     quiet = [
-        meter.take(Look(20.0 + at_s, [job("high", 1_950)], settings, [beat("a")])).of("high") for at_s in range(0, 9, 2)
+        meter.take(ServiceState(20.0 + at_s, [job("high", 1_950)], settings, [beat("a")])).of("high")
+        for at_s in range(0, 9, 2)
     ]
     assert quiet[-1].arrival_rate == 0
     assert quiet[-1].spare is not None

@@ -19,7 +19,7 @@ from fairlane.cli.service import app, channel
 from fairlane.cli.service import change as service
 from fairlane.cli.service.worker import fields_of
 from fairlane.cli.task import read as task_read
-from fairlane.demo.report import Closing, ShareMeter, tasks_report, tiers_report
+from fairlane.demo.report import DemoResult, ShareMeter, tasks_report, tiers_report
 from fairlane.figures.usage import AppUsage
 from fairlane.figures.what_if import Effect
 from fairlane.screen.fields import Kind
@@ -110,14 +110,14 @@ widths = st.integers(80, 220)
 @given(widths, st.lists(tasks, max_size=4))
 def test_no_number_and_no_id_of_a_task_is_cut(width: int, found: list[TaskView]) -> None:
     check(tasks_table(found, 3), width)
-    check(tasks_report(Closing(found, {}, [], ShareMeter(), 12.0)), width)
+    check(tasks_report(DemoResult(found, {}, [], ShareMeter(), 12.0)), width)
 
 
 @given(widths, st.lists(beats, min_size=1, max_size=3))
 def test_no_number_and_no_id_of_a_worker_is_cut(width: int, found: list[WorkerBeat]) -> None:
     check(workers_table(found), width)
     check(workers_table(found, [fields_of(beat, 10**12) for beat in found]), width)
-    check(tiers_report(Closing([], {}, found, ShareMeter(), 12.0)), width)
+    check(tiers_report(DemoResult([], {}, found, ShareMeter(), 12.0)), width)
 
 
 @given(widths, st.lists(figures, max_size=3), seconds)
@@ -256,7 +256,7 @@ def top() -> RenderableType:
 
 
 def closing_tasks() -> RenderableType:
-    return tasks_report(Closing([SALE, NEWS], {}, BEATS, ShareMeter(), 12.0))
+    return tasks_report(DemoResult([SALE, NEWS], {}, BEATS, ShareMeter(), 12.0))
 
 
 @pytest.mark.parametrize("width", WIDTHS)

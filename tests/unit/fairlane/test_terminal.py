@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 
 from dispatcher.clock import VirtualClock
 from dispatcher.model.view import ENDED_STATES, STATES
-from fairlane.demo.report import Closing, ShareMeter, closing_report
+from fairlane.demo.report import DemoResult, ShareMeter, closing_report
 from fairlane.screen.console import theme
 from fairlane.screen.progress import FittedProgress, progress_lines
 from fairlane.screen.render import screen
@@ -62,7 +62,7 @@ def line(name: str, completed: float = 40) -> FittedProgress:
 
 def test_colours_are_legible_on_a_light_and_on_a_dark_terminal() -> None:
     done, failed = task("done", sent=10, state="completed", finished_ms=5), task("open", sent=4)
-    reports = [closing_report(Closing([one], {one.id: 10}, [], ShareMeter(), 12.0)) for one in (done, failed)]
+    reports = [closing_report(DemoResult([one], {one.id: 10}, [], ShareMeter(), 12.0)) for one in (done, failed)]
     shown = Group(live_view(), *reports, *(line("big", part) for part in (0, 40, 100)))
     found = colors(shown)
     assert len(found) >= 4

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producers.publish.in_flight import Confirmed, Window
+from producers.publish.in_flight import Confirmed, SendWindow
 
 
 @given(st.lists(st.integers(1, 5), max_size=40), st.randoms(use_true_random=False))
@@ -33,7 +33,7 @@ def test_however_much_is_stored_behind_a_gap_it_takes_no_memory() -> None:
 
 
 def test_a_window_is_silent_since_its_last_answer_or_its_oldest_message() -> None:
-    window = Window(100, 1_000, now_s=10.0)
+    window = SendWindow(100, 1_000, now_s=10.0)
     assert window.silent_s(50.0) == 0.0
     window.add(0, 1, 10, 50.0)
     window.add(1, 1, 10, 51.0)
@@ -46,7 +46,7 @@ def test_a_window_is_silent_since_its_last_answer_or_its_oldest_message() -> Non
 
 
 def test_a_window_takes_what_fits_and_what_is_too_large_alone() -> None:
-    window = Window(2, 100, now_s=0.0)
+    window = SendWindow(2, 100, now_s=0.0)
     assert window.takes(2, 100)
     assert window.takes(1, 1_000)
     window.add(0, 1, 90, 0.0)

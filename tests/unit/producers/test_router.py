@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dispatcher.model.errors import InvalidInput, Unreachable
 from dispatcher.ports import Done
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
-from producers.publish.router import InFlight, QueueFull, Router, RouterSettings
+from producers.publish.router import QueueFull, Router, RouterSettings, UnconfirmedSends
 from producers.publish.spill import Spill
 from producers.publish.tuning import ProducerSettings
 
@@ -148,8 +148,8 @@ def test_one_that_is_full_holds_up_no_other_and_takes_no_more_than_its_part_of_t
     partitions = [Held(), Prompt()]
     router, _ = router_of(partitions, producer(2, pending=1_000, share=200))
     router.send_many(numbered(0, 1_000))
-    assert router.in_flight == InFlight(20, 200)
-    assert router.in_flight_by_partition == [InFlight(20, 200), InFlight(0, 0)]
+    assert router.in_flight == UnconfirmedSends(20, 200)
+    assert router.in_flight_by_partition == [UnconfirmedSends(20, 200), UnconfirmedSends(0, 0)]
     assert len(partitions[1].bodies) == 980
 
 
@@ -289,7 +289,7 @@ def test_a_partition_that_takes_nothing_fails_the_router() -> None:
     with pytest.raises(Unreachable, match="It is closed"):
         router.send_many(numbered(0, 8))
     assert router.confirmed() == 4
-    assert router.in_flight == InFlight(0, 0)
+    assert router.in_flight == UnconfirmedSends(0, 0)
 
 
 # ---------------------------------------------------------------- any order of answers

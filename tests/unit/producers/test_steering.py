@@ -11,7 +11,7 @@ from dispatcher.model.service_settings import Cap
 from dispatcher.model.view import TaskView
 from dispatcher.wire.control import ControlChange
 from dispatcher.wire.topics import Topics
-from producers.control.steering import Steering
+from producers.control.steering import BulkChanges
 from producers.control.task_changes import Changes, TaskFilter
 from tests.unit.producers.fake_service import FakeService
 from tests.unit.tasks import task_view as task
@@ -31,9 +31,9 @@ class Views:
         raise NotFound(f"There is no task {task}.")
 
 
-def steering(world: FakeService, *tasks: TaskView) -> Steering:
+def steering(world: FakeService, *tasks: TaskView) -> BulkChanges:
     views = Views(*tasks)
-    return Steering(world.services, views, views)
+    return BulkChanges(world.services, views, views)
 
 
 def stored(world: FakeService) -> list[tuple[str, str, str]]:

@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 
 from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
-from producers.publish.tuning import Need, tune
+from producers.publish.tuning import ProducerNeeds, tune
 
 MIB = 1024 * 1024
 shapes = st.tuples(st.integers(1, 512), st.integers(1, MAX_ENVELOPE_BYTES))
 
 
 @st.composite
-def needs(draw: st.DrawFn) -> Need:
+def needs(draw: st.DrawFn) -> ProducerNeeds:
     partitions, message_bytes = draw(shapes)
     least = 2 * partitions * message_bytes
-    return Need(
+    return ProducerNeeds(
         partitions=partitions,
         message_bytes=message_bytes,
         rate=draw(st.floats(0.01, 1e8)),
@@ -26,7 +26,7 @@ def needs(draw: st.DrawFn) -> Need:
 
 
 def test_the_need_of_the_example() -> None:
-    settings = tune(Need(partitions=12, rate=50_000, message_bytes=33_000, memory_bytes=512 * MIB)).settings
+    settings = tune(ProducerNeeds(partitions=12, rate=50_000, message_bytes=33_000, memory_bytes=512 * MIB)).settings
     assert settings.pending_messages == 1_250
     assert settings.pending_messages_all == 15_000
     assert settings.memory_bytes == 1_250 * 12 * 33_000
@@ -34,7 +34,7 @@ def test_the_need_of_the_example() -> None:
 
 
 @given(needs())
-def test_pending_is_between_one_and_two_thousand_unless_the_memory_does_not_hold_them(need: Need) -> None:
+def test_pending_is_between_one_and_two_thousand_unless_the_memory_does_not_hold_them(need: ProducerNeeds) -> None:
     tuning = tune(need)
     pending = tuning.settings.pending_messages
     holds = need.memory_bytes // (need.partitions * need.message_bytes)
@@ -43,7 +43,7 @@ def test_pending_is_between_one_and_two_thousand_unless_the_memory_does_not_hold
 
 
 @given(needs())
-def test_memory_is_pending_by_partitions_by_message_and_within_what_is_allowed(need: Need) -> None:
+def test_memory_is_pending_by_partitions_by_message_and_within_what_is_allowed(need: ProducerNeeds) -> None:
     settings = tune(need).settings
     assert settings.pending_messages_all == settings.pending_messages * need.partitions
     assert settings.memory_bytes == settings.pending_messages_all * need.message_bytes
@@ -52,7 +52,7 @@ def test_memory_is_pending_by_partitions_by_message_and_within_what_is_allowed(n
 
 
 @given(needs())
-def test_a_batch_stays_within_its_bounds(need: Need) -> None:
+def test_a_batch_stays_within_its_bounds(need: ProducerNeeds) -> None:
     settings = tune(need).settings
     assert 1 <= settings.batch_messages <= settings.pending_messages / 2
     assert settings.batch_messages <= max(1, need.receiver_queue / 4)
@@ -62,21 +62,23 @@ def test_a_batch_stays_within_its_bounds(need: Need) -> None:
 
 
 @given(needs())
-def test_each_setting_has_its_reason(need: Need) -> None:
+def test_each_setting_has_its_reason(need: ProducerNeeds) -> None:
     tuning = tune(need)
     assert all(tuning.reasons.values())
     assert {*tuning.reasons, "partitions"} == set(type(tuning.settings).__slots__)
 
 
 @given(needs(), st.integers(1, 10**9))
-def test_more_memory_never_allows_less(need: Need, more: int) -> None:
-    richer = Need(need.partitions, need.message_bytes, need.rate, need.memory_bytes + more, need.receiver_queue)
+def test_more_memory_never_allows_less(need: ProducerNeeds, more: int) -> None:
+    richer = ProducerNeeds(
+        need.partitions, need.message_bytes, need.rate, need.memory_bytes + more, need.receiver_queue
+    )
     assert tune(richer).settings.pending_messages >= tune(need).settings.pending_messages
     assert tune(richer).settings.batch_bytes >= tune(need).settings.batch_bytes
 
 
 def test_a_slow_rate_waits_longer_for_a_batch_but_not_for_ever() -> None:
-    delays = [tune(Need(rate=rate)).settings.batch_delay_ms for rate in (1e7, 50_000, 5_000, 10)]
+    delays = [tune(ProducerNeeds(rate=rate)).settings.batch_delay_ms for rate in (1e7, 50_000, 5_000, 10)]
     assert delays == [1, 10, 100, 100]
 
 
@@ -92,4 +94,4 @@ def test_a_slow_rate_waits_longer_for_a_batch_but_not_for_ever() -> None:
 )
 def test_what_cannot_be_is_refused(need: dict[str, float], named: str) -> None:
     with pytest.raises(InvalidInput, match=named):
-        Need(**need)  # type: ignore[arg-type]  # of any kind
+        ProducerNeeds(**need)  # type: ignore[arg-type]  # of any kind

@@ -7,7 +7,7 @@ import pytest
 from dispatcher.wire.control import GlobalChange
 from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 from simulator.run.many import scenario_for
-from simulator.run.run import Run
+from simulator.run.run import SimulatedRun
 from simulator.scenario.library import check
 from simulator.scenario.scenario import Scenario
 from simulator.verdict.figures import result_of
@@ -117,13 +117,16 @@ def backlogged(**of_low: object) -> Scenario:
 
 
 def test_a_ledger_that_starves_a_tier_is_caught() -> None:
-    assert result_of(Run(backlogged(), 3).go()).good
-    assert {one.rule for one in result_of(Run(backlogged(), 3, Starving).go()).violations} == {"gap"}
+    assert result_of(SimulatedRun(backlogged(), 3).go()).good
+    assert {one.rule for one in result_of(SimulatedRun(backlogged(), 3, Starving).go()).violations} == {"gap"}
 
 
 def test_what_its_own_cap_holds_back_is_not_judged() -> None:
-    assert result_of(Run(backlogged(cap=5), 3).go()).good
+    assert result_of(SimulatedRun(backlogged(cap=5), 3).go()).good
 
 
 def test_in_made_up_services_there_is_something_to_judge() -> None:
-    assert sum(Run(scenario_for("random", seed), seed).go().service.journal.gaps.judged for seed in range(1, 9)) > 100
+    assert (
+        sum(SimulatedRun(scenario_for("random", seed), seed).go().service.journal.gaps.judged for seed in range(1, 9))
+        > 100
+    )

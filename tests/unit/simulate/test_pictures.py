@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from simulator.run.run import Run
+from simulator.run.run import SimulatedRun
 from simulator.scenario.library import check
 from simulator.show.page import page
 from simulator.show.pictures import draw
@@ -27,7 +27,7 @@ def result() -> Result:
     chosen = check(
         {"name": "a<b", "about": "5 > 4", "duration_s": 3.2, "capacity": 500, "tasks": tasks, "workers": [{"count": 2}]}
     )
-    return result_of(Run(chosen, 1).go())
+    return result_of(SimulatedRun(chosen, 1).go())
 
 
 @pytest.mark.parametrize("kind", ["shares", "tasks", "task-shares"])

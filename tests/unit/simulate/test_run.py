@@ -19,7 +19,7 @@ from quotas.ledger import RedisLedger
 from simulator.run import run as run_module
 from simulator.run.many import run_batch, run_one
 from simulator.run.ports import SimCourier
-from simulator.run.run import Run
+from simulator.run.run import SimulatedRun
 from simulator.scenario.library import check
 from simulator.scenario.scenario import Scenario
 from simulator.verdict.figures import result_of
@@ -45,7 +45,7 @@ def scenario(**fields: Any) -> Scenario:
 
 
 def play(chosen: Scenario, make_ledger: Callable[[World], Any] | None = None, seed: int = 3) -> Result:
-    return result_of(Run(chosen, seed, make_ledger).go())
+    return result_of(SimulatedRun(chosen, seed, make_ledger).go())
 
 
 def rules(result: Result) -> set[str]:

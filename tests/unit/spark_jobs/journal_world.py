@@ -7,8 +7,8 @@ from backends.pulsar.topic_reader import Record
 from backends.settings import PulsarSettings
 from dispatcher.wire.outcome import Mixed, Named, OutcomeRecord, Outcomes, Run, encode_record
 from spark_jobs.journal.landing import Landed, Lander, Landing
-from spark_jobs.journal.log import Change, JournalLog
-from spark_jobs.journal.outcome_topics import Span
+from spark_jobs.journal.log import CommitChange, JournalLog
+from spark_jobs.journal.outcome_topics import TopicSpan
 
 AT_MS = 1_700_000_000_000
 DAY = "2023-11-14"
@@ -47,7 +47,7 @@ class Topic:
         wanted = [record for record in self.records if record.position > after][:count]
         if not wanted:
             return None
-        span = Span(0, after, wanted[-1].position)
+        span = TopicSpan(0, after, wanted[-1].position)
         tag = f"{state.number + 1:010d}"
         landing = Landing(self.log.root, PulsarSettings(), span, tuple(state.states.get("0", ())), tag)
         lander = Lander(landing)
@@ -55,5 +55,5 @@ class Topic:
         return lander.finish()
 
     def commit(self, landed: Landed) -> None:
-        change = Change({"0": landed.cursor}, {"0": landed.state}, landed.files)
+        change = CommitChange({"0": landed.cursor}, {"0": landed.state}, landed.files)
         self.log.append(self.log.read(), change, AT_MS)

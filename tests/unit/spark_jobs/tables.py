@@ -9,7 +9,7 @@ from dispatcher.wire.envelope import Envelope
 from producers.ports import Services
 from spark_jobs.source.columns import Columns
 from spark_jobs.source.task_options import parse_options
-from spark_jobs.source.writing import Target, Written, write
+from spark_jobs.source.writing import WriteTarget, Written, write
 from tests.unit.producers.fake_service import FakeService
 
 pa = pytest.importorskip("pyarrow")
@@ -27,12 +27,12 @@ def people(first: int, count: int) -> list[dict[str, Any]]:
     return [{"target": f"target-{number}", "name": f"name {number}"} for number in range(first, first + count)]
 
 
-def target(columns: Columns = NAMED, **options: str) -> Target:
+def target(columns: Columns = NAMED, **options: str) -> WriteTarget:
     parsed = parse_options({**TASK, **options})
-    return Target(parsed, columns, parsed.task)
+    return WriteTarget(parsed, columns, parsed.task)
 
 
-def attempt(services: Services, to: Target, *batches: Sequence[Mapping[str, Any]]) -> Written:
+def attempt(services: Services, to: WriteTarget, *batches: Sequence[Mapping[str, Any]]) -> Written:
     return write(services, to, [table(rows) for rows in batches])
 
 

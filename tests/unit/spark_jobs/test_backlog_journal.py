@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dispatcher.model.errors import FairlaneError
 from spark_jobs.backlog import journal as backlog_journal
-from spark_jobs.backlog.journal import NOT_TOLD, Asked, quantile_s
+from spark_jobs.backlog.journal import NOT_TOLD, JournalQuery, quantile_s
 from spark_jobs.journal.files import NO_APP, OUTCOME_FILE, OUTCOMES, FileWriter
 from spark_jobs.journal.log import TableFile
 from tests.unit.spark_jobs.backlog_rows import ms, outcome
@@ -20,7 +20,7 @@ from tests.unit.spark_jobs.backlog_rows import ms, outcome
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ASKED = Asked(ms(0), 10_000, {"a": "high", "b": "low"}, ["b"])
+ASKED = JournalQuery(ms(0), 10_000, {"a": "high", "b": "low"}, ["b"])
 """Stretches of 10 s from the start on."""
 SHOP = [
     outcome("a", -1, 5),

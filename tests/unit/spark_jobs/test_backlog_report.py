@@ -16,7 +16,7 @@ from spark_jobs.backlog.facts import Facts, JournalFacts, ReportOptions
 from spark_jobs.backlog.job import report_of
 from spark_jobs.backlog.page import page
 from spark_jobs.backlog.pictures import CAUSE_COLOURS
-from spark_jobs.backlog.report import Report, age_bands, span
+from spark_jobs.backlog.report import BacklogReport, age_bands, span
 from spark_jobs.backlog.series import Times
 from spark_jobs.backlog.svg import legend, short, time_ticks
 from spark_jobs.backlog.tables import period, sections, sentences
@@ -95,11 +95,11 @@ FACTS = Facts(
 
 
 @pytest.fixture
-def made() -> Report:
+def made() -> BacklogReport:
     return report_of(FACTS, OPTIONS, ms(25))
 
 
-def test_rates_are_of_late_and_the_drain_is_backlog_by_rate(made: Report) -> None:
+def test_rates_are_of_late_and_the_drain_is_backlog_by_rate(made: BacklogReport) -> None:
     total = made.total
     assert (total.backlog, total.tasks, total.held) == (2_100, 3, 300)
     assert (total.arrival_rate, total.service_rate, total.drain_s) == (115.0, 80.0, 26.25)
@@ -111,7 +111,7 @@ def test_rates_are_of_late_and_the_drain_is_backlog_by_rate(made: Report) -> Non
     assert [(one.name, one.drain_s) for one in made.apps] == [("shop", 22.5), ("news", None)]
 
 
-def test_the_end_is_foreseen_at_the_present_rate_and_at_a_capacity(made: Report) -> None:
+def test_the_end_is_foreseen_at_the_present_rate_and_at_a_capacity(made: BacklogReport) -> None:
     """80/s as 6:1 are 68.6 and 11.4, so high is done after 17.5 s and low has 400 left for 80/s: 22.5 s in all. The
     capacity that is set, 100/s, takes 18 s."""
     ends = {one.task: (one.done_s, one.done_at_capacity_s) for one in made.tasks}
@@ -170,14 +170,14 @@ def test_without_any_capacity_no_end_is_shown_for_it() -> None:
     assert {row["at capacity"] for row in rows} == {"-"}
 
 
-def test_ages_are_drained_the_oldest_first(made: Report) -> None:
+def test_ages_are_drained_the_oldest_first(made: BacklogReport) -> None:
     bands = [(one.label, one.backlog, one.drain_s) for one in made.ages if one.backlog]
     assert bands == [("10 s to 1 min", 1_500, 26.25), ("15 min to 1 h", 600, 7.5)]
     assert made.total.oldest_s == 3_000.0
     assert len(made.ages) == len(age_bands({}, 1.0)) == 8
 
 
-def test_what_holds_a_task_back_adds_up_to_the_time_of_late(made: Report) -> None:
+def test_what_holds_a_task_back_adds_up_to_the_time_of_late(made: BacklogReport) -> None:
     held = {one.task: one.held_back for one in made.tasks}
     assert held == {
         "h": {"share": 1.0},
@@ -196,7 +196,7 @@ def test_causes_that_were_counted_for_longer_than_the_time_are_cut_in_proportion
     assert MEANINGS.keys() == ADVICE.keys() == CAUSE_COLOURS.keys()
 
 
-def test_what_grew_most_comes_first_and_since_it_last_was_so_small(made: Report) -> None:
+def test_what_grew_most_comes_first_and_since_it_last_was_so_small(made: BacklogReport) -> None:
     grew = [(one.dimension, one.name, one.grew, one.since_ms) for one in made.grew]
     assert grew[:3] == [("task", "h", 1_200, ms(0)), ("tier", "high", 800, ms(0)), ("task", "l", 600, ms(0))]
     assert ("app", "news", 300, ms(10)) in grew
@@ -221,7 +221,7 @@ def test_where_the_view_was_made_anew_nothing_is_known_of_rates() -> None:
     assert series.got["high"] == [None, None, 0.75]
 
 
-def test_what_arrived_is_what_the_backlog_grew_by_and_what_was_sent(made: Report) -> None:
+def test_what_arrived_is_what_the_backlog_grew_by_and_what_was_sent(made: BacklogReport) -> None:
     assert made.series.service == [None, 80.0, 80.0]
     assert made.series.arrival == [None, 100.0, 130.0]
 
@@ -232,7 +232,7 @@ def test_a_missed_snapshot_is_a_gap() -> None:
     assert [(gap.from_ms, gap.until_ms) for gap in gaps] == [(ms(35), ms(61))]
 
 
-def test_the_journal_tells_waits_retries_and_losses(made: Report) -> None:
+def test_the_journal_tells_waits_retries_and_losses(made: BacklogReport) -> None:
     assert made.total.waits is not None
     assert (made.total.waits.done, made.total.waits.lost, made.total.waits.retried) == (200, 0.05, 0.025)
     high = made.tiers[0].waits
@@ -242,7 +242,7 @@ def test_the_journal_tells_waits_retries_and_losses(made: Report) -> None:
     assert report_of(FACTS._replace(journal=None), OPTIONS, ms(25)).total.waits is None
 
 
-def test_it_is_said_in_sentences_and_tables(made: Report) -> None:
+def test_it_is_said_in_sentences_and_tables(made: BacklogReport) -> None:
     said = " ".join(sentences(made))
     assert "2,100 targets of 3 tasks, 300 of them paused, scheduled or held" in said
     assert "115 targets/s came and 80 were sent (the capacity is 100), by 2 workers" in said
@@ -261,7 +261,7 @@ def test_without_a_backlog_it_says_so() -> None:
     made = report_of(empty, OPTIONS, ms(25))
     assert next(sentences(made)).endswith("0 targets of 0 tasks.")
     assert "<h2>Backlog over time</h2>" in page(made)
-    assert msgspec.json.decode(msgspec.json.encode(made), type=Report) == made
+    assert msgspec.json.decode(msgspec.json.encode(made), type=BacklogReport) == made
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_a_period_is_never_from_a_minute_to_the_same_minute(seconds: float, said
 # ----------------------------------------------------------------- the page
 
 
-def test_what_is_held_and_what_is_unknown_have_colours_and_names_of_their_own(made: Report) -> None:
+def test_what_is_held_and_what_is_unknown_have_colours_and_names_of_their_own(made: BacklogReport) -> None:
     assert len(set(CAUSE_COLOURS.values())) == len(CAUSE_COLOURS)
     picture = backlog_pictures.causes(made)
     names = re.findall(r'<rect class="(c\d)"[^>]*rx="2"/>\n<text[^>]*>([^<]+)<', picture)
@@ -304,11 +304,11 @@ def test_the_legend_has_room_for_every_cause() -> None:
     assert not [cause for cause in CAUSE_COLOURS if f">{cause}<" not in shown]
 
 
-def test_the_curves_say_that_a_retry_counts_again(made: Report) -> None:
+def test_the_curves_say_that_a_retry_counts_again(made: BacklogReport) -> None:
     assert "each further attempt counts again in both" in backlog_pictures.rates(made)
 
 
-def test_tables_fit_a_screen_and_no_name_is_broken(made: Report) -> None:
+def test_tables_fit_a_screen_and_no_name_is_broken(made: BacklogReport) -> None:
     """By characters: 7.3 px each at the size of tables, and 12 px between columns, in 1,280 px."""
     for title, rows in sections(made):
         columns = [max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]] if rows else []
@@ -319,7 +319,7 @@ def test_tables_fit_a_screen_and_no_name_is_broken(made: Report) -> None:
     assert "white-space:nowrap" in shown
 
 
-def test_the_page_needs_nothing_else_and_tells_what_its_pictures_show(made: Report) -> None:
+def test_the_page_needs_nothing_else_and_tells_what_its_pictures_show(made: BacklogReport) -> None:
     text = page(made)
     assert text.startswith("<!doctype html>")
     without_names = text.replace('xmlns="http://www.w3.org/2000/svg"', "")

@@ -27,7 +27,7 @@ from spark_jobs.journal.compact import CompactOptions, compact, sweep
 from spark_jobs.journal.files import NO_APP
 from spark_jobs.journal.first_outcomes import FirstOutcomes, Ranges
 from spark_jobs.journal.landing import LONGEST_CHAIN
-from spark_jobs.journal.log import Change, Conflict, JournalLog, TableFile
+from spark_jobs.journal.log import CommitChange, Conflict, JournalLog, TableFile
 from spark_jobs.journal.tables import closes, invalid_targets, tasks
 from spark_jobs.journal.tables import outcomes as outcome_table
 from spark_jobs.journal.tasks import accepts, rows_of
@@ -257,9 +257,9 @@ def file(name: str) -> TableFile:
 def test_of_two_who_write_the_same_commit_one_is_told(tmp_path: Path) -> None:
     log = JournalLog(tmp_path)
     base = log.read()
-    log.append(base, Change(added=[file("a")]), AT_MS)
+    log.append(base, CommitChange(added=[file("a")]), AT_MS)
     with pytest.raises(Conflict):
-        log.append(base, Change(added=[file("b")]), AT_MS)
+        log.append(base, CommitChange(added=[file("b")]), AT_MS)
     assert list(log.read().files) == ["a"]
 
 
@@ -268,7 +268,7 @@ def test_the_log_is_read_from_its_last_whole_commit(tmp_path: Path) -> None:
     state = log.read()
     for number in range(120):
         removed = [f"{number - 3}"] if number >= 3 else []
-        state = log.append(state, Change({"0": str(number)}, {}, [file(str(number))], removed), AT_MS + number)
+        state = log.append(state, CommitChange({"0": str(number)}, {}, [file(str(number))], removed), AT_MS + number)
     assert log.read() == state
     assert sorted(state.files) == ["117", "118", "119"]
     sweep(log, 0.0, VirtualClock(wall_ms=AT_MS + 10_000))
@@ -377,9 +377,11 @@ def test_tables_of_0_1_0_have_no_reasons(
     log = JournalLog(tmp_path)
     with monkeypatch.context() as old:
         old.setattr(journal_files, "SCHEMAS", without)
-        log.append(log.read(), Change(added=journal_files.write_rows(log.root, "closes", "1", [close])), AT_MS)
+        log.append(log.read(), CommitChange(added=journal_files.write_rows(log.root, "closes", "1", [close])), AT_MS)
     log.append(
-        log.read(), Change(added=journal_files.write_rows(log.root, "closes", "2", [{**close, "reason": "why"}])), AT_MS
+        log.read(),
+        CommitChange(added=journal_files.write_rows(log.root, "closes", "2", [{**close, "reason": "why"}])),
+        AT_MS,
     )
     assert sorted(str(row.reason) for row in closes(spark, tmp_path).collect()) == ["None", "why"]
 
@@ -391,7 +393,7 @@ def test_tasks_are_one_row_each_of_what_was_said_last(spark: "SparkSession", tmp
     accepted, end = task_record("t"), Finished(1, "t", "failed", [5, 2, 0, 0, 0], AT_MS, "no credential")
     moved = ControlChange(1, "t", "tier", "low", 0)
     found = said(accepted, moved, Sealed(1, "t", 7, 2, "sum:1f", ["a"]), end, restated(accepted))
-    log.append(log.read(), Change(added=write_rows(log.root, "tasks", "1", found)), AT_MS)
+    log.append(log.read(), CommitChange(added=write_rows(log.root, "tasks", "1", found)), AT_MS)
     (row,) = tasks(spark, tmp_path).collect()
     assert (row.task, row.app, row.tier, row.targets, row.refused, row.writers) == ("t", "shop", "low", 7, 2, ["a"])
     assert (row.state, row.reason, row.sent, row.invalid) == ("failed", "no credential", 5, 2)

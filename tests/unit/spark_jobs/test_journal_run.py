@@ -12,18 +12,18 @@ from dispatcher.model.errors import Unreachable
 pytest.importorskip("pyarrow")
 
 from spark_jobs.journal import job as journal_module
-from spark_jobs.journal.job import Batch, Journal, JournalOptions
+from spark_jobs.journal.job import Journal, JournalOptions, LandedBatch
 
 
 class Steps(Journal):
     """What a batch comes to, one after the other, and then it is told to end."""
 
-    def __init__(self, tables: Path, *batches: Batch | Unreachable) -> None:
+    def __init__(self, tables: Path, *batches: LandedBatch | Unreachable) -> None:
         super().__init__(None, JournalOptions(tables, PulsarSettings(), 100), VirtualClock())  # type: ignore[arg-type]
         self.stop = threading.Event()
         self._batches = list(batches)
 
-    def step(self, until: dict[int, str]) -> Batch:
+    def step(self, until: dict[int, str]) -> LandedBatch:
         batch = self._batches.pop(0)
         if not self._batches:
             self.stop.set()
@@ -36,7 +36,7 @@ def test_a_pulsar_that_is_gone_is_waited_for(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(journal_module, "PAUSE_S", 0.001)
     monkeypatch.setattr(journal_module, "last_positions", lambda _: {})
     gone = Unreachable("Pulsar is gone.")
-    journal = Steps(tmp_path, Batch(records=1), gone, gone, Batch(records=2))
+    journal = Steps(tmp_path, LandedBatch(records=1), gone, gone, LandedBatch(records=2))
     told: list[int] = []
     total = journal.run(journal.stop, 0.001, lambda batch: told.append(batch.records))
     assert (told, total.records) == ([1, 2], 3)

@@ -8,11 +8,11 @@ pytest.importorskip("pyarrow")
 
 import pyarrow.dataset
 
-from spark_jobs.backlog.made_up import MadeUp, make_tables
 from spark_jobs.backlog.snapshot_files import SCHEMA
+from spark_jobs.backlog.synthetic import SyntheticBacklog, make_tables
 from tests.unit.spark_jobs.backlog_rows import START
 
-SIZE = MadeUp(outcomes=2_000, tasks=12, snapshots=30, every_s=60)
+SIZE = SyntheticBacklog(outcomes=2_000, tasks=12, snapshots=30, every_s=60)
 
 
 def test_they_add_up_and_are_the_same_for_the_same_seed(tmp_path: Path) -> None:

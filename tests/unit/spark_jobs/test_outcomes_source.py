@@ -5,7 +5,7 @@ import pytest
 from backends.pulsar.topic_reader import Record
 from dispatcher.model.errors import InvalidInput
 from spark_jobs.journal import outcome_topics
-from spark_jobs.journal.outcome_topics import Span, reached, read_span
+from spark_jobs.journal.outcome_topics import TopicSpan, reached, read_span
 
 pytest.importorskip("pyspark")
 
@@ -66,17 +66,17 @@ class Reader:
 @pytest.mark.parametrize(
     ("span", "first", "count", "end"),
     [
-        (Span(0, "", position(3, 999_999)), 0, 12, position(3, 999_999)),
-        (Span(0, "", position(1, 999_999)), 0, 6, position(1, 999_999)),
-        (Span(0, position(0, 2), position(2, 1)), 2, 5, position(2, 1)),
-        (Span(0, "", position(3, 999_999), 5), 0, 5, position(1, 2)),
-        (Span(0, position(1, 999_999), position(3, 999_999)), 6, 6, position(3, 999_999)),
-        (Span(0, position(3, 999_999), position(3, 999_999)), 0, 0, position(3, 999_999)),
-        (Span(0, position(3, 999_999), position(9, 999_999)), 0, 0, position(9, 999_999)),
+        (TopicSpan(0, "", position(3, 999_999)), 0, 12, position(3, 999_999)),
+        (TopicSpan(0, "", position(1, 999_999)), 0, 6, position(1, 999_999)),
+        (TopicSpan(0, position(0, 2), position(2, 1)), 2, 5, position(2, 1)),
+        (TopicSpan(0, "", position(3, 999_999), 5), 0, 5, position(1, 2)),
+        (TopicSpan(0, position(1, 999_999), position(3, 999_999)), 6, 6, position(3, 999_999)),
+        (TopicSpan(0, position(3, 999_999), position(3, 999_999)), 0, 0, position(3, 999_999)),
+        (TopicSpan(0, position(3, 999_999), position(9, 999_999)), 0, 0, position(9, 999_999)),
     ],
 )
 def test_a_span_is_read_from_behind_its_beginning_to_its_end(
-    span: Span, first: int, count: int, end: str, monkeypatch: pytest.MonkeyPatch
+    span: TopicSpan, first: int, count: int, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outcome_topics, "TopicReader", Reader)
     found = [record.position for some in read_span(None, PulsarSettings(), span) for record in some]

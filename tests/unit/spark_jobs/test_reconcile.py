@@ -17,9 +17,9 @@ pytest.importorskip("pyarrow")
 import numpy as np
 
 from benchmarks.reconcile import check
-from spark_jobs.journal import made_up as made_up_journal
+from spark_jobs.journal import synthetic as synthetic_journal
 from spark_jobs.journal.files import write_rows
-from spark_jobs.journal.log import Change
+from spark_jobs.journal.log import CommitChange
 from spark_jobs.journal.tasks import rows_of
 from spark_jobs.reconcile.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE, odd
 from spark_jobs.reconcile.job import What, given_audience, reconcile
@@ -38,7 +38,7 @@ def say(topic: Topic, *records: Any) -> None:
     """What the control topic tells of tasks."""
     rows = [row for number, record in enumerate(records) for row in rows_of(position(number), encode_control(record))]
     log = topic.log
-    log.append(log.read(), Change(added=write_rows(log.root, "tasks", "1", rows)), AT_MS)
+    log.append(log.read(), CommitChange(added=write_rows(log.root, "tasks", "1", rows)), AT_MS)
 
 
 def named(first: int, targets: list[str]) -> list[Any]:
@@ -99,7 +99,7 @@ def test_an_outcome_that_is_in_the_journal_twice_is_told_by_its_place(spark: "Sp
     (file,) = state.table("outcomes")
     copy = log.root / file.path.replace(".parquet", "-copy.parquet")
     copy.write_bytes((log.root / file.path).read_bytes())
-    log.append(state, Change(added=[msgspec.structs.replace(file, path=str(copy.relative_to(log.root)))]), AT_MS)
+    log.append(state, CommitChange(added=[msgspec.structs.replace(file, path=str(copy.relative_to(log.root)))]), AT_MS)
     found = reconcile(spark, What(tmp_path, "t"))
     told = {(row["difference"], row["writer"], row["sequence"], row["position"]) for row in found.differences}
     assert told == {(TWICE, "0", 7, place) for place in range(3)}
@@ -119,10 +119,10 @@ def test_checksums_that_tell_of_differences(keys: list[int], compared: bool, fou
 
 
 def test_the_planted_differences_are_found_and_no_others(spark: "SparkSession", tmp_path: Path) -> None:
-    size = made_up_journal.MadeUp(3_000, planted=7)
-    audience = made_up_journal.make_tables(tmp_path, size, datetime(2026, 3, 4, 12, tzinfo=UTC))
-    given = given_audience(spark, spark.read.parquet(str(audience)), tmp_path, made_up_journal.TASK)
-    check(reconcile(spark, What(tmp_path, made_up_journal.TASK), given, 100), size)
+    size = synthetic_journal.MadeUp(3_000, planted=7)
+    audience = synthetic_journal.make_tables(tmp_path, size, datetime(2026, 3, 4, 12, tzinfo=UTC))
+    given = given_audience(spark, spark.read.parquet(str(audience)), tmp_path, synthetic_journal.TASK)
+    check(reconcile(spark, What(tmp_path, synthetic_journal.TASK), given, 100), size)
 
 
 def test_a_target_without_an_outcome_is_no_difference_while_its_task_is_under_way(

@@ -8,7 +8,7 @@ from producers.ports import Services
 from spark_jobs.source import sealing
 from spark_jobs.source.columns import Columns
 from spark_jobs.source.sealing import commit, left_over, what_stands
-from spark_jobs.source.writing import OPEN_LANES, Target, Written
+from spark_jobs.source.writing import OPEN_LANES, WriteTarget, Written
 from tests.unit.producers.fake_service import Died, FakeService
 from tests.unit.spark_jobs.tables import PLAIN, attempt, counting, people, target
 
@@ -19,7 +19,7 @@ def seals(world: FakeService) -> list[Sealed]:
     return [record for record in world.records if isinstance(record, Sealed)]
 
 
-def committed(services: Services, to: Target, *attempts: Written, strict: bool = True) -> sealing.Committed:
+def committed(services: Services, to: WriteTarget, *attempts: Written, strict: bool = True) -> sealing.Committed:
     return commit(services, to.options, to.base, attempts, strict)
 
 

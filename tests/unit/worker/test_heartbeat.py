@@ -9,7 +9,7 @@ from dispatcher.model.errors import Unreachable
 from dispatcher.model.tier import Tier
 from dispatcher.model.view import WorkerBeat
 from fairlane.checks.view_checks import newer_findings
-from fairlane.worker.report.heartbeat import Heartbeat, Identity
+from fairlane.worker.report.heartbeat import Heartbeat, WorkerIdentity
 
 LOST_S = 3.0
 
@@ -52,7 +52,7 @@ def test_workers_are_not_taken_for_lost_because_redis_was() -> None:
     """When it is back the first to beat is the only one that is seen."""
     clock = VirtualClock()
     redis = Redis(clock)
-    mine = Heartbeat(redis, Identity("a", "h", 1, "1"), EngineStats(), lambda: "serving", ServiceClock(clock))
+    mine = Heartbeat(redis, WorkerIdentity("a", "h", 1, "1"), EngineStats(), lambda: "serving", ServiceClock(clock))
     seen: list[set[str]] = []
 
     def second(number: int) -> None:
@@ -74,7 +74,7 @@ def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor() -> None:
     mine, other = (
         Heartbeat(
             redis,
-            Identity(name, "h", 1, "0.2.0"),
+            WorkerIdentity(name, "h", 1, "0.2.0"),
             EngineStats(),
             lambda: "serving",
             ServiceClock(clock),
@@ -95,7 +95,7 @@ def test_lanes_left_to_newer_workers_are_told_to_peers_and_by_doctor() -> None:
 def test_a_worker_announces_its_channels_and_of_an_old_one_they_are_not_known() -> None:
     clock = VirtualClock()
     redis = Redis(clock)
-    identity = Identity("a", "h", 1, "0.3.0", channels=frozenset({"null", "http"}))
+    identity = WorkerIdentity("a", "h", 1, "0.3.0", channels=frozenset({"null", "http"}))
     mine = Heartbeat(redis, identity, EngineStats(), lambda: "serving", ServiceClock(clock))
     redis.beat(WorkerBeat("b", "h", 2, "serving", 0, 0, "0.2.0", 0, 0, 0, 0.0, {}), 60.0)
     redis.beat(WorkerBeat("c", "h", 3, "serving", 0, 0, "0.3.0", 0, 0, 0, 0.0, {}, extra={"channels": ["x"]}), 60.0)
@@ -111,7 +111,7 @@ def test_a_worker_announces_its_channels_and_of_an_old_one_they_are_not_known() 
 def test_a_worker_that_is_gone_is_seen_to_be() -> None:
     clock = VirtualClock()
     redis = Redis(clock)
-    mine = Heartbeat(redis, Identity("a", "h", 1, "1"), EngineStats(), lambda: "serving", ServiceClock(clock))
+    mine = Heartbeat(redis, WorkerIdentity("a", "h", 1, "1"), EngineStats(), lambda: "serving", ServiceClock(clock))
     seen: list[set[str]] = []
 
     def second(number: int) -> None:
@@ -129,7 +129,7 @@ def test_a_workers_rate_is_over_three_seconds_however_its_envelopes_fall() -> No
     """100 targets at a time, twice a second at most: the estimates made of it jumped between 3 h and 7 h."""
     clock, stats = VirtualClock(), EngineStats()
     redis = Redis(clock)
-    mine = Heartbeat(redis, Identity("a", "h", 1, "1"), stats, lambda: "serving", ServiceClock(clock))
+    mine = Heartbeat(redis, WorkerIdentity("a", "h", 1, "1"), stats, lambda: "serving", ServiceClock(clock))
     rates: list[float] = []
 
     def second(number: int) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from backends.redis.task_rows import LivePage, LiveTask, Look
+from backends.redis.task_rows import LivePage, LiveTask, RegistryState
 from backends.system_clock import SystemClock
 from dispatcher.engine.events import LanesChanged
 from dispatcher.model.errors import FairlaneError, Unreachable
-from dispatcher.model.view import Change
+from dispatcher.model.view import FeedEntry
 from dispatcher.wire.topics import Topics
 from fairlane.worker.live_lanes import LiveLaneSettings, Peer
 from fairlane.worker.watcher import LaneWatcher, WatchSettings
@@ -23,13 +23,13 @@ class Registry:
 
     def __init__(self) -> None:
         self.tasks: dict[str, LiveTask] = {}
-        self.said: queue.SimpleQueue[list[Change]] = queue.SimpleQueue()
+        self.said: queue.SimpleQueue[list[FeedEntry]] = queue.SimpleQueue()
         self.version = 1
         self.breaks = 0
         self.error: FairlaneError = Unreachable("Redis is gone.")
 
-    def look(self) -> Look:
-        return Look(0, self.version, frozenset(), frozenset())
+    def look(self) -> RegistryState:
+        return RegistryState(0, self.version, frozenset(), frozenset())
 
     def live_page(self, cursor: str | None, size: int) -> LivePage:
         return LivePage(0, list(self.tasks.values()), None)
@@ -40,7 +40,7 @@ class Registry:
             raise self.error
         return [self.tasks[task] for task in tasks]
 
-    def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[Change]]:
+    def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[FeedEntry]]:
         try:
             changes = self.said.get(timeout=block_ms / 1_000)
         except queue.Empty:
@@ -60,6 +60,6 @@ def test_a_change_that_could_not_be_read_when_it_was_told_is_not_lost(error: Fai
         eventually(lambda: bool(told))
         registry.tasks["x"] = live_task("x")
         registry.error, registry.breaks = error, 1
-        registry.said.put([Change("task", "x")])
+        registry.said.put([FeedEntry("task", "x")])
         eventually(lambda: "lane/x" in {lane.name for lane in told[-1].lanes})
     assert not registry.breaks

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backends.redis.task_rows import LivePage, LiveTask, Look
+from backends.redis.task_rows import LivePage, LiveTask, RegistryState
 from dispatcher.clock import VirtualClock
 from dispatcher.engine.events import LanesChanged
 from dispatcher.model.tier import TIERS, Tier
-from dispatcher.model.view import Change
+from dispatcher.model.view import FeedEntry
 from dispatcher.scheduling.division import DivisionSettings
 from dispatcher.scheduling.rotation import RotationSettings
 from dispatcher.wire.control import encode_override
@@ -38,8 +38,8 @@ class Registry:
     sides: frozenset[str] = frozenset()
     paused: frozenset[str] = frozenset()
 
-    def look(self) -> Look:
-        return Look(self.now_ms(), self.number, self.sides, self.paused)
+    def look(self) -> RegistryState:
+        return RegistryState(self.now_ms(), self.number, self.sides, self.paused)
 
     def now_ms(self) -> int:
         """Not the worker's clock."""
@@ -57,23 +57,23 @@ class Registry:
         self.named += tasks
         return [self.tasks[task] for task in tasks if task in self.tasks]
 
-    def set(self, *tasks: LiveTask) -> list[Change]:
+    def set(self, *tasks: LiveTask) -> list[FeedEntry]:
         """Changes tasks. Returns what the feed says of it."""
         self.tasks.update((task.id, task) for task in tasks)
         return self.announced([task.id for task in tasks])
 
-    def end(self, *tasks: str) -> list[Change]:
+    def end(self, *tasks: str) -> list[FeedEntry]:
         for task in tasks:
             self.tasks.pop(task, None)
         return self.announced(list(tasks))
 
-    def announced(self, tasks: list[str]) -> list[Change]:
+    def announced(self, tasks: list[str]) -> list[FeedEntry]:
         self.number += len(tasks)
-        return [Change("task", task) for task in tasks]
+        return [FeedEntry("task", task) for task in tasks]
 
 
 class NoFeed:
-    def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[Change]]:
+    def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[FeedEntry]]:
         return b"", []
 
 
@@ -335,7 +335,7 @@ def test_lanes_of_a_paused_channel_are_let_go_of() -> None:
     watch.rounds(1, after_s=1.0)
     assert set(watch.registry.sides) < set(watch.names())
     watch.registry.paused = frozenset({"sms"})
-    watch.watcher.round([Change("globals")])
+    watch.watcher.round([FeedEntry("globals")])
     assert watch.own() == ["y"]
     assert TOPICS.side_lane("shop", "sms") not in watch.names()
     assert TOPICS.side_lane("shop", "null") in watch.names()

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.journal.files import OUTCOMES, SCHEMAS, TASKS, FileWriter, write_rows
-from spark_jobs.journal.log import Change, JournalLog
+from spark_jobs.journal.log import CommitChange, JournalLog
 from spark_jobs.reconcile.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_TWICE, TWICE
 
 TASK, APP, CHANNEL = "made-up", "shop", "push"
@@ -25,7 +25,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class MadeUp:
+class SyntheticJournal:
     """targets: of the audience, of 60 characters. planted: how often a stranger stands in a target's place, another
     target does, and the outcome of another place does."""
 
@@ -40,7 +40,7 @@ class MadeUp:
         return {NOT_IN_AUDIENCE: once, SENT_TWICE: once, TWICE: once, NO_OUTCOME: 2 * once}
 
 
-def make_tables(folder: Path, size: MadeUp, at: datetime) -> Path:
+def make_tables(folder: Path, size: SyntheticJournal, at: datetime) -> Path:
     """The journal, in which the task is over and adds up, and the audience, whose folder it returns."""
     chance = np.random.default_rng(size.seed)
     odd = chance.choice(size.targets // 2, (3, size.planted), replace=False) * 2 + 1
@@ -55,7 +55,7 @@ def make_tables(folder: Path, size: MadeUp, at: datetime) -> Path:
         writer.write(_outcomes(places, targets, odd, at))
         added.append(writer.close())
     added += write_rows(log.root, TASKS, "made-up", [_task(size, at)])
-    log.append(log.read(), Change(added=added), int(at.timestamp() * 1000))
+    log.append(log.read(), CommitChange(added=added), int(at.timestamp() * 1000))
     return audience
 
 
@@ -95,7 +95,7 @@ def _columns(places: Numbers, targets: pa.Array, at: datetime) -> dict[str, Any]
     }
 
 
-def _task(size: MadeUp, at: datetime) -> dict[str, Any]:
+def _task(size: SyntheticJournal, at: datetime) -> dict[str, Any]:
     known = {"task": TASK, "record": _RECORD, "app": APP, "tier": "high", "channel": CHANNEL, "accepted_at": at}
     seal = {"targets": size.targets, "refused": 0, "digest": "", "writers": [f"writer-{n}" for n in range(WRITERS)]}
     counts = dict.fromkeys(("invalid", "failed", "expired", "cancelled"), 0)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
 from spark_jobs.backlog.snapshot_files import SCHEMA, FileSettings, SnapshotFiles
 from spark_jobs.journal.files import OUTCOMES, SCHEMAS, FileWriter
-from spark_jobs.journal.log import Change, JournalLog
+from spark_jobs.journal.log import CommitChange, JournalLog
 
 APPS, CHANNELS = 7, ("push", "mail")
 WEIGHTS = {str(tier): weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()}
@@ -24,7 +24,7 @@ _USED = 0.9
 
 
 @dataclass(frozen=True)
-class MadeUp:
+class SyntheticBacklog:
     """outcomes: rows of the journal; tasks of 1,000 to two million targets over `snapshots` of every_s."""
 
     outcomes: int = 10_000_000
@@ -75,7 +75,7 @@ Sent = tuple[int, _Task, float]
 """In which stretch between snapshots, of which task, how many targets."""
 
 
-def make_tables(folder: Path, size: MadeUp, until: datetime) -> None:
+def make_tables(folder: Path, size: SyntheticBacklog, until: datetime) -> None:
     """The tables `backlog` and `journal`; the same of the same size."""
     first = until.astimezone(UTC) - timedelta(seconds=size.every_s * size.snapshots)
     chance = random.Random(size.seed)
@@ -96,7 +96,9 @@ def make_tables(folder: Path, size: MadeUp, until: datetime) -> None:
     _make_journal(folder, size, first, sent)
 
 
-def _snapshots(tasks: Sequence[_Task], size: MadeUp, first: datetime, sent: list[Sent]) -> Iterator[dict[str, Any]]:
+def _snapshots(
+    tasks: Sequence[_Task], size: SyntheticBacklog, first: datetime, sent: list[Sent]
+) -> Iterator[dict[str, Any]]:
     capacity = sum(task.size for task in tasks) / (size.every_s * size.snapshots) * _USED
     granted = dict.fromkeys(WEIGHTS, 0)
     for number in range(size.snapshots):
@@ -151,7 +153,7 @@ def _row(
     }
 
 
-def _make_journal(folder: Path, size: MadeUp, first: datetime, sent: Sequence[Sent]) -> None:
+def _make_journal(folder: Path, size: SyntheticBacklog, first: datetime, sent: Sequence[Sent]) -> None:
     chance = np.random.default_rng(size.seed)
     parts = np.array([count for _, _, count in sent])
     rows = chance.multinomial(size.outcomes, parts / parts.sum())
@@ -166,11 +168,11 @@ def _make_journal(folder: Path, size: MadeUp, first: datetime, sent: Sequence[Se
         for begin in range(0, len(of_rows), _ROWS_AT_ONCE):
             writer.write(_outcomes(of_rows[begin : begin + _ROWS_AT_ONCE], size, first, sent, chance))
         added.append(writer.close())
-    log.append(log.read(), Change(added=added), int(first.timestamp() * 1000))
+    log.append(log.read(), CommitChange(added=added), int(first.timestamp() * 1000))
 
 
 def _outcomes(
-    places: np.ndarray, size: MadeUp, first: datetime, sent: Sequence[Sent], chance: np.random.Generator
+    places: np.ndarray, size: SyntheticBacklog, first: datetime, sent: Sequence[Sent], chance: np.random.Generator
 ) -> pa.Table:
     count = len(places)
     stretches = np.array([sent[place][0] for place in places])
