@@ -14,7 +14,7 @@ from dispatcher.model.values import count, counted, percent
 from dispatcher.model.view import STATES, TaskView
 from fairlane.cli.base.arguments import Duration
 from fairlane.cli.base.completion import app_names, channel_names, task_argument
-from fairlane.cli.base.connect import client_of
+from fairlane.cli.base.connect import client_of, settings_of
 from fairlane.cli.base.exit_codes import FAILURE
 from fairlane.cli.base.output import Output, output_option, say
 from fairlane.cli.task.why import error_text
@@ -70,6 +70,8 @@ def list_tasks(
                 break
         paused = client.globals().paused_channels & {view.channel for view in views if not view.ended}
     output.emit([task_fields(view) for view in views], lambda: tasks_table(views, len(views)))
+    if not views:
+        say(f"Redis at {settings_of(ctx).redis.address} knows no {'such ' if any(only.values()) else ''}task")
     for channel in sorted(paused):
         say(f"channel {channel} is paused, and its tasks wait: fairlane channel resume {channel}")
     if cursor is not None:

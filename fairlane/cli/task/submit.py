@@ -1,7 +1,7 @@
 """`fairlane task submit`: one task from options, or many from files."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +147,7 @@ def _submit(
 ) -> "SubmitResult":
     from fairlane.cli.base.progress import submission
 
-    if task.start_at is not None:
+    if task.start_at is not None and task.start_at > datetime.now(UTC):  # another one is refused
         say(f"{task.id or 'the task'} starts at {task.start_at.isoformat(timespec='seconds')}")
     with submission(task, audience) as on_progress:
         handle = client.submit(

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from dispatcher.model.view import Globals, TaskView, globals_of
 from fairlane.cli.main import run
 from fairlane.cli.task import read as task_read
 from producers.failures import Failure, FailureGroup
@@ -56,6 +57,24 @@ def test_a_limit_counts_in_every_form_and_json_has_all_without_one(capsys: pytes
     assert len(json.loads(capsys.readouterr().out)) == 3
     assert run(["task", "failures", "sale", "-o", "json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == MANY
+
+
+@pytest.mark.parametrize(("only", "said"), [((), "knows no task"), (("--app", "shop"), "knows no such task")])
+def test_an_empty_list_says_which_redis_was_asked(
+    only: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With one wrong digit in its address another Redis answers, and knows nothing."""
+
+    class Client:
+        def task_page(self, **_: object) -> tuple[list[TaskView], None]:
+            return [], None
+
+        def globals(self) -> Globals:
+            return globals_of({})
+
+    monkeypatch.setattr(task_read, "client_of", lambda _: nullcontext(Client()))
+    assert run(["--redis-url", "redis://wrong.example:6379/0", "task", "list", *only]) == 0
+    assert f"Redis at redis://wrong.example:6379/0 {said}" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("task")

@@ -115,6 +115,16 @@ def test_a_start_time_without_a_zone_is_said_with_the_one_it_was_taken_for(
     assert "later starts at 2030-01-31T18:00:00+09:00" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("client")
+def test_of_a_past_start_time_nothing_is_promised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("a\n")
+    one = ["--id", "past", "--app", "shop", "--body", "Hi", "--targets", str(file), "--at", "2020-01-31T18:00"]
+    with suppress(TypeError):  # the client above counts lists only
+        run(["task", "submit", *one])
+    assert "starts at" not in capsys.readouterr().err
+
+
 def test_progress_says_targets_part_and_rate(tmp_path: Path) -> None:
     assert submitted(SubmitProgress("t", 162_400, 0, 0.773), 0.451) == "162,400 targets, 45%, 210,091/s"
     assert submitted(SubmitProgress("t", 0, 0, 0.0), None) == "0 targets, 0/s"
