@@ -90,7 +90,7 @@ def test_what_is_no_address_is_refused_in_our_words(host: str) -> None:
 
 
 def test_a_pulsar_client_that_loses_its_server_names_the_address() -> None:
-    client = object.__new__(pulsar_client.Client)
+    client = object.__new__(pulsar_client.PulsarClient)
     client.address = Address("pulsar://there:1", HERE)
     error = pulsar_client.error_of("Timeout", "read a topic", client)
     assert error.cause == (

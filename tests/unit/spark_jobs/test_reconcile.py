@@ -119,7 +119,7 @@ def test_checksums_that_tell_of_differences(keys: list[int], compared: bool, fou
 
 
 def test_the_planted_differences_are_found_and_no_others(spark: "SparkSession", tmp_path: Path) -> None:
-    size = synthetic_journal.MadeUp(3_000, planted=7)
+    size = synthetic_journal.SyntheticJournal(3_000, planted=7)
     audience = synthetic_journal.make_tables(tmp_path, size, datetime(2026, 3, 4, 12, tzinfo=UTC))
     given = given_audience(spark, spark.read.parquet(str(audience)), tmp_path, synthetic_journal.TASK)
     check(reconcile(spark, What(tmp_path, synthetic_journal.TASK), given, 100), size)
