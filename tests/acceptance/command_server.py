@@ -90,9 +90,13 @@ def become(given: dict[str, Any]) -> NoReturn:
 
 def import_all() -> None:
     """As any command does, and without starting a thread: threads are not forked."""
-    from fairlane.cli.main import COMMANDS
+    from click import Context
 
-    for name in [*COMMANDS, "connect", "live", "progress", "output"]:
+    from fairlane.cli.main import COMMANDS, cli
+
+    for name in COMMANDS:
+        cli.get_command(Context(cli), name)
+    for name in ("base.connect", "base.progress", "base.output", "service.live"):
         import_module(f"fairlane.cli.{name}")
 
 

@@ -150,8 +150,8 @@ class Twins(RuleBasedStateMachine):
     def close_tasks(self) -> None:
         first, second = (sorted(world.ledger.closable()) for world in self.pair)
         assert first == second
-        for task, code, reason in first:
-            self.fold(CloseTask(1, task, code, 5, reason))
+        for task in first:
+            self.fold(CloseTask(1, task.task, task.code, 5, task.reason))
 
     @rule(
         task=st.sampled_from(OWN),

@@ -135,9 +135,11 @@ def check_errors(client: PushClient, said: Any, members: Crew) -> None:
         eventually(lambda task=task: client.task(task).progress().last_error, 10, f"{task} has an error")
         error = client.task(task).progress().last_error
         assert error is not None
-        assert error.reason.startswith(reason)
+        assert reason in error.reason, "the first error, or the last of all attempts"
         assert error.count >= 20
-        assert f"sends failed so far, the last at {local_moment(error.at_ms)}: {reason}" in said("task", "show", task)
+        shown = said("task", "show", task)
+        assert "sends failed so far, the last at " in shown
+        assert reason in shown
         channel = task.rpartition("-")[2]
         assert f"WARNING fairlane.worker.report.send_notes: Channel {channel}: {reason}" in members.log_of("w1")
     busy = client.task("busy-http").progress().last_error
