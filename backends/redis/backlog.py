@@ -104,7 +104,7 @@ class BacklogReader:
         if not ready:
             raise NotReady(
                 "The view in Redis is being rebuilt: its counts are not right yet.",
-                "Workers make it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
+                "Workers rebuild it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
             )
         tasks = {task.view.id: task for page in pages for task in _tasks(page, at_ms)}
         gone = _tasks(ended, at_ms)

@@ -80,7 +80,7 @@ class Epochs:
         if self._view.command("HGET", self._view.keys.epoch, "ready") == b"0":
             raise NotReady(
                 "The view in Redis is being rebuilt, and cannot tell yet.",
-                "Workers make it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
+                "Workers rebuild it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
             )
 
     def begin_epoch(

@@ -30,5 +30,5 @@ class KnownTasks:
             raise NotFound(f"There is no task {task}.", "`fairlane task list` shows all; ended ones are kept for days.")
         raise NotReady(
             f"The view in Redis does not know task {task}, and is not complete.",
-            "Workers make it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
+            "Workers rebuild it from Pulsar: start one if none runs (`fairlane worker list`), and try again.",
         )
