@@ -12,7 +12,7 @@ from tests.acceptance.conftest import CommandLine, command_line
 from tests.integration.provider import Body, provider
 from tests.integration.worker_crew import Crew, crew, eventually
 
-README = Path(__file__).parents[2] / "README.md"
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 pytestmark = pytest.mark.usefixtures("workers")
 
 
@@ -67,7 +67,7 @@ def test_doctor_and_workers_name_the_servers_and_where_their_addresses_come_from
 def test_the_documented_metrics_are_served_and_no_task_is_named(fairlane: CommandLine) -> None:
     submit(fairlane, "measured", 100, "--tier", "medium")
     assert fairlane("task", "wait", "measured", "--timeout", "30s").code == 0
-    documented = set(re.findall(r"`(fairlane_\w+)`", README.read_text()))
+    documented = set(re.findall(r"`(fairlane_\w+)`", (REFERENCE / "metrics.md").read_text()))
     assert len(documented) > 15
     for worker in fairlane.data("worker", "list"):
         with urllib.request.urlopen(f"http://127.0.0.1:{worker['metrics_port']}/metrics", timeout=10) as answer:
@@ -76,9 +76,9 @@ def test_the_documented_metrics_are_served_and_no_task_is_named(fairlane: Comman
         assert "measured" not in text
 
 
-def test_a_task_as_json_has_the_fields_of_the_readme(fairlane: CommandLine) -> None:
+def test_a_task_as_json_has_the_documented_fields(fairlane: CommandLine) -> None:
     submit(fairlane, "documented", 1)
-    table = README.read_text().partition("| field | meaning |")[2].partition("\n\n")[0]
+    table = (REFERENCE / "task-fields.md").read_text().partition("| field | meaning |")[2].partition("\n\n")[0]
     documented = {
         name
         for line in table.splitlines()

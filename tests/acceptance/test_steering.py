@@ -112,7 +112,7 @@ def test_a_task_is_steered(tasks: CommandLine) -> None:
     assert ids(tasks, "--state", "paused") == ["big"]
     assert tasks("task", "resume", "big").code == 0
     told = tasks("task", "set", "big", "weight=2.5", "tier=low", "cap=100")
-    assert (told.code, told.out, told.err) == (0, "", "big weight=2.5 tier=low cap=100\n")  # as in the README's session
+    assert (told.code, told.out, told.err) == (0, "", "big weight=2.5 tier=low cap=100\n")
     view = shown(tasks, "big")
     assert (view["state"], view["weight"], view["tier"], view["cap"]) == ("running", 2.5, "low", 100)
     assert tasks("task", "set", "big", "cap=none").code == 0

@@ -1,4 +1,4 @@
-"""The programs in the README as type checkers see them, in a user's environment and directory."""
+"""The programs in the documents as type checkers see them, in a user's environment and directory."""
 
 import json
 import os
@@ -62,8 +62,9 @@ def run(*command: object, cwd: Path | None = None, code: int = 0) -> str:
 
 
 def write_programs(folder: Path) -> None:
-    blocks = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert len(blocks) == 4
+    pages = (ROOT / name for name in ("README.md", "docs/reference/python.md", "docs/reference/channels.md"))
+    blocks = [block for page in pages for block in BLOCK.findall(page.read_text(encoding="utf-8"))]
+    assert len(blocks) == 5
     for number, block in enumerate(blocks, 1):
         (folder / f"program_{number}.py").write_text(block)
 

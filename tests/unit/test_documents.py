@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,18 +10,12 @@ import pytest
 from click import Context, Group
 
 from consumers.delivery.channel_registry import load_channels
-from dispatcher.engine.stats import EngineStats
 from dispatcher.model.lifecycle import TASK, WORKER, Lifecycle
-from dispatcher.model.tier import TIERS
 from dispatcher.model.view import TaskView
 from dispatcher.ports import BatchChannel
 from dispatcher.wire.envelope import FORMAT, Envelope, encode_message
 from dispatcher.wire.outcome import ALL_SENT, OUTCOME_NAMES, Report
-from fairlane.cli.base.exit_codes import MEANINGS
 from fairlane.cli.main import COMMANDS, cli
-from fairlane.figures.signals import Signals, TierSignals
-from fairlane.worker.report.call_times import CallTimes
-from fairlane.worker.report.metrics import EngineCollector, ServiceCollector
 
 ROOT = Path(__file__).parents[2]
 INTERNALS = tuple(f"docs/internals/{page.name}" for page in sorted((ROOT / "docs" / "internals").glob("*.md")))
@@ -32,6 +27,8 @@ DOCUMENTS = (
     "docs/fairness.md",
     "docs/spark.md",
     *(f"docs/how-to/{page.name}" for page in sorted((ROOT / "docs" / "how-to").glob("*.md"))),
+    *(f"docs/reference/{page.name}" for page in sorted((ROOT / "docs" / "reference").glob("*.md"))),
+    "docs/promise.md",
     *INTERNALS,
 )
 FILE = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|lua|md|toml|yaml|csv|sh|lock)|(?:[\w.-]+/)+)`")
@@ -53,6 +50,10 @@ def test_the_pictures_of_the_life_cycles_are_those_of_the_tables(lifecycle: Life
 
 def test_the_tour_takes_half_an_hour() -> None:
     assert len(text_of("ARCHITECTURE.md").splitlines()) <= 200
+
+
+def test_the_readme_is_one_page() -> None:
+    assert len(text_of("README.md").splitlines()) <= 150
 
 
 def test_the_index_of_the_internals_names_every_page() -> None:
@@ -104,37 +105,22 @@ def test_commands_in_the_documents_exist() -> None:
         assert not sub or sub in there, f"fairlane {command} {sub}"
 
 
-def test_the_readme_names_the_exit_codes() -> None:
-    rows = dict(re.findall(r"^\| (\d+) \| (.+) \|$", text_of("README.md"), re.MULTILINE))
-    assert rows == {str(code): meaning for code, meaning in MEANINGS.items()}
+def test_the_reference_is_what_the_code_says() -> None:
+    done = subprocess.run(
+        [sys.executable, "scripts/reference.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_readme_names_the_fields_of_a_task() -> None:
-    section = text_of("README.md").partition("`fairlane task show ID -o json`")[2].partition("Exit codes:")[0]
+def test_the_reference_names_the_fields_of_a_task() -> None:
+    section = text_of("docs/reference/task-fields.md")
     named = set(re.findall(r"`(\w+)`", " ".join(line.split("|")[1] for line in section.splitlines() if "|" in line)))
     assert named == set(TaskView.__struct_fields__)
     assert {f"`{name}`" for name in ("total", "pending", *OUTCOME_NAMES)} <= set(re.findall(r"`\w+`", section))
 
 
-class OneLook:
-    """A service with something of every tier."""
-
-    def signals(self) -> Signals:
-        tiers = [TierSignals(str(tier), 1.0, 1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0) for tier in TIERS]
-        return Signals(1, 1.0, 1, "demand", [], 1, tiers)
-
-
-def test_the_readme_names_the_metrics() -> None:
-    section = text_of("README.md").partition("### Metrics")[2].partition("## Words")[0]
-    collectors = (EngineCollector(EngineStats(), CallTimes(), "1"), ServiceCollector(OneLook()))  # type: ignore[arg-type]
-    families = [family for collector in collectors for family in collector.collect()]
-    suffix = {"counter": "_total", "info": "_info"}
-    names = {family.name + suffix.get(family.type, "") for family in families}
-    assert set(re.findall(r"`(fairlane_\w+)`", section)) == names
-
-
-def test_the_channel_in_the_readme_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    channel = channel_in_the_readme("my_push:MyPush", {"region": "eu"}, tmp_path, monkeypatch)
+def test_the_channel_in_the_reference_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel = channel_in_the_reference("my_push:MyPush", {"region": "eu"}, tmp_path, monkeypatch)
     envelopes = [envelope_to("good"), envelope_to("good", "bad-1")]
     first, second = asyncio.run(_deliver(channel, envelopes))
     assert first == ALL_SENT
@@ -142,18 +128,18 @@ def test_the_channel_in_the_readme_works(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(second.exceptions) == [1]
 
 
-def test_the_blocking_channel_in_the_readme_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_blocking_channel_in_the_reference_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page"
     page.touch()
-    channel = channel_in_the_readme("my_blocking_push:MyBlockingPush", {"url": page.as_uri()}, tmp_path, monkeypatch)
+    channel = channel_in_the_reference("my_blocking_push:MyBlockingPush", {"url": page.as_uri()}, tmp_path, monkeypatch)
     assert asyncio.run(_deliver(channel, [envelope_to("good")])) == [ALL_SENT]
 
 
-def channel_in_the_readme(
+def channel_in_the_reference(
     path: str, settings: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> BatchChannel:
     module = path.partition(":")[0]
-    blocks = re.findall(rf"```python\n(# {module}\.py\n.*?)```", text_of("README.md"), re.DOTALL)
+    blocks = re.findall(rf"```python\n(# {module}\.py\n.*?)```", text_of("docs/reference/channels.md"), re.DOTALL)
     (folder / f"{module}.py").write_text(blocks[0])
     monkeypatch.syspath_prepend(str(folder))
     try:

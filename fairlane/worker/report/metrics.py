@@ -28,13 +28,13 @@ from fairlane.worker.report.service_view import ServiceView
 
 _ENVELOPE_EVENTS = ("received", "acked", "republished", "moved", "dropped", "dead_lettered")
 _GAUGES = {
-    "lanes": "Lanes this worker is attached to",
-    "parked_lanes": "Lanes kept out of because their task is paused, held or closing",
+    "lanes": "Lanes that this worker is attached to",
+    "parked_lanes": "Lanes that this worker leaves alone because their task is paused, held or closing",
     "buffered_targets": "Targets received and not yet sent",
     "credit_targets": "Targets leased and not yet sent",
-    "held_envelopes": "Envelopes that wait unacked for the fold or for another worker's claim",
-    "in_flight_targets": "Targets with a channel now",
-    "unsettled_targets": "Targets sent whose outcome record has no receipt yet",
+    "held_envelopes": "Unacknowledged envelopes that wait for the fold or for another worker's claim",
+    "in_flight_targets": "Targets in a call of their channel",
+    "unsettled_targets": "Targets sent whose outcome record is not confirmed yet",
 }
 
 
@@ -47,7 +47,7 @@ class EngineCollector(Collector):
         self._version = version
 
     def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily("fairlane_build", "Which Fairlane this is", {"version": self._version})
+        yield InfoMetricFamily("fairlane_build", "Version of Fairlane", {"version": self._version})
         yield from self._targets()
         yield from self._times()
         yield from self._counters()
@@ -55,9 +55,7 @@ class EngineCollector(Collector):
             yield GaugeMetricFamily(f"fairlane_worker_{name}", meaning, getattr(self._stats, name))
 
     def _targets(self) -> Iterator[Metric]:
-        outcomes = CounterMetricFamily(
-            "fairlane_targets", "Targets by what became of them", labels=["tier", "channel", "outcome"]
-        )
+        outcomes = CounterMetricFamily("fairlane_targets", "Targets by outcome", labels=["tier", "channel", "outcome"])
         for (tier, channel, code), count in list(self._stats.outcomes.items()):
             outcomes.add_metric([str(tier), channel, OUTCOME_NAMES[code]], count)
         yield outcomes
@@ -68,35 +66,49 @@ class EngineCollector(Collector):
 
     def _times(self) -> Iterator[Metric]:
         wait = HistogramMetricFamily(
-            "fairlane_queue_wait_seconds", "Of envelopes, from published to sent", labels=["tier"]
+            "fairlane_queue_wait_seconds", "Time of an envelope from its publishing to its sending", labels=["tier"]
         )
         for tier, counts in self._stats.tiers.items():
             wait.add_metric([str(tier)], *_milliseconds(counts.wait))
         yield wait
         stages = HistogramMetricFamily(
-            "fairlane_stage_seconds", "Of envelopes, from the stage before to this one", labels=["stage"]
+            "fairlane_stage_seconds",
+            "Time of an envelope from the stage before to this one: received (since published), leased, sent, settled",
+            labels=["stage"],
         )
         for stage, histogram in self._stats.stages.items():
             stages.add_metric([stage], *_milliseconds(histogram))
         yield stages
-        calls = HistogramMetricFamily("fairlane_redis_call_seconds", "Of calls to Redis", labels=["script"])
+        calls = HistogramMetricFamily("fairlane_redis_call_seconds", "Duration of calls to Redis", labels=["script"])
         for script, durations in list(self._calls.calls.items()):
             calls.add_metric([script], *_seconds(durations))
         yield calls
 
     def _counters(self) -> Iterator[Metric]:
         stats = self._stats
-        envelopes = CounterMetricFamily("fairlane_envelopes", "Envelopes by what was done with them", labels=["event"])
+        envelopes = CounterMetricFamily(
+            "fairlane_envelopes",
+            "Envelopes by event: received, acked, republished, moved, dropped, dead_lettered",
+            labels=["event"],
+        )
         for event in _ENVELOPE_EVENTS:
             envelopes.add_metric([event], getattr(stats, event))
         yield envelopes
-        yield CounterMetricFamily("fairlane_retried_targets", "Targets put off to a retry lane", stats.retried)
-        yield CounterMetricFamily("fairlane_given_back_targets", "Leased and given back unsent", stats.given_back)
+        yield CounterMetricFamily(
+            "fairlane_retried_targets", "Targets put into a retry lane for another attempt", stats.retried
+        )
+        yield CounterMetricFamily("fairlane_given_back_targets", "Targets leased and returned unsent", stats.given_back)
         yield CounterMetricFamily("fairlane_lease_calls", "Lease calls made", stats.lease_calls)
         yield CounterMetricFamily("fairlane_lease_errors", "Lease calls that failed", stats.lease_errors)
-        yield CounterMetricFamily("fairlane_standstills", "Times this worker's clock stood still", stats.stood_still)
+        yield CounterMetricFamily(
+            "fairlane_standstills",
+            "How often Redis' clock showed that this worker's clock had stopped for half a second or more",
+            stats.stood_still,
+        )
         refused = stats.given_back_refused
-        yield CounterMetricFamily("fairlane_given_back_refused", "Returns of credit that failed for good", refused)
+        yield CounterMetricFamily(
+            "fairlane_given_back_refused", "Returns of credit that the ledger could not take", refused
+        )
 
 
 class ServiceCollector(Collector):
@@ -120,19 +132,22 @@ class ServiceCollector(Collector):
         yield GaugeMetricFamily("fairlane_workers", "Workers that serve", signals.workers)
         yield GaugeMetricFamily(
             "fairlane_workers_needed",
-            "Workers that would send what capacity and caps allow; 0 where demand is the limit",
+            "Workers needed for what capacity and caps allow, at most twice the present ones; 0 if demand is the limit",
             signals.workers_needed,
         )
 
 
 _SIGNALS: dict[str, tuple[str, Callable[[TierSignals], float | None]]] = {
     "fairlane_backlog_targets": ("Targets that may be sent now and have no outcome", lambda tier: tier.backlog),
-    "fairlane_drain_seconds": ("Until the backlog is sent, at the recent rate", lambda tier: tier.drain_s),
-    "fairlane_arrival_targets_per_second": ("Targets that come in", lambda tier: tier.arrival_rate),
-    "fairlane_service_targets_per_second": ("Targets that are sent, by all workers", lambda tier: tier.rate),
-    "fairlane_spare_targets_per_second": ("What it could send more, if it had it", lambda tier: tier.spare),
-    "fairlane_share_wanted_ratio": ("By weight, over the tiers that have a backlog", lambda tier: tier.wanted),
-    "fairlane_share_actual_ratio": ("Of the targets sent by all workers recently", lambda tier: tier.actual),
+    "fairlane_drain_seconds": ("Seconds until the backlog is sent, at the recent rate", lambda tier: tier.drain_s),
+    "fairlane_arrival_targets_per_second": ("Targets submitted a second", lambda tier: tier.arrival_rate),
+    "fairlane_service_targets_per_second": ("Targets that all workers send a second", lambda tier: tier.rate),
+    "fairlane_spare_targets_per_second": (
+        "Targets a second that could be sent beyond the present rate; absent where nothing limits it",
+        lambda tier: tier.spare,
+    ),
+    "fairlane_share_wanted_ratio": ("Share by weight, among the tiers that have a backlog", lambda tier: tier.wanted),
+    "fairlane_share_actual_ratio": ("Share of the targets that all workers sent recently", lambda tier: tier.actual),
 }
 """Of the whole service, by tier."""
 
