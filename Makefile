@@ -7,10 +7,10 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 CLASSES := .venv/share/fairlane/classes
 .DEFAULT_GOAL := help
-.PHONY: help setup classes demo test lint check clean
+.PHONY: help setup classes demo test test-all lint check clean
 
 help: ## what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 setup: ## Python environment in .venv, Java and Maven (installed where that is allowed, named where not)
 	@bash scripts/setup.sh
@@ -26,7 +26,11 @@ $(CLASSES): spark_jobs/session/class_archive.py requirements.lock | setup
 demo: setup ## the whole service on this machine: local stack, workers, nine tasks, a report
 	@$(PY) -m fairlane demo
 
-test: setup classes ## every test, real Pulsar and Redis included
+test: setup ## every law and behavior, real Pulsar and Redis included: some eight minutes
+	@FAIRLANE_TEST_SEEDS=100 $(PYTEST) -m "not alone and not thorough"
+	@FAIRLANE_TEST_SEEDS=100 $(PY) -m pytest -m "alone and not thorough"
+
+test-all: setup classes ## all tests: a thousand seeds, every server, more deaths, more of Spark: some twenty minutes
 	@$(PYTEST) -m "not alone"
 	@$(PY) -m pytest -m alone
 

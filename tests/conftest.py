@@ -7,6 +7,7 @@ import secrets
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from fairlane.stack.stack import LocalStack
 from spark_jobs.session.requirements import require_spark
 from spark_jobs.session.session import SessionSettings, make_session
 from tests.stack_keeper import held
+from tests.thorough import THOROUGH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,6 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "stack" in getattr(item, "fixturenames", ()):
             item.add_marker("needs_stack")
+        if any(fnmatch(item.nodeid, pattern) or item.nodeid.startswith(f"{pattern}::") for pattern in THOROUGH):
+            item.add_marker("thorough")
 
 
 def pytest_collection_finish() -> None:

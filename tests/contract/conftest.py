@@ -18,7 +18,12 @@ from tests.contract.ledger_worlds import LawWorld, Worlds, in_process_worlds, re
 from tests.contract.moved_clock import lua_with_test_clock
 
 IN_PROCESS = "in-process"
-EVERY_REDIS = [IN_PROCESS, *sorted(binaries())]
+SERVERS = [
+    pytest.param(engine, marks=[pytest.mark.thorough] * (number > 0))
+    for number, engine in enumerate(sorted(binaries()))
+]
+"""Every server; `make test` asks the first one."""
+EVERY_REDIS = [IN_PROCESS, *SERVERS]
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +42,7 @@ def worlds_of(engine: str, test_lua: Path) -> Iterator[Worlds]:
         yield worlds
 
 
-@pytest.fixture(scope="session", params=sorted(binaries()))
+@pytest.fixture(scope="session", params=SERVERS)
 def real_worlds(request: pytest.FixtureRequest, test_lua: Path) -> Iterator[Worlds]:
     """Makes fresh worlds in a server of this engine."""
     with worlds_of(request.param, test_lua) as worlds:
@@ -56,9 +61,9 @@ def world(worlds: Worlds) -> LawWorld:
     return worlds()
 
 
-@pytest.fixture(scope="module", params=sorted(binaries().items()), ids=lambda named: named[0])
+@pytest.fixture(scope="module", params=SERVERS)
 def server_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    with running(request.param[1]) as server:
+    with running(binaries()[request.param]) as server:
         yield server.url
 
 
