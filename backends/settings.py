@@ -43,9 +43,7 @@ class PulsarSettings(BaseModel):
     )
     tls_cert: Path | None = Field(default=None, description="PEM file of the client certificate shown to Pulsar")
     tls_key: Path | None = Field(default=None, description="PEM file of the client certificate's private key")
-    tls_verify_hostname: bool = Field(
-        default=True, description="whether Pulsar's certificate must name the host it is reached by"
-    )
+    tls_verify_hostname: bool = Field(default=True, description="whether Pulsar's certificate must match the host name")
     tenant: Name = Field(default="fairlane", description="Pulsar tenant that holds everything of this installation")
     namespaces: int = Field(
         default=16, ge=1, le=1024, description="numbered namespaces that task lanes are spread over"
@@ -101,9 +99,7 @@ class RedisSettings(BaseModel):
     )
     tls_cert: Path | None = Field(default=None, description="PEM file of the client certificate shown to Redis")
     tls_key: Path | None = Field(default=None, description="PEM file of the client certificate's private key")
-    tls_verify_hostname: bool = Field(
-        default=True, description="whether Redis' certificate must name the host it is reached by"
-    )
+    tls_verify_hostname: bool = Field(default=True, description="whether Redis' certificate must match the host name")
     prefix: Name = Field(
         default="fairlane", description="first part of every key, so that installations can share a server"
     )

@@ -25,7 +25,7 @@ class WorkerSettings(SettingGroup):
     name: Name | None = Field(default=None, description="name of the worker; made from host and pid where not set")
     processes: int = Field(default=1, ge=1, le=256, description="worker processes that one `fairlane worker` starts")
     drain_timeout_s: float = Field(
-        default=20.0, gt=0, le=3600, description="seconds a worker takes at most to finish on SIGTERM"
+        default=20.0, gt=0, le=3600, description="maximum seconds a worker takes to finish on SIGTERM"
     )
     metrics_host: str = Field(default="127.0.0.1", description="address that serves the Prometheus metrics")
     metrics_port: int = Field(
@@ -34,7 +34,7 @@ class WorkerSettings(SettingGroup):
         le=65_535,
         description="port of the Prometheus metrics (further processes take the next ones); 0 for any, -1 for none",
     )
-    max_lanes: int = Field(default=1_000, ge=1, le=100_000, description="task lanes one worker is attached to at most")
+    max_lanes: int = Field(default=1_000, ge=1, le=100_000, description="maximum number of lanes one worker holds")
     tiers: tuple[Tier, ...] = Field(default=TIERS, description="tiers whose lanes the worker holds; by default all")
     buffer_targets: int = Field(
         default=400_000,
@@ -68,9 +68,7 @@ class JournalSettings(SettingGroup):
 class LogSettings(SettingGroup):
     """What the program says of itself, on stderr."""
 
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="least grave messages that are shown"
-    )
+    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="minimum log level")
     json_lines: bool = Field(default=False, alias="json", description="write each message as one JSON object")
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -84,7 +82,7 @@ class HttpChannelSettings(SettingGroup):
         description="where the http channel posts to, http:// or https://; not set, there is no such channel",
     )
     timeout_s: float = Field(default=10.0, gt=0, le=120, description="seconds one POST may take")
-    concurrency: int = Field(default=64, ge=1, le=10_000, description="POSTs under way at once in each process")
+    concurrency: int = Field(default=64, ge=1, le=10_000, description="maximum concurrent POSTs of each process")
     headers: dict[str, SecretStr] = Field(default_factory=dict, description="headers added to each POST")
     signing_secret: SecretStr | None = Field(
         default=None,

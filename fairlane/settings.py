@@ -69,7 +69,7 @@ class Settings(BaseSettings):
     )
     token_forms: dict[Name, str] = Field(
         default_factory=dict,
-        description="what a whole target of a channel looks like, a regular expression by channel name; "
+        description="regular expression that a whole target must match, by channel name; "
         "`fairlane ingest` refuses others",
     )
 

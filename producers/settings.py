@@ -26,11 +26,12 @@ class ProducerOptions(BaseModel):
         "zstd (half the bytes, four times the CPU) or none",
     )
     when_full: Literal["wait", "fail", "spill"] = Field(
-        default="wait", description="what a submission does that Pulsar cannot follow: wait, fail, or spill to a file"
+        default="wait", description="what a submission does if Pulsar cannot keep up: wait, fail, or spill to a file"
     )
     spill_mib: int = Field(default=1_024, ge=1, le=1_048_576, description="MiB that the file of a submission may take")
     spill_folder: Path = Field(
-        default_factory=lambda: Path(gettempdir()), description="directory of these files; they go with the process"
+        default_factory=lambda: Path(gettempdir()),
+        description="directory of these files; deleted when the process ends",
     )
     partition_above: int = Field(
         default=1_000_000,
@@ -42,7 +43,7 @@ class ProducerOptions(BaseModel):
         ge=1,
         description="expected targets of a partition; a lane gets as many as are needed, at least two",
     )
-    most_partitions: int = Field(default=12, ge=2, le=256, description="partitions of one lane at most")
+    most_partitions: int = Field(default=12, ge=2, le=256, description="maximum number of partitions of one lane")
 
     @property
     def memory_bytes(self) -> int:

@@ -24,17 +24,17 @@ COMMANDS = {
     "worker": "run workers, or list them",
     "task": "submit, watch and steer tasks",
     "tier": "show or set the weights of the tiers",
-    "capacity": "show or set how many targets a second are sent",
+    "capacity": "show or set the capacity in targets a second",
     "channel": "cap and pause channels",
     "app": "cap and weigh apps, limit what they may submit",
-    "signals": "what an autoscaler goes by: backlog, rates, spare capacity",
-    "backlog": "record what lanes look like, and report on the backlog",
+    "signals": "figures for an autoscaler: backlog, rates, spare capacity",
+    "backlog": "record snapshots of the backlog, and report on it",
     "top": "watch tiers, tasks and workers live",
     "registry": "the view in Redis: show, rebuild, store a snapshot",
-    "ingest": "make a task of a table of any size",
-    "journal": "land what became of every target in tables",
-    "reconcile": "check that what was recorded adds up to what was asked for",
-    "tune": "say how a producer should be set up, and why",
+    "ingest": "turn a table of any size into a task",
+    "journal": "write the outcome of every target to tables",
+    "reconcile": "check that the outcomes add up to the audience",
+    "tune": "recommend a producer's settings, with reasons",
     "simulate": "run a scenario under a virtual clock: shares, gaps, caps, outcomes",
 }
 """Name -> help."""
@@ -70,7 +70,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 @click.group(cls=MainGroup, places=_PLACES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", type=click.Path(dir_okay=False), help="TOML file of settings (default: ./fairlane.toml)")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="least grave message shown")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="minimum log level")
 @click.option("--log-json/--no-log-json", default=None, help="write messages as JSON lines")
 @click.option("--pulsar-url", metavar="URL", help="Pulsar's binary address, instead of the local stack's")
 @click.option("--pulsar-admin-url", metavar="URL", help="Pulsar's REST address")

@@ -28,10 +28,10 @@ def _scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 
 @click.command()
 @click.argument("scenario", metavar="[FILE|NAME]", required=False, shell_complete=_scenarios)
-@click.option("--list", "listed", is_flag=True, help="Name the scenarios that come with the program.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all chance in the run.")
-@click.option("--seeds", type=click.IntRange(1), help="Run so many seeds, from --seed on, on all cores.")
-@click.option("--processes", type=click.IntRange(1), help="For --seeds: so many, instead of one for each core.")
+@click.option("--list", "listed", is_flag=True, help="List the scenarios that ship.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random choices.")
+@click.option("--seeds", type=click.IntRange(1), help="Run this many seeds, starting at --seed, on all cores.")
+@click.option("--processes", type=click.IntRange(1), help="Processes for --seeds, instead of one per core.")
 @report_option("How the run is shown.")
 @click.option(
     "--picture",

@@ -31,7 +31,7 @@ def app() -> None:
 @output_option
 @click.pass_context
 def list_apps(ctx: click.Context, output: Output) -> None:
-    """The apps that a live task or a setting names; * stands for every app without limits of its own.
+    """List the apps that a live task or a setting names; * stands for every app without limits of its own.
 
     `queued` is what the limit goes by: targets of live tasks that have no outcome, of paused and scheduled ones too,
     and those that are expected but not published yet.
@@ -44,7 +44,7 @@ def list_apps(ctx: click.Context, output: Output) -> None:
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output, name: str) -> None:
-    """One app: its settings, and what it has under way."""
+    """Show one app: its settings, and what is in flight."""
     show_usage(ctx, output, apps, "app", name)
 
 
@@ -75,11 +75,11 @@ def weight(ctx: click.Context, trial: Trial, name: str, number: float) -> None:
 
 @app.command()
 @_name
-@click.option("--tasks", metavar="N", type=LimitText(), help="Most live tasks; none: any number.")
-@click.option("--targets", metavar="N", type=LimitText(), help="Most queued targets; none: any number.")
+@click.option("--tasks", metavar="N", type=LimitText(), help="Maximum number of live tasks; none for no limit.")
+@click.option("--targets", metavar="N", type=LimitText(), help="Maximum number of queued targets; none for no limit.")
 @click.pass_context
 def limit(ctx: click.Context, name: str, tasks: int | None, targets: int | None) -> None:
-    """Refuse what an app submits beyond so many live tasks or queued targets (exit code 5); * is every other app."""
+    """Limit an app's live tasks or queued targets; submissions beyond are refused (exit 5); * is every other app."""
     if tasks is None and targets is None:
         raise click.UsageError("Give --tasks, --targets or both.")
     with client_of(ctx) as client:

@@ -20,7 +20,7 @@ def capacity() -> None:
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output) -> None:
-    """The capacity, and what is used of it (takes two seconds to measure).
+    """Show the capacity and how much of it is used (takes two seconds to measure).
 
     As JSON an unlimited capacity is 0, and `used` is then null.
     """

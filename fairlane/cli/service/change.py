@@ -44,7 +44,7 @@ def dry_run_option(command: F) -> F:
 
 
 limit_option = click.option(
-    "--limit", type=click.IntRange(1), help=f"Most affected tasks a dry run shows.  [default: {SHOWN}; as JSON all]"
+    "--limit", type=click.IntRange(1), help=f"Maximum number of affected tasks shown.  [default: {SHOWN}; as JSON all]"
 )
 
 

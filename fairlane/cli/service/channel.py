@@ -25,7 +25,7 @@ def channel() -> None:
 @output_option
 @click.pass_context
 def list_channels(ctx: click.Context, output: Output) -> None:
-    """The channels that a live task or a setting names.
+    """List the channels that a live task or a setting names.
 
     `queued` is all targets of live tasks that have no outcome, of paused and scheduled tasks too.
     """
@@ -37,7 +37,7 @@ def list_channels(ctx: click.Context, output: Output) -> None:
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output, name: str) -> None:
-    """One channel: whether it is paused, its cap, what it has under way."""
+    """Show one channel: whether it is paused, its cap, what is in flight."""
     show_usage(ctx, output, channels, "channel", name)
 
 
@@ -56,7 +56,7 @@ def cap(ctx: click.Context, trial: Trial, name: str, cap: Cap) -> None:
 @dry_run_option
 @click.pass_context
 def pause(ctx: click.Context, trial: Trial, name: str) -> None:
-    """Stop everything on a channel until `resume`; what is in flight is not called back."""
+    """Pause a channel until `resume`; targets in flight are not recalled."""
     change_service(ctx, trial, lambda service: service.pause_channel(name, True), f"channel {name} paused")
 
 
@@ -65,5 +65,5 @@ def pause(ctx: click.Context, trial: Trial, name: str) -> None:
 @dry_run_option
 @click.pass_context
 def resume(ctx: click.Context, trial: Trial, name: str) -> None:
-    """Go on with a paused channel."""
+    """Resume a paused channel."""
     change_service(ctx, trial, lambda service: service.pause_channel(name, False), f"channel {name} resumed")

@@ -57,7 +57,9 @@ def status(settings: "Settings", output: Output) -> None:
 @registry.command()
 @click.option("--wipe", is_flag=True, help="Empty the view first. Nothing is lost; sending pauses until it is rebuilt.")
 @click.option("--full", is_flag=True, help="Delete the snapshots first, so that everything is read.")
-@click.option("--timeout", type=Duration(), default="10m", show_default=True, help="Wait so long until it is complete.")
+@click.option(
+    "--timeout", type=Duration(), default="10m", show_default=True, help="Maximum time to wait for completion."
+)
 @output_option
 @pass_settings
 def rebuild(settings: "Settings", wipe: bool, full: bool, timeout: float, output: Output) -> None:
@@ -70,7 +72,9 @@ def rebuild(settings: "Settings", wipe: bool, full: bool, timeout: float, output
 
 @registry.command()
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--timeout", type=Duration(), default="10m", show_default=True, help="Wait so long until it is complete.")
+@click.option(
+    "--timeout", type=Duration(), default="10m", show_default=True, help="Maximum time to wait for completion."
+)
 @output_option
 @pass_settings
 def adopt(settings: "Settings", yes: bool, timeout: float, output: Output) -> None:

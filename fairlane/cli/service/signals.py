@@ -24,7 +24,7 @@ GONE = ("stopped", "lost")
 @output_option
 @click.pass_context
 def signals(ctx: click.Context, output: Output) -> None:
-    """What limits the rate and how many workers are needed; backlog, rates and spare capacity of each tier.
+    """Show what limits the rate, how many workers are needed, and each tier's backlog, rates and spare capacity.
 
     Takes two seconds to measure. The backlog is what may be sent now; what `fairlane channel list` and `fairlane app
     list` call queued is all that has no outcome, of paused and scheduled tasks too. `caps` names the caps that hold

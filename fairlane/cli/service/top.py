@@ -8,11 +8,11 @@ from fairlane.cli.base.connect import client_of
 
 
 @click.command()
-@click.option("--every", type=click.FloatRange(0.1), default=0.5, show_default=True, help="Seconds between two looks.")
-@click.option("--count", type=click.IntRange(1), help="Stop after so many looks.")
+@click.option("--every", type=click.FloatRange(0.1), default=0.5, show_default=True, help="Seconds between updates.")
+@click.option("--count", type=click.IntRange(1), help="Stop after this many updates.")
 @click.pass_context
 def top(ctx: click.Context, every: float, count: int | None) -> None:
-    """Watch tiers, tasks and workers live; Ctrl-C ends it. Prints lines where there is no terminal."""
+    """Watch tiers, tasks and workers live; Ctrl-C ends it. Without a terminal it prints lines."""
     from backends.system_clock import SystemClock
     from fairlane.cli.service.live import ClientSource
     from fairlane.screen.console import console_of

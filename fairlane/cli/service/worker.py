@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @click.option(
     "--channel", "channels", multiple=True, metavar="NAME=MODULE:CLASS", help="A channel of your own; may be repeated."
 )
-@click.option("--tiers", metavar="TIER,...", help="Hold the lanes of these tiers only; by default of all.")
+@click.option("--tiers", metavar="TIER,...", help="Serve the lanes of these tiers only; all by default.")
 @click.option("--metrics-port", type=click.IntRange(-1, 65_535), help="Of Prometheus; 0 for any free one, -1 for none.")
-@click.option("--drain-timeout", type=Duration(), help="How long a worker may take to leave: 20s, 1m.")
+@click.option("--drain-timeout", type=Duration(), help="Maximum time a worker takes to finish: 20s, 1m.")
 @click.pass_context
 def worker(
     ctx: click.Context,
@@ -33,7 +33,7 @@ def worker(
     metrics_port: int | None,
     drain_timeout: float | None,
 ) -> int | None:
-    """Run workers until SIGTERM or SIGINT; they finish what they have claimed and leave."""
+    """Run workers until SIGTERM or SIGINT; then they finish what they have claimed and exit."""
     if ctx.invoked_subcommand is not None:
         return None
     from fairlane.worker.process.process import run_workers
@@ -61,7 +61,7 @@ def _channels(given: tuple[str, ...]) -> dict[str, str]:
 
 
 @worker.command("list")
-@click.option("--all", "everybody", is_flag=True, help="Also those that stopped in the last hour.")
+@click.option("--all", "everybody", is_flag=True, help="Include workers that stopped in the last hour.")
 @output_option
 @pass_settings
 def list_workers(settings: "Settings", everybody: bool, output: Output) -> None:

@@ -36,7 +36,7 @@ def up(
 ) -> None:
     """Start Pulsar and Redis, wait until they are ready, and provision them.
 
-    The usual ports are 6650, 8080 and 6379; where one is taken, the next free one is used and said. The addresses stay
+    The usual ports are 6650, 8080 and 6379; where one is taken, the next free one is used and named. The addresses stay
     in force until `stack down`: a server that has ended is started again on its port if that is free.
     """
     from fairlane.cli.base.steps import steps

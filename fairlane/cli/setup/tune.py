@@ -22,7 +22,7 @@ def tune() -> None:
     "--rate", type=click.FloatRange(0, min_open=True), default=50_000.0, show_default=True, help="Messages/s."
 )
 @click.option("--message-bytes", type=ByteSize(), default="1000", show_default=True, help="Of a typical message.")
-@click.option("--memory", type=ByteSize(), default="64MiB", show_default=True, help="Most for unconfirmed messages.")
+@click.option("--memory", type=ByteSize(), default="64MiB", show_default=True, help="Maximum for unconfirmed messages.")
 @click.option(
     "--receiver-queue",
     type=click.IntRange(1),
@@ -34,7 +34,7 @@ def tune() -> None:
 def producer(
     output: Output, partitions: int, rate: float, message_bytes: int, memory: int, receiver_queue: int
 ) -> None:
-    """How a producer should be set up, by the code that sets up those of submissions.
+    """Recommend a producer's settings, with the code that submissions use.
 
     Sizes are bytes, or a number with kB, KiB, MB, MiB, GB or GiB.
     """

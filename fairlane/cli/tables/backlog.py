@@ -36,7 +36,7 @@ def tables_option(command: F) -> F:
     return click.option(
         "--tables",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Folder of the tables, instead of the setting `tables`.",
+        help="Directory of the tables, instead of the setting `tables`.",
     )(command)
 
 
@@ -49,9 +49,9 @@ def backlog() -> None:
 @click.option(
     "--every", "every_s", type=Duration(), default="10s", show_default=True, help="Time between two snapshots."
 )
-@click.option("--once", is_flag=True, help="Take one snapshot, and say what is in it.")
+@click.option("--once", is_flag=True, help="Take one snapshot and print it.")
 @click.option(
-    "--file-every", "file_s", type=Duration(), default="5m", show_default=True, help="Time that one Parquet file holds."
+    "--file-every", "file_s", type=Duration(), default="5m", show_default=True, help="Time span of one Parquet file."
 )
 @click.option(
     "--keep-days", type=click.IntRange(0), default=14, show_default=True, help="Remove older days; 0 keeps all."
@@ -148,13 +148,13 @@ def _series(settings: "Settings", files: "FileSettings", every_s: float) -> None
     type=Duration(),
     default="5m",
     show_default=True,
-    help="Take rates over this much of the time before now.",
+    help="Measure rates over this last part of the time.",
 )
 @click.option(
     "--capacity",
     type=click.IntRange(1),
     metavar="RATE",
-    help="Foresee the end for so many targets/s, instead of the capacity that is set.",
+    help="Forecast the end at this many targets/s, instead of the set capacity.",
 )
 @click.option("--top", type=click.IntRange(1, 1_000), default=20, show_default=True, help="Tasks that are shown.")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")

@@ -36,16 +36,16 @@ _SHOWN_REASONS = 10
 @click.option(
     "--suppress", metavar="PATH", multiple=True, help="Leave these targets out: a table with a column target."
 )
-@click.option("--invalid-targets/--no-invalid-targets", default=True, help="Leave out what providers said is dead.")
+@click.option("--invalid-targets/--no-invalid-targets", default=True, help="Leave out what providers called dead.")
 @click.option(
     "--max-refused",
     type=Fraction(),
     default="5%",
     show_default=True,
-    help="With more bad rows than this nothing is sent.",
+    help="Send nothing if more rows than this are bad.",
 )
 @click.option("--strict", is_flag=True, help="Refuse a task whose channel no live worker has, instead of a warning.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be taken and left out. Needs no servers.")
+@click.option("--dry-run", is_flag=True, help="Only report what would be accepted and left out. Needs no servers.")
 @tables_option
 @spark_options
 @output_option

@@ -24,7 +24,7 @@ def journal() -> None:
 
 
 @journal.command()
-@click.option("--once", is_flag=True, help="End when all is landed that was recorded before the start.")
+@click.option("--once", is_flag=True, help="Exit once everything recorded before the start is landed.")
 @click.option(
     "--every",
     "every_s",
@@ -96,7 +96,7 @@ def _tell(batch: "LandedBatch") -> None:
     type=Duration(),
     default="1h",
     show_default=True,
-    help="How long replaced files stay.",
+    help="How long replaced files are kept.",
 )
 @tables_option
 @spark_options
@@ -105,9 +105,9 @@ def _tell(batch: "LandedBatch") -> None:
 def compact(
     settings: "Settings", output: Output, spark: SparkOptions, tables: Path | None, keep_s: float, file_size: int
 ) -> None:
-    """Put small files of the journal together, and delete files that nobody needs any more.
+    """Merge small files of the journal, and delete files that are no longer needed.
 
-    May run beside `fairlane journal run`, and be killed at any moment. Who reads the tables sees the old files or the
+    May run beside `fairlane journal run`, and be killed at any moment. Readers of the tables see the old files or the
     new ones.
     """
     from spark_jobs.session.requirements import require_spark

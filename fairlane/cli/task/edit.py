@@ -18,7 +18,7 @@ from fairlane.cli.base.output import Output, output_option, say
 @output_option
 @click.pass_context
 def edit(ctx: click.Context, output: Output, task_id: str, message: str) -> None:
-    """Another message for all targets of a task that are not sent yet, further attempts included. A text is its body.
+    """Change the message for all targets of a task that are not sent yet, retries included. A text is its body.
 
     \b
     fairlane task edit ID --message '{"title": "Sale", "body": "60 % off"}'

@@ -63,7 +63,7 @@ def asked_options(command: F) -> F:
         click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="All of this tier."),
         click.option("--channel", help="All on this channel.", shell_complete=channel_names),
         click.option("--state", type=click.Choice(LIVE_STATES), help="All in this state."),
-        click.option("--id-prefix", help="All whose ids begin so."),
+        click.option("--id-prefix", help="All whose ids begin with this."),
         click.option("--yes", is_flag=True, help="Do not ask before tasks found by a filter are changed."),
         click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
         limit_option,

@@ -48,16 +48,16 @@ def _emit(output: Output, view: TaskView) -> None:
 @click.option("--app", help="Only tasks of this app.", shell_complete=app_names)
 @click.option("--tier", type=click.Choice([str(tier) for tier in Tier]), help="Only tasks of this tier.")
 @click.option("--channel", help="Only tasks on this channel.", shell_complete=channel_names)
-@click.option("--id-prefix", help="Only tasks whose ids begin so.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Most tasks shown, newest first.")
-@click.option("--cursor", help="Go on where an earlier list ended (it said so on stderr).")
+@click.option("--id-prefix", help="Only tasks whose ids begin with this.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of tasks.")
+@click.option("--cursor", help="Continue where an earlier list ended (it printed the cursor on stderr).")
 @click.option("--all", "everything", is_flag=True, help="No limit.")
 @output_option
 @click.pass_context
 def list_tasks(
     ctx: click.Context, /, output: Output, limit: int, cursor: str | None, everything: bool, **only: str | None
 ) -> None:
-    """Tasks, newest first; ended ones of the last days included."""
+    """List tasks, newest first, including those that ended in the last days."""
     from fairlane.screen.render import tasks_table
 
     views: list[TaskView] = []
@@ -83,7 +83,7 @@ def list_tasks(
 @output_option
 @click.pass_context
 def show(ctx: click.Context, output: Output, task_id: str) -> None:
-    """One task: state, controls, targets by outcome, rate and ETA."""
+    """Show one task: state, controls, targets by outcome, rate and ETA."""
     with client_of(ctx) as client:
         view = client.task(task_id).progress()
         trouble = client.channel_trouble(view.channel) if view.targets.pending and not view.ended else ""
@@ -103,7 +103,7 @@ def show(ctx: click.Context, output: Output, task_id: str) -> None:
 @output_option
 @click.pass_context
 def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None, fail_on_failures: bool) -> None:
-    """Wait until every target has an outcome, and show on a terminal how far it is.
+    """Wait until every target has an outcome. Shows progress on a terminal.
 
     Exit code 0 if the task completed, 1 if it was cancelled, expired or failed (`reason` says why). Targets that are
     invalid (there is no such address any more) are no failures.
@@ -121,12 +121,12 @@ def wait(ctx: click.Context, output: Output, task_id: str, timeout: float | None
 
 @click.command()
 @task_argument
-@click.option("--by-reason", is_flag=True, help="How many targets failed for which reason, with an example of each.")
-@click.option("--limit", type=click.IntRange(1), help=f"Most rows shown.  [default: {_SHOWN:,}; as JSON all]")
+@click.option("--by-reason", is_flag=True, help="Count the failures of each reason, with an example.")
+@click.option("--limit", type=click.IntRange(1), help=f"Maximum number of rows.  [default: {_SHOWN:,}; as JSON all]")
 @output_option
 @click.pass_context
 def failures(ctx: click.Context, output: Output, task_id: str, by_reason: bool, limit: int | None) -> None:
-    """Targets that were given up (failed or invalid), with the reason."""
+    """List the targets that failed or are invalid, with the reason."""
     most = limit or (None if output.as_json else _SHOWN)
     columns = _REASON_COLUMNS if by_reason else _FAILURE_COLUMNS
     with client_of(ctx) as client:

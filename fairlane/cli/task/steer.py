@@ -29,7 +29,7 @@ IN_FLIGHT_S = 5.0
 @output_option
 @click.pass_context
 def pause(ctx: click.Context, output: Output, asked: Selection) -> None:
-    """Stop sending tasks until `resume`: those named, or all live ones that the options take."""
+    """Pause tasks until `resume`: those named, or all live ones that the options select."""
     change_many(ctx, output, asked, Changes(paused=True), "paused")
 
 
@@ -39,11 +39,11 @@ def pause(ctx: click.Context, output: Output, asked: Selection) -> None:
 @output_option
 @click.pass_context
 def resume(ctx: click.Context, output: Output, asked: Selection) -> None:
-    """Go on with paused tasks: those named, or all that the options take."""
+    """Resume paused tasks: those named, or all that the options select."""
     change_many(ctx, output, asked, Changes(paused=False), "resumed")
 
 
-_no_wait = click.option("--no-wait", is_flag=True, help="Do not wait for what becomes of the targets in flight.")
+_no_wait = click.option("--no-wait", is_flag=True, help="Do not wait for the outcomes of the targets in flight.")
 
 
 @click.command()
@@ -53,24 +53,24 @@ _no_wait = click.option("--no-wait", is_flag=True, help="Do not wait for what be
 @output_option
 @click.pass_context
 def cancel(ctx: click.Context, output: Output, asked: Selection, no_wait: bool) -> None:
-    """Send nothing more of these tasks; what is not sent ends as cancelled. Says how many targets were in flight."""
+    """Cancel tasks: what is not sent yet ends as cancelled. Prints how many targets were in flight."""
     _end_many(ctx, output, asked, Changes(cancelled=True), no_wait)
 
 
 @click.command()
-@click.option("--reason", required=True, metavar="TEXT", help="Why; the task's state tells it from then on.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; shown with the task's state.")
 @_no_wait
 @_ids
 @asked_options
 @output_option
 @click.pass_context
 def stop(ctx: click.Context, output: Output, asked: Selection, reason: str, no_wait: bool) -> None:
-    """Send nothing more of these tasks: like `cancel`, but they end as failed, for a reason."""
+    """Stop tasks for a reason: like `cancel`, but they end as failed."""
     _end_many(ctx, output, asked, Changes(stopped=reason), no_wait)
 
 
 @click.command()
-@click.option("--reason", required=True, metavar="TEXT", help="Why; the task's state tells it from then on.")
+@click.option("--reason", required=True, metavar="TEXT", help="Why; shown with the task's state.")
 @_no_wait
 @_ids
 @asked_options

@@ -61,7 +61,7 @@ _NOW = {
 @output_option
 @click.pass_context
 def why(ctx: click.Context, output: Output, task_id: str) -> None:
-    """Where the task's time went: how much of it to each cause, and what would make that less. Together they are the
+    """Show where the task's time went: how much to each cause, and what would reduce it. Together they are the
     task's age."""
     with client_of(ctx) as client:
         found = client.why(task_id)
