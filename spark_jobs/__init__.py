@@ -1,14 +1,14 @@
-"""Makes tasks out of tables and explains the backlog: Spark jobs, and a data source to write to.
+"""Spark jobs that turn tables into tasks and explain the backlog, and a data source to write to.
 
 >>> from spark_jobs import SessionSettings, make_session
 >>> spark = make_session(SessionSettings(app_name="sale"))
 >>> table = spark.read.parquet("audience").select("target", "name").write.format("fairlane").mode("append")
 >>> table.options(id="sale", app="shop", tier="high", message="Sale!").save()
 
-`register` makes the formats known to a session made elsewhere (spark-submit, a notebook). The tables of the outcome
-journal are read by spark_jobs.journal.tables.
+`register` adds the formats to a session made elsewhere (spark-submit, a notebook). spark_jobs.journal.tables reads the
+tables of the outcome journal.
 
-Names are imported when first used: pyspark is an extra, and nothing needs it before.
+Names are imported on first use: pyspark is an extra, and nothing needs it earlier.
 """
 
 from importlib import import_module

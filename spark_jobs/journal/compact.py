@@ -1,4 +1,4 @@
-"""Puts small files of the journal together. Readers go by commits: they see the old files or the new, never both."""
+"""Merge small files of the journal. Readers go by commits: they see the old files or the new ones, never both."""
 
 import os
 from collections import defaultdict
@@ -25,28 +25,33 @@ _ROW_GROUP = 1 << 20
 
 @dataclass(frozen=True)
 class CompactOptions:
-    """target_bytes: files of half of it are left alone. keep_s: how long files stay that no commit names any more, for
-    readers that began before."""
+    """Settings of `compact`."""
 
     tables: Path
     target_bytes: int = TARGET_BYTES
+    """The size to aim for; files of at least half of it are left alone."""
     keep_s: float = 3_600.0
+    """How long files that no commit names any more are kept, for readers that began before."""
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """files_before, files_after: of the journal. merged: files put together. deleted: files that nobody needs."""
+    """The result of `compact`."""
 
     files_before: int
+    """The number of files in the journal before."""
     files_after: int
+    """The number of files in the journal after."""
     merged: int
+    """The number of files that were merged."""
     rows: int
     deleted: int
+    """The number of unused files that were deleted."""
 
 
 @dataclass(frozen=True)
 class _Merge:
-    """Files of one table, day and app, to be one."""
+    """Files of one table, day and app to merge into one."""
 
     root: Path
     files: tuple[TableFile, ...]
@@ -54,7 +59,10 @@ class _Merge:
 
 
 def compact(spark: "SparkSession", options: CompactOptions, clock: Clock) -> Compacted:
-    """Can be killed at any moment and run again; may run beside `journal run`. Raises FairlaneError."""
+    """Merge small files and delete unused ones. Raises FairlaneError.
+
+    It can be killed at any moment and run again, and may run beside `journal run`.
+    """
     log = JournalLog(options.tables)
     try:
         return _compact(spark, log, options, clock)
@@ -101,7 +109,7 @@ def _filled(files: Sequence[TableFile], target_bytes: int) -> Iterator[list[Tabl
 
 
 def _merge(merge: _Merge) -> TableFile:
-    """Runs in an executor; a row group's worth of rows is held at a time."""
+    """Merge files into one. Runs in an executor, with one row group of rows in memory at a time."""
     first = merge.files[0]
     writer = FileWriter(merge.root, first.table, merge.tag, first.day, first.app)
     held: list[pa.RecordBatch] = []
@@ -129,8 +137,8 @@ def _commit(log: JournalLog, base: JournalState, change: CommitChange, clock: Cl
 
 
 def sweep(log: JournalLog, keep_s: float, clock: Clock) -> int:
-    """Deletes files that no commit of the last keep_s names, and commits that are not needed to know what stands.
-    Returns their number."""
+    """Delete files that no commit of the last keep_s names, and commits the current state does not need. Returns their
+    number."""
     oldest_ms = clock.wall_ms() - round(keep_s * 1000)
     named, needless = _named_since(log, oldest_ms)
     count = 0
@@ -144,7 +152,7 @@ def sweep(log: JournalLog, keep_s: float, clock: Clock) -> int:
 
 
 def _named_since(log: JournalLog, oldest_ms: int) -> tuple[set[str], list[int]]:
-    """Files named by what stands and by what stood since; commits that both do without."""
+    """Return the files named by the current state or by recent commits, and the commits that neither needs."""
     named = _names(log.read())
     needless: list[int] = []
     numbers = sorted(log.numbers(), reverse=True)

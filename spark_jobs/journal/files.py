@@ -1,6 +1,6 @@
-"""The journal's Parquet files: their columns, and what writes them.
+"""The journal's Parquet files: their columns, and their writer.
 
-Rows of outcomes are parted by day (UTC) and app: `outcomes/day=YYYY-MM-DD/app=APP/`; both are in the path alone. An
+Rows of outcomes are partitioned by day (UTC) and app: `outcomes/day=YYYY-MM-DD/app=APP/`. Both are in the path only. An
 app's name is escaped there as Hive and Spark do it (`%2F`).
 """
 
@@ -21,7 +21,7 @@ CLOSES = "closes"
 TASKS = "tasks"
 INVALID_TARGETS = "invalid_targets"
 NO_APP = "__HIVE_DEFAULT_PARTITION__"
-"""Of records that do not tell the app: those of before it was in them. Read as null."""
+"""The app of records that do not contain one: those written before records had it. Read as null."""
 TIME = pa.timestamp("us", tz="UTC")
 OUTCOME_FILE = pa.schema([field for field in ROWS if field.name != "app"])
 CLOSE_FILE = pa.schema(
@@ -34,8 +34,8 @@ CLOSE_FILE = pa.schema(
         pa.field("reason", pa.string()),
     ]
 )
-"""All targets of the task that have no row in outcomes have this outcome. reason: why, if the task was
-stopped for one."""
+"""All targets of the task without a row in outcomes have this outcome. reason: why the task was stopped, if a reason
+was given."""
 TASK_FILE = pa.schema(
     [
         pa.field("task", pa.string(), nullable=False),
@@ -55,10 +55,13 @@ TASK_FILE = pa.schema(
         pa.field("reason", pa.string()),
     ]
 )
-"""What one record of the control topic says of a task; null for what it says nothing of. record: its position.
-targets, refused, digest, writers: of the seal. state, ended_at, the counts and reason (why it failed): of the end."""
+"""The content of one control record about a task; null for anything it does not contain.
+
+- record: its position. - targets, refused, digest, writers: from the seal. - state, ended_at, the counts, reason (why
+it failed): from the end.
+"""
 INVALID_FILE = pa.schema([ROWS.field(name) for name in ("target", "channel", "app", "at", "reason", "task")])
-"""A target that a provider said is dead, as often as it said so. They are rows of outcomes as well; here they are all
+"""A target that a provider reported as dead, once per report. These are rows of outcomes as well; this table keeps them
 together, since each ingestion leaves them out."""
 SCHEMAS: Mapping[str, pa.Schema] = {
     OUTCOMES: OUTCOME_FILE,
@@ -70,10 +73,10 @@ _COMPRESSION = "zstd"
 
 
 class FileWriter:
-    """Writes one new file. What is not closed is no file of the journal: no commit names it."""
+    """Writes one new file. A file that is not closed does not belong to the journal: no commit names it."""
 
     def __init__(self, root: Path, table: str, tag: str, day: str = "", app: str = "") -> None:
-        """root: the journal's folder. tag: what the file's name begins with; the rest makes it unique."""
+        """Open the file. root: the journal's folder. tag: the prefix of the file's name; the rest makes it unique."""
         parts = [f"day={day}", f"app={folder_name(app)}"] if table == OUTCOMES else []
         folder = root.joinpath(table, *parts)
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +92,7 @@ class FileWriter:
 
     @property
     def size(self) -> int:
-        """Bytes, of what has been written out."""
+        """Return the number of bytes written out so far."""
         return self._path.stat().st_size
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
@@ -106,7 +109,7 @@ class FileWriter:
 
 
 def write_rows(root: Path, table: str, tag: str, rows: Sequence[Mapping[str, Any]]) -> list[TableFile]:
-    """A file of a few rows; none of none."""
+    """Write a few rows to a file. Returns no file if there are no rows."""
     if not rows:
         return []
     writer = FileWriter(root, table, tag)

@@ -1,7 +1,8 @@
-"""Which outcomes of a record are the first final ones of their targets: the rule of the ledger's fold, for the journal.
+"""Find the outcomes of a record that are the first final ones of their targets: the ledger's fold rule, for the
+journal.
 
-A small state does it: of each writer of a task the envelopes all of whose targets are final, as ranges, and of the
-others which of their targets are. It is a function of the topic up to a position, as the journal's rows are.
+The state is small. For each writer of a task it has the envelopes whose targets are all final, as ranges, and for each
+other envelope which of its targets are final. Like the journal's rows, it is a function of the topic up to a position.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,7 +19,7 @@ _LONGEST_ROWS = 1 << 16
 
 
 class UniformOutcome(NamedTuple):
-    """All targets of some envelopes of consecutive sequences, `size` each, have the outcome `code`."""
+    """All targets of envelopes with consecutive sequences, `size` targets each, have the outcome `code`."""
 
     writer: str
     attempt: int
@@ -29,7 +30,7 @@ class UniformOutcome(NamedTuple):
 
 
 class PartialOutcome(NamedTuple):
-    """Targets of one envelope, by their places in it, and the outcome of each."""
+    """Targets of one envelope, by their positions in it, and the outcome of each."""
 
     writer: str
     attempt: int
@@ -42,7 +43,7 @@ Piece = UniformOutcome | PartialOutcome
 
 
 def final_pieces(record: Outcomes) -> Iterator[Piece]:
-    """All final outcomes that a record tells, whether they are the first of their targets or not."""
+    """Yield all final outcomes of a record, whether or not they are the first of their targets."""
     for run in record.runs:
         if run.code < _FINAL:
             yield from _cut(UniformOutcome(run.writer, run.attempt, run.first, run.count, run.size, run.code))
@@ -58,14 +59,14 @@ def _results(mixed: Mixed) -> Iterable[tuple[int, int]]:
 
 
 def _cut(piece: UniformOutcome) -> Iterator[UniformOutcome]:
-    """Pieces of bounded size, whatever a record says."""
+    """Cut a piece into pieces of bounded size, whatever the record contains."""
     step = max(1, _LONGEST_ROWS // max(1, piece.size))
     for offset in range(0, piece.envelopes if piece.size else 0, step):
         yield piece._replace(first=piece.first + offset, envelopes=min(step, piece.envelopes - offset))
 
 
 class Ranges:
-    """A set of whole numbers, as disjoint ranges that do not touch: starts, and ends (exclusive)."""
+    """A set of integers, as disjoint ranges that do not touch: starts, and ends (exclusive)."""
 
     __slots__ = ("ends", "starts")
 
@@ -78,7 +79,7 @@ class Ranges:
         return index >= 0 and number < self.ends[index]
 
     def add(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Adds start..end (exclusive); returns those ranges of it that were not there."""
+        """Add start..end (exclusive). Returns the parts of it that were not in the set."""
         starts, ends = self.starts, self.ends
         low, high = bisect_left(ends, start), bisect_right(starts, end)
         added, at = [], start
@@ -96,15 +97,16 @@ class Ranges:
 
 
 class StoredWriter(msgspec.Struct, array_like=True):
-    """A writer's part of a stored task. open: of envelopes that are not final, the bits of the places that are."""
+    """A writer's part of a stored task."""
 
     starts: list[int]
     ends: list[int]
     open: dict[int, bytes]
+    """For envelopes that are not final: the bits of the positions that are."""
 
 
 class StoredTask(msgspec.Struct, array_like=True):
-    """What is remembered of a task, as it is stored."""
+    """The state of a task, as it is stored."""
 
     last_ms: int
     closed: bool
@@ -112,7 +114,10 @@ class StoredTask(msgspec.Struct, array_like=True):
 
 
 class _Writer:
-    """final: sequences of envelopes all of whose targets are final. open: sequence -> a bit for each final place."""
+    """The state of one writer of a task.
+
+    final: the sequences of envelopes whose targets are all final. open: by sequence, a bit for each final position.
+    """
 
     __slots__ = ("final", "open")
 
@@ -190,7 +195,7 @@ class _Task:
 
 
 class FirstOutcomes:
-    """Told the records of one outcome topic in their order, says which outcomes count."""
+    """Decides which outcomes count, from the records of one outcome topic in order."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, _Task] = {}
@@ -198,8 +203,10 @@ class FirstOutcomes:
         self._latest_ms = 0
 
     def of(self, record: Outcomes) -> Iterator[Piece]:
-        """Those final outcomes of the record that are the first of their targets. To be used up before the next call:
-        what was not asked for is not remembered."""
+        """Yield the final outcomes of the record that are the first of their targets.
+
+        Exhaust the iterator before the next call: outcomes that were not consumed are not remembered.
+        """
         task = self._task(record.task, record.at_ms)
         if task.closed:
             return
@@ -210,7 +217,7 @@ class FirstOutcomes:
             yield from task.writer(mixed.writer).mixed(mixed)
 
     def close(self, record: CloseTask) -> bool:
-        """Whether this closes the task: not if an earlier one did. Outcomes told later do not count."""
+        """Return whether this record closes the task: False if an earlier one did. Later outcomes do not count."""
         task = self._task(record.task, record.at_ms)
         was_open, task.closed = not task.closed, True
         return was_open
@@ -226,16 +233,16 @@ class FirstOutcomes:
 
     # ------------------------------------------------------------- storing
     def changes(self) -> dict[str, StoredTask]:
-        """What is remembered of the tasks told of since `restore`."""
+        """Return the state of the tasks that had records since `restore`."""
         return {name: self._tasks[name].stored() for name in sorted(self._touched)}
 
     def everything(self) -> dict[str, StoredTask]:
-        """What is remembered, without what is too long ago."""
+        """Return the whole state, without tasks that are too old."""
         oldest_ms = self._latest_ms - TOMBSTONE_MS
         return {name: task.stored() for name, task in self._tasks.items() if task.last_ms >= oldest_ms}
 
     def restore(self, parts: Iterable[dict[str, StoredTask]]) -> None:
-        """Of each task the last part that has it counts."""
+        """Restore the state from parts. If several parts have a task, the last one counts."""
         stored: dict[str, StoredTask] = {}
         for part in parts:
             stored |= part

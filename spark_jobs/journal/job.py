@@ -1,7 +1,7 @@
 """The outcome journal: each final outcome once, as Parquet, restartable at any moment.
 
-A batch reads on from where the last commit ended, writes files, and commits them together with the new places to read
-on from and with what must be remembered to tell first outcomes from later ones. What is not committed never was.
+A batch reads on from the end of the last commit and writes files. It commits them together with the new positions and
+with the state that tells first outcomes from later ones. Without the commit, nothing of it counts.
 """
 
 import logging
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_RECORDS = 100_000
-"""Of each topic in a batch. Executors hold some ten thousand rows of it at a time, whatever it is."""
+"""The maximum number of records of each topic in a batch. Executors hold about ten thousand rows at a time, whatever it
+is."""
 PAUSE_S = 5.0
-"""Before the next try when Pulsar is gone."""
+"""The pause before the next try when Pulsar is unreachable."""
 
 _log = logging.getLogger("fairlane.journal")
 
 
 class Stop(Protocol):
-    """A threading.Event, or what behaves like one."""
+    """A threading.Event, or an object that behaves like one."""
 
     def is_set(self) -> bool: ...
     def wait(self, timeout: float) -> bool: ...
@@ -40,25 +41,29 @@ class Stop(Protocol):
 
 @dataclass(frozen=True)
 class JournalOptions:
-    """tables: the folder of all tables, which driver and executors share. max_records: of each topic in a batch."""
+    """Settings of the journal."""
 
     tables: Path
+    """The folder of all tables, which the driver and executors share."""
     pulsar: PulsarSettings
     max_records: int = MAX_RECORDS
+    """The maximum number of records of each topic in a batch."""
 
 
 @dataclass
 class LandedBatch:
-    """What one batch, or several together, brought. tasks: accepted ones. more: there is more to read at once."""
+    """The result of one batch, or of several together."""
 
     number: int = 0
     records: int = 0
     outcomes: int = 0
     closes: int = 0
     tasks: int = 0
+    """The number of tasks accepted."""
     malformed: int = 0
     files: int = 0
     more: bool = False
+    """Whether there is more to read right away."""
 
     def __iadd__(self, other: "LandedBatch") -> "LandedBatch":
         for name in ("records", "outcomes", "closes", "tasks", "malformed", "files"):
@@ -69,7 +74,7 @@ class LandedBatch:
 
 @dataclass
 class _Gathered:
-    """What is to be committed."""
+    """The input of the next commit."""
 
     landed: list[Landed]
     tasks: TaskRows
@@ -77,7 +82,7 @@ class _Gathered:
 
 
 class Journal:
-    """Lands outcomes batch by batch. One at a time writes to the same tables; another one finds out at its commit."""
+    """Lands outcomes batch by batch. Only one may write to the same tables; a second one fails at its commit."""
 
     def __init__(self, spark: "SparkSession", options: JournalOptions, clock: Clock) -> None:
         self._spark = spark
@@ -86,7 +91,7 @@ class Journal:
         self._log = JournalLog(options.tables)
 
     def run_once(self, stop: Stop, told: Callable[[LandedBatch], None] = lambda _: None) -> LandedBatch:
-        """Up to what is stored by now, unless `stop` is set before. Raises FairlaneError."""
+        """Land everything stored by now, unless `stop` is set first. Raises FairlaneError."""
         until = last_positions(self._options.pulsar)
         total = LandedBatch(more=True)
         while total.more and not stop.is_set():
@@ -96,7 +101,7 @@ class Journal:
         return total
 
     def run(self, stop: Stop, every_s: float, told: Callable[[LandedBatch], None] = lambda _: None) -> LandedBatch:
-        """Goes on until `stop` is set. A Pulsar that is gone is waited for."""
+        """Land outcomes until `stop` is set. Waits while Pulsar is unreachable."""
         total = LandedBatch()
         while not stop.is_set():
             try:
@@ -112,7 +117,7 @@ class Journal:
         return total
 
     def step(self, until: dict[int, str]) -> LandedBatch:
-        """One batch, at most to these positions. Nothing is committed if there is nothing new. Raises FairlaneError."""
+        """Land one batch, at most up to these positions. Commits nothing if nothing is new. Raises FairlaneError."""
         try:
             return self._step(until)
         except OSError as error:
@@ -139,7 +144,7 @@ class Journal:
         return _Gathered(landed, tasks, files + write_rows(self._log.root, TASKS, tag, tasks.rows))
 
     def _land(self, base: JournalState, spans: Sequence[TopicSpan], tag: str) -> list[Landed]:
-        """A task of Spark for each topic."""
+        """Land the spans, with one Spark task per topic."""
         if not spans:
             return []
         landings = [
@@ -171,7 +176,7 @@ class Journal:
                 base = self._after(base)
 
     def _after(self, base: JournalState) -> JournalState:
-        """What stands now, if only files were put together meanwhile."""
+        """Return the current state, if the commits since `base` only merged files. Raises Refused otherwise."""
         now = self._log.read()
         if (now.cursors, now.states) != (base.cursors, base.states):
             cause = f"Another `journal run` writes to {self._options.tables}."

@@ -1,5 +1,7 @@
-"""Lands a span of one outcome topic as Parquet files. Runs in an executor; what it made counts once the driver has
-committed it, and is left lying otherwise."""
+"""Land a span of one outcome topic as Parquet files.
+
+Runs in an executor. Its files count once the driver has committed them; otherwise they are left behind, unused.
+"""
 
 import secrets
 from collections.abc import Sequence
@@ -24,46 +26,51 @@ from spark_jobs.journal.outcome_topics import TopicSpan, connected, read_span
 
 STATES = "state"
 LONGEST_CHAIN = 20
-"""Files that a topic's state is in: a whole one, and what changed in each batch since."""
+"""The number of files that hold a topic's state: a complete one, and one for the changes of each batch since."""
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Landing:
-    """root: the journal's folder. state: files of what is remembered of the topic. tag: what names of new files begin
-    with."""
+    """The input of `land`: a span of one topic, and the state known before it."""
 
     root: Path
+    """The journal's folder."""
     pulsar: PulsarSettings
     span: TopicSpan
     state: tuple[str, ...]
+    """The files that hold the topic's state."""
     tag: str
+    """The prefix of the names of new files."""
 
 
 @dataclass
 class Landed:
-    """What became of a span. cursor: where to read on. more: it was ended by its number of records. outcomes: rows of
-    them. state: the files of what is to be remembered."""
+    """The result of landing a span."""
 
     topic: int
     cursor: str
+    """The position to read on from."""
     more: bool = False
+    """Whether the span ended because it reached its limit of records."""
     records: int = 0
     malformed: int = 0
     outcomes: int = 0
+    """The number of rows of outcomes."""
     files: list[TableFile] = field(default_factory=list)
     state: list[str] = field(default_factory=list)
+    """The files that hold the new state."""
 
 
 class StoredState(msgspec.Struct, array_like=True):
-    """A file of what is remembered."""
+    """One file of a topic's state."""
 
     format: int
     tasks: dict[str, StoredTask]
 
 
 def land(landing: Landing) -> Landed | FairlaneError:
-    """An error of ours comes back as it is: the driver tells it in one line."""
+    """Land a span. Returns a FairlaneError instead of raising it, so that the driver can report it in one line."""
     try:
         with connected(landing.pulsar) as client:
             lander = Lander(landing)
@@ -77,7 +84,7 @@ def land(landing: Landing) -> Landed | FairlaneError:
 
 
 class Lander:
-    """Keeps what counts of the records of one topic, and writes it."""
+    """Keeps the records of one topic that count, and writes them."""
 
     def __init__(self, landing: Landing) -> None:
         self._landing = landing
@@ -88,14 +95,14 @@ class Lander:
         self._landed = Landed(landing.span.topic, landing.span.after)
 
     def take(self, records: Sequence[Record]) -> None:
-        """The next ones of the span."""
+        """Add the next records of the span."""
         self._landed.records += len(records)
         self._landed.cursor = records[-1].position
         for record in records:
             self._take(record)
 
     def finish(self) -> Landed:
-        """All of the span has been taken."""
+        """Write everything, once the whole span has been added."""
         landed, span = self._landed, self._landing.span
         landed.more = bool(span.most) and landed.records >= span.most
         if not landed.more:
@@ -152,7 +159,7 @@ class Lander:
 
 
 class _Part:
-    """Rows of one day and app."""
+    """The rows of one day and app."""
 
     def __init__(self, landing: Landing, day: str, app: str) -> None:
         self._landing = landing
@@ -190,7 +197,7 @@ class _Part:
 
 @lru_cache(maxsize=64)
 def _day(number: int) -> str:
-    """Days since the epoch -> YYYY-MM-DD."""
+    """Return the day as YYYY-MM-DD, from the number of days since the epoch."""
     return datetime.fromtimestamp(number * 86_400, UTC).date().isoformat()
 
 

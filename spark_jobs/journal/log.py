@@ -1,9 +1,8 @@
-"""What the journal consists of: a log of commits, each of which says which files were added and taken away, and how far
-the topics have been read.
+"""The journal's log of commits: the files each one adds and removes, and how far the topics have been read.
 
-`TABLES/journal/log/NUMBER.json`. A commit is written whole under a name that nobody has used, or not at all: rows, the
-place to read on from and what is remembered of earlier outcomes change together. A reader that goes by one commit sees
-the tables as they were then. Files that no commit names are what a run that was killed left behind.
+`TABLES/journal/log/NUMBER.json`. A commit is written completely, under a name that is still free, or not at all: rows,
+the positions to read on from and the state of earlier outcomes change together. A reader of one commit sees the tables
+as they were then. Files that no commit names were left behind by a run that was killed.
 """
 
 import os
@@ -18,41 +17,46 @@ from dispatcher.model.errors import Malformed, Refused
 FOLDER = "journal"
 HOW_TO_MEND = "Restore it, or begin a new journal elsewhere."
 WHOLE_EVERY = 50
-"""Commits; each such one names all files, so that no more than so many are read."""
+"""Every commit whose number is a multiple of this lists all files, so a reader needs at most this many commits."""
 
 
 class TableFile(msgspec.Struct, frozen=True):
-    """A Parquet file of a table (outcomes, closes or tasks). path: below the journal's folder. day, app: of all its
-    rows, where the table is parted by them."""
+    """A Parquet file of a table (outcomes, closes, tasks or invalid_targets)."""
 
     table: str
     path: str
+    """The path below the journal's folder."""
     rows: int
     size: int
     day: str = ""
+    """The day of all its rows, if the table is partitioned by day."""
     app: str = ""
+    """The app of all its rows, if the table is partitioned by app."""
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """cursors: topic -> position of the last record read. states: outcome topic -> files of what is remembered of it.
-    whole: `added` are all files there are."""
+    """A commit: the change it made, and how far topics had been read."""
 
     number: int
     at_ms: int
     cursors: dict[str, str]
+    """The position of the last record read, by topic."""
     states: dict[str, list[str]]
+    """The files that hold an outcome topic's state, by topic."""
     added: list[TableFile]
     removed: list[str]
     whole: bool = False
+    """Whether `added` lists all files of the journal."""
 
 
 class JournalState(msgspec.Struct, frozen=True):
-    """The journal after commit `number` (0: nothing was ever committed). files: by path."""
+    """The journal after commit `number` (0: nothing was ever committed)."""
 
     number: int = 0
     cursors: Mapping[str, str] = {}
     states: Mapping[str, Sequence[str]] = {}
     files: Mapping[str, TableFile] = {}
+    """The files by path."""
 
     def table(self, name: str) -> list[TableFile]:
         return [file for file in self.files.values() if file.table == name]
@@ -64,7 +68,7 @@ class JournalState(msgspec.Struct, frozen=True):
 
 
 class CommitChange(msgspec.Struct, frozen=True):
-    """What a commit is to change; what it says nothing of stays."""
+    """The changes for the next commit; anything left out stays the same."""
 
     cursors: Mapping[str, str] = {}
     states: Mapping[str, list[str]] = {}
@@ -73,18 +77,18 @@ class CommitChange(msgspec.Struct, frozen=True):
 
 
 class Conflict(Refused):
-    """Somebody else wrote the commit that was to be the next."""
+    """Another job wrote the commit that should have been the next."""
 
 
 class JournalLog:
-    """The log of one journal. tables: the folder of all tables, on a file system that all who use it share."""
+    """The log of one journal. tables: the folder of all tables, on a file system that all its users share."""
 
     def __init__(self, tables: Path) -> None:
         self.root = tables / FOLDER
         self._folder = self.root / "log"
 
     def read(self) -> JournalState:
-        """The newest state. Raises Malformed."""
+        """Return the newest state. Raises Malformed."""
         commits: list[Commit] = []
         for number in sorted(self.numbers(), reverse=True):
             commits.append(self.commit(number))
@@ -96,12 +100,12 @@ class JournalLog:
         return state
 
     def numbers(self) -> list[int]:
-        """Of all commits that are kept."""
+        """Return the numbers of all commits that are kept."""
         names = [path.stem for path in self._folder.glob("*.json")] if self._folder.is_dir() else []
         return [int(name) for name in names if name.isdecimal()]
 
     def commit(self, number: int) -> Commit:
-        """Raises Malformed."""
+        """Return one commit. Raises Malformed."""
         path = self._path(number)
         try:
             return msgspec.json.decode(path.read_bytes(), type=Commit)
@@ -109,7 +113,7 @@ class JournalLog:
             raise Malformed(f"{path} cannot be read: {error}.", HOW_TO_MEND) from None
 
     def append(self, base: JournalState, change: CommitChange, at_ms: int) -> JournalState:
-        """Writes the commit that follows `base`. Raises Conflict."""
+        """Write the commit that follows `base`. Raises Conflict."""
         number = base.number + 1
         commit = Commit(
             number,
@@ -142,13 +146,13 @@ class JournalLog:
 
 
 def cannot_write(root: Path, error: OSError) -> Refused:
-    """What is told where files cannot be written."""
+    """Return the error for a journal that cannot be written."""
     cause = f"The journal {root} cannot be written: {error.strerror or error}."
     return Refused(cause, "See to room and rights (or name another folder with --tables), and run it again.")
 
 
 def write_durably(path: Path, body: bytes) -> None:
-    """It outlives a loss of power."""
+    """Write a file so that it survives a power loss."""
     with path.open("wb") as file:
         file.write(body)
         file.flush()
@@ -156,7 +160,7 @@ def write_durably(path: Path, body: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """What was written to a file, or the names in a directory, outlive a loss of power."""
+    """Make the contents of a file, or the names in a directory, survive a power loss."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -165,5 +169,5 @@ def sync(path: Path) -> None:
 
 
 def relative(root: Path, paths: Iterable[Path]) -> list[str]:
-    """As TableFile has them."""
+    """Return the paths relative to the journal's folder, as TableFile has them."""
     return [path.relative_to(root).as_posix() for path in paths]

@@ -1,4 +1,4 @@
-"""Rows of outcomes, one a target, made in bulk: pieces of records in, Arrow batches out."""
+"""Build rows of outcomes, one per target, in bulk: pieces of records in, Arrow batches out."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from dispatcher.wire.outcome import OUTCOME_NAMES, Named, Outcomes
 from spark_jobs.journal.first_outcomes import PartialOutcome, Piece, UniformOutcome
 
 FULL_ROWS = 1 << 16
-"""Rows of a batch, about: a piece is never parted."""
+"""The approximate number of rows in a batch: a piece is never split."""
 AT = pa.timestamp("ms", tz="UTC")
 ROWS = pa.schema(
     [
@@ -31,13 +31,16 @@ ROWS = pa.schema(
         pa.field("record", pa.string(), nullable=False),
     ]
 )
-"""One final outcome of one target. at: when it was recorded. latency_ms: see dispatcher.wire.outcome.Outcomes. target,
-reason: null where the record does not name it. (topic, record): number of the outcome topic and the record's position
-in it, which sorts as text in topic order."""
+"""One final outcome of one target.
+
+- at: when it was recorded. - latency_ms: see dispatcher.wire.outcome.Outcomes. - target, reason: null where the record
+does not name it. - topic, record: the number of the outcome topic, and the record's position in it. Positions sort as
+text in topic order.
+"""
 
 
 class _Head(NamedTuple):
-    """What the rows of one record share."""
+    """The values that all rows of one record share."""
 
     task: str
     app: str
@@ -48,7 +51,7 @@ class _Head(NamedTuple):
 
 
 class RowBuilder:
-    """Gathers pieces of records of one outcome topic until there are enough for a batch."""
+    """Collects pieces of records of one outcome topic until there are enough for a batch."""
 
     def __init__(self, topic: int) -> None:
         self.rows = 0
@@ -56,14 +59,14 @@ class RowBuilder:
         self._heads: list[_Head] = []
         self._named: dict[tuple[str, int], Named] = {}
         self._pieces: list[tuple[int, str, int, int, int, int, int]] = []
-        """Head, writer, attempt, first sequence, size, rows, code (-1: each its own)."""
+        """(head, writer, attempt, first sequence, size, rows, code); code is -1 if each target has its own."""
         self._own: list[tuple[int, list[int], list[int]]] = []
-        """Of pieces whose targets have an outcome each: first row, places, codes."""
+        """(first row, positions, codes) of each piece whose targets have an outcome each."""
         self._names: list[tuple[int, str, str | None]] = []
-        """Row, target, reason."""
+        """(row, target, reason)"""
 
     def begin(self, record: Outcomes, position: str) -> None:
-        """The pieces added next are of this record."""
+        """Start a record: the pieces added next belong to it."""
         self._heads.append(_Head(record.task, record.app, record.channel, record.at_ms, record.latency_ms, position))
         self._named = {(one.writer, one.sequence): one for one in record.named}
 
@@ -93,7 +96,7 @@ class RowBuilder:
         self.rows += rows
 
     def _name(self, writer: str, sequence: int, row: int, places: range | list[int]) -> None:
-        """The rows from `row` on are of these places in the envelope."""
+        """Name the targets of the rows from `row` on, which are at these positions of the envelope."""
         named = self._named.get((writer, sequence))
         if named is None:
             return
@@ -106,7 +109,7 @@ class RowBuilder:
                 self._names.append((row + offset, target, reason or None))
 
     def take(self) -> pa.RecordBatch:
-        """The rows gathered so far, in their order (by ROWS); it begins anew, amid the same record."""
+        """Return the rows so far, in order (by ROWS), and start the next batch within the same record."""
         made = self._batch()
         self.rows = 0
         self._heads = self._heads[-1:]
@@ -155,7 +158,7 @@ class RowBuilder:
 
 
 class _Columns:
-    """Values of heads, repeated for their rows."""
+    """Values of heads, repeated for each of their rows."""
 
     def __init__(self, heads: list[_Head], of_row: npt.NDArray[np.int64]) -> None:
         self._heads = heads
@@ -172,7 +175,7 @@ class _Columns:
 
 
 def rows_of(topic: int, records: Iterator[tuple[Outcomes, str, Iterator[Piece]]]) -> Iterator[pa.RecordBatch]:
-    """Batches of about FULL_ROWS rows of (record, its position, the pieces of it that are wanted)."""
+    """Yield batches of about FULL_ROWS rows, from (record, its position, the pieces of it to include)."""
     builder = RowBuilder(topic)
     for record, position, pieces in records:
         builder.begin(record, position)

@@ -1,4 +1,4 @@
-"""The outcome topics, read in spans: from a position on, as far as a topic went at some time."""
+"""Read the outcome topics in spans: from a position up to where a topic ended at some time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,19 +15,22 @@ if TYPE_CHECKING:
 AT_ONCE = 1_000
 _POLL_S = 0.2
 _AHEAD = 500
-"""Records may name all their targets, and are then some 100 kB each."""
+"""The number of records to read ahead. Records may name all their targets; each is then about 100 kB."""
 _ENTRY_LENGTH = 41
-"""Characters of a position that name the ledger and the entry."""
+"""The number of leading characters of a position that name the ledger and the entry."""
 
 
 class TopicSpan(NamedTuple):
-    """A part of one outcome topic. topic: its number. after: position of the last record not wanted, "" for the
-    beginning. until: position of the last one wanted, or one after it. most: records at most (0: any number)."""
+    """A part of one outcome topic."""
 
     topic: int
+    """The topic's number."""
     after: str
+    """The position of the last record before the span; "" starts at the beginning."""
     until: str
+    """The position of the last record in the span, or one after it."""
     most: int = 0
+    """The maximum number of records; 0 for no limit."""
 
     @property
     def empty(self) -> bool:
@@ -35,13 +38,15 @@ class TopicSpan(NamedTuple):
 
 
 def entry_of(position: str) -> str:
-    """The entry (a producer's batch) that a position is in, as text that sorts in topic order."""
+    """Return the entry (a producer's batch) that contains a position, as text that sorts in topic order."""
     return position[:_ENTRY_LENGTH]
 
 
 def last_positions(settings: PulsarSettings) -> dict[int, str]:
-    """By number of outcome topic: the last position there may be in its last entry; "" where nothing is stored. Raises
-    Unreachable, Refused, NotFound (not provisioned)."""
+    """Return the last possible position in the last entry of each outcome topic, by number; "" if the topic is empty.
+
+    Raises Unreachable, Refused, NotFound (not provisioned).
+    """
     topics, admin = pulsar_client.topics(settings), PulsarAdmin(settings)
     try:
         last = {number: admin.last_entry(topics.outcomes(number)) for number in range(topics.outcome_partitions)}
@@ -55,7 +60,7 @@ def last_positions(settings: PulsarSettings) -> dict[int, str]:
 
 @contextmanager
 def connected(settings: PulsarSettings) -> "Iterator[Any]":
-    """A Pulsar client."""
+    """Connect a Pulsar client for the duration of the block."""
     client = pulsar_client.connect(settings)
     try:
         yield client
@@ -64,8 +69,10 @@ def connected(settings: PulsarSettings) -> "Iterator[Any]":
 
 
 def read_span(client: Any, settings: PulsarSettings, span: TopicSpan) -> "Iterator[Sequence[Record]]":
-    """The records of a span, in order, some at a time. What the topic no longer keeps is passed over. Raises
-    Unreachable, NotFound."""
+    """Yield the records of a span in order, in batches. Records that the topic no longer keeps are skipped.
+
+    Raises Unreachable, NotFound.
+    """
     if span.empty:
         return
     topic = pulsar_client.topics(settings).outcomes(span.topic)
@@ -77,7 +84,7 @@ def read_span(client: Any, settings: PulsarSettings, span: TopicSpan) -> "Iterat
 
 
 def reached(client: Any, settings: PulsarSettings, span: TopicSpan) -> str:
-    """Where reading a span ends: at its end, or before, if there are more records in it than it may have."""
+    """Return the position where reading a span ends: its end, or earlier if it has more records than its limit."""
     count, last = 0, span.after
     for records in read_span(client, settings, span):
         count += len(records)
@@ -99,7 +106,10 @@ def _read(reader: TopicReader, span: TopicSpan) -> "Iterator[Sequence[Record]]":
 
 
 def _at_end(reader: TopicReader, span: TopicSpan, records: "Sequence[Record]") -> bool:
-    """The broker is asked where the last entry has begun, and where nothing comes: it may be gone."""
+    """Return whether the span is at its end.
+
+    Asks the broker once the last entry has begun, and when no records arrive: the last record may be gone.
+    """
     if not records:
         return reader.at_end()
     last = records[-1].position

@@ -1,11 +1,11 @@
-"""The data source "fairlane-outcomes": what became of targets, a row each, as workers recorded it.
+"""The data source "fairlane-outcomes": one row per target outcome, as workers recorded it.
 
     spark.readStream.format("fairlane-outcomes").load()     # goes on as workers record
     spark.read.format("fairlane-outcomes").load()           # all that is stored by now
 
-Columns: see spark_jobs.journal.outcome_rows.ROWS. Rows are the final outcomes that records tell. A record may be stored
-twice, so a target may have two; the first in the order of (topic, record) counts. The journal
-(spark_jobs/journal/job.py) has each once.
+Columns: see spark_jobs.journal.outcome_rows.ROWS. The rows are the final outcomes in the records. A record may be
+stored twice, so a target may have two rows; the first in the order of (topic, record) counts. The journal
+(spark_jobs/journal/job.py) has each outcome once.
 """
 
 import json
@@ -36,23 +36,25 @@ COLUMNS = (
     "at timestamp NOT NULL, latency_ms bigint NOT NULL, target string, reason string, "
     "topic int NOT NULL, record string NOT NULL"
 )
-"""outcome_rows.ROWS as Spark says it."""
+"""outcome_rows.ROWS in Spark's syntax."""
 MAX_RECORDS = 10_000
-"""Of each topic in a micro-batch, unless the option maxRecordsPerBatch says otherwise. A record has up to 250,000
-targets."""
+"""The maximum number of records of each topic in a micro-batch, unless the option maxRecordsPerBatch sets another. A
+record has up to 250,000 targets."""
 _OWN = ("start", "maxrecordsperbatch", "path", "checkpointlocation", "queryname", "outputmode")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """start: "earliest", "latest", or a position by topic. max_records: of each topic in a micro-batch; 0: any."""
+    """The parsed options of the data source."""
 
     pulsar: PulsarSettings
     start: str | Mapping[str, str] = "earliest"
+    """"earliest", "latest", or a position by topic."""
     max_records: int = MAX_RECORDS
+    """The maximum number of records of each topic in a micro-batch; 0 for no limit."""
 
     def first_positions(self) -> dict[str, str]:
-        """By topic, the position after which to begin ("": at its beginning)."""
+        """Return the position after which to begin, by topic ("": at its beginning)."""
         if self.start == "latest":
             return {str(topic): position for topic, position in last_positions(self.pulsar).items()}
         given = self.start if isinstance(self.start, Mapping) else {}
@@ -60,7 +62,7 @@ class SourceOptions:
 
 
 def parse_options(options: Mapping[str, str]) -> SourceOptions:
-    """options: names in lower case. Raises InvalidInput."""
+    """Parse the options, whose names are in lower case. Raises InvalidInput."""
     unknown = sorted(set(options) - {*_OWN, *NAMES})
     if unknown:
         raise InvalidInput(
@@ -92,7 +94,7 @@ class SpanPartition(InputPartition):
 
 
 class OutcomesSource(DataSource):
-    """servers: where Pulsar is, unless an option of the same name says otherwise."""
+    """The data source. servers: where Pulsar is, unless an option of the same name overrides it."""
 
     servers: ClassVar[Mapping[str, str]] = {}
 
@@ -114,7 +116,7 @@ class OutcomesSource(DataSource):
 
 
 class BatchReader(DataSourceReader):
-    """All that is stored when the query is planned."""
+    """Reads everything that is stored when the query is planned."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -128,8 +130,10 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are the position of the last record of each topic. Bounded micro-batches are looked through once on the
-    driver, to find where they end: Pulsar counts no records."""
+    """Reads micro-batches. An offset is the position of the last record of each topic.
+
+    The driver reads bounded micro-batches once to find where they end: Pulsar does not count records.
+    """
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -168,12 +172,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) -> None:
-    """Makes the format "fairlane-outcomes" known to a session. servers: as spark_jobs.session.servers.values_of gives
-    them; None: what the session's configuration (spark.fairlane.pulsar.url, …) and the environment
-    (FAIRLANE_PULSAR_URL, …) say."""
+    """Register the format "fairlane-outcomes" with a session.
+
+    servers: as spark_jobs.session.servers.values_of returns them. None: taken from the session's configuration
+    (spark.fairlane.pulsar.url, …) and the environment (FAIRLANE_PULSAR_URL, …).
+    """
     values = given_values(dict(spark.sparkContext.getConf().getAll())) if servers is None else dict(servers)
 
-    class OutcomeSource(OutcomesSource):  # travels by value, so that it takes the servers along
+    class OutcomeSource(OutcomesSource):  # pickled by value, so that it carries the servers along
         servers = values
 
     spark.dataSource.register(OutcomeSource)

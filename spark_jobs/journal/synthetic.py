@@ -1,4 +1,4 @@
-"""An audience and the journal of its task, made up for measuring how long it takes to reconcile them."""
+"""A synthetic audience and the journal of its task, to measure how long reconciling them takes."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +17,7 @@ from spark_jobs.reconcile.differences import NO_OUTCOME, NOT_IN_AUDIENCE, SENT_T
 
 TASK, APP, CHANNEL = "made-up", "shop", "push"
 ENVELOPE, WRITERS = 500, 8
-"""Targets of an envelope, and how many attempts of Spark's tasks wrote them."""
+"""The targets in an envelope, and the number of Spark task attempts that wrote them."""
 _ROWS_OF_A_FILE = 500_000
 _HEX, _LENGTH = np.frombuffer(b"0123456789abcdef", np.uint8), 60
 _RECORD = "00000000000000000001:00000000000000000000:000001"
@@ -26,22 +26,24 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SyntheticJournal:
-    """targets: of the audience, of 60 characters. planted: how often a stranger stands in a target's place, another
-    target does, and the outcome of another place does."""
+    """The size of a synthetic journal."""
 
     targets: int = 10_000_000
+    """The number of targets in the audience, of 60 characters each."""
     planted: int = 25
+    """How often each of these is planted: a stranger in a target's position, another target in it, and the outcome of
+    another position."""
     seed: int = 2026
 
     @property
     def differences(self) -> dict[str, int]:
-        """How many of each are to be found."""
+        """Return the number of differences of each kind that a check must find."""
         once = self.planted
         return {NOT_IN_AUDIENCE: once, SENT_TWICE: once, TWICE: once, NO_OUTCOME: 2 * once}
 
 
 def make_tables(folder: Path, size: SyntheticJournal, at: datetime) -> Path:
-    """The journal, in which the task is over and adds up, and the audience, whose folder it returns."""
+    """Write the audience, and a journal in which the task is over and adds up. Returns the audience's folder."""
     chance = np.random.default_rng(size.seed)
     odd = chance.choice(size.targets // 2, (3, size.planted), replace=False) * 2 + 1
     audience = folder / "audience"
@@ -66,7 +68,11 @@ def _targets(chance: np.random.Generator, count: int) -> pa.Array:
 
 
 def _outcomes(places: Numbers, targets: pa.Array, odd: Numbers, at: datetime) -> pa.Table:
-    """odd: places where a stranger stands, where the target of the place before does, and where its outcome does."""
+    """Return rows of outcomes with the planted differences.
+
+    odd: the positions that hold a stranger, those that hold the target of the position before, and those that hold its
+    outcome.
+    """
     strange, other, twice = (np.isin(places, some) for some in odd)
     targets = targets.take(pa.array(np.arange(len(places)) - other))
     names = [f"stranger {place}" if is_strange else None for place, is_strange in zip(places, strange, strict=True)]

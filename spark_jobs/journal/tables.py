@@ -2,8 +2,8 @@
 
 >>> outcomes(spark, tables, since="2026-11-20").where("outcome = 'failed'").groupBy("app").count()
 
-Read them by these functions and not by folder: there, files of a run that was killed lie beside the others, and files
-that were put together beside what they were made of.
+Read them with these functions, not by folder. A folder also holds files of runs that were killed, and small files
+beside the file they were merged into.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,8 +39,11 @@ TASK_COLUMNS = (
 
 @contextmanager
 def reading(tables: Path) -> Iterator[None]:
-    """As spark_jobs.session.failures.translated; but Malformed, with its name, where a job fails since a file of the
-    journal is no Parquet file: Spark does not always tell which."""
+    """Translate errors as spark_jobs.session.failures.translated does, and find the file that could not be read.
+
+    Raises Malformed with the file's name if a job fails because a file of the journal is not a Parquet file: Spark does
+    not always tell which.
+    """
     try:
         with translated():
             yield
@@ -59,22 +62,24 @@ def _unreadable_file(tables: Path) -> Malformed | None:
 
 
 def unreadable(path: Path, error: Exception) -> Malformed:
-    """What is told of a file that is no Parquet file."""
+    """Return the error for a file that is not a Parquet file."""
     reason = str(error).partition(". ")[0].rstrip(".")
     return Malformed(f"{path} cannot be read: {reason}.", "Restore it, or take it away and run it again.")
 
 
 def outcome_rows(tables: Path) -> int:
-    """How many outcomes there are."""
+    """Return the number of outcomes in the journal."""
     return sum(file.rows for file in JournalLog(tables).read().table(OUTCOMES))
 
 
 def outcomes(
     spark: "SparkSession", tables: Path, since: str = "", until: str = "", apps: Sequence[str] = ()
 ) -> "DataFrame":
-    """A row for each target that has a final outcome: the first one. since, until: days (UTC), both inclusive; apps:
-    only these. Columns: those of spark_jobs.journal.outcome_rows.ROWS, and day. app is null where records did not tell
-    it."""
+    """Return a row for each target that has a final outcome: the first one.
+
+    since, until: days (UTC), both inclusive. apps: only these. The columns are those of
+    spark_jobs.journal.outcome_rows.ROWS, and day. app is null where records did not contain it.
+    """
     files = [
         file
         for file in JournalLog(tables).read().table(OUTCOMES)
@@ -84,13 +89,17 @@ def outcomes(
 
 
 def closes(spark: "SparkSession", tables: Path) -> "DataFrame":
-    """Tasks that were closed as a whole (cancelled, stopped, expired): the outcome of their targets without a row."""
+    """Return the tasks that were closed as a whole (cancelled, stopped, expired): the outcome of their targets without
+    a row."""
     return _frame(spark, tables, CLOSES, JournalLog(tables).read().table(CLOSES), CLOSE_COLUMNS)
 
 
 def tasks(spark: "SparkSession", tables: Path) -> "DataFrame":
-    """A row for each task: what was last said of it. Null: targets, refused, digest and writers before the seal; state,
-    ended_at and the counts before the end; what the control topic had forgotten when the journal was begun."""
+    """Return a row for each task, with the latest known value of each column.
+
+    Null: targets, refused, digest and writers before the seal; state, ended_at and the counts before the end; and
+    values that the control topic no longer had when the journal began.
+    """
     from pyspark.sql import functions as f
 
     said = _frame(spark, tables, TASKS, JournalLog(tables).read().table(TASKS), TASK_COLUMNS)
@@ -100,8 +109,10 @@ def tasks(spark: "SparkSession", tables: Path) -> "DataFrame":
 
 
 def invalid_targets(spark: "SparkSession", tables: Path) -> "DataFrame":
-    """Targets that a provider said are dead, as often as it said so; `fairlane ingest` leaves them out. They are known
-    where the setting journal.targets has them named, as it does by default."""
+    """Return the targets that a provider reported as dead, once per report; `fairlane ingest` leaves them out.
+
+    They are known if the setting journal.targets has them named, as it does by default.
+    """
     files = JournalLog(tables).read().table(INVALID_TARGETS)
     return _frame(spark, tables, INVALID_TARGETS, files, INVALID_COLUMNS)
 
@@ -110,5 +121,5 @@ def _frame(spark: "SparkSession", tables: Path, table: str, files: Sequence[Tabl
     if not files:
         return spark.createDataFrame([], columns)
     root = JournalLog(tables).root.resolve()
-    paths = [f"file://{root / file.path}" for file in files]  # of all executors, whatever Spark's own file system is
+    paths = [f"file://{root / file.path}" for file in files]  # for all executors, whatever Spark's own file system is
     return spark.read.schema(columns).option("basePath", f"file://{root / table}").parquet(*paths)

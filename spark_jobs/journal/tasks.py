@@ -1,5 +1,7 @@
-"""What the control topic says of tasks, as rows of the journal's table `tasks`: one for each acceptance, change of
-tier, seal and end."""
+"""Turn control records into rows of the journal's table `tasks`.
+
+There is a row for each acceptance, change of tier, seal and end.
+"""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -16,24 +18,26 @@ from dispatcher.wire.outcome import OUTCOME_NAMES
 
 _log = logging.getLogger(__name__)
 CONTROL = "control"
-"""Name of its cursor in the journal's log."""
+"""The name of the control topic's cursor in the journal's log."""
 MAX_RECORDS = 50_000
-"""Of a batch."""
+"""The maximum number of control records in a batch."""
 _POLL_S = 0.2
 
 
 class TaskRows(NamedTuple):
-    """cursor: position of the last record read. more: there are further ones."""
+    """Rows of the table `tasks`, and how far the control topic was read."""
 
     rows: list[dict[str, Any]]
     cursor: str
+    """The position of the last record read."""
     more: bool
+    """Whether there are further records."""
     accepted: int = 0
-    """Tasks that were accepted; a task has further rows of what became of it."""
+    """The number of tasks that were accepted; a task has further rows for its later changes."""
 
 
 def read_tasks(client: Any, settings: PulsarSettings, after: str) -> TaskRows:
-    """What was said behind a position ("": from the beginning). Raises Unreachable, NotFound."""
+    """Read the control records after a position ("": from the beginning). Raises Unreachable, NotFound."""
     reader = TopicReader(client, pulsar_client.topics(settings).control, after or None)
     rows: list[dict[str, Any]] = []
     count, accepted, cursor = 0, 0, after
@@ -50,7 +54,7 @@ def read_tasks(client: Any, settings: PulsarSettings, after: str) -> TaskRows:
 
 
 def rows_of(position: str, body: bytes) -> Iterator[dict[str, Any]]:
-    """None for what says nothing of a task that the table has, or cannot be read."""
+    """Yield the row of a control record; nothing if it cannot be read or the table has no column for it."""
     try:
         position, record = read_control(position, body)
     except Malformed as error:
@@ -62,8 +66,10 @@ def rows_of(position: str, body: bytes) -> Iterator[dict[str, Any]]:
 
 
 def accepts(row: Mapping[str, Any], position: str) -> bool:
-    """Return whether the row of the record at this position accepts a task. One that is restated was accepted before:
-    its row has the position of its first record."""
+    """Return whether the row of the record at this position accepts a task.
+
+    A republished task was accepted before: its row has the position of its first record.
+    """
     return "accepted_at" in row and row["record"] == position
 
 
