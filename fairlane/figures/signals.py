@@ -1,6 +1,6 @@
-"""Signals for autoscaling: the backlog of each tier, how fast it comes and goes, and what more could be sent.
+"""Signals for autoscaling: the backlog of each tier, its arrival and send rates, and what more could be sent.
 
-The same figures for the metrics of any worker and for `fairlane signals`.
+The metrics of every worker and `fairlane signals` show the same figures.
 """
 
 import math
@@ -18,53 +18,60 @@ from dispatcher.model.tier import TIERS
 from dispatcher.model.view import Globals, WorkerBeat
 
 WINDOW_S = 6.0
-"""Arrivals are counted over this much of the past; what is sent comes from heartbeats, over the last 3 s."""
+"""Window over which arrivals are counted. The send rate comes from heartbeats, over the last 3 s."""
 BEHIND_S = 1.0
-"""A tier with more backlog than this, at the recent rate, is behind; less is merely under way."""
+"""A tier is behind if its backlog takes longer than this at the recent rate. A smaller backlog is merely in transit."""
 _USED = 0.9
-"""From this part of what capacity and caps allow on, they are what limits the rate."""
+"""Capacity and caps limit the rate if at least this part of them is used."""
 _FULL = 0.999
-"""From this part of it on, a cap or the capacity counts as used up in the model."""
+"""In the model, a cap or the capacity counts as used up from this part on."""
 _GROW_AT_MOST = 2.0
-"""What a worker sends is known at the present number of them only: no further than twice as many are asked for."""
+"""Limit on the recommended growth, as a multiple of the present number of workers.
+
+The rate per worker is known only at the present number, so at most twice as many are recommended.
+"""
 
 
 class TierSignals(NamedTuple):
-    """backlog: targets that may be sent now and have no outcome. arrival_rate, rate: targets/s that come in and that
-    were sent recently. drain_s: until the backlog is sent, at this rate; 0 without one, None if none of it is being
-    sent. wanted: share by weight among the tiers that have a backlog; actual: its part of what is sent. spare:
-    targets/s it could send more if it had them, None without any limit."""
+    """Backlog and rates of one tier."""
 
     tier: str
     weight: float
     backlog: int
+    """Targets that may be sent now and have no outcome."""
     arrival_rate: float
+    """Targets/s that arrived recently."""
     rate: float
+    """Targets/s sent recently."""
     drain_s: float | None
+    """Time to send the backlog at this rate. 0: there is no backlog. None: none of it is being sent."""
     wanted: float
+    """Share by weight among the tiers that have a backlog."""
     actual: float
+    """Share of all targets sent."""
     spare: float | None
+    """Targets/s that could be sent in addition if there were more targets. None: there is no limit."""
 
 
 class Signals(NamedTuple):
-    """What limits the service, and how many workers it needs."""
+    """The signals: what limits the service, and how many workers it needs."""
 
     capacity: int
     """Targets/s, 0 for unlimited."""
     rate: float
     """Targets/s sent recently."""
     workers: int
-    """Workers that serve."""
+    """Workers that are serving."""
     limited_by: str
-    """`demand`: no tier is behind. `capacity`: all of it is used. `caps`: the rest of the capacity is no use to what
-    waits, because caps hold it back. `workers`: more of them would send more."""
+    """`demand`: no tier is behind. `capacity`: all of it is used. `caps`: caps hold back the backlog, so that it cannot
+    use the rest of the capacity. `workers`: more workers would send more."""
     caps: list[str]
-    """The caps that hold back what waits, whatever else does: `task/ID`, `channel/NAME`, `app/NAME`, …"""
+    """The caps that hold back the backlog, whatever else does: `task/ID`, `channel/NAME`, `app/NAME`, …"""
     workers_needed: int
-    """Workers that would send what capacity and caps allow, at most twice the present number and at least 1; 0 where
-    demand limits the rate, because then nothing tells."""
+    """Workers needed to send what capacity and caps allow: at least 1 and at most twice the present number. 0 if demand
+    limits the rate, because the number cannot be derived then."""
     tiers: list[TierSignals]
-    """One for each tier; none while the backlog is not known."""
+    """One for each tier; empty while the backlog is not known."""
     missing: list[WaitingTasks] = []  # noqa: RUF012  # a field of a tuple
     """Tasks whose channel no live worker has. They are in no backlog: more of the same workers would not send them."""
 
@@ -73,16 +80,17 @@ class Signals(NamedTuple):
 
 
 def signals_without_counts(capacity: int) -> Signals:
-    """Return the signals of a service whose counts only a worker can restore, while no worker runs: it needs one."""
+    """Return the signals of a service whose counts were lost while no worker runs; it needs one worker."""
     return Signals(capacity, 0.0, workers=0, limited_by="workers", caps=[], workers_needed=1, tiers=[])
 
 
 @dataclass(frozen=True)
 class ServiceState:
-    """What signals are made of, read at one moment. jobs: pending is what is published less what is settled."""
+    """Input of the signals, read at one moment."""
 
     at_s: float
     jobs: Sequence[ForecastTask]
+    """For these, pending is the number of published targets less the number of settled ones."""
     settings: Globals
     beats: Sequence[WorkerBeat]
 
@@ -97,7 +105,7 @@ def job_of_live(task: LiveTask, now_ms: int) -> ForecastTask:
 
 @dataclass
 class SignalMeter:
-    """Makes signals of the looks it is given; one is enough but for arrivals, which take two."""
+    """Computes signals from successive states. One state is enough for everything but arrivals, which take two."""
 
     _queues: deque[tuple[float, dict[str, int]]] = field(default_factory=deque)
 
@@ -120,7 +128,7 @@ class SignalMeter:
         return Signals(look.settings.capacity, rate, serving, limited_by, caps, needed, tiers, missing)
 
     def _arrivals(self, now_s: float, backlog: dict[str, int], rates: Mapping[str, float]) -> dict[str, float]:
-        """What the queues grew by, and what was sent meanwhile."""
+        """Return arrivals in targets/s: the growth of the backlog plus what was sent meanwhile."""
         self._queues.append((now_s, backlog))
         while len(self._queues) > 2 and self._queues[1][0] <= now_s - WINDOW_S:
             self._queues.popleft()
@@ -139,11 +147,11 @@ class _Load:
     arrivals: Mapping[str, float]
 
     def behind(self, tier: str) -> bool:
-        """Whether more waits than is merely under way."""
+        """Return whether more targets wait than are merely in transit."""
         return self.backlog[tier] > self.rates[tier] * BEHIND_S
 
     def limit(self, workers: int, caps: Sequence[str]) -> tuple[str, int]:
-        """Return what limits the rate, and how many workers are needed. caps: those that bind."""
+        """Return what limits the rate, and the number of workers needed. `caps`: those that bind."""
         if not any(map(self.behind, self.backlog)):
             return "demand", 0
         rate, possible = sum(self.rates.values()), sum(self._possible().values())
@@ -153,7 +161,8 @@ class _Load:
         return "workers", max(1, math.ceil(workers * growth))
 
     def binding_caps(self) -> list[str]:
-        """Return the caps that are used up when what is behind gets all that capacity and caps allow, by name."""
+        """Return the names of the caps that would be used up if tiers that are behind got all that capacity and caps
+        allow."""
         jobs = [job for job in self.jobs if self.behind(job.tier)]
         flows = [self._flow(job) for job in jobs]
         used: dict[str, float] = defaultdict(float)
@@ -182,7 +191,8 @@ class _Load:
         )
 
     def _possible(self, probed: str = "") -> dict[str, float]:
-        """Targets/s by tier that capacity and caps allow; probed: a tier taken to have any number of targets more."""
+        """Return the targets/s per tier that capacity and caps allow. `probed`: a tier assumed to have unlimited
+        targets."""
         flows = [self._flow(job) for job in self.jobs if self.behind(job.tier)]
         flows += [
             TaskClass(tier, "", (), 1.0, max(self.rates[tier], self.arrivals[tier]))

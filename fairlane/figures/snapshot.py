@@ -1,4 +1,4 @@
-"""Takes snapshots of the backlog, one every some seconds, until it is told to stop."""
+"""Takes snapshots of the backlog at a fixed interval until it is stopped."""
 
 import threading
 from collections.abc import Callable
@@ -18,21 +18,23 @@ FIND_BROKERS_EVERY_S = 300.0
 
 
 class SnapshotSources(NamedTuple):
-    """What is looked at."""
+    """The sources that a snapshot is read from."""
 
     redis: BacklogReader
     brokers: BrokerLanes
 
 
 class Tell(Protocol):
-    """What is said of a run, to a person."""
+    """Receives messages about a run, for a person."""
 
     def __call__(self, message: str) -> None: ...
 
 
 class BacklogSnapshotter:
-    """Takes a snapshot: one request to each broker and one to Redis. Which brokers there are is asked for at the first,
-    every five minutes, and after one did not answer."""
+    """Takes snapshots of the backlog: one request to each broker and one to Redis.
+
+    The list of brokers is requested at the first snapshot, every five minutes, and after a broker did not answer.
+    """
 
     def __init__(self, servers: SnapshotSources, clock: Clock, every_s: float) -> None:
         self._servers = servers
@@ -41,7 +43,11 @@ class BacklogSnapshotter:
         self._find_at_s = 0.0
 
     def take(self) -> Row:
-        """Raises Unreachable, NotReady (the counts of the view are not right yet) and Refused: then there is none."""
+        """Take one snapshot.
+
+        Raises Unreachable, NotReady (the counts of the view are not yet correct) and Refused; there is no snapshot
+        then.
+        """
         brokers = self._servers.brokers
         begun_s = self._clock.monotonic_s()
         if begun_s >= self._find_at_s:
@@ -57,13 +63,16 @@ class BacklogSnapshotter:
 
 
 def failures(row: Row) -> list[str]:
-    """What of a snapshot is missing, in words."""
+    """Return what is missing in a snapshot, as text."""
     return [f"broker {one['broker']}: {one['failure']}" for one in row["brokers"] if not one["answered"]]
 
 
 @dataclass
 class SnapshotSeries:
-    """Snapshots at a fixed pace, in the files. What could not be read is a gap: said once, and no row."""
+    """Stores snapshots at a fixed interval.
+
+    A snapshot that could not be read leaves a gap: it is reported once and has no row.
+    """
 
     take: Callable[[], Row]
     files: "SnapshotFiles"
@@ -74,7 +83,7 @@ class SnapshotSeries:
     _said: str = ""
 
     def run(self, stop: threading.Event) -> None:
-        """Until `stop` is set. Raises what cannot be mended by waiting."""
+        """Take snapshots until `stop` is set. Raises errors that waiting does not fix."""
         next_s = self.clock.monotonic_s()
         while not stop.is_set():
             self.step()
@@ -84,7 +93,7 @@ class SnapshotSeries:
             stop.wait(max(0.0, next_s - now_s))
 
     def step(self) -> None:
-        """One snapshot, or a gap."""
+        """Take one snapshot, or leave a gap."""
         try:
             row = self.take()
         except FairlaneError as error:
@@ -97,7 +106,7 @@ class SnapshotSeries:
         self._say("; ".join(failures(row)))
 
     def _say(self, message: str) -> None:
-        """The same thing once."""
+        """Report a message unless it is the same as the last one."""
         if message and message != self._said:
             self.tell(message)
         elif self._said and not message:

@@ -1,4 +1,4 @@
-"""One snapshot of the backlog as a row: see spark_jobs.backlog.snapshot_files for what its columns mean."""
+"""Builds the row of one snapshot of the backlog; spark_jobs.backlog.snapshot_files describes its columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,16 +21,18 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Taken:
-    """How a snapshot was taken. every_s: until the next is meant to be; took_ms: from the first request to the last
-    answer; measured_every_s: how old what the brokers say may be, if known."""
+    """How a snapshot was taken."""
 
     every_s: float
+    """Planned time until the next snapshot."""
     took_ms: int
+    """From the first request to the last answer."""
     measured_every_s: int | None
+    """Maximum age of the brokers' figures, if known."""
 
 
 def snapshot_row(look: BacklogLook, brokers: Sequence[BrokerLook], taken: Taken) -> Row:
-    """All that the two said at one moment."""
+    """Return one row from what Redis and the brokers reported at one moment."""
     settings = globals_of(look.settings)
     return {
         "at": datetime.fromtimestamp(look.at_ms / 1000, UTC),
@@ -121,7 +123,7 @@ def _lane(broker: str, lane: LaneStats) -> Row:
 
 
 def kind_of_lane(topic: str) -> str:
-    """own, shared, side or retry."""
+    """Return the kind of a lane: own, shared, side or retry."""
     if task_of_lane(topic) is not None:
         return "own"
     if side_of_lane(topic) is not None:
@@ -174,7 +176,7 @@ def _pool(pool: str, look: BacklogLook, settings: Globals, ready: Iterable[TaskV
 
 
 def _rates(beats: Iterable[WorkerBeat], now_ms: int) -> Mapping[str, float]:
-    """Targets/s that the workers that are there send, by tier."""
+    """Return the targets/s per tier that the live workers send."""
     rates = dict.fromkeys(map(str, TIERS), 0.0)
     for beat in beats:
         if beat.state in _ALIVE and now_ms - beat.seen_ms <= _SUSPECT_MS:

@@ -1,4 +1,4 @@
-"""Channels and apps with their settings and what they have under way."""
+"""Channels and apps with their settings and their work in progress."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,45 +9,56 @@ from dispatcher.model.view import Globals, TaskView
 
 @dataclass(frozen=True)
 class ChannelUsage:
-    """cap, cap_burst: targets/s and targets, 0 for none. tasks: live ones; queued: their targets without an outcome, as
-    far as they are published; rate: targets/s recently."""
+    """Settings and usage of one channel."""
 
     channel: str
     paused: bool
     cap: int
+    """Targets/s; 0 for none."""
     cap_burst: int
+    """Targets; 0 for none."""
     tasks: int
+    """Number of live tasks."""
     queued: int
+    """Published targets of live tasks that have no outcome."""
     rate: float
+    """Targets/s sent recently."""
 
 
 @dataclass(frozen=True)
 class AppUsage:
-    """As of a channel. weight: where apps share. channel_caps: targets/s by channel. task_limit, target_limit: most
-    live tasks and queued targets, 0 for any number; they come from `*` where the app has none of its own. queued: what
-    is expected counts too, as it does for the limit."""
+    """Settings and usage of one app."""
 
     app: str
     weight: float
+    """Its weight where apps share the capacity."""
     cap: int
+    """Targets/s; 0 for none."""
     cap_burst: int
+    """Targets; 0 for none."""
     channel_caps: dict[str, int]
+    """Targets/s by channel."""
     task_limit: int
+    """Maximum number of live tasks; 0: no limit. That of `*` where the app has none of its own."""
     target_limit: int
+    """Maximum number of queued targets; 0: no limit. That of `*` where the app has none of its own."""
     tasks: int
+    """Number of live tasks."""
     queued: int
+    """Targets of live tasks that have no outcome. Expected targets count too, as they do for the limit."""
     rate: float
+    """Targets/s sent recently."""
 
 
 def channels(settings: Globals, tasks: Sequence[TaskView]) -> list[ChannelUsage]:
-    """Those that a live task or a setting names, by name."""
+    """Return the channels that a live task or a setting names, sorted by name."""
     named = {pool.removeprefix("channel/") for pool in settings.caps if pool.startswith("channel/")}
     names = named | settings.paused_channels | {task.channel for task in tasks}
     return [_channel(name, settings, [task for task in tasks if task.channel == name]) for name in sorted(names)]
 
 
 def apps(settings: Globals, tasks: Sequence[TaskView]) -> list[AppUsage]:
-    """Those that a live task or a setting names, by name; `*` if it has limits."""
+    """Return the apps that a live task or a setting names, sorted by name; with `*` if it has limits."""
     named = {pool.split("/")[1] for pool in settings.caps if pool.startswith("app")}
     names = named | settings.app_weights.keys() | settings.limits.keys() | {task.app for task in tasks}
     return [_app(name, settings, [task for task in tasks if task.app == name]) for name in sorted(names)]

@@ -1,4 +1,4 @@
-"""What a change would do to the tasks there are: when each is done, before and after."""
+"""Forecasts the effect of a change on the present tasks: when each finishes, before and after."""
 
 import math
 from collections.abc import Mapping
@@ -12,31 +12,36 @@ from dispatcher.model.tier import MILLI
 from dispatcher.model.view import TaskView
 
 _SAME_S = 0.5
-"""Ends that move by less than this, and by less than one per cent, are the same."""
+"""Finish times that differ by less than this, and by less than one per cent, count as equal."""
 _SAME_PART = 0.01
 
 
 class Effect(NamedTuple):
-    """A task whose end moves. eta_s, eta_after_s: seconds until it is done; None if that cannot be foreseen (it is
-    paused, waits for its audience, or nothing is sent)."""
+    """A task whose finish time changes."""
 
     task: str
     app: str
     tier: str
     pending: int
     eta_s: float | None
+    """Seconds until it finishes without the change. None if that cannot be foreseen: it is paused, waits for its
+    audience, or nothing is sent."""
     eta_after_s: float | None
+    """The same with the change."""
 
     @property
     def later_s(self) -> float:
-        """How much later it is done; inf: never, -inf: no longer never."""
+        """Return the change of the finish time in seconds.
+
+        `inf`: the task would no longer finish. `-inf`: it did not finish before and now would.
+        """
         if self.eta_s is None or self.eta_after_s is None:
             return 0.0 if self.eta_s == self.eta_after_s else math.inf if self.eta_after_s is None else -math.inf
         return self.eta_after_s - self.eta_s
 
 
 def effects(before: Situation, after: Situation) -> list[Effect]:
-    """The tasks whose ends move, the most affected first."""
+    """Return the tasks whose finish times change, the most affected first."""
     was, will = before.done_s(), after.done_s()
     found = [
         Effect(task.id, task.app, task.tier, task.targets.pending, was[task.id], will[task.id]) for task in after.tasks
@@ -45,7 +50,7 @@ def effects(before: Situation, after: Situation) -> list[Effect]:
 
 
 def changed(task: TaskView, fields: Mapping[str, str]) -> TaskView:
-    """A task after a change of its controls. fields: as in ControlChange."""
+    """Return the task after a change of its controls. `fields`: as in ControlChange."""
     values: dict[str, object] = {}
     for field, text in fields.items():
         match field:
