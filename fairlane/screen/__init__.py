@@ -1,1 +1,1 @@
-"""What `fairlane top`, `fairlane tier show` and the demo show: figures taken from the registry, drawn with rich."""
+"""Figures from the registry, drawn with rich, for `fairlane top`, `fairlane tier show` and the demo."""

@@ -1,4 +1,4 @@
-"""The terminal, and colours that are legible on a light and on a dark one."""
+"""The terminal, and colours that are legible on light and dark backgrounds."""
 
 from rich.console import Console
 from rich.theme import Theme
@@ -29,13 +29,13 @@ _PROGRESS = {
     "progress.spinner": BLUE,
     "progress.description": "none",
 }
-"""In place of rich's own: its yellow is not seen on white, and its grey bar looks full there."""
+"""Replacements for rich's colours: its yellow is invisible on white, and its grey bar looks full there."""
 UNBOUNDED = 10_000
-"""The width of what has none."""
+"""The width of output that has no limit."""
 
 
 def console_of(*, stderr: bool = False) -> Console:
-    """Return the terminal. A pipe or a file has no width: lines stay whole."""
+    """Return the console. A pipe or a file has no width limit: lines stay whole."""
     console = Console(stderr=stderr, highlight=False, theme=theme())
     return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=UNBOUNDED)
 

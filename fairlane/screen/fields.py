@@ -1,4 +1,4 @@
-"""How fields are shown in tables, by their names: header, form, and whether a column holds ids, figures or texts."""
+"""How tables show fields, by name: header, format, and whether a column holds ids, figures or texts."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -15,9 +15,9 @@ class Kind(Enum):
     """The kinds of values in a column."""
 
     ID = "id"
-    """Names: on the left, never broken, left out last."""
+    """Names: left-aligned, never broken, omitted last."""
     FIGURE = "figure"
-    """Numbers, times and durations: on the right, never broken."""
+    """Numbers, times and durations: right-aligned, never broken."""
     TEXT = "text"
     """Sentences: wrapped between words."""
     BAR = "bar"
@@ -27,17 +27,17 @@ class Kind(Enum):
 IDS = frozenset(
     ("id", "task", "app", "target", "worker", "name", "setting", "figure", "field", "pool", "lane", "tier", "channel")
 )
-"""Columns of names that tell one row from another, and what a user types to name it."""
+"""Columns with names that identify a row, and that a user types to name it."""
 MOMENTS = frozenset(
     ("created_ms", "start_ms", "expires_ms", "first_outcome_ms", "finished_ms", "started_ms", "retry_ms", "at_ms")
 )
-"""Wall times in ms, 0 for none. Other fields that end in _ms are durations."""
+"""Wall-clock times in ms; 0 for none. Other fields that end in _ms are durations."""
 LIMITS = frozenset(("cap", "cap_burst", "capacity", "capacity_burst", "task_limit", "target_limit", "partitions"))
-"""Numbers of which 0 means that there is none."""
+"""Limits, where 0 means no limit."""
 PLAIN = frozenset(("pid", "port", "ports", "metrics_port", "epoch", "form", "seed", "edit", "latest"))
-"""Numbers that name something and take no separators."""
+"""Numbers that identify something and have no separators."""
 PARTS = frozenset(("wanted", "actual", "used"))
-"""Parts of 1."""
+"""Fractions, from 0 to 1."""
 HEADERS = {
     "rate": "targets/s",
     "arrival_rate": "arriving/s",
@@ -59,7 +59,7 @@ _FIGURE = re.compile(
 
 
 def header_of(name: str) -> str:
-    """Return the words above a column, or before a value."""
+    """Return the header of a column, or the label of a value."""
     outer, dot, inner = name.rpartition(".")
     known = HEADERS.get(inner)
     if known is None:
@@ -69,7 +69,7 @@ def header_of(name: str) -> str:
 
 
 class _Timed:
-    """A form whose field's name ends in its unit."""
+    """A format for a field whose name ends in its unit."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
@@ -79,7 +79,7 @@ class _Timed:
 
 
 def form_of(name: str) -> Form:
-    """Return the form of a field's values. name: `outer.inner` of a nested field."""
+    """Return the format of a field's values. `name`: `outer.inner` for a nested field."""
     *outer, name = name.split(".")
     if PLAIN.intersection(outer):
         return _FORMS[next(one for one in outer if one in PLAIN)]
@@ -93,7 +93,7 @@ def form_of(name: str) -> Form:
 
 
 def _numeric(form: Form) -> Form:
-    """Leave what is no number to text_of: None, and texts that are written already."""
+    """Format numbers only; leave other values (None, and texts that are already formatted) to text_of."""
     return lambda value: form(value) if isinstance(value, int | float) else text_of(value)
 
 
@@ -108,7 +108,7 @@ _FORMS: Mapping[str, Form] = {
 
 
 def kind_of(name: str, texts: list[str]) -> Kind:
-    """Return what a column holds, by its name or else by its values."""
+    """Return the kind of a column, by its name or else by its values."""
     if name in IDS:
         return Kind.ID
     written = [text for text in texts if text != NOTHING]

@@ -1,35 +1,37 @@
-"""Fit the columns of a table into a width without cutting any: bars shrink, texts wrap, then whole columns go."""
+"""Fit the columns of a table into a width without cutting text: bars shrink, texts wrap, then columns are omitted."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 GAPS = (2, 1)
-"""Spaces between two columns: as many as there is room for."""
+"""Numbers of spaces between two columns, tried in this order."""
 
 
 class ColumnWidth(NamedTuple):
     """The width of a column."""
 
     least: int
-    """The width below which something in it would be cut."""
+    """The minimum width at which nothing in it is cut."""
     whole: int
-    """The width that it takes where there is room."""
+    """The width it takes if there is room."""
     is_bar: bool = False
-    """Whether it is a progress bar, which grows last."""
+    """Whether it is a progress bar; these grow last."""
 
 
 class Layout(NamedTuple):
     """The columns that are shown."""
 
     widths: dict[int, int]
-    """Width by index of the column."""
+    """Width by column index."""
     gap: int
-    """Spaces between two of them."""
+    """Spaces between two columns."""
 
 
 def fit(needs: Sequence[ColumnWidth], leaving: Sequence[int], width: int) -> Layout:
-    """Return the columns that have room in `width`. leaving: all indexes in the order in which they are left out; the
-    last one stays, whatever its width."""
+    """Return the columns that fit in `width`.
+
+    `leaving`: all indexes in the order in which columns are omitted; the last one is kept, whatever its width.
+    """
     shown = _shown(needs, leaving, width)
     gap = next((gap for gap in GAPS if _least(needs, shown, gap) <= width), GAPS[-1])
     widths = {index: needs[index].least for index in shown}
@@ -40,7 +42,7 @@ def fit(needs: Sequence[ColumnWidth], leaving: Sequence[int], width: int) -> Lay
 
 
 def _shown(needs: Sequence[ColumnWidth], leaving: Sequence[int], width: int) -> list[int]:
-    """Take columns out until the others have room, then back in what has room beside them."""
+    """Remove columns until the others fit, then add back those that fit beside them."""
     shown, gone = list(range(len(needs))), list[int]()
     for index in leaving[:-1]:
         if _least(needs, shown, GAPS[-1]) <= width:
@@ -58,7 +60,7 @@ def _least(needs: Sequence[ColumnWidth], shown: Sequence[int], gap: int) -> int:
 
 
 def _grow(widths: dict[int, int], whole: dict[int, int], spare: int) -> int:
-    """Share the spare width among the columns that lack some, the least lacking first; return what is left."""
+    """Share the spare width among the columns that need more, smallest need first; return what is left."""
     lacking = sorted(whole, key=lambda index: whole[index] - widths[index])
     for position, index in enumerate(lacking):
         more = min(whole[index] - widths[index], max(0, spare) // (len(lacking) - position))

@@ -1,4 +1,4 @@
-"""Lines of progress on the terminal: spinner, what is done, bar, figures, clock."""
+"""Progress lines on the terminal: spinner, description, bar, figures, clock."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,10 @@ _TAIL = (("bar", Kind.BAR), ("figures", Kind.FIGURE), ("clock", Kind.FIGURE))
 
 
 def progress_lines(*, has_bar: bool = True) -> Progress:
-    """Return lines that show `description`, and the field `figures` of each task, on stderr; nothing where there is no
-    terminal."""
+    """Return progress lines on stderr that show `description` and each task's field `figures`.
+
+    Nothing is shown without a terminal.
+    """
     console = console_of(stderr=True)
     bars = (BarColumn(),) if has_bar else ()
     texts = [TextColumn(f"{{task.{name}}}", markup=False) for name in ("description", "fields[figures]")]
@@ -25,7 +27,7 @@ def progress_lines(*, has_bar: bool = True) -> Progress:
 
 
 class FittedProgress(Progress):
-    """Draws lines in which nothing is cut: the bar shrinks, then the figures get a line of their own."""
+    """Draws lines in which nothing is cut: the bar shrinks first, then the figures move to their own line."""
 
     def get_renderables(self) -> Iterable[RenderableType]:
         for task in self.tasks:

@@ -23,12 +23,12 @@ _TASK_COLUMNS = (
 _WORKER_COLUMNS = ("worker", STATE, "lanes", "in_flight", "buffered", "rate")
 LEAST_TASKS = 3
 _OTHER_LINES = 14
-"""Lines of the live view besides tasks and workers: title, tiers, headers, blank ones, what is left out."""
+"""Lines of the live view other than tasks and workers: title, tiers, headers, blank lines, notes on omitted rows."""
 _MORE_WORKER_COLUMNS = ("sent", "uptime_s", "seen_s_ago", "host", "pid")
 
 
 def tiers_table(tiers: list[TierFigures], longest_waits_s: Mapping[str, float | None] | None = None) -> RenderableType:
-    """longest_waits_s: by tier, for a column of its own."""
+    """Return the table of tiers. `longest_waits_s`: by tier, for an additional column."""
     columns: list[Column | str] = [TIER, "weight", "wanted", "actual", "rate", "backlog", "drain_s"]
     rows = [
         {
@@ -47,7 +47,7 @@ def tiers_table(tiers: list[TierFigures], longest_waits_s: Mapping[str, float | 
 
 
 def tasks_table(tasks: Sequence[TaskView], most: int) -> RenderableType:
-    """The first tasks, and how many more there are."""
+    """Return a table of the first tasks, and how many more there are."""
     more = f"… and {len(tasks) - most:,} more" if len(tasks) > most else ""
     leaving = ("progress", "weight", "done", "rate", "tier")
     return table_of(map(_task_row, tasks[:most]), _TASK_COLUMNS, leaving, more)
@@ -69,7 +69,7 @@ def _task_row(task: TaskView) -> dict[str, object]:
 
 
 def workers_table(workers: Sequence[WorkerBeat], more: Sequence[Mapping[str, object]] = ()) -> RenderableType:
-    """The workers; more: further fields of each, for the columns of `fairlane worker list`."""
+    """Return the table of workers. `more`: additional fields of each, for the columns of `fairlane worker list`."""
     rows = list(map(_worker_row, workers))
     if not more:
         return table_of(rows, _WORKER_COLUMNS, ("buffered", "in_flight"))
@@ -90,7 +90,7 @@ def _worker_row(worker: WorkerBeat) -> dict[str, object]:
 
 
 def screen(sample: Sample, title: str, notes: list[str], height: int = 60) -> RenderableType:
-    """The whole live view. Where not all tasks have room in the height, those that have ended go first."""
+    """Return the whole live view. If not all tasks fit in the height, those that have ended are omitted first."""
     capacity = f"{limit(sample.capacity)} targets/s" if sample.capacity else NOTHING
     head = Text.assemble((title, "bold"), f"   capacity {capacity}   now {count(sample.rate)} targets/s")
     alive = [worker for worker in sample.workers if worker.state not in GONE]
@@ -113,7 +113,7 @@ def screen(sample: Sample, title: str, notes: list[str], height: int = 60) -> Re
 
 
 def restraints(settings: Globals) -> list[Text]:
-    """Caps and paused channels, a line each if there are any."""
+    """Return caps and paused channels, one line each if there are any."""
     caps = ", ".join(f"{pool} {limit(cap.rate)}" for pool, cap in sorted(settings.caps.items())[:8])
     more = f" and {len(settings.caps) - 8} more" if len(settings.caps) > 8 else ""
     lines = [Text(f"caps: {caps}{more}", style=QUIET)] if caps else []
@@ -123,7 +123,7 @@ def restraints(settings: Globals) -> list[Text]:
 
 
 def line(sample: Sample) -> str:
-    """One line for logs and pipes."""
+    """Return the sample as one line, for logs and pipes."""
     shares = " ".join(f"{t.tier} {percent(t.actual)} (wanted {percent(t.wanted)})" for t in sample.tiers)
     pending = sum(task.targets.pending for task in sample.tasks)
     return f"{sample.rate:>7,.0f} targets/s  {shares}  {len(sample.tasks)} tasks, {pending:,} targets pending"

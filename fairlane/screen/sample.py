@@ -11,11 +11,11 @@ from dispatcher.model.tier import TIERS
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 
 WINDOW_S = 3.0
-"""Rates and shares are over this much of the past."""
+"""Window of rates and shares."""
 
 
 class SampleSource(Protocol):
-    """What a sampler reads; PushClient is one."""
+    """The data source of a sampler; PushClient is one."""
 
     def globals(self) -> Globals: ...
 
@@ -26,31 +26,36 @@ class SampleSource(Protocol):
 
 @dataclass(frozen=True)
 class TierFigures:
-    """One tier. wanted and actual: parts of 1 of what is sent, None when nothing is; rate in targets/s;
-    backlog in targets, of tasks that may be sent now; drain_s: seconds to empty it at the present rate, 0 without one,
-    None if none of it is being sent."""
+    """Figures of one tier."""
 
     tier: str
     weight: int
     wanted: float | None
+    """Share by weight, from 0 to 1; None if nothing is sent."""
     actual: float | None
+    """Share of what is sent, from 0 to 1; None if nothing is sent."""
     rate: float
+    """Targets/s."""
     backlog: int
+    """Targets of tasks that may be sent now."""
     drain_s: float | None
+    """Seconds to empty the backlog at the present rate. 0: there is none. None: none of it is being sent."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The service at one moment. tasks: the live ones, oldest first; sending: those of them that may be sent now."""
+    """The service at one moment."""
 
     at_s: float
     settings: Globals
     tiers: list[TierFigures]
     tasks: list[TaskView]
+    """Live tasks, oldest first."""
     sending: list[TaskView]
+    """The live tasks that may be sent now."""
     workers: list[WorkerBeat]
     sent: dict[str, int]
-    """Targets sent by tier, of all workers since the sampler began to watch."""
+    """Targets sent by tier, by all workers since the sampler started."""
 
     @property
     def capacity(self) -> int:
@@ -63,7 +68,7 @@ class Sample:
 
 @dataclass
 class _Track:
-    """A worker's latest heartbeats: when it made each (its wall time) and what it had sent by then."""
+    """A worker's latest heartbeats: the time of each (its wall clock) and the targets sent by then."""
 
     beats: deque[tuple[int, dict[str, int]]] = field(default_factory=deque)
     changed_s: float = 0.0
@@ -80,7 +85,7 @@ class _Track:
         return self.beats[-1][1].get(tier, 0)
 
     def rate(self, tier: str, now_s: float) -> float:
-        """Targets/s between its own heartbeats; 0 once they have stopped."""
+        """Return the targets/s between its own heartbeats; 0 once they have stopped."""
         (first_ms, first), (last_ms, last) = self.beats[0], self.beats[-1]
         if last_ms <= first_ms or now_s - self.changed_s > WINDOW_S:
             return 0.0
@@ -89,8 +94,11 @@ class _Track:
 
 @dataclass
 class Sampler:
-    """Takes samples. Rates come from the workers' cumulative counts and the times of their heartbeats: they are right
-    also while workers come and go, and however a look falls between two heartbeats."""
+    """Takes samples.
+
+    Rates come from the workers' cumulative counts and the times of their heartbeats. They are therefore correct while
+    workers join and leave, and wherever a sample falls between two heartbeats.
+    """
 
     source: SampleSource
     clock: Clock
@@ -112,13 +120,13 @@ class Sampler:
 
 
 def wanted_shares(weights: dict[str, int], backlog: dict[str, int]) -> dict[str, float | None]:
-    """By weight among the tiers that have a backlog; None for the others."""
+    """Return the share by weight of each tier that has a backlog; None for the others."""
     total = sum(weights[tier] for tier, targets in backlog.items() if targets)
     return {tier: weights[tier] / total if targets else None for tier, targets in backlog.items()}
 
 
 def tier_figures(settings: Globals, sending: list[TaskView], rates: dict[str, float]) -> list[TierFigures]:
-    """Figures of every tier, highest first."""
+    """Return the figures of every tier, highest first."""
     backlog = {tier: sum(task.targets.pending for task in sending if task.tier == tier) for tier in map(str, TIERS)}
     wanted, total = wanted_shares(settings.tier_milli, backlog), sum(rates.values())
     return [

@@ -1,4 +1,4 @@
-"""The one form of all tables: nothing in it is cut, and it says which columns had no room."""
+"""The common form of all tables: nothing is cut, and a note names the columns that did not fit."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ from fairlane.screen.fit import ColumnWidth, Layout, fit
 from fairlane.screen.times import zone_note
 
 LONG_WORD = 32
-"""A longer word of a text, such as an address, is broken where there is no room for it."""
+"""Longer words, such as addresses, are broken where there is no room for them."""
 COMFORT = 16
-"""Texts are not wrapped more narrowly than this."""
+"""Minimum width of wrapped texts."""
 BAR_LEAST, BAR_WHOLE = 8, 24
 
 Style = Callable[[str], str]
@@ -27,21 +27,24 @@ Style = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. name: of the field in the rows; kind: None to go by name and values."""
+    """A column of a table."""
 
     name: str
+    """The field in the rows."""
     header: str | None = None
     kind: Kind | None = None
+    """None: derived from name and values."""
     style: Style | None = None
 
 
 @dataclass(frozen=True)
 class FittedTable:
-    """Draws cells in columns that fit the terminal. leaving: names of the columns that are left out first."""
+    """Draws cells in columns that fit the terminal."""
 
     columns: Sequence[tuple[str, Kind]]
     rows: Sequence[Sequence[RenderableType]]
     leaving: Sequence[str] = ()
+    """Names of the columns that are omitted first."""
     has_header: bool = True
     notes: Sequence[str] = field(default=())
 
@@ -54,7 +57,7 @@ class FittedTable:
             yield Text(note, style="dim")
 
     def has_room(self, console: Console, options: ConsoleOptions) -> bool:
-        """Return whether all columns are shown, and every text on one line."""
+        """Return whether all columns are shown and every text fits on one line."""
         widths = self._layout(console, options).widths
         return len(widths) == len(self.columns) and all(
             _size(row[index], console, options).maximum <= width
@@ -77,14 +80,15 @@ class FittedTable:
         if kind is Kind.TEXT:
             words = max((size.minimum for size in sizes), default=0)
             least = max(min(words, LONG_WORD), min(whole, COMFORT))
-        elif whole > options.max_width:  # nobody can show it on one line
+        elif whole > options.max_width:  # no terminal can show it on one line
             least = LONG_WORD
         if self.has_header:
             least, whole = max(least, _longest_word(header)), max(whole, cell_len(header))
         return ColumnWidth(least, whole)
 
     def _leaving(self) -> list[int]:
-        """Return the named columns first, then the others from the right; ids last, and the first column at the end."""
+        """Return the order of omission: the named columns, then the others from the right, then ids; the first column
+        last."""
         named = {name: position for position, name in enumerate(self.leaving)}
 
         def order(index: int) -> tuple[bool, bool, int, int]:
@@ -116,7 +120,7 @@ def table_of(
     leaving: Sequence[str] = (),
     more: str = "",
 ) -> RenderableType:
-    """Return a table of the rows' fields, each in the form of its name. more: a line below it."""
+    """Return a table of the rows' fields, each in the format of its name. `more`: a line below it."""
     rows, made = list(rows), [one if isinstance(one, Column) else Column(one) for one in columns]
     cells = [[_cell(row.get(column.name), column) for column in made] for row in rows]
     heads = []
@@ -130,12 +134,15 @@ def table_of(
 
 
 def section_of(title: str, rows: Sequence[Mapping[str, Any]], leaving: Sequence[str] = ()) -> RenderableType:
-    """Return a table of all fields of the rows below its title."""
+    """Return a table of all fields of the rows, below its title."""
     return Group(Text(f"\n{title}", style="bold"), table_of(rows, list(rows[0]), leaving))
 
 
 def record_of(record: Mapping[str, Any], first: Sequence[str] = ()) -> RenderableType:
-    """Return a line for each field, nested ones named `outer.inner`; those of `first` above an empty line."""
+    """Return one line for each field, nested ones named `outer.inner`.
+
+    The fields of `first` come first, followed by an empty line.
+    """
     fields = dict(_flat(record, ""))
     ahead = {name: fields.pop(name) for name in first if name in fields}
     groups = [[_said(name, value) for name, value in group.items()] for group in (ahead, fields) if group]
@@ -145,7 +152,7 @@ def record_of(record: Mapping[str, Any], first: Sequence[str] = ()) -> Renderabl
 
 @dataclass(frozen=True)
 class RecordTable:
-    """Draws names with their values; a value that has no room beside its name stands on the line below."""
+    """Draws names with their values; a value that does not fit beside its name goes on the line below."""
 
     groups: Sequence[Sequence[tuple[str, str]]]
     note: str = ""
@@ -187,7 +194,7 @@ def _flat(record: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _cell(value: Any, column: Column) -> RenderableType:
-    """Return what is drawn already (a bar) as it is, anything else in its form."""
+    """Return a cell that is already drawn (a bar) unchanged, any other value in its format."""
     if column.kind is Kind.BAR:
         return value if value is not None else Text()
     text = form_of(column.name)(value).strip() or NOTHING
@@ -199,7 +206,7 @@ def _longest_word(text: str) -> int:
 
 
 def _size(cell: RenderableType, console: Console, options: ConsoleOptions) -> Measurement:
-    """Return the longest word and the longest line of a cell."""
+    """Return the widths of the longest word and of the longest line of a cell."""
     if isinstance(cell, Text):
         return Measurement(_longest_word(cell.plain), cell_len(cell.plain))
     return Measurement.get(console, options, cell)

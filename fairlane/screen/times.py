@@ -1,4 +1,4 @@
-"""Times in the zone of this machine."""
+"""Times in the time zone of this machine."""
 
 from datetime import UTC, datetime
 
@@ -6,15 +6,15 @@ from dispatcher.model.values import moment
 
 
 def local_now() -> datetime:
-    """Return the present moment in the zone of this machine."""
+    """Return the present time in the time zone of this machine."""
     return datetime.now(UTC).astimezone()
 
 
 def local_moment(wall_ms: float) -> str:
-    """Return the time of day in the zone of this machine: 14:05:10, with the date when that is not today."""
+    """Return the time in the zone of this machine: 14:05:10, with the date if it is not today."""
     return moment(wall_ms, local_now())
 
 
 def zone_note() -> str:
-    """Name the zone of all times shown."""
+    """Return a note that names the time zone of all times shown."""
     return f"times in {local_now().tzname()}"

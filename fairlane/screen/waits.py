@@ -6,7 +6,7 @@ from dispatcher.model.view import WAIT_BUCKETS_MS, WorkerBeat
 
 
 def merged(workers: Iterable[WorkerBeat], tier: str) -> list[int]:
-    """Envelopes by wait, one count a bucket, over all workers."""
+    """Return the number of envelopes by wait, one count per bucket, over all workers."""
     total = [0] * (len(WAIT_BUCKETS_MS) + 1)
     for worker in workers:
         stats = worker.tiers.get(tier)
@@ -16,9 +16,9 @@ def merged(workers: Iterable[WorkerBeat], tier: str) -> list[int]:
 
 
 def quantile_ms(counts: list[int], part: float) -> float | None:
-    """The wait below which `part` (0 to 1) of the envelopes stay, interpolated in its bucket; None if there are none.
+    """Return the wait below which `part` (0 to 1) of the envelopes stay; None if there are none.
 
-    What waited longer than the last bucket is reported as the last bucket's bound.
+    The value is interpolated within its bucket. Waits longer than the last bucket are reported as its bound.
     """
     rank, seen = part * sum(counts), 0
     if not any(counts):

@@ -1,4 +1,4 @@
-"""Shows samples while they come: a live screen on a terminal, lines elsewhere."""
+"""Shows samples as they arrive: a live screen on a terminal, lines elsewhere."""
 
 from rich.console import Console
 from rich.live import Live
@@ -10,7 +10,7 @@ LINE_EVERY_S = 2.0
 
 
 class Watch:
-    """A context manager; `show` draws one sample and, once each, the notes that are new."""
+    """A context manager whose `show` draws one sample, and each new note once."""
 
     def __init__(self, console: Console, title: str = "Fairlane demo", line_every_s: float = LINE_EVERY_S) -> None:
         self._console = console
