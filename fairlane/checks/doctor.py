@@ -1,4 +1,4 @@
-"""Checks of everything Fairlane needs, each with what mends it."""
+"""Checks of everything Fairlane needs, each with how to fix it."""
 
 import os
 import shutil
@@ -23,24 +23,25 @@ from fairlane.stack.errors import StackError
 
 SKEW_WARN_MS = 250
 SKEW_FAIL_MS = 2_000
-"""Redis' clock rules leases and ends of claims; ours dates what a task says (start, expiry)."""
+"""Maximum difference from Redis' clock. Redis' clock decides on leases and ends of claims; ours decides on the times
+that a task states (start, expiry)."""
 _SHOWN_LANES = 5
 
 
 def examine(settings: Settings, clock: Clock) -> list[Finding]:
-    """All findings, in the order of what depends on what. Raises nothing that a finding can say."""
+    """Return all findings, each after those it depends on. Raises no error that a finding can report."""
     parts: tuple[Callable[[], Iterable[Finding]], ...] = (
         lambda: _local(settings),
         lambda: provision.check(settings.pulsar),
         lambda: _redis(settings, clock),
         lambda: view_findings(settings),
     )
-    with ThreadPoolExecutor(len(parts)) as pool:  # Java alone takes 70 ms to say its version
+    with ThreadPoolExecutor(len(parts)) as pool:  # Java alone takes 70 ms to print its version
         return [finding for findings in pool.map(lambda part: list(part()), parts) for finding in findings]
 
 
 def _local(settings: Settings) -> Iterator[Finding]:
-    """Java, Maven and the cached distribution matter only to the local stack, so their lack is a warning."""
+    """Check Java, Maven and the cached distribution. Only the local stack needs them, so a missing one is a warning."""
     only = "only the local stack needs it"
     try:
         found = java.find(os.environ)
@@ -107,7 +108,7 @@ def _single(info: dict[str, Any]) -> Finding:
 
 
 def _letters(counters: Mapping[bytes, bytes]) -> Finding:
-    """Read the counters of the view, not the topic, which keeps letters for 14 days."""
+    """Report dead letters. Reads the counters of the view, not the topic, which keeps letters for 14 days."""
     counts = {
         name.decode().removeprefix(WITHOUT_TASK): int(count)
         for name, count in counters.items()

@@ -21,12 +21,15 @@ from producers.connection import Connection
 _SHOWN_LANES = 10
 _SHOWN_TASKS = 5
 STUCK_MS = 900_000
-"""A task that waits for its next attempt waits for 600 s at most."""
+"""A task without progress for longer than this is stuck. A task waits at most 600 s for its next attempt."""
 
 
 def view_findings(settings: Settings) -> Iterator[Finding]:
-    """Return no findings if Redis does not answer: other findings say so. Of a view that is not this installation's,
-    nothing else is said."""
+    """Yield the findings on the view.
+
+    None if Redis does not answer: other findings report that. If the view belongs to another installation, that is the
+    only finding.
+    """
     elsewhere = list(home_findings(settings))
     yield from elsewhere
     if elsewhere:
@@ -56,12 +59,12 @@ def home_findings(settings: Settings) -> Iterator[Finding]:
             connection.check_home()
     except Refused as error:
         yield Finding("fail", error.cause, error.next_step)
-    except FairlaneError:  # of Pulsar: other findings say so
+    except FairlaneError:  # Pulsar's; other findings report it
         return
 
 
 def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
-    """Return a finding if workers leave lanes to newer ones."""
+    """Yield a finding if workers leave lanes to workers of a newer version."""
     serving = [beat for beat in beats if beat.is_live and beat.extra.get("newer")]
     lanes = sorted({lane for beat in serving for lane in beat.extra["newer"]})
     if not lanes:
@@ -76,7 +79,7 @@ def newer_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
 
 
 def unrecorded_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
-    """Yield a warning for each worker whose outcomes Pulsar does not store: it is cut off, or a topic is away."""
+    """Yield a warning for each worker whose outcomes Pulsar does not store: it is cut off, or a topic is missing."""
     for beat in beats:
         late = beat.unrecorded
         if late is None or beat.state in ("stopped", "lost"):
@@ -93,7 +96,7 @@ def unrecorded_findings(beats: Iterable[WorkerBeat]) -> Iterator[Finding]:
 
 
 def channel_findings(beats: Iterable[WorkerBeat], tasks: Iterable[TaskView]) -> Iterator[Finding]:
-    """Yield a warning for each channel of live tasks that no live worker has; a single one if no worker is there."""
+    """Yield a warning for each channel of live tasks that no live worker has; one warning in all if no worker runs."""
     beats = list(beats)
     served = Served.by(beats)
     if all(beat.state in ("stopped", "lost") for beat in beats):
@@ -111,7 +114,7 @@ def channel_findings(beats: Iterable[WorkerBeat], tasks: Iterable[TaskView]) -> 
 def stuck_findings(
     beats: Iterable[WorkerBeat], tasks: Iterable[IdleTask], paused_channels: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Yield a warning if tasks have open targets and nothing explains why nothing happens to them."""
+    """Yield a warning if tasks with open targets make no progress and nothing explains why."""
     served = Served.by(beats)
     stuck = [one for one in tasks if _is_stuck(one, served, paused_channels)]
     if not stuck:
@@ -147,7 +150,7 @@ def form_findings(form: int | None, beats: Sequence[WorkerBeat]) -> Iterator[Fin
 
 
 def passed_over_findings(passed: Mapping[str, Sequence[Passed]]) -> Iterator[Finding]:
-    """Return a finding for each topic with records passed over."""
+    """Yield a finding for each topic in which records were passed over."""
     for topic, kept in passed.items():
         name = topic if topic == "control" else f"outcomes-{topic}"
         more = ", the oldest of more" if len(kept) >= MAX_KEPT else ""

@@ -1,4 +1,4 @@
-"""What the demo says at its end, and whether all went as it must."""
+"""The closing report of the demo, and whether everything went as required."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ from fairlane.screen.waits import merged, quantile_ms
 
 @dataclass
 class ShareMeter:
-    """Counts what each tier was sent while all tiers had a backlog; only then the shares must be the weights."""
+    """Counts the targets sent per tier while all tiers had a backlog; shares must match the weights only then."""
 
     sent: dict[str, int] = field(default_factory=lambda: dict.fromkeys(map(str, TIERS), 0))
     seconds: float = 0.0
@@ -43,16 +43,17 @@ def _all_backlogged(sample: Sample) -> bool:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """Everything the closing report needs. accepted: targets taken, by task id."""
+    """Everything the closing report needs."""
 
     tasks: list[TaskView]
     accepted: dict[str, int]
+    """Number of accepted targets, by task id."""
     workers: list[WorkerBeat]
     meter: ShareMeter
     seconds: float
 
     def failures(self) -> list[str]:
-        """Why this demo did not do what it must; empty if it did."""
+        """Return why the demo failed; empty if it succeeded."""
         found = {task.id: task for task in self.tasks}
         lines = [f"{task} is not there" for task in self.accepted if task not in found]
         for task in self.tasks:
@@ -66,7 +67,7 @@ class DemoResult:
 
 
 def tiers_report(closing: DemoResult) -> RenderableType:
-    """Targets, share and waits of each tier."""
+    """Return targets, share and waits of each tier."""
     rows = []
     for tier in map(str, TIERS):
         counts = merged(closing.workers, tier)
@@ -77,7 +78,7 @@ def tiers_report(closing: DemoResult) -> RenderableType:
 
 
 def tasks_report(closing: DemoResult) -> RenderableType:
-    """Targets of each task by outcome."""
+    """Return the targets of each task by outcome."""
     outcomes = (*OUTCOME_NAMES, "pending")
     rows = [
         {"task": task.id, "tier": task.tier, "state": task.state, "targets": task.targets.total}
@@ -88,7 +89,7 @@ def tasks_report(closing: DemoResult) -> RenderableType:
 
 
 def closing_report(closing: DemoResult) -> RenderableType:
-    """Per tier and per task, and the last word."""
+    """Return the tables of tiers and tasks, and the conclusion."""
     failures = closing.failures()
     total = sum(closing.accepted.values())
     tiers = f"Tiers (all had a backlog for {closing.meter.seconds:.0f} s)"

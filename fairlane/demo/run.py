@@ -1,4 +1,4 @@
-"""The demo, step by step: stack, provisioning, workers, nine tasks, what happens meanwhile, report, stop."""
+"""The demo, step by step: stack, provisioning, workers, nine tasks, changes while it runs, report, stop."""
 
 import secrets
 import time
@@ -22,7 +22,7 @@ from producers.handle import TaskHandle
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """What happens when, in seconds since the first target was sent."""
+    """Times of the demo's events, in seconds since the first target was sent."""
 
     capacity: int = 3_000
     joins_s: float = 5.0
@@ -35,7 +35,10 @@ class DemoPlan:
 
 @dataclass
 class Audience:
-    """The demo's tasks as submitted; a `Source` for the sampler, which so sees them also after they have ended."""
+    """The demo's tasks as submitted.
+
+    It is a `Source` for the sampler, which therefore sees tasks after they have ended, too.
+    """
 
     client: PushClient
     handles: dict[str, TaskHandle] = field(default_factory=dict)
@@ -51,7 +54,7 @@ class Audience:
         return [handle.progress() for handle in list(self.handles.values())]
 
     def submit(self, name: str, job: TaskEntry) -> None:
-        """Submits one task under an id of this run."""
+        """Submit one task under an id of this run."""
         task = job.task.model_copy(update={"id": name})
         try:
             self.handles[name] = self.client.submit(task, targets=job.targets, on_warning=self._ignore)
@@ -59,7 +62,7 @@ class Audience:
             self.errors.append(error)
 
     def _ignore(self, warning: str) -> None:
-        """Its workers start while it submits: that none has the channel yet is no news."""
+        """Ignore the warning that no worker has the channel yet: the workers start while tasks are submitted."""
 
     def accepted(self) -> dict[str, int]:
         return {name: handle.result.accepted for name, handle in self.handles.items() if handle.result}
@@ -67,7 +70,7 @@ class Audience:
 
 @dataclass
 class Demo:
-    """One run of the demo on servers that are up. run_id: keeps this run's task ids apart from those of others."""
+    """One run of the demo on servers that are already up."""
 
     client: PushClient
     crew: WorkerGroup
@@ -76,12 +79,13 @@ class Demo:
     plan: DemoPlan = DemoPlan()
     started_s: float = field(default_factory=time.monotonic)
     run_id: str = field(default_factory=lambda: secrets.token_hex(2))
+    """Distinguishes the task ids of this run from those of other runs."""
 
     def name(self, task: str) -> str:
         return f"{task}-{self.run_id}"
 
     def run(self) -> int:
-        """Plays the demo; the exit code: 0 only if every target ended in an outcome."""
+        """Run the demo; return the exit code, which is 0 only if every target ended in an outcome."""
         audience = Audience(self.client)
         self.client.set_capacity(self.plan.capacity)
         for number in (1, 2):
@@ -115,7 +119,7 @@ class Demo:
 
 @dataclass
 class Script:
-    """What happens while the demo runs, each once and at its time."""
+    """Changes made while the demo runs, each once and at its time."""
 
     demo: Demo
     audience: Audience
@@ -124,7 +128,7 @@ class Script:
     _done: set[str] = field(default_factory=set)
 
     def follow(self, sending: bool) -> None:
-        """Does what is due."""
+        """Make the changes that are due."""
         if self._began is None:
             self._began = time.monotonic() if sending else None
             return

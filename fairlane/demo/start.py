@@ -1,4 +1,4 @@
-"""Sets the stage for the demo: servers, a tenant and a prefix of its own, the tasks; and clears it afterwards."""
+"""Set up the demo (servers, its own tenant and prefix, the tasks), and clean up afterwards."""
 
 import time
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ LEAVE_S = 30.0
 
 
 def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
-    """The whole demo; returns its exit code. What it started is stopped again, also after a failure."""
+    """Run the whole demo; return its exit code. Everything it started is stopped again, after a failure, too."""
     began = time.monotonic()
     jobs = read_jobs(tasks)
     with servers(invocation) as settings:
@@ -39,7 +39,7 @@ def play(invocation: Invocation, tasks: Path | None, capacity: int) -> int:
 
 
 def read_jobs(tasks: Path | None) -> list[TaskEntry]:
-    """The tasks of the file named, or of the examples that ship with the checkout."""
+    """Return the tasks of the given file, or of the examples that ship with the checkout."""
     path = tasks or EXAMPLES
     if not path.exists():
         raise InvalidInput("The examples are not installed with this package.", "Name a task file: --tasks FILE.")
@@ -48,7 +48,10 @@ def read_jobs(tasks: Path | None) -> list[TaskEntry]:
 
 @contextmanager
 def servers(invocation: Invocation) -> Iterator[Settings]:
-    """The servers the settings name, or else the local stack, which is stopped again unless it was running before."""
+    """Yield the configured servers, or else the local stack.
+
+    The stack is stopped again unless it was running before.
+    """
     settings = invocation.settings()
     sources = Sources(invocation.options)
     if sources.of(("pulsar", "url")) not in ("default", "local stack"):
