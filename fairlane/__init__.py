@@ -1,8 +1,8 @@
 """Fairlane: priority-queue push dispatch over Apache Pulsar and Redis.
 
-The public face: `from fairlane import PushClient, PushTask, Settings`; errors are in `fairlane.errors`, what the author
-of a channel needs is in `fairlane.channels`. Names are imported when first used, so that `fairlane --help` never pays
-for the Pulsar client.
+The public interface: `from fairlane import PushClient, PushTask, Settings`. Errors are in `fairlane.errors`; what the
+author of a channel needs is in `fairlane.channels`. Names are imported when first used, so that `fairlane --help` does
+not load the Pulsar client.
 """
 
 from typing import TYPE_CHECKING
@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # to type checkers, a name that is not above does not exist
+if not TYPE_CHECKING:  # type checkers report a name that is not listed above
 
     def __getattr__(name: str) -> object:
         """Import a public name from where it is defined."""
@@ -72,5 +72,5 @@ if not TYPE_CHECKING:  # to type checkers, a name that is not above does not exi
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Return the public names."""
     return sorted(__all__)

@@ -1,4 +1,4 @@
-"""`python -m fairlane`, and the command `fairlane`."""
+"""Entry point of `python -m fairlane` and of the command `fairlane`."""
 
 import sys
 from pathlib import Path
@@ -19,7 +19,10 @@ def main() -> None:
 
 
 def _put_working_directory_last() -> None:
-    """Python puts it first for `-m`, and a file there could have the name of one of our packages."""
+    """Move the working directory to the end of the import path.
+
+    Python puts it first for `-m`, and a file there could have the name of one of our packages.
+    """
     here = Path.cwd()
     if not sys.flags.safe_path and here != ROOT and Path(sys.path[0]) == here:
         sys.path.append(sys.path.pop(0))

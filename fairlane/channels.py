@@ -1,5 +1,7 @@
-"""For authors of channels: BatchChannel or, if its client blocks, BlockingChannel; and what they are given
-and return."""
+"""The interface for authors of channels, with the types that a channel receives and returns.
+
+Implement BatchChannel, or BlockingChannel if the client of the provider blocks.
+"""
 
 import warnings
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from dispatcher.wire.envelope import Envelope
     from dispatcher.wire.outcome import ALL_SENT, RETRY, SENT, Outcome, Report, Verdict
 
-    Channel = BatchChannel  # its name in 0.2, for one release
+    Channel = BatchChannel  # its name in 0.2, kept for one release
 
 __all__ = [
     "ALL_SENT",
@@ -27,7 +29,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # to type checkers, a name that is not above does not exist
+if not TYPE_CHECKING:  # type checkers report a name that is not listed above
 
     def __getattr__(name: str) -> object:
         """Import a public name from where it is defined. `Channel` is the name that BatchChannel had in 0.2."""
@@ -41,5 +43,5 @@ if not TYPE_CHECKING:  # to type checkers, a name that is not above does not exi
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Return the public names."""
     return sorted(__all__)

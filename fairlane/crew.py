@@ -1,4 +1,4 @@
-"""Real worker processes for the demo and the benchmarks, each with a log of its own."""
+"""Real worker processes for the demo and the benchmarks, each with its own log."""
 
 import signal
 import subprocess
@@ -9,14 +9,16 @@ from pathlib import Path
 
 @dataclass
 class WorkerGroup:
-    """Starts and stops workers. environment: of the child processes; logs: the folder for what they say."""
+    """Starts and stops workers."""
 
     environment: dict[str, str]
+    """Environment of the worker processes."""
     logs: Path
+    """The folder of their logs."""
     members: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def join(self, name: str, *options: str) -> None:
-        """Starts a worker; options: further ones of `fairlane worker`."""
+        """Start a worker. `options` are added to the command `fairlane worker`."""
         self.logs.mkdir(parents=True, exist_ok=True)
         with (self.logs / f"{name}.log").open("ab") as log:
             self.members[name] = subprocess.Popen(
@@ -28,19 +30,19 @@ class WorkerGroup:
             )
 
     def leave(self, name: str) -> None:
-        """Asks a worker to finish what it has and go."""
+        """Ask a worker to finish what it has claimed and leave."""
         self.members[name].send_signal(signal.SIGTERM)
 
     def alive(self) -> list[str]:
         return [name for name, process in self.members.items() if process.poll() is None]
 
     def fallen(self) -> dict[str, int]:
-        """Exit codes of the workers that ended otherwise than by finishing."""
+        """Return the exit codes of the workers that failed."""
         codes = {name: process.poll() for name, process in self.members.items()}
         return {name: code for name, code in codes.items() if code}
 
     def stop(self, deadline_s: float) -> None:
-        """Stops all: first asked, then, after the deadline, made."""
+        """Stop all workers: ask first, kill those left after the deadline."""
         for name in self.alive():
             self.leave(name)
         for process in self.members.values():

@@ -1,4 +1,4 @@
-"""Every error that Fairlane raises on purpose; FairlaneError is the base of all."""
+"""Every error that Fairlane raises on purpose; FairlaneError is the base class of all."""
 
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # to type checkers, a name that is not above does not exist
+if not TYPE_CHECKING:  # type checkers report a name that is not listed above
 
     def __getattr__(name: str) -> object:
         """Import a public name from where it is defined."""
@@ -44,5 +44,5 @@ if not TYPE_CHECKING:  # to type checkers, a name that is not above does not exi
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Return the public names."""
     return sorted(__all__)

@@ -1,4 +1,4 @@
-"""A tenant and a Redis prefix of one's own on the configured servers, for what must not touch the user's tasks."""
+"""A separate tenant and Redis prefix on the configured servers, for work that must not touch the user's tasks."""
 
 import os
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from fairlane.settings import Settings
 
 
 def isolated(settings: Settings, name: str, namespaces: int = 4) -> Settings:
-    """The same servers, another tenant and another Redis prefix."""
+    """Return settings for the same servers with another tenant and another Redis prefix."""
     pulsar = settings.pulsar.model_copy(update={"tenant": name, "namespaces": namespaces})
     redis = settings.redis.model_copy(update={"prefix": name})
     return settings.model_copy(update={"pulsar": pulsar, "redis": redis})
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """For child processes: what makes them use these settings' file, servers, tenant and prefix."""
+    """Return the environment that makes child processes use these settings' file, servers, tenant and prefix."""
     pulsar, redis = settings.pulsar, settings.redis
     file = {} if settings.config is None else {"FAIRLANE_CONFIG": str(settings.config.absolute())}
     addresses = {
@@ -38,7 +38,7 @@ def environment(settings: Settings) -> dict[str, str]:
 
 @contextmanager
 def provisioned(settings: Settings) -> Iterator[None]:
-    """Provisions these settings' tenant; afterwards deletes it and everything under the Redis prefix."""
+    """Provision the tenant of these settings; afterwards delete it and everything under the Redis prefix."""
     clear(settings)
     provision(settings.pulsar)
     try:
@@ -48,7 +48,7 @@ def provisioned(settings: Settings) -> Iterator[None]:
 
 
 def clear(settings: Settings) -> None:
-    """Deletes the tenant with all its topics, and all keys of the prefix."""
+    """Delete the tenant with all its topics, and all keys of the prefix."""
     with suppress(NotFound):
         deprovision(settings.pulsar)
     view = open_view(settings.redis)

@@ -1,4 +1,4 @@
-"""Import public names when they are first used. Knows nothing but the standard library until then."""
+"""Import public names when they are first used. Until then only the standard library is loaded."""
 
 import sys
 from importlib import import_module
@@ -6,17 +6,17 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGES = ("dispatcher", "backends", "quotas", "producers", "consumers", "spark_jobs")
-"""Fairlane's packages beside `fairlane`."""
+"""Fairlane's packages apart from `fairlane`."""
 ROOT = Path(__file__).resolve().parents[1]
-"""Where they are."""
+"""The directory that contains them."""
 
 
 class Shadowed(ImportError):
-    """Another module has the name of one of Fairlane's packages and comes before it on the path."""
+    """Another module has the name of one of Fairlane's packages and precedes it on the path."""
 
 
 def public_name(module: str, name: str) -> object:
-    """Return a public name of a module, and keep it there. Raises AttributeError, or Shadowed."""
+    """Return a public name of a module, and store it there. Raises AttributeError, or Shadowed."""
     try:
         from dispatcher.public_names import PUBLIC
 
@@ -33,7 +33,7 @@ def public_name(module: str, name: str) -> object:
 
 
 def hidden_package() -> Shadowed | None:
-    """Return what to raise if another module hides one of Fairlane's packages."""
+    """Return the error to raise if another module hides one of Fairlane's packages, else None."""
     for package in PACKAGES:
         found = _file_of(package)
         if found is not None and found.parent != ROOT / package:

@@ -1,4 +1,4 @@
-"""What the program says of itself: on stderr, as text or as JSON lines."""
+"""The program's log: on stderr, as text or as JSON lines."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ WINDOW_S = 60
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a message: time, level, logger, message, and whatever was given as `extra`."""
+    """Format each message as one JSON object: time, level, logger, message, and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         extra = {name: value for name, value in record.__dict__.items() if name not in PLAIN}
@@ -32,7 +32,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """Format time (UTC), level, logger and message on one line; a traceback has lines of its own."""
+    """Format time (UTC), level, logger and message on one line; a traceback follows on its own lines."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
@@ -49,16 +49,19 @@ class TextFormatter(logging.Formatter):
 
 
 class LineLimit(logging.Filter):
-    """Let each line of the code log at most MAX_LINES warnings or errors in WINDOW_S. What sends a million bad messages
-    or fails a million calls fills no disk. The last line before the limit says so."""
+    """Limit each line of code to MAX_LINES warnings or errors in WINDOW_S.
+
+    A sender of a million bad messages, or a million failed calls, must not fill the disk. The last message before the
+    limit says so.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._windows: dict[tuple[str, int], tuple[float, int]] = {}
-        """Where the line is: when its window began, and the lines in it."""
+        """By line of code: when its window began, and the number of messages in it."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record is logged."""
+        """Return whether the record should be logged."""
         if record.levelno < logging.WARNING:
             return True
         where = (record.pathname, record.lineno)
@@ -77,12 +80,12 @@ def _utc(record: logging.LogRecord) -> str:
 
 
 def configure_logging(settings: LogSettings) -> None:
-    """Send all loggers to stderr as the settings say; called again, it replaces what it set before."""
+    """Send all loggers to stderr as the settings say. A second call replaces the first configuration."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if settings.json_lines else TextFormatter())
     handler.addFilter(LineLimit())
     logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
     for chatty in ("asyncio", "redis"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    # It warns of each try of a request that is tried again; what comes of the request is told by who made it.
+    # urllib3 warns of each retry of a request; the caller reports the result of the request.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
