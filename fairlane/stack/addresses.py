@@ -1,4 +1,4 @@
-"""Where the servers of a local stack are; light enough for every command to ask."""
+"""Addresses of a local stack's servers; cheap enough for every command to read."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +14,14 @@ SOURCE = "of the local stack"
 
 @dataclass(frozen=True)
 class StackAddresses:
-    """Where the local stack's servers are. `changed`: what provisioning changed, one line each."""
+    """Addresses of the local stack's servers."""
 
     pulsar_url: str
     pulsar_admin_url: str
     redis_url: str
     already_running: bool = False
     changed: tuple[str, ...] = ()
+    """Changes that provisioning made, one line each."""
 
 
 def addresses_in_force(home: Path) -> StackAddresses | None:

@@ -1,4 +1,4 @@
-"""Pulsar's distribution: fetched once per user by Maven, verified, unpacked, shared by all checkouts."""
+"""Pulsar's distribution: fetched once per user by Maven, verified, unpacked, and shared by all checkouts."""
 
 import hashlib
 import shutil
@@ -19,16 +19,17 @@ SHA512 = (
 )
 COPY_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 NEEDED_BYTES = 1_200_000_000
-"""Room for Maven's copy, ours and the unpacked tree while it is being made."""
+"""Space needed for Maven's copy, ours and the unpacked tree while it is created."""
 DOWNLOAD_TIMEOUT_S = 1_800
 
 Progress = Callable[[str], None]
 
 
 def ensure(cache: Path, env: Mapping[str, str], progress: Progress) -> Path:
-    """The directory of the unpacked distribution, fetched first if this user has none.
+    """Return the directory of the unpacked distribution; fetch it first if this user does not have it.
 
-    Raises DownloadFailed or NoSpace. Two processes may do this at once: the last rename loses and is thrown away.
+    Raises DownloadFailed or NoSpace. Two processes may do this at once: the last one's rename fails and its tree is
+    discarded.
     """
     ready = cache / f"apache-pulsar-{VERSION}"
     if ready.is_dir():
@@ -44,7 +45,7 @@ def ensure(cache: Path, env: Mapping[str, str], progress: Progress) -> Path:
 
 
 def check_space(directory: Path, needed_bytes: int) -> None:
-    """NoSpace if the disk of `directory` has less than `needed_bytes` free."""
+    """Raise NoSpace if the disk of `directory` has less than `needed_bytes` free."""
     free = shutil.disk_usage(directory).free
     if free < needed_bytes:
         raise NoSpace(
@@ -90,7 +91,7 @@ def _unreachable(reason: str) -> DownloadFailed:
 
 
 def verify(archive: Path, sha512: str = SHA512) -> None:
-    """DownloadFailed unless the archive is, byte for byte, the one this version of Fairlane was made with."""
+    """Raise DownloadFailed unless the archive is, byte for byte, the one this version of Fairlane was built with."""
     with archive.open("rb") as file:
         found = hashlib.file_digest(file, "sha512").hexdigest()
     if found != sha512:
@@ -116,7 +117,7 @@ def _unpack(archive: Path, scratch: Path) -> Path:
 def _extract(tar: tarfile.TarFile, target: Path) -> None:
     if hasattr(tarfile, "data_filter"):
         tar.extractall(target, filter="data")
-    else:  # Python before 3.11.4 has no filters; the archive's hash was checked
+    else:  # Python before 3.11.4 has no filters; the archive's hash has been checked
         tar.extractall(target)
 
 
@@ -124,5 +125,5 @@ def _install(unpacked: Path, ready: Path) -> None:
     try:
         unpacked.rename(ready)
     except OSError:
-        if not ready.is_dir():  # else another process was quicker, and its tree is as good as ours
+        if not ready.is_dir():  # otherwise another process was faster, and its tree is as good as ours
             raise

@@ -1,4 +1,4 @@
-"""What can go wrong with the local stack; the cause and what mends it are always both given."""
+"""Errors of the local stack; each gives both the cause and the fix."""
 
 from dispatcher.model.errors import FairlaneError, Refused
 
@@ -12,20 +12,20 @@ class JavaUnusable(StackError):
 
 
 class DownloadFailed(StackError):
-    """Pulsar's distribution could not be fetched, or is not what it should be."""
+    """Pulsar's distribution could not be fetched, or its content is wrong."""
 
 
 class ServerDied(StackError):
-    """A server ended, or never got ready, while it was being started."""
+    """A server ended, or did not become ready, while it was being started."""
 
 
 class NoSpace(StackError):
-    """The disk is full, or too full to start on."""
+    """The disk is full, or too full to start anything."""
 
 
 class AlreadyRunning(Refused):
-    """A server that runs was asked for on another port."""
+    """A running server was requested on another port."""
 
 
 class PortTaken(Refused):
-    """A port that was asked for by number is in use."""
+    """A port that was requested by number is in use."""

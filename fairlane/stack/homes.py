@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 def default_home(env: Mapping[str, str]) -> Path:
-    """FAIRLANE_HOME, else `fairlane` in the user's data directory."""
+    """Return FAIRLANE_HOME, else `fairlane` in the user's data directory."""
     return _directory(env, "FAIRLANE_HOME", "XDG_DATA_HOME", ".local/share")
 
 
 def default_cache(env: Mapping[str, str]) -> Path:
-    """FAIRLANE_CACHE, else `fairlane` in the user's cache directory."""
+    """Return FAIRLANE_CACHE, else `fairlane` in the user's cache directory."""
     return _directory(env, "FAIRLANE_CACHE", "XDG_CACHE_HOME", ".cache")
 
 
@@ -24,7 +24,7 @@ def _directory(env: Mapping[str, str], ours: str, xdg: str, fallback: str) -> Pa
 
 @dataclass(frozen=True)
 class Home:
-    """Where everything of one local stack lies."""
+    """The paths of one local stack."""
 
     root: Path
 

@@ -1,4 +1,4 @@
-"""Finding a Java that Pulsar runs on."""
+"""Finds a Java that can run Pulsar."""
 
 import os
 import re
@@ -23,7 +23,7 @@ class Java:
 
 
 def find(env: Mapping[str, str]) -> Java:
-    """The Java of JAVA_HOME, else the one on PATH; JavaUnusable if there is none or it is too old."""
+    """Return the Java of JAVA_HOME, else the one on PATH. Raises JavaUnusable if there is none or it is too old."""
     program = _program(env)
     if program is None:
         raise JavaUnusable("Java was not found, and Pulsar needs it.", HOW_TO_GET)
@@ -43,7 +43,7 @@ def _program(env: Mapping[str, str]) -> Path | None:
 
 
 def version_of(program: Path) -> int:
-    """The major version: 17 for 17.0.2, 8 for 1.8.0. JavaUnusable if the program does not say."""
+    """Return the major version: 17 for 17.0.2, 8 for 1.8.0. Raises JavaUnusable if the program does not print it."""
     try:
         said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except (OSError, subprocess.TimeoutExpired) as error:

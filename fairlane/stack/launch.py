@@ -1,4 +1,4 @@
-"""Starting the two servers and waiting until they are ready."""
+"""Starts the two servers and waits until they are ready."""
 
 import time
 import zlib
@@ -14,12 +14,12 @@ from fairlane.stack.state import ServerState, StackPorts
 
 POLL_S = 0.2
 BOOKIE_PORTS_FROM, BOOKIE_PORTS = 20_000, 10_000
-"""Below the ports that connections going out are given."""
+"""Range of bookie ports: below the ports that the system assigns to outgoing connections."""
 NEEDED_BYTES = 500_000_000
 """Free disk space below which nothing is started: Pulsar turns read-only on a full disk."""
 
 _FOREIGN_DATA = ("Bad file format reading the append only file", "handle RDB format version")
-"""What Redis and Valkey say of data written by a version that they do not know."""
+"""Messages of Redis and Valkey about data written by a version that they do not know."""
 
 USUAL_PORTS = StackPorts(broker=6650, web=8080, redis=6379)
 
@@ -28,7 +28,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class StackOptions:
-    """Ports that must be these and no others (None: the usual one, or a free one after it), and how long to wait."""
+    """Required ports (None: the usual one, or a free one after it), and how long to wait."""
 
     pulsar_port: int | None = None
     pulsar_web_port: int | None = None
@@ -37,12 +37,12 @@ class StackOptions:
     usual: StackPorts = USUAL_PORTS
 
     def preferring(self, before: StackPorts | None) -> Self:
-        """The same, with the ports the stack had before as the usual ones."""
+        """Return the same options, with the ports the stack had before as the usual ones."""
         return self if before is None else replace(self, usual=before)
 
 
 def start_redis(home: Home, options: StackOptions, env: Mapping[str, str], progress: Progress) -> ServerState:
-    """Start Redis or Valkey; does not wait until it is ready."""
+    """Start Redis or Valkey without waiting until it is ready."""
     program = redis_server.find(env)
     port = _port(options.redis_port, options.usual.redis, "Redis", progress)
     conf = redis_server.write_conf(home, port)
@@ -52,7 +52,7 @@ def start_redis(home: Home, options: StackOptions, env: Mapping[str, str], progr
 
 
 def prepare_pulsar(cache: Path, env: Mapping[str, str], progress: Progress) -> None:
-    """Fetch Pulsar unless the cache has it. Raise JavaUnusable before that if it could not be run."""
+    """Fetch Pulsar unless it is in the cache. Raises JavaUnusable first if it could not be run."""
     java.find(env)
     distribution.ensure(cache, env, progress)
 
@@ -60,7 +60,7 @@ def prepare_pulsar(cache: Path, env: Mapping[str, str], progress: Progress) -> N
 def start_pulsar(
     home: Home, options: StackOptions, cache: Path, env: Mapping[str, str], progress: Progress
 ) -> ServerState:
-    """Start Pulsar standalone; does not wait until it is ready."""
+    """Start Pulsar standalone without waiting until it is ready."""
     found = java.find(env)
     unpacked = distribution.ensure(cache, env, progress)
     chosen = _pulsar_ports(home, options, progress)
@@ -79,7 +79,11 @@ def _pulsar_ports(home: Home, options: StackOptions, progress: Progress) -> puls
 
 
 def _bookie_port(home: Home) -> int:
-    """The data is known by this port for good, so each home starts from one of its own, away from those others take."""
+    """Return the port of the bookie.
+
+    The data is bound to this port permanently, so each home starts its search at a port of its own, away from those of
+    other homes.
+    """
     saved = pulsar_server.saved_bookie_port(home)
     if saved is None:
         chosen = ports.choose(BOOKIE_PORTS_FROM + zlib.crc32(bytes(home.root)) % BOOKIE_PORTS)
@@ -110,9 +114,10 @@ def _started(pid: int, program: str, version: str, numbers: dict[str, int], log:
 
 
 def wait_ready(server: ServerState, ready: Callable[[], bool], logs: tuple[Path, ...], timeout_s: float) -> None:
-    """Wait until the server listens on its ports and `ready()`; another program that took a port may answer, too.
+    """Wait until the server listens on its ports and `ready()` returns true.
 
-    Raises ServerDied with the end of its log if it ends first or takes too long.
+    Both are checked because another program that took a port may answer, too. Raises ServerDied with the end of the
+    server's log if the server ends first or takes too long.
     """
     end = time.monotonic() + timeout_s
     while not (all(processes.listens(server.pid, port) for port in server.ports.values()) and ready()):
@@ -124,7 +129,7 @@ def wait_ready(server: ServerState, ready: Callable[[], bool], logs: tuple[Path,
 
 
 def died(program: str, *logs: Path) -> ServerDied | NoSpace:
-    """The error for a server that ended while it was being started."""
+    """Return the error for a server that ended while it was being started."""
     said = "\n".join(part for part in map(processes.last_lines, logs) if part)
     if "No space left on device" in said:
         return NoSpace(f"{program} ended: the disk is full.", "Free some space and start again.")

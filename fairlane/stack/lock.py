@@ -1,4 +1,4 @@
-"""One `stack up` or `down` at a time for one home, and one start at a time on a machine."""
+"""Locks: one `stack up` or `down` at a time per home, and one start at a time per machine."""
 
 import fcntl
 import os
@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 MACHINE = Path("/tmp")  # nothing is written there
-"""Locked by every user of the machine. A directory, since a file there would belong to the first user."""
+"""Locked by every user of the machine. It is a directory, since a file there would belong to the first user."""
 
 
 @contextmanager
 def exclusive(path: Path, progress: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock on a file (made if it is missing) or a directory; waits for another holder, saying so.
+    """Hold the lock on a file (created if it is missing) or a directory.
 
-    The lock ends with the process, whatever happens.
+    Waits while another process holds it, and reports that. The lock ends with the process, whatever happens.
     """
     held = os.open(path, os.O_RDONLY if path.is_dir() else os.O_WRONLY | os.O_CREAT, 0o600)
     try:

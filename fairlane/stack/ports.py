@@ -1,4 +1,4 @@
-"""Choosing ports on the loopback address: the usual one where it is free, a free neighbour where not."""
+"""Chooses ports on the loopback address: the usual one if it is free, else the next free one."""
 
 import errno
 import socket
@@ -11,7 +11,7 @@ NEIGHBOURS = 200
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on this port now: nobody answers there, and it can be bound on all addresses."""
+    """Return whether a server could listen on this port now: nobody answers there, and all addresses can be bound."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -24,7 +24,7 @@ def is_free(port: int) -> bool:
 
 
 def choose(preferred: int, avoid: Collection[int] = ()) -> int:
-    """The preferred port, or the next free one after it. `avoid`: ports already promised to others."""
+    """Return the preferred port, or the next free one after it. `avoid`: ports already assigned to others."""
     for port in range(preferred, min(preferred + NEIGHBOURS, 65_536)):
         if port not in avoid and is_free(port):
             return port
@@ -34,7 +34,7 @@ def choose(preferred: int, avoid: Collection[int] = ()) -> int:
 
 
 def require(port: int, what: str) -> int:
-    """A port that was asked for by number; PortTaken if it is in use."""
+    """Return a port that was requested by number. Raises PortTaken if it is in use."""
     if not is_free(port):
         raise PortTaken(
             f"Port {port} for {what} is taken by another program.",

@@ -1,4 +1,4 @@
-"""Servers as processes: started apart from the caller, told apart from a later process with the same pid, stopped."""
+"""Server processes: started detached, distinguished from later processes with the same pid, and stopped."""
 
 import os
 import signal
@@ -10,11 +10,11 @@ from pathlib import Path
 
 POLL_S = 0.05
 _LISTENING = "0A"
-"""State of a socket in /proc/net/tcp."""
+"""The state of a listening socket in /proc/net/tcp."""
 
 
 def start_detached(command: Sequence[str], cwd: Path, log: Path, env: Mapping[str, str]) -> int:
-    """Start a server in a session of its own, so that it outlives the caller; its output is appended to `log`.
+    """Start a server in its own session, so that it outlives the caller; append its output to `log`.
 
     Returns its pid. `sh` only changes the directory and is then replaced by the server itself.
     """
@@ -29,7 +29,10 @@ def start_detached(command: Sequence[str], cwd: Path, log: Path, env: Mapping[st
 
 
 def birth_of(pid: int) -> str | None:
-    """When a living process was born, as text that no other process with this pid ever has; None if there is none."""
+    """Return the birth time of a living process, as text that identifies it; None if there is none.
+
+    No other process with this pid ever has the same text.
+    """
     if Path("/proc/self/stat").exists():
         return _birth_linux(pid)
     found = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
@@ -42,7 +45,7 @@ def _birth_linux(pid: int) -> str | None:
     except OSError:
         return None
     fields = stat.rpartition(")")[2].split()
-    # A killed process is a zombie at once, yet holds its ports until the last of its threads has gone.
+    # A killed process becomes a zombie at once, but holds its ports until the last of its threads has ended.
     if fields[0] in "ZX" and int(fields[17]) <= 1:
         return None
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -50,14 +53,17 @@ def _birth_linux(pid: int) -> str | None:
 
 
 def is_alive(pid: int, birth: str) -> bool:
-    """Whether the very process that was started is still there."""
+    """Return whether the same process that was started is still alive."""
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
     return birth_of(pid) == birth
 
 
 def listens(pid: int, port: int) -> bool:
-    """Whether this process listens on the port. True where the system does not say whose a port is (not Linux)."""
+    """Return whether this process listens on the port.
+
+    True where the system does not tell which process has a port (not Linux).
+    """
     tables = [table for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")) if table.exists()]
     if not tables:
         return True
@@ -67,7 +73,7 @@ def listens(pid: int, port: int) -> bool:
 
 
 def _target(link: Path) -> str:
-    """What an open file is; empty if it was closed meanwhile."""
+    """Return the target of an open file's link; empty if the file has been closed meanwhile."""
     try:
         return str(link.readlink())
     except OSError:
@@ -75,7 +81,10 @@ def _target(link: Path) -> str:
 
 
 def stop(pid: int, birth: str, deadline_s: float) -> bool:
-    """SIGTERM, and SIGKILL if it is still there after `deadline_s`. Returns whether it ended by itself."""
+    """Send SIGTERM, then SIGKILL if the process is still alive after `deadline_s`.
+
+    Returns whether it ended by itself.
+    """
     if _signal_and_wait(pid, birth, signal.SIGTERM, deadline_s):
         return True
     _signal_and_wait(pid, birth, signal.SIGKILL, 10.0)
@@ -95,7 +104,7 @@ def _signal_and_wait(pid: int, birth: str, number: signal.Signals, deadline_s: f
 
 
 def resident_bytes(pid: int) -> int | None:
-    """Resident memory of a process in bytes, or None if it is gone."""
+    """Return the resident memory of a process in bytes, or None if it has ended."""
     statm = Path(f"/proc/{pid}/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -104,7 +113,7 @@ def resident_bytes(pid: int) -> int | None:
 
 
 def last_lines(log: Path, count: int = 15) -> str:
-    """The end of a log, for an error message; the frames of Java's stack traces are left out."""
+    """Return the end of a log, for an error message, without the frames of Java stack traces."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 64_000))

@@ -1,4 +1,4 @@
-"""The broker settings of the local stack. Each differs from Pulsar's default for the reason beside it."""
+"""The broker settings of the local stack. Each differs from Pulsar's default for the reason given beside it."""
 
 import socket
 from collections.abc import Mapping
@@ -7,18 +7,18 @@ from pathlib import Path
 from fairlane.stack.ports import HOST
 
 BROKER_SETTINGS: dict[str, str] = {
-    # Topics and subscriptions are made by REST only: a force-deleted topic must not come back by itself.
+    # Topics and subscriptions are created by REST only: a force-deleted topic must not come back by itself.
     "allowAutoTopicCreation": "false",
     "allowAutoSubscriptionCreation": "false",
-    # A permit counts messages, so that a batch can overrun a consumer's queue many times without this.
+    # Permits count messages, so without this a batch can exceed a consumer's queue many times over.
     "preciseDispatcherFlowControl": "true",
     "acknowledgmentAtBatchIndexLevelEnabled": "true",
-    # Acks below the oldest unacked message are forgotten on a restart beyond this number of ranges.
+    # After a restart, acks of messages after the oldest unacked one are lost beyond this number of ranges.
     "managedLedgerMaxUnackedRangesToPersist": "1000000",
     "managedLedgerMaxBatchDeletedIndexToPersist": "1000000",
     "managedLedgerPersistIndividualAckAsLongArray": "true",
     "managedLedgerCursorPositionFlushSeconds": "5",
-    # Lanes come and go by the thousand: bundles are set once and never split.
+    # Lanes are created and deleted by the thousand: bundles are set once and never split.
     "loadBalancerAutoBundleSplitEnabled": "false",
     "loadBalancerAutoUnloadSplitBundlesEnabled": "false",
     # An idle lane may be a paused task: only Fairlane deletes lanes.
@@ -26,10 +26,10 @@ BROKER_SETTINGS: dict[str, str] = {
     # Deduplication drops new messages where batches are cut differently on a resume.
     "brokerDeduplicationEnabled": "false",
     "transactionCoordinatorEnabled": "false",
-    # No policies per topic are used, and their system topic costs a reader in each namespace.
+    # No per-topic policies are used, and their system topic costs a reader in each namespace.
     "systemTopicEnabled": "false",
     "topicLevelPoliciesEnabled": "false",
-    # A read that failed once (a broker short of memory) is tried again soon, not after 15 s.
+    # Retry a failed read (a broker short of memory) soon, not after 15 s.
     "dispatcherReadFailureBackoffInitialTimeInMs": "100",
     "dispatcherReadFailureBackoffMaxTimeInMs": "5000",
     # Small memory: one developer's machine, not a broker's.
@@ -44,10 +44,10 @@ BROKER_SETTINGS: dict[str, str] = {
     "dbStorage_rocksDB_blockCacheSize": "16777216",
     # By default the bookie reads its files 4 kB at a time: 25 system calls for a batch of large envelopes.
     "readBufferSizeBytes": "131072",
-    # What was published seconds ago is sent from memory, as long as the cache has room.
+    # Messages published seconds ago are sent from memory, as long as the cache has room.
     "managedLedgerCacheEvictionTimeThresholdMillis": "10000",
-    # All topics are gone through so many times a second. By default 100: with 10,000 lanes 0.3 of a core, for nothing.
-    # (Where a configuration has it, as the shipped one does, managedLedgerCacheEvictionIntervalMs is not read.)
+    # Checks of all topics per second. The default of 100 wastes 0.3 of a core with 10,000 lanes.
+    # (If the configuration sets it, as the shipped one does, managedLedgerCacheEvictionIntervalMs is not read.)
     "managedLedgerCacheEvictionFrequency": "1.0",
     "numHttpServerThreads": "8",
     "numExecutorThreadPoolSize": "4",
@@ -57,14 +57,14 @@ BROKER_SETTINGS: dict[str, str] = {
     "bookkeeperNumberOfChannelsPerBookie": "4",
     "numWorkerThreadsForNonPersistentTopic": "1",
     "exposeTopicLevelMetricsInPrometheus": "false",
-    # What snapshots of the backlog read: as old as they are apart, not a minute.
+    # Statistics read by snapshots of the backlog: as old as the snapshots' interval, not a minute.
     "statsUpdateFrequencyInSecs": "10",
     "statsUpdateInitialDelayInSecs": "10",
-    # A clean stop unloads topics one by one; what is not unloaded by then is safe on disk all the same.
+    # A clean stop unloads topics one by one; topics not unloaded by then are safe on disk all the same.
     "brokerShutdownTimeoutMs": "15000",
-    # A power cut loses nothing. Measured: 2.4 ms instead of 2.0 for a lone message, no difference in bulk.
+    # A power cut loses nothing. Measured: 2.4 ms instead of 2.0 for a single message, no difference in bulk.
     "journalSyncData": "true",
-    # The bookie's port is part of the name under which its data is known.
+    # The bookie's port is part of the name that identifies its data.
     "allowEphemeralPorts": "true",
 }
 
@@ -106,8 +106,10 @@ def write(
     base: str = "standalone.conf",
     more: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write `base` with our settings, and `log4j2.yaml`, into `directory`; returns the path of the first. more: other
-    settings."""
+    """Write `base` with our settings, and `log4j2.yaml`, into `directory`; return the path of the former.
+
+    `more`: additional settings.
+    """
     wanted = {
         **BROKER_SETTINGS,
         **(more or {}),
@@ -125,12 +127,12 @@ def write(
 
 
 def merged(shipped: str, wanted: dict[str, str]) -> str:
-    """A properties file with the wanted values in place of the shipped ones, and the new ones at its end."""
+    """Return a properties file in which the wanted values replace the shipped ones; new ones are appended."""
     lines = [line for line in shipped.splitlines() if line.partition("=")[0].strip() not in wanted]
     return "\n".join([*lines, "", "# The local stack's own:", *(f"{k}={v}" for k, v in wanted.items()), ""])
 
 
 def loopback_name() -> str:
-    """The loopback network interface's name: `lo`, or `lo0` on a Mac."""
+    """Return the name of the loopback network interface: `lo`, or `lo0` on a Mac."""
     names = {name for _, name in socket.if_nameindex()}
     return "lo0" if "lo0" in names and "lo" not in names else "lo"

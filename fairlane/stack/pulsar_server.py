@@ -1,4 +1,4 @@
-"""One Pulsar standalone: how it is started and when it is ready."""
+"""One Pulsar standalone: its command line, and when it is ready."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from fairlane.stack.java import Java
 from fairlane.stack.ports import HOST
 
 HEAP = ("-Xms256m", "-Xmx1g", "-XX:MaxDirectMemorySize=768m", "-Xss512k")
-"""Ten thousand lanes take 350 MB of it; below 700 MB resident when idle."""
+"""Ten thousand lanes take 350 MB of this heap; an idle server has less than 700 MB resident."""
 GC = (
     "-XX:+UseG1GC",
-    "-XX:G1PeriodicGCInterval=60000",  # gives memory back when idle
-    "-XX:InitiatingHeapOccupancyPercent=70",  # of what is committed; what is live must stay well below, or it marks
-    "-XX:-G1UseAdaptiveIHOP",  # without end: 70 MB of 256 with few lanes, and with many the free ratios see to it
+    "-XX:G1PeriodicGCInterval=60000",  # returns memory when idle
+    "-XX:InitiatingHeapOccupancyPercent=70",  # of the committed heap; live data must stay well below it, or marking
+    "-XX:-G1UseAdaptiveIHOP",  # never stops: 70 MB of 256 with few lanes; with many, the free ratios take care of it
     "-XX:MinHeapFreeRatio=40",
     "-XX:MaxHeapFreeRatio=60",
     "-XX:ReservedCodeCacheSize=128m",
@@ -50,15 +50,18 @@ MAIN = "org.apache.pulsar.PulsarStandaloneStarter"
 
 @dataclass(frozen=True)
 class PulsarPorts:
-    """broker: binary protocol; web: REST; bookie: its storage, part of the name its data is known by."""
+    """The ports of one Pulsar."""
 
     broker: int
+    """The binary protocol."""
     web: int
+    """REST."""
     bookie: int
+    """Its storage; part of the name that identifies its data."""
 
 
 def command(java: Java, distribution: Path, home: Home, ports: PulsarPorts) -> list[str]:
-    """The whole command line, for `home.pulsar` as the current directory."""
+    """Return the whole command line, for `home.pulsar` as the current directory."""
     conf = pulsar_conf.write(distribution, home.pulsar, ports.broker, ports.web)
     arguments = standalone_arguments(conf, ports)
     return java_command(java, distribution, home, MAIN, [*arguments, "--metadata-url=rocksdb:metadata"])
@@ -76,9 +79,9 @@ def standalone_arguments(conf: Path, ports: PulsarPorts) -> list[str]:
 
 
 def java_command(java: Java, distribution: Path, home: Home, main: str, arguments: Sequence[str]) -> list[str]:
-    """A program of the distribution, for `home.pulsar` as the current directory.
+    """Return the command line of a program of the distribution, for `home.pulsar` as the current directory.
 
-    The distribution's own start script is not used, nor whole paths to the data: both break on spaces.
+    It uses neither the distribution's own start script nor absolute paths to the data: both break on spaces.
     """
     return [
         str(java.program),
@@ -97,12 +100,15 @@ def java_command(java: Java, distribution: Path, home: Home, main: str, argument
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment, with the C library's memory arenas kept few."""
+    """Return the caller's environment, with a low limit on the C library's memory arenas."""
     return {**env, "MALLOC_ARENA_MAX": "2"}
 
 
 def is_ready(web_port: int) -> bool:
-    """Whether the broker serves messages (its own health check, which sends and receives one) and has its namespace."""
+    """Return whether the broker serves messages and has its namespace.
+
+    The broker's own health check sends and receives a message.
+    """
     http = urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(connect=1, read=5))
     base = f"http://{HOST}:{web_port}/admin/v2"
     try:
@@ -118,11 +124,11 @@ def is_ready(web_port: int) -> bool:
 
 
 def bookie_port_file(home: Home) -> Path:
-    """Keeps the bookie's port beside the data that is bound to it."""
+    """Return the file that keeps the bookie's port beside the data that is bound to it."""
     return home.pulsar / "bookie-port"
 
 
 def saved_bookie_port(home: Home) -> int | None:
-    """The port this data is bound to, or None if there is no data yet."""
+    """Return the port this data is bound to, or None if there is no data yet."""
     file = bookie_port_file(home)
     return int(file.read_text()) if file.exists() else None

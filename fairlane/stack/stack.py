@@ -36,22 +36,24 @@ class ServerStatus:
 
 @dataclass(frozen=True)
 class StackStatus:
-    """`running`: both servers are there and `stack up` came to its end. `addresses`: those in force, also of a server
-    that has ended; None if the stack was never started, or was stopped by `stack down`."""
+    """State of the local stack."""
 
     running: bool
+    """Whether both servers are alive and `stack up` completed."""
     home: Path
     logs: Path
     servers: tuple[ServerStatus, ...]
     addresses: StackAddresses | None
+    """The addresses in force, also of a server that has ended. None if the stack was never started or was stopped by
+    `stack down`."""
 
 
 def quiet(message: str) -> None:
-    """A progress callback that says nothing."""
+    """Ignore a progress message."""
 
 
 class LocalStack:
-    """A Pulsar and a Redis of one's own under one directory. They outlive the program that started them."""
+    """A private Pulsar and Redis under one directory. They outlive the program that started them."""
 
     def __init__(
         self,
@@ -61,7 +63,10 @@ class LocalStack:
         cache: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """`home` and `cache`: default to the user's (see homes.py); `env`: the environment the servers get."""
+        """Set up a stack without starting it.
+
+        `home` and `cache` default to the user's (see homes.py). `env`: the environment of the servers.
+        """
         self._env = dict(os.environ if env is None else env)
         self._home = Home((home or default_home(self._env)).absolute())
         self._cache = cache or default_cache(self._env)
@@ -75,7 +80,7 @@ class LocalStack:
         """Start what is not running, wait until it is ready, provision it (tenant and sizes from `provision_as`).
 
         A server that has ended is started again on its port if that is free. Raises a StackError, PortTaken,
-        AlreadyRunning or Unreachable; what this call started is then stopped again.
+        AlreadyRunning or Unreachable; everything this call started is then stopped again.
         """
         self._home.make()
         with lock.exclusive(self._home.lock_file, progress):
@@ -90,7 +95,7 @@ class LocalStack:
             return replace(addresses, already_running=already, changed=tuple(changed))
 
     def down(self, wipe: bool = False, progress: Progress = quiet) -> bool:
-        """Stop both servers; with `wipe`, delete their data and logs too. Returns whether anything was running."""
+        """Stop both servers; with `wipe`, delete their data and logs too. Return whether anything was running."""
         if not self._home.root.is_dir():
             return False
         with lock.exclusive(self._home.lock_file, progress):
@@ -102,14 +107,17 @@ class LocalStack:
         return state.pulsar is not None or state.redis is not None
 
     def status(self) -> StackStatus:
-        """What is running; never waits and never changes anything."""
+        """Return what is running. Never waits and never changes anything."""
         state = states.load(self._home.state_file).living()
         servers = (_server_status("pulsar", state.pulsar), _server_status("redis", state.redis))
         return StackStatus(state.ready, self._home.root, self._home.logs, servers, addresses_of(state))
 
     def _start_missing(self, state: StackState, progress: Progress) -> StackState:
-        """One stack of a machine starts at a time: a port that one has chosen is bound only seconds later, and until
-        then looks free to the next. Nobody waits for a download into another cache."""
+        """Start the servers that do not run.
+
+        Only one stack per machine starts at a time: a chosen port is bound only seconds later, and until then looks
+        free to the next one. No start waits for a download into another cache.
+        """
         distribution.check_space(self._home.root, launch.NEEDED_BYTES)
         self._cache.mkdir(parents=True, exist_ok=True)
         with lock.exclusive(self._cache / "starting.lock", progress):
@@ -182,7 +190,7 @@ class LocalStack:
 
 
 def _refuse_other_ports(state: StackState, options: StackOptions) -> None:
-    """Raise AlreadyRunning if a server that runs is to get another port."""
+    """Raise AlreadyRunning if the options request another port for a server that runs."""
     for what, server, name, wanted in (
         ("Pulsar", state.pulsar, "broker", options.pulsar_port),
         ("Pulsar's REST", state.pulsar, "web", options.pulsar_web_port),

@@ -1,4 +1,4 @@
-"""What is running: `state.json`, written at once or not at all."""
+"""The state of the running servers in `state.json`, which is written atomically."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from fairlane.stack.errors import StackError
 
 
 class ServerState(BaseModel):
-    """One server that was started. `birth` tells it from a later process that got the same pid."""
+    """One server that was started. `birth` distinguishes it from a later process with the same pid."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -23,12 +23,12 @@ class ServerState(BaseModel):
 
     @property
     def alive(self) -> bool:
-        """Whether that very process is still there."""
+        """Return whether that same process is still alive."""
         return processes.is_alive(self.pid, self.birth)
 
 
 class StackPorts(BaseModel):
-    """Where clients find the servers of a local stack."""
+    """The ports at which clients reach the servers of a local stack."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -46,18 +46,18 @@ class StackState(BaseModel):
     pulsar: ServerState | None = None
     redis: ServerState | None = None
     ready: bool = False
-    """Whether `stack up` came to its end since they were started."""
+    """Whether `stack up` has completed since they were started."""
     ports: StackPorts | None = None
-    """Ports of the last `stack up` that came to its end. They stay in force until `stack down`, even if a server ends.
-    None in a file of 0.2.0 or before."""
+    """Ports of the last `stack up` that completed. They stay in force until `stack down`, even if a server ends. None
+    in a file of 0.2.0 or before."""
 
     @property
     def alive(self) -> bool:
-        """Whether both servers are there."""
+        """Return whether both servers are alive."""
         return self.pulsar is not None and self.pulsar.alive and self.redis is not None and self.redis.alive
 
     def living(self) -> "StackState":
-        """The same without servers that have ended, and with the ports that are in force."""
+        """Return the state without servers that have ended, and with the ports that are in force."""
         return self.model_copy(
             update={
                 "pulsar": self.pulsar if self.pulsar and self.pulsar.alive else None,
@@ -76,7 +76,7 @@ class StackState(BaseModel):
 
 
 def load(path: Path) -> StackState:
-    """Read a state file; an empty state if there is none."""
+    """Read a state file; return an empty state if there is none."""
     try:
         return StackState.model_validate_json(path.read_bytes())
     except FileNotFoundError:
@@ -89,7 +89,7 @@ def load(path: Path) -> StackState:
 
 
 def save(path: Path, state: StackState) -> None:
-    """Replace the state file as a whole."""
+    """Replace the state file atomically."""
     fresh = path.with_suffix(".new")
     with fresh.open("w") as file:
         json.dump(state.model_dump(), file, indent=2)
