@@ -25,7 +25,7 @@ from quotas.snapshots import RedisSnapshots
 
 @dataclass(frozen=True)
 class RedisSide:
-    """The view in Redis, whole."""
+    """The whole view in Redis."""
 
     view: RedisView
     registry: Registry
@@ -39,17 +39,17 @@ class RedisSide:
     passed_over: PassedOver
 
     def complete(self) -> bool:
-        """Whether the view is not being rebuilt. Raises Unreachable."""
+        """Return whether the view is complete, that is, not being rebuilt. Raises Unreachable."""
         return self.epochs.ready()
 
     def epoch_id(self) -> str | None:
-        """Of the view there is. Raises Unreachable."""
+        """Return the id of the present view's epoch, if there is a view. Raises Unreachable."""
         epoch = self.epochs.epoch()
         return None if epoch is None else epoch.id
 
 
 def open_redis(settings: RedisSettings, topics: Topics, claim_max_ms: int, observe: Observe | None = None) -> RedisSide:
-    """Raises Unreachable."""
+    """Connect to Redis. Raises Unreachable."""
     view = open_view(settings, claim_max_ms=claim_max_ms, observe=observe)
     view.ping()
     view.scripts.check()
@@ -69,7 +69,7 @@ def open_redis(settings: RedisSettings, topics: Topics, claim_max_ms: int, obser
 
 @dataclass(frozen=True)
 class PulsarSide:
-    """The topics that are the truth, and the administration."""
+    """The topics, which hold the truth, and the administration."""
 
     topics: Topics
     client: Any
@@ -85,7 +85,7 @@ class PulsarSide:
 
 
 def open_pulsar(settings: PulsarSettings) -> PulsarSide:
-    """Raises Unreachable, and NotFound where Pulsar is not provisioned."""
+    """Connect to Pulsar. Raises Unreachable, and NotFound if Pulsar is not provisioned."""
     topics = pulsar_client.topics(settings)
     client = pulsar_client.connect(settings)
     return PulsarSide(topics, client, ControlTopic(client, topics), OutcomeTopic(client, topics), PulsarAdmin(settings))

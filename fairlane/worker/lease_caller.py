@@ -1,4 +1,4 @@
-"""The thread that asks the ledger, so that the engine never waits for Redis."""
+"""The thread that calls the ledger, so that the engine never waits for Redis."""
 
 import queue
 import threading
@@ -11,14 +11,14 @@ Answered = Callable[[LeaseAnswer | None, Exception | None], None]
 
 
 class LeaseThread:
-    """Implements LeaseCaller. Makes one call at a time and never repeats one: that is the engine's to decide."""
+    """Implements LeaseCaller. It makes one call at a time and never repeats one: the engine decides on that."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._requests: queue.SimpleQueue[tuple[LeaseRequest, Answered] | None] = queue.SimpleQueue()
 
     def ask(self, request: LeaseRequest, answered: Answered) -> None:
-        """Returns at once; `answered` is called from this thread."""
+        """Queue a request and return at once; `answered` is called from this thread."""
         self._requests.put((request, answered))
 
     def run(self, stop: threading.Event) -> None:
@@ -31,13 +31,13 @@ class LeaseThread:
                 self._call(*asked)
 
     def wake(self) -> None:
-        """Lets `run` see that `stop` is set."""
+        """Wake `run`, so that it sees that `stop` is set."""
         self._requests.put(None)
 
     def _call(self, request: LeaseRequest, answered: Answered) -> None:
         try:
             answer = self._ledger.lease(request)
         except Exception as error:
-            answered(None, error)  # the engine tells what can be tried again from what cannot
+            answered(None, error)  # the engine decides which errors are retried
         else:
             answered(answer, None)

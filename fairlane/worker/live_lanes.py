@@ -1,4 +1,4 @@
-"""The live tasks as this worker knows them, and which of their lanes it should be attached to."""
+"""The live tasks as this worker knows them, and which of their lanes it should attach to."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,17 +17,19 @@ from dispatcher.wire.topics import stable_hash
 
 ALL_TIERS = tuple(map(str, TIERS))
 _STALE_DUE = 1_000
-"""Entries of tasks that have ended, which may stay among those that are due."""
+"""Maximum number of stale entries (of ended tasks) kept among the due ones."""
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """A live worker. tiers: those whose lanes it holds. newer: lanes that it leaves to newer workers. channels: those
-    that it has; None if it does not say, so it may have any."""
+    """A live worker."""
 
     id: str
     tiers: tuple[str, ...] = ALL_TIERS
+    """Tiers whose lanes it holds."""
     newer: tuple[str, ...] = ()
+    """Lanes that it leaves to newer workers."""
     channels: frozenset[str] | None = None
+    """Channels that it has. None: it does not report them, so it may have any."""
 
     def may_serve(self, tier: str, channel: str) -> bool:
         """Return whether lanes of this tier and channel may be the worker's."""
@@ -36,24 +38,33 @@ class Peer(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class LiveLaneSettings:
-    """me: this worker. fresh_ms: a task just accepted is taken to have something to send for so long, though nothing is
-    known to be published. late_ms: how long the other holders leave a new task of at most late_targets to the first
-    one, which will be done with it before; attaching costs as much as sending it. light_targets: no more than so many
-    are known to wait in a light lane."""
+    """Settings of LiveLanes."""
 
     me: str
+    """This worker's id."""
     tiers: tuple[Tier, ...] = TIERS
     division: DivisionSettings = field(default_factory=DivisionSettings)
     rotation: RotationSettings = field(default_factory=RotationSettings)
     fresh_ms: int = 5_000
+    """How long a newly accepted task is assumed to have something to send, although nothing is known to be published.
+    """
     late_ms: int = 2_000
+    """How long the other holders leave a new small task to the first one, which will finish it before that. Attaching
+    costs as much as sending it."""
     late_targets: int = 2_000
+    """Maximum targets of such a task."""
     light_targets: int = 200
+    """Maximum targets known to wait in a light lane."""
 
 
 class _Known:
-    """What is known of one task. place: of this worker among the holders of its lane. holders: how many it
-    needed at most for what was pending. open: may be sent now. due_ms: when it is to be looked at again, 0: never."""
+    """The known state of one task.
+
+    place: position of this worker among the holders of its lane.
+    holders: the most holders it has needed so far for its pending targets.
+    open: may be sent now.
+    due_ms: when to check it again; 0: never.
+    """
 
     __slots__ = ("due_ms", "fresh_until_ms", "hash", "holders", "info", "late_until_ms", "open", "place", "task")
 
@@ -70,8 +81,11 @@ class _Known:
 
 
 class LiveLanes:
-    """Not safe for threads. Times are Redis' (ms), but for the turns of the rotation. overrides: by task, the edited
-    message encoded as in an envelope."""
+    """The live tasks and their lanes, by what the registry and the heartbeats report.
+
+    Not thread-safe. Times are Redis' (ms), except for the turns of the rotation. `overrides` has the edited message of
+    each edited task, encoded as in an envelope.
+    """
 
     def __init__(self, settings: LiveLaneSettings) -> None:
         self.overrides: dict[str, bytes] = {}
@@ -84,9 +98,9 @@ class LiveLanes:
         self._divisions = {str(tier): Division((), settings.me) for tier in TIERS}
         self._peers: frozenset[Peer] = frozenset()
         self._left: dict[str, set[str]] = {}
-        """Lane -> the workers that leave it to newer ones."""
+        """By lane: the workers that leave it to newer ones."""
         self._by_channel: dict[tuple[str, str], Division] = {}
-        """The division of lanes of a tier and channel, made when it is first asked for."""
+        """The division of the lanes of a tier and channel, created on first use."""
         self._holders = dict.fromkeys(map(str, TIERS), 1)
         self._open = 0
         self._rough = RoughCount()
@@ -95,12 +109,12 @@ class LiveLanes:
         return len(self._known)
 
     def ids(self) -> set[str]:
-        """Of all live tasks."""
+        """Return the ids of all live tasks."""
         return set(self._known)
 
-    # ------------------------------------------------------------- what is told
+    # ------------------------------------------------------------- updates
     def put(self, tasks: Iterable[LiveTask], now_ms: int, *, told: bool) -> None:
-        """Tasks as they are now. told: something about them has changed just now, as the feed says."""
+        """Store the present state of tasks. `told`: the feed has just reported a change of them."""
         for task in tasks:
             known = self._known.get(task.id)
             if known is None:
@@ -112,7 +126,7 @@ class LiveLanes:
         self._follow_count(now_ms)
 
     def drop(self, tasks: Iterable[str]) -> None:
-        """Tasks that have ended."""
+        """Remove tasks that have ended."""
         for task in tasks:
             known = self._known.pop(task, None)
             if known is not None:
@@ -124,7 +138,7 @@ class LiveLanes:
             heapify(self._due)
 
     def meet(self, peers: Sequence[Peer], now_ms: int) -> bool:
-        """The workers there are, this one among them. Returns whether that is news."""
+        """Set the live workers, this one among them. Return whether they have changed."""
         if frozenset(peers) == self._peers:
             return False
         self._peers, self._left, self._by_channel = frozenset(peers), {}, {}
@@ -142,7 +156,7 @@ class LiveLanes:
         return True
 
     def pause(self, channels: frozenset[str], now_ms: int) -> bool:
-        """The channels that are paused. Returns whether that is news."""
+        """Set the paused channels. Return whether they have changed."""
         if channels == self.paused:
             return False
         self.paused = channels
@@ -150,7 +164,7 @@ class LiveLanes:
         return True
 
     def wake(self, now_ms: int) -> None:
-        """Looks again at what is due: starts, ends of a lifetime."""
+        """Check the tasks that are due: those that start, and those whose lifetime ends."""
         while self._due and self._due[0][0] <= now_ms:
             due_ms, task = heappop(self._due)
             known = self._known.get(task)
@@ -160,44 +174,46 @@ class LiveLanes:
 
     @property
     def next_ms(self) -> int | None:
-        """When `wake` has something to do."""
+        """Return when `wake` next has something to do."""
         return self._due[0][0] if self._due else None
 
-    # ------------------------------------------------------------- what follows
+    # ------------------------------------------------------------- results
     @property
     def news(self) -> bool:
-        """Whether the lanes, what is known of them or the edited messages may be others than at the last choice."""
+        """Return whether the lanes, their descriptions or the edited messages may have changed since `choose`."""
         return self._news or self.rotation.news or self.rotation.more
 
     def choose(self, now_s: float, *, rotate: bool) -> None:
-        """As Rotation.choose; until then there is news."""
+        """Choose the lanes, as Rotation.choose does; this resets `news`."""
         self._news = False
         self.rotation.choose(now_s, rotate=rotate)
 
     def attached(self) -> list[LaneInfo]:
-        """The chosen lanes."""
+        """Return the chosen lanes."""
         known = self._known
         return [known[name].info for name in self.rotation.chosen]
 
     def busy(self) -> list[str]:
-        """The chosen ones of them that have something to send."""
+        """Return the chosen lanes that have something to send."""
         return [name for name, lane in self.rotation.chosen.items() if lane.need <= LaneNeed.BUSY]
 
     def waiting(self) -> list[WaitingLane]:
-        """Lanes of which this worker is the first holder and that wait for their turn."""
+        """Return the lanes that wait for their turn and of which this worker is the first holder."""
         tasks = (self._known[name].task for name in self.rotation.waiting())
         return [WaitingLane(task.lane, task.id, task.tier, task.pending) for task in tasks if task.pending]
 
     def holds(self, lane: str, tier: Tier, channel: str) -> bool:
-        """Whether this worker is a holder of a lane in which many tasks share a channel. One whose channel no worker
-        has is held nevertheless: somebody must take out what is left of tasks that have ended."""
+        """Return whether this worker is a holder of a lane in which many tasks share a channel.
+
+        A lane whose channel no worker has is held, too: some worker must remove the messages of tasks that have ended.
+        """
         division = self._division(tier, channel)
         if not division.workers:
             division = self._divisions[str(tier)]
         return division.place(stable_hash(lane)) < self._holders[str(tier)]
 
     def judge_all(self, now_ms: int) -> None:
-        """Decides anew on every lane."""
+        """Decide again on every lane."""
         for known in self._known.values():
             self._judge(known, now_ms)
 
@@ -212,8 +228,10 @@ class LiveLanes:
         return known
 
     def _place(self, known: _Known) -> int:
-        """Return this worker's position at the lane, among those that have its channel and, if there are any such, can
-        read it."""
+        """Return this worker's position at the lane.
+
+        Positions are among the workers that have its channel and, if there are any such, can read the lane.
+        """
         task = known.task
         division = self._division(task.tier, task.channel)
         left = self._left.get(task.lane, ())
@@ -229,7 +247,7 @@ class LiveLanes:
         return division
 
     def _renew(self, known: _Known, task: LiveTask, told: bool) -> None:
-        """A lane of which the feed speaks is told of with another object, which unparks it."""
+        """Update a known task. A lane that the feed reports gets a new description object, which unparks it."""
         before, known.task = known.task, task
         self.rotation.served(task.id, task.finals - before.finals)
         if task.tier != before.tier:
@@ -273,8 +291,11 @@ class LiveLanes:
         return LaneNeed.BUSY if busy else LaneNeed.IDLE
 
     def _weigh(self, known: _Known, *, fresh: bool) -> None:
-        """A lane that turned out to hold much stays heavy: exchanging its queue costs more than it saves. One of which
-        much was expected, and to which nothing came, must not keep its part of the budget from the others."""
+        """Decide whether a lane counts as light or heavy.
+
+        A lane that turned out to hold many targets stays heavy: replacing its queue costs more than it saves. A lane
+        that expected many targets, but received none, must not keep its part of the budget from the others.
+        """
         task = known.task
         coming = 0 if task.sealed or not fresh else task.expected
         much = max(task.pending, coming) > self._settings.light_targets or coming < 0
@@ -302,7 +323,7 @@ class LiveLanes:
 
 
 def dispatching(task: LiveTask, now_ms: int) -> bool:
-    """Whether envelopes of the task may be sent now, as far as time and controls say."""
+    """Return whether time and controls allow envelopes of the task to be sent now."""
     if task.state not in ("running", "scheduled") or task.start_ms > now_ms:
         return False
     if task.expires_ms and task.expires_ms <= now_ms:
@@ -311,7 +332,7 @@ def dispatching(task: LiveTask, now_ms: int) -> bool:
 
 
 def lane_of(task: LiveTask, *, light: bool) -> LaneInfo:
-    """The lane of its own."""
+    """Return the description of the task's own lane."""
     return LaneInfo(
         name=task.lane,
         kind=LaneKind.OWN,

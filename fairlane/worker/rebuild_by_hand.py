@@ -1,4 +1,4 @@
-"""`fairlane registry rebuild` and `snapshot`: the same jobs that workers do, without a worker."""
+"""`fairlane registry rebuild` and `snapshot`: the jobs that workers do, without a worker."""
 
 import secrets
 import threading
@@ -24,11 +24,13 @@ _POLL_S = 0.25
 def rebuild(
     settings: Settings, wipe: bool, progress: Progress, timeout_s: float, full: bool = False, adopt: bool = False
 ) -> Epoch:
-    """Empty the view if asked to, and return when it is complete again. Workers that run take part by themselves.
-    full: delete snapshots first, so that everything is read. adopt: make the view here, though another Redis holds it.
+    """Empty the view if requested, and return when it is complete again. Running workers take part by themselves.
 
-    Raises Refused while workers of an older version are there, or if another Redis holds the view and `adopt` is not
-    set; Unreachable, also when it is not complete in time: it goes on with the next worker, or the next call.
+    full: delete snapshots first, so that everything is read.
+    adopt: create the view here, although another Redis holds it.
+
+    Raises Refused while workers of an older version run, or if another Redis holds the view and `adopt` is not set.
+    Raises Unreachable, also when the view is not complete in time: the next worker, or the next call, continues.
     """
     redis = open_redis(settings.redis, pulsar_client.topics(settings.pulsar), CLAIM_MAX_MS)
     pulsar = open_pulsar(settings.pulsar)
@@ -77,7 +79,7 @@ def snapshot(settings: Settings) -> str:
 
 
 def delete_snapshots(pulsar: PulsarSide) -> None:
-    """All there are. Raises Unreachable."""
+    """Delete all snapshots. Raises Unreachable."""
     shelf = shelf_of(pulsar)
     for number in shelf.numbers():
         shelf.delete(number)
@@ -92,7 +94,7 @@ def _begin_adopted(redis: RedisSide, partitions: int, wait_ms: int) -> None:
 
 
 def _await_ready(epochs: Epochs, over: threading.Event, progress: Progress, deadline_s: float) -> Epoch:
-    """Raises Refused if another Redis holds the view."""
+    """Wait until the view is complete. Raises Refused if another Redis holds the view."""
     while time.monotonic() < deadline_s:
         epoch = epochs.epoch()
         progress(epoch)

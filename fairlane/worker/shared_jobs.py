@@ -23,10 +23,10 @@ from fairlane.worker.process.threads import Threads
 
 CONTROL, REBUILD, HOUSEKEEPING, SNAPSHOT = "control", "rebuild", "housekeeping", "snapshot"
 FINISHED_EVERY_S, SWEEP_EVERY_S, PRUNE_EVERY_S, RESTATE_EVERY_S = 5.0, 60.0, 60.0, 600.0
-"""Between two looks for complete tasks without a tombstone; for claims that were deleted; two prunings; two looks
-whether records of long ago are to be restated."""
+"""Intervals of: checks for complete tasks without a tombstone; sweeps of deleted claims; prunings; checks whether old
+records must be republished."""
 REST = 50.0
-"""Looks at all live tasks take no more than a fiftieth of Redis' time, however many there are."""
+"""Checks of all live tasks use at most a fiftieth of Redis' time, however many tasks there are."""
 
 
 def outcome_seat(partition: int) -> str:
@@ -50,7 +50,12 @@ def closing_chores(redis: RedisSide, pulsar: PulsarSide, clock: Clock, finisher:
 
 
 class SharedJobs:
-    """owner: this worker's id. workers: how many workers there are. snapshot_every_s: 0 for none."""
+    """Runs the shared jobs.
+
+    owner: this worker's id.
+    workers: returns the number of workers.
+    snapshot_every_s: 0 for none.
+    """
 
     def __init__(
         self,
@@ -93,15 +98,18 @@ class SharedJobs:
         self._housekeeper = Housekeeper(self._clearing_chores(redis, pulsar, clock), held, clock)
 
     def check_home(self) -> None:
-        """To be done before the first lease (`Rebuilder.check_home`). Raises Refused, Unreachable."""
+        """Check that this Redis holds the view; call it before the first lease (`Rebuilder.check_home`).
+
+        Raises Refused, Unreachable.
+        """
         self._rebuilder.check_home()
 
     def announce_claims(self) -> None:
-        """To be done before the first lease (`Rebuilder.announce_claims`). Raises Unreachable."""
+        """Announce the claims; call it before the first lease (`Rebuilder.announce_claims`). Raises Unreachable."""
         self._rebuilder.announce_claims()
 
     def start(self, threads: Threads, housekeeping: bool = True) -> None:
-        """Each in a thread of its own."""
+        """Start each job in its own thread."""
         threads.start("seats", self.seats.run)
         threads.start("rebuild", self._rebuilder.run)
         threads.start("fold-control", self._control.run)
@@ -128,7 +136,7 @@ class SharedJobs:
         )
 
     def _clearing_chores(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> tuple[Chore, ...]:
-        """With requests to Pulsar's administration, of which some are slow."""
+        """Return the chores that send requests to Pulsar's administration, some of which are slow."""
         topics, registry = pulsar.topics, redis.registry
         lanes = LaneCleaner(
             pulsar.admin,
@@ -149,7 +157,7 @@ class SharedJobs:
         )
 
     def _end_tasks(self, redis: RedisSide) -> Callable[[], None]:
-        """Those whose end was seen by a worker that died before it wrote the tombstone."""
+        """Return the job that ends tasks whose worker saw the end, but died before it wrote the tombstone."""
         return lambda: self.finisher.take(list(redis.registry.complete()))
 
     def _restater(self, redis: RedisSide, pulsar: PulsarSide, clock: Clock) -> Restater:

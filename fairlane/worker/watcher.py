@@ -1,7 +1,8 @@
 """Tells the engine which lanes to hold: at once by the registry's feed, and by a reconcile that does not need it.
 
-Ten thousand tasks may be live: what the feed names is read, everything else page by page, so that neither Redis nor the
-engine (which shares the interpreter with this thread) waits for more than some milliseconds."""
+Ten thousand tasks may be live: tasks that the feed names are read at once, all others page by page. Neither Redis nor
+the engine (which shares the interpreter with this thread) then waits for more than a few milliseconds.
+"""
 
 import logging
 import threading
@@ -22,18 +23,18 @@ from fairlane.worker.live_lanes import LiveLanes, LiveLaneSettings, Peer
 
 _log = logging.getLogger(__name__)
 STANDING_CHUNK = 100
-"""Targets an envelope taken for granted where a lane holds many tasks."""
+"""Assumed number of targets per envelope in a lane that holds many tasks."""
 
 
 class LiveTasks(Protocol):
-    """The registry, as the watcher needs it. All raise Unreachable."""
+    """The registry, as the watcher needs it. All methods raise Unreachable."""
 
     def look(self) -> RegistryState: ...
 
     def live_page(self, cursor: str | None, size: int) -> LivePage: ...
 
     def live_by_id(self, tasks: Sequence[str]) -> list[LiveTask]:
-        """Those of the named tasks that have not ended."""
+        """Return those of the given tasks that have not ended."""
         ...
 
 
@@ -41,29 +42,38 @@ class ChangeFeed(Protocol):
     """The registry's feed. Raises Unreachable."""
 
     def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[FeedEntry]]:
-        """The changes after a place in the feed (None: from now on), and the place behind them; waits block_ms."""
+        """Return the changes after a position in the feed (None: from now on), and the position after them.
+
+        Waits up to block_ms.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class WatchSettings:
-    """look_s: between two looks that do not need the feed, and between two turns of the lanes. full_s: all tasks are
-    read once in this time, a page of page_tasks at a time; at once (page_pause_s between pages) when the feed has
-    missed something. gather_s: least time between two rounds, so that changes close together are taken at once."""
+    """Settings of the watcher."""
 
     lanes: LiveLaneSettings
     look_s: float = 1.0
+    """Interval of checks that do not need the feed, and of the turns of the lanes."""
     full_s: float = 15.0
+    """All tasks are read once in this time."""
     page_tasks: int = 200
+    """Tasks read per page."""
     page_pause_s: float = 0.005
+    """Pause between pages when all tasks are read at once, because the feed has missed something."""
     more_s: float = 0.1
     gather_s: float = 0.02
+    """Minimum time between two rounds, so that changes close together are handled in one."""
 
 
 class LaneWatcher:
-    """One thread. changed: told all lanes to hold, those that wait for their turn, and all edited messages, whenever
-    something changed; cheap and from this thread. peers: the workers there are, this one among them; none while that is
-    not known, and then no lane of a task is held."""
+    """Watches the registry, in one thread.
+
+    changed: called from this thread, whenever something changed, with all lanes to hold, those that wait for their
+    turn, and all edited messages; it must be cheap.
+    peers: the live workers, this one among them; none while that is not known, and then no lane of a task is held.
+    """
 
     def __init__(
         self,
@@ -89,16 +99,19 @@ class LaneWatcher:
         self._told: LanesChanged | None = None
         self._place: bytes | None = None
         self._version: int | None = None
-        """The registry's, as far as we know of its changes; None: some were missed."""
+        """The registry's version, as far as its changes are known. None: some were missed."""
         self._ahead_ms = 0
-        """Redis' time less our monotonic clock's."""
+        """Redis' time minus our monotonic clock's."""
         self._look_at_s = self._round_at_s = float("-inf")
         self._refused = False
-        """The last round failed for something else than a server that is gone; that is logged."""
+        """Whether the last round failed for a reason other than a lost server; that is logged."""
 
     def run(self, stop: threading.Event) -> None:
-        """Returns when `stop` is set. With Redis gone, or a foreign key in the view, the engine keeps the lanes it has:
-        ending the thread would end every worker."""
+        """Run until `stop` is set.
+
+        If Redis is gone, or the view has a foreign key, the engine keeps its lanes: ending the thread would end every
+        worker.
+        """
         while not stop.is_set():
             try:
                 self._pause(stop)
@@ -119,7 +132,7 @@ class LaneWatcher:
         self._refused = refused
 
     def round(self, changes: Sequence[FeedEntry]) -> None:
-        """Takes in what changed, does what is due, tells what follows. Raises Unreachable."""
+        """Apply the changes, do what is due, and report the resulting lanes. Raises Unreachable."""
         if self._version is not None:
             self._version += len(changes)
         due = self._clock.monotonic_s() >= self._look_at_s
@@ -159,7 +172,7 @@ class LaneWatcher:
             self._lanes.drop(set(part) - {task.id for task in found})
 
     def _read_page(self) -> None:
-        """The next page of all tasks; at the end those that none of the pages had are looked at by name."""
+        """Read the next page of all tasks; at the end, read by id the known tasks that were on no page."""
         settings, reading = self._settings, self._reading
         page = self._tasks.live_page(reading.cursor, settings.page_tasks)
         if reading.cursor is None:
@@ -197,7 +210,7 @@ class LaneWatcher:
 
     # ------------------------------------------------------------- times
     def _now_ms(self) -> int:
-        """Redis' time."""
+        """Return Redis' time."""
         return round(self._clock.monotonic_s() * 1000) + self._ahead_ms
 
     def _pause(self, stop: threading.Event) -> None:
@@ -206,7 +219,7 @@ class LaneWatcher:
             stop.wait(wait_s)
 
     def _wait_ms(self) -> int:
-        """Until the next look or page, or until a task's start if that is sooner."""
+        """Return the time until the next check or page, or until a task's start if that is sooner."""
         now_s = self._clock.monotonic_s()
         times_s = [self._look_at_s - now_s, self._reading.at_s - now_s]
         if self._lanes.rotation.more:
@@ -217,7 +230,7 @@ class LaneWatcher:
 
 
 class _Reading:
-    """The reading of all tasks, page by page, again and again. missed: those known before that no page had."""
+    """Reads all tasks, page by page, again and again. `missed`: the tasks known before that were on no page."""
 
     def __init__(self) -> None:
         self.cursor: str | None = None
@@ -226,7 +239,7 @@ class _Reading:
         self._hurried = True
 
     def hurry(self) -> None:
-        """Begins anew, without pauses."""
+        """Start again from the first page, without pauses."""
         self.cursor = None
         self.at_s = float("-inf")
         self._hurried = True
@@ -248,7 +261,7 @@ class _Reading:
 
 
 def standing_lanes(topics: Topics) -> list[LaneInfo]:
-    """The shared and retry lanes, which are always held."""
+    """Return the shared and retry lanes, which are always held."""
     shared = [
         LaneInfo(topics.shared_lane(number), LaneKind.SHARED, Tier.LOW, MILLI, STANDING_CHUNK)
         for number in range(topics.shared_lanes)
@@ -261,7 +274,7 @@ def standing_lanes(topics: Topics) -> list[LaneInfo]:
 
 
 def _same(one: LanesChanged, other: LanesChanged) -> bool:
-    """Whether nothing is new: a lane that is told of by another object is to be unparked."""
+    """Return whether nothing has changed. A lane described by a new object is to be unparked."""
     return (
         len(one.lanes) == len(other.lanes)
         and all(a is b for a, b in zip(one.lanes, other.lanes, strict=True))

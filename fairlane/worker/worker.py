@@ -1,4 +1,4 @@
-"""One worker process: what it is made of, how it starts, and how it ends."""
+"""One worker process: its parts, its start, and its end."""
 
 import logging
 import os
@@ -49,13 +49,13 @@ _LEASE_MS = 2_000
 _MARGIN_MS = 1_000
 _CLOSE_S = 5.0
 _LEAVE_S = 3.0
-"""How long the threads of a worker that hangs have to let go of their locks."""
+"""How long the threads of a hung worker may take to release their locks."""
 _END_WITHIN_S = 90.0
-"""More than closing takes where every part uses up its time."""
+"""Longer than closing takes if every part uses its full time."""
 
 
 def worker_id(name: str | None) -> str:
-    """Another one at every start: claims carry it, and those of an earlier life are not ours."""
+    """Return an id that is new at every start: claims carry it, and claims of an earlier start are not ours."""
     return f"{name or f'{socket.gethostname()}-{os.getpid()}'}-{secrets.token_hex(3)}"
 
 
@@ -75,7 +75,7 @@ def engine_settings(worker: str, settings: Settings, courier: ChannelCourier) ->
 
 
 class Worker:
-    """Joins by being started and leaves when `stop` is set: starting -> serving -> draining -> stopped.
+    """A worker: joins when started and leaves when `stop` is set: starting -> serving -> draining -> stopped.
 
     Raises, at construction, FairlaneError if a server cannot be reached or a channel cannot be opened.
     """
@@ -210,13 +210,15 @@ class Worker:
         }
 
     def _store_figures(self) -> None:
-        """Raises FairlaneError; what was not stored is stored the next time."""
+        """Store the figures. Raises FairlaneError; figures not stored are stored the next time."""
         self._sends.store()
         self._note_letters()
 
     def _note_letters(self) -> None:
-        """Store where tasks have letters, and count those without a task for `doctor`. Raises Unreachable; it is done
-        the next time."""
+        """Store where tasks have dead letters, and count those without a task for `doctor`.
+
+        Raises Unreachable; it is then done the next time.
+        """
         self._dead_letters.index(LetterIndex(self._redis.view).add)
         for lane, letters in self._dead_letters.without_task().items():
             new = letters - self._letters_counted.get(lane, 0)
@@ -277,7 +279,10 @@ class Worker:
             self._over.set()
 
     def _drain(self) -> bool:
-        """Sends nothing new, settles what is under way. Everything else goes on meanwhile: the fold may be ours."""
+        """Stop sending, and settle what is in progress.
+
+        Everything else continues meanwhile: the fold may be on this worker.
+        """
         if self._threads.failure is not None:
             return False
         self.state = "draining"
@@ -288,13 +293,16 @@ class Worker:
         return self._engine.drained
 
     def _leave_at_once(self, hung: Hung) -> int:
-        """Leave because a part hangs. The threads that still move release their locks and say that the worker is gone;
-        the end of the process closes connections. Return the exit code."""
+        """Leave because a part hangs; return the exit code.
+
+        Threads that still run release their locks and report that the worker is gone; the end of the process closes
+        connections.
+        """
         self._threads.join(_LEAVE_S)
         return hung.exit_code
 
     def _close(self) -> None:
-        """From what is asked to what is asked of."""
+        """Close the parts, each before those that it uses."""
         self._courier.stop(_CLOSE_S)
         self._lanes.stop(_CLOSE_S)
         self._publisher.stop(_CLOSE_S)

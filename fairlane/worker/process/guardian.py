@@ -1,11 +1,11 @@
 """The last resort: a small process beside each worker, which ends it when its watchdog stops moving.
 
 A call into C that keeps the interpreter's lock stops every Python thread, the watchdog among them. `faulthandler` could
-end such a process from a thread of its own, but it goes by the clock: tried with a process that was stopped (SIGSTOP)
-for longer than its timeout, it ended that process the moment it woke (10 of 10). The guardian counts its own ticks, and
-none in which the worker is stopped.
+end such a process from its own thread, but it uses the clock: in a test with a process that was stopped (SIGSTOP) for
+longer than its timeout, it ended that process as soon as it woke (10 of 10). The guardian counts its own ticks, except
+those in which the worker is stopped.
 
-This file is run as a script (`python -I -S`), so what it imports at its head is small and the standard library's.
+This file is run as a script (`python -I -S`), so it imports only small standard modules at the top.
 """
 
 import contextlib
@@ -16,25 +16,25 @@ import sys
 from collections.abc import Callable
 
 SILENT_S = 60.0
-"""How long a worker may be silent; its watchdog gives a sign every second."""
+"""How long a worker may be silent; its watchdog signals every second."""
 TICK_S = 1.0
 DUMP_S = 5.0
 """How long the worker has to write the stacks of its threads before it is killed."""
 _STOPPED = "Tt"
-"""A process that is stopped, or stopped by a debugger (proc_pid_stat(5))."""
+"""The state of a process that is stopped, or stopped by a debugger (proc_pid_stat(5))."""
 
 
 def start_guardian() -> Callable[[], None]:
-    """Start the guardian of this process; return what gives it a sign. It ends with this process."""
+    """Start the guardian of this process; return the function that signals it. It ends with this process."""
     import faulthandler
     import logging
     import subprocess
 
-    if sys.platform != "linux":  # elsewhere it could not tell a process that is stopped
+    if sys.platform != "linux":  # elsewhere the guardian could not detect a stopped process
         return lambda: None
     if os.getpid() == 1:
         _let_abort_end_process_1()
-    faulthandler.enable(file=2)  # it writes the stacks at SIGABRT, without the interpreter's lock
+    faulthandler.enable(file=2)  # writes the stacks at SIGABRT, without the interpreter's lock
     command = [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(SILENT_S)]
     try:
         guardian = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
@@ -49,14 +49,17 @@ def start_guardian() -> Callable[[], None]:
         try:
             os.write(sign, b".")
         except OSError:
-            guardian.poll()  # it has ended, or has not read for hours; the worker needs it for nothing
+            guardian.poll()  # it has ended, or has not read for hours; the worker does not depend on it
 
     return give_sign
 
 
 def _let_abort_end_process_1() -> None:
-    """Let SIGABRT end process 1: in a container the kernel drops every signal that it has no handler for, SIGKILL
-    too. faulthandler calls the handler that was there before it: `_exit`, with the signal's number."""
+    """Let SIGABRT end process 1.
+
+    In a container the kernel drops every signal for which process 1 has no handler, SIGKILL too. faulthandler calls the
+    previous handler: `_exit`, with the signal's number.
+    """
     import ctypes
 
     libc = ctypes.CDLL(None)
@@ -68,7 +71,7 @@ def _let_abort_end_process_1() -> None:
 def main(worker: int, silent_s: float) -> None:
     """Return when the worker has ended."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # they are for the worker, which takes its time to leave
+        signal.signal(number, signal.SIG_IGN)  # they are for the worker, which may take its time to leave
     if _falls_silent(worker, silent_s):
         say(f"The worker process {worker} has not moved for {silent_s:g} s: ending it. Its stacks follow.\n")
         os.kill(worker, signal.SIGABRT)
@@ -78,7 +81,7 @@ def main(worker: int, silent_s: float) -> None:
 
 
 def _falls_silent(worker: int, silent_s: float) -> bool:
-    """Wait until the worker has ended (False) or was silent for too many ticks (True)."""
+    """Wait until the worker has ended (return False) or was silent for too many ticks (return True)."""
     ticks = 0
     while os.getppid() == worker:
         if ticks * TICK_S > silent_s:

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def run_workers(settings: Settings) -> int:
-    """One worker in this process, or several under a supervisor. Returns the exit code when all have left.
+    """Run one worker in this process, or several under a supervisor; return the exit code when all have left.
 
     Raises Shadowed, NotConfigured, and Unreachable if a server of the local stack has ended.
     """
@@ -38,7 +38,9 @@ def run_workers(settings: Settings) -> int:
         settings.redis.address.named(),
     )
     if str(Path.cwd()) not in sys.path:
-        sys.path.append(str(Path.cwd()))  # a channel's `module:Class` may lie where the worker is started
+        sys.path.append(
+            str(Path.cwd())
+        )  # a channel's `module:Class` may be in the directory where the worker is started
     stop = stop_on_signals()
     if settings.worker.processes == 1:
         return _run_one(settings, settings.worker.name, stop)
@@ -55,7 +57,7 @@ def run_workers(settings: Settings) -> int:
 
 
 def run_child(settings: Settings, name: str) -> None:
-    """What a spawned process runs. It drains, too, when its supervisor is gone."""
+    """Run a worker in a spawned process. It drains, too, when its supervisor has ended."""
     configure_logging(settings.log)
     stop = stop_on_signals()
     threading.Thread(target=partial(_watch_parent, os.getppid(), stop), name="parent", daemon=True).start()
@@ -63,7 +65,10 @@ def run_child(settings: Settings, name: str) -> None:
 
 
 def stop_on_signals() -> threading.Event:
-    """An event that SIGTERM and SIGINT set; a second SIGINT ends the process at once, claims ending by themselves."""
+    """Return an event that SIGTERM and SIGINT set.
+
+    A second SIGINT ends the process at once; claims then end by timeout.
+    """
     stop = threading.Event()
 
     def asked(number: int, _frame: object) -> None:
@@ -103,8 +108,11 @@ def _end_process(code: int) -> NoReturn:
 
 
 def _collect_rarely() -> None:
-    """Envelopes are lists of targets in great number, and none is part of a cycle: with the interpreter's thresholds
-    the search for cycles among them took a sixth of a busy worker's time."""
+    """Let the garbage collector run rarely.
+
+    Envelopes are lists of very many targets, and none is part of a cycle. With the interpreter's default thresholds the
+    search for cycles among them took a sixth of a busy worker's time.
+    """
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
 

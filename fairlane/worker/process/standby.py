@@ -1,4 +1,4 @@
-"""Check before a worker starts, and every second while it serves, whether it may serve the present view."""
+"""Checks before a worker starts, and every second while it serves, whether it may serve the present view."""
 
 import logging
 import os
@@ -60,15 +60,17 @@ class Closeable(Protocol):
 
 
 def raise_form(views: ViewTable, partitions: int) -> None:
-    """Make a view of an older form again, in this version's. Nothing is granted before the claims of the old one have
-    ended. Two workers may do this at once."""
+    """Rebuild a view of an older form in this version's form.
+
+    Nothing is granted before the claims of the old view have ended. Two workers may do this at once.
+    """
     epoch = views.epoch()
     if epoch is not None and epoch.form < FORM:
         views.begin_epoch(secrets.token_hex(8), CLAIM_MAX_MS, partitions, restoring=True, replaces=epoch.id)
 
 
 class Standby:
-    """Waits until the view may be served, without lanes and seats, and says so in heartbeats and in the log."""
+    """Waits until the view may be served, without lanes or seats, and reports that in heartbeats and in the log."""
 
     def __init__(
         self,
@@ -78,7 +80,10 @@ class Standby:
         partitions: int,
         metrics: Callable[[], Closeable | None] = lambda: None,
     ) -> None:
-        """metrics: served while it stands by. A rollout waits for that before it stops the older workers."""
+        """Set up a standby.
+
+        `metrics`: served while it waits. A rollout waits for that before it stops the older workers.
+        """
         self._serve_metrics = metrics
         self._metrics: Closeable | None = None
         self._views = views
@@ -89,8 +94,10 @@ class Standby:
         self._said_s = float("-inf")
 
     def wait(self, stop: threading.Event) -> bool:
-        """Return False if `stop` is set first. Raises Unreachable if Redis is gone at the start, but not later; Refused
-        if another Redis holds the view."""
+        """Wait until the view may be served. Return False if `stop` is set first.
+
+        Raises Unreachable if Redis is gone at the start, but not later; Refused if another Redis holds the view.
+        """
         judged = self._look()
         while judged.standing is not Standing.SERVE and not stop.is_set():
             if judged.standing is Standing.STAND_BY:
@@ -150,7 +157,7 @@ class Standby:
 
 
 def stand_by(settings: Settings, name: str, stop: threading.Event) -> bool:
-    """Return when a worker of this version may serve; False if `stop` is set before. Raises Unreachable."""
+    """Wait until a worker of this version may serve. Return False if `stop` is set first. Raises Unreachable."""
     view = open_view(settings.redis)
     try:
         metrics = partial(_serve_metrics, settings, view)
@@ -169,15 +176,18 @@ def _serve_metrics(settings: Settings, view: RedisView) -> MetricsServer | None:
 
 
 class FormWatch:
-    """Looks every second whether the view may still be served. The scripts of this version grant and fold nothing in a
-    view of a higher form, so nothing is done in it until then either."""
+    """Checks every second whether the view may still be served.
+
+    The scripts of this version grant and fold nothing in a view of a higher form, so nothing is done in it before the
+    check, either.
+    """
 
     def __init__(self, views: ViewTable, older: Callable[[], Sequence[WorkerBeat]]) -> None:
-        """older: returns the live workers of an older version."""
+        """Set up the watch. `older` returns the live workers of an older version."""
         self.closed = threading.Event()
         """Set when the worker must leave."""
         self.exit_code = NotReady.exit_code
-        """What it leaves with."""
+        """The exit code with which it leaves."""
         self._views = views
         self._older = older
 
@@ -194,7 +204,7 @@ class FormWatch:
                 _log.debug("the view's form is not known: %s", error)
 
     def look(self) -> None:
-        """Look once. Raises Unreachable, and Refused if another Redis holds the view."""
+        """Check once. Raises Unreachable, and Refused if another Redis holds the view."""
         self._views.check_home()
         form = self._views.form()
         judged = judge(form, self._older())

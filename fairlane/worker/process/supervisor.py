@@ -1,4 +1,4 @@
-"""`fairlane worker --processes N`: a parent that keeps N worker processes alive and passes on the wish to stop.
+"""`fairlane worker --processes N`: a parent that keeps N worker processes alive and passes on stop signals.
 
 Processes are spawned, never forked: the Pulsar client's threads do not survive a fork.
 """
@@ -20,18 +20,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SupervisorSettings:
-    """drain_s: how long the workers may take to finish what they have; kill_after_s: on top of it, before SIGKILL.
-    backoff_s: first and longest wait before a worker that died is started again; steady_s: a worker that lived for so
-    long starts the waits afresh."""
+    """Time limits of the supervisor."""
 
     drain_s: float
+    """How long the workers may take to finish their claims."""
     kill_after_s: float = 10.0
+    """Added to it before SIGKILL."""
     backoff_s: tuple[float, float] = (0.5, 30.0)
+    """First and longest wait before a worker that died is started again."""
     steady_s: float = 60.0
+    """A worker that lived for this long resets the waits."""
 
 
 class _Member:
-    """One place in the crew, and the process that fills it now."""
+    """One slot of the group, and the process that now fills it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -42,7 +44,7 @@ class _Member:
 
 
 class Supervisor:
-    """start: makes (and does not start) the process of a name."""
+    """Keeps a number of worker processes alive. `start` creates the process of a name without starting it."""
 
     def __init__(
         self, start: Callable[[str], BaseProcess], names: Sequence[str], clock: Clock, settings: SupervisorSettings
@@ -53,8 +55,10 @@ class Supervisor:
         self._settings = settings
 
     def run(self, stop: threading.Event) -> int:
-        """Until `stop` is set, or a worker says that its settings are wrong; then stops all. The exit code: 0 if every
-        worker drained in time; that of the wrong settings."""
+        """Run until `stop` is set or a worker finds its settings wrong; then stop all.
+
+        Returns the exit code: 0 if every worker drained in time, else that of the failure, such as wrong settings.
+        """
         while not stop.is_set():
             for member in self._members:
                 if self._has_wrong_settings(member):
@@ -65,7 +69,7 @@ class Supervisor:
         return self._stop_all()
 
     def _has_wrong_settings(self, member: _Member) -> bool:
-        """Whether it ended because of its settings, which another start would read again."""
+        """Return whether a worker ended because of its settings, which another start would read again."""
         if member.process is None or member.process.exitcode != InvalidInput.exit_code:
             return False
         _log.error(
@@ -123,5 +127,5 @@ def _reason(exit_code: int | None) -> str:
 
 
 def spawned(target: Callable[..., None], name: str, *args: object) -> BaseProcess:
-    """A process of a fresh interpreter, not yet started."""
+    """Return a process with a fresh interpreter, not yet started."""
     return multiprocessing.get_context("spawn").Process(target=target, name=name, args=args)

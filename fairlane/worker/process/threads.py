@@ -11,7 +11,10 @@ Run = Callable[[threading.Event], None]
 
 
 class Stop(threading.Event):
-    """One thread's stop signal. It counts how often the thread looks at it: so others see that the thread moves."""
+    """One thread's stop signal.
+
+    It counts how often the thread checks it, so that others can see that the thread makes progress.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +52,7 @@ class Threads:
         thread.start()
 
     def looks(self) -> Mapping[str, int | None]:
-        """Return by thread name how often it has looked at its stop signal; None while it rests."""
+        """Return by thread name how often it has checked its stop signal; None while it rests."""
         return {name: None if stop.resting else stop.looks for name, stop in self._running.copy().items()}
 
     def fail(self, error: BaseException) -> None:
@@ -58,7 +61,7 @@ class Threads:
         self._over.set()
 
     def join(self, deadline_s: float) -> list[str]:
-        """Tell all to stop and wait; return the names of those that did not."""
+        """Stop all threads and wait; return the names of those that did not end."""
         for stop in self._running.copy().values():
             stop.set()
         until_s = time.monotonic() + deadline_s
@@ -70,7 +73,7 @@ class Threads:
         try:
             run(stop)
         except BaseException as error:
-            self.fail(error)  # first: a log that takes nothing more must not keep the worker
+            self.fail(error)  # first: a blocked log must not keep the worker running
             _log.exception("thread %s failed; the worker stops", name)
         finally:
             del self._running[name]

@@ -1,8 +1,9 @@
-"""Ends a worker of which a part hangs: its messages then go to others, and its supervisor starts another worker.
+"""Ends a worker in which a part hangs: its messages then go to others, and its supervisor starts another worker.
 
-The watchdog asks each part once a tick what it is at. A part that gives the same answer tick after tick, although it
-has something to do, hangs. Time is counted in the watchdog's own ticks and by no clock: while the process is stopped
-(SIGSTOP, a machine that sleeps) there are no ticks, and when it wakes each part has as long to move as before.
+The watchdog asks each part for its progress once per tick. A part that gives the same answer tick after tick, although
+it has something to do, hangs. Time is counted in the watchdog's own ticks and not by a clock: while the process is
+stopped (SIGSTOP, a sleeping machine) there are no ticks, and when it wakes each part has as much time to move as
+before.
 """
 
 import logging
@@ -21,11 +22,11 @@ from fairlane.worker.process.guardian import say, start_guardian
 ENGINE_S = 30.0
 """The engine moves at least twice a second; the longest stall seen on an overloaded machine was a few seconds."""
 LEASE_S = 60.0
-"""On top of what the Redis client waits for one call and its repetition: resolving a name has no timeout of its own."""
+"""Added to the Redis client's wait for one call and its repetition: resolving a name has no timeout of its own."""
 OVERDUE_S = 10.0
-"""On top of the channel's timeout, which ends a call unless the channel does not let it end."""
+"""Added to the channel's timeout, which ends a call unless the channel prevents that."""
 UPKEEP_CALLS = 10
-"""Folds, watch, heartbeat, seats make no more calls than this between two looks at their stop signal."""
+"""Maximum number of calls that folds, watch, heartbeat and seats make between two checks of their stop signal."""
 UNBOUNDED = ("rebuild", "snapshots", "housekeeping")
 """Threads that are not watched: the length of a round depends on the size of the view. Each call has a timeout."""
 EXIT_WITHIN_S = 10.0
@@ -40,7 +41,7 @@ class WatchdogSettings:
     """When a part counts as hung."""
 
     limits_s: Mapping[str, float]
-    """Maximum time by part with the same sign."""
+    """Maximum time with the same sign, by part."""
     upkeep_s: float
     """The limit of any other part."""
     tick_s: float = 1.0
@@ -50,8 +51,10 @@ class WatchdogSettings:
 
 
 def watchdog_settings(settings: Settings, timeouts_s: Mapping[str, float], lease_s: float) -> WatchdogSettings:
-    """Derive the limits from the timeouts of the servers and of the channels (timeouts_s). lease_s: how long after its
-    lease a batch may be started."""
+    """Derive the limits from the timeouts of the servers and of the channels (`timeouts_s`).
+
+    `lease_s`: how long after its lease a batch may be started.
+    """
     redis, pulsar = settings.redis, settings.pulsar
     redis_s = redis.connect_timeout_s + redis.socket_timeout_s
     return WatchdogSettings(
@@ -100,7 +103,7 @@ class Watchdog:
         settings: WatchdogSettings,
         start_guardian: Callable[[], Callable[[], None]] = start_guardian,
     ) -> None:
-        """fail: stops the worker; the process ends soon afterwards even if nothing comes of it."""
+        """Set up the watchdog. `fail` stops the worker; the process ends soon afterwards even if that has no effect."""
         self._signs = signs
         self._fail = fail
         self._start_guardian = start_guardian
@@ -127,7 +130,7 @@ class Watchdog:
 
 
 def describe(part: str) -> str:
-    """Return the log line for a part that does not move."""
+    """Return the log line for a part that makes no progress."""
     if part == "channels":
         return "A channel has blocked the event loop of all channels (its calls must be async)"
     if part.startswith("channel "):

@@ -1,1 +1,1 @@
-"""What a worker says of itself: heartbeat, metrics, errors of sends."""
+"""Reports of a worker on itself: heartbeat, metrics, errors of sends."""

@@ -1,10 +1,10 @@
-"""Durations of calls to Redis, by script; noted on the calling thread, so it has to be cheap."""
+"""Durations of calls to Redis, by script. They are recorded on the calling thread, so recording has to be cheap."""
 
 from bisect import bisect_left
 
 
 class Durations:
-    """Counts by bucket and their sum."""
+    """Counts by bucket, and the sum of the durations."""
 
     BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -16,7 +16,10 @@ class Durations:
 
 
 class CallTimes:
-    """An `observe` hook. Two threads that note at once may lose a count; a lock would cost more than it is worth."""
+    """An `observe` hook.
+
+    Two threads that record at the same time may lose a count; a lock would cost more than it is worth.
+    """
 
     def __init__(self) -> None:
         self.calls: dict[str, Durations] = {}

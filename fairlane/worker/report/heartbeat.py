@@ -1,4 +1,4 @@
-"""Says once a second that this worker is there, what it does and how fast."""
+"""Reports once a second that this worker is alive, what it does and how fast."""
 
 import logging
 import threading
@@ -22,7 +22,7 @@ LIVE_KEPT_S = 60.0
 MAX_NEWER = 50
 """Maximum lanes with envelopes of a later version that a heartbeat names."""
 RATE_BEATS = 3
-"""Rates are over so many beats."""
+"""Number of beats over which rates are computed."""
 STOPPED_KEPT_S = 3_600.0
 STOPPED = "stopped"
 
@@ -31,7 +31,7 @@ class HeartbeatSink(Protocol):
     """The registry's side. Raises Unreachable."""
 
     def beat(self, beat: WorkerBeat, kept_s: float) -> int:
-        """Returns Redis' time (ms)."""
+        """Store a heartbeat; return Redis' time (ms)."""
         ...
 
     def workers(self) -> list[WorkerBeat]: ...
@@ -39,7 +39,7 @@ class HeartbeatSink(Protocol):
 
 @dataclass(frozen=True)
 class WorkerIdentity:
-    """What does not change while the worker lives."""
+    """Facts that do not change while the worker lives."""
 
     id: str
     host: str
@@ -48,11 +48,15 @@ class WorkerIdentity:
     metrics_port: int = 0
     tiers: tuple[Tier, ...] = TIERS
     channels: frozenset[str] | None = None
-    """Names of the worker's channels; None: not known."""
+    """Names of the worker's channels. None: not known."""
 
 
 class Heartbeat:
-    """One thread. state: called at each beat. clock: put right at each beat."""
+    """Sends the heartbeats, in one thread.
+
+    state: called at each beat.
+    clock: adjusted at each beat.
+    """
 
     def __init__(
         self,
@@ -65,8 +69,11 @@ class Heartbeat:
         count: Callable[[], None] = lambda: None,
         newer_lanes: Callable[[], Sequence[str]] = list,
     ) -> None:
-        """count: called after each beat, to store what else was counted. Raises Unreachable. newer_lanes: those with
-        envelopes of a later version."""
+        """Set up the heartbeat.
+
+        count: called after each beat, to store other counts. Raises Unreachable.
+        newer_lanes: the lanes with envelopes of a later version.
+        """
         self._beats = beats
         self._identity = identity
         self._stats = stats
@@ -83,11 +90,11 @@ class Heartbeat:
         self._sent: deque[tuple[float, dict[str, int]]] = deque(maxlen=RATE_BEATS + 1)
 
     def alive_workers(self) -> int:
-        """How many workers there are, this one included, as of the last beats."""
+        """Return the number of workers, this one included, as of the last beats."""
         return self._alive
 
     def peers(self) -> tuple[Peer, ...]:
-        """The workers that hold lanes, this one included, as of the last beats; none while that is not known."""
+        """Return the workers that hold lanes, this one included, as of the last beats; none while that is not known."""
         return self._peers
 
     def older(self) -> list[WorkerBeat]:
@@ -95,14 +102,14 @@ class Heartbeat:
         return self._older
 
     def run(self, stop: threading.Event) -> None:
-        """Beats until `stop` is set; the last beat says `stopped` and is kept for an hour."""
+        """Send beats until `stop` is set; the last beat says `stopped` and is kept for an hour."""
         while not stop.is_set():
             self.beat(self._state(), LIVE_KEPT_S)
             stop.wait(self._period_s)
         self.beat(STOPPED, STOPPED_KEPT_S)
 
     def beat(self, state: str, kept_s: float) -> None:
-        """Send one heartbeat, and store what else was counted; not if Redis does not answer."""
+        """Send one heartbeat, and store the other counts. Does nothing if Redis does not answer."""
         beat, asked_s = self._beat(state), self._clock.monotonic_s()
         try:
             self._clock.hear(self._beats.beat(beat, kept_s), asked_s)
@@ -110,18 +117,18 @@ class Heartbeat:
             self._try_store_counts()
         except Unreachable as error:
             _log.debug("no heartbeat: %s", error)
-            # Others could not beat either: when Redis is back they look as if they were gone, until they do.
+            # Other workers could not beat either: once Redis is back they seem gone until they beat.
             self._count_at_s = self._clock.monotonic_s()
 
     def _try_store_counts(self) -> None:
-        """Store what else was counted. What Redis refuses is tried again: figures must not end a worker."""
+        """Store the other counts. Refused ones are tried again: figures must not end a worker."""
         try:
             self._store_counts()
         except FairlaneError as error:
             _log.debug("figures are not stored: %s", error)
 
     def _count(self) -> None:
-        """Every few beats: seats are shared out by it, and that need not be quick."""
+        """Count the workers, every few beats. The count divides the seats, which need not be quick."""
         now_s = self._clock.monotonic_s()
         if now_s - self._count_at_s < 3 * self._period_s:
             return
@@ -157,23 +164,25 @@ class Heartbeat:
         )
 
     def _holds(self) -> dict[str, Any]:
-        """The tiers whose lanes it holds, if not all."""
+        """Return the tiers whose lanes it holds, if not all."""
         tiers = self._identity.tiers
         return {} if set(tiers) == set(TIERS) else {"holds": list(map(str, tiers))}
 
     def _newer(self) -> dict[str, Any]:
-        """Return the lanes that it leaves to newer workers, while such workers are there."""
+        """Return the lanes that it leaves to newer workers, while such workers run."""
         lanes = self._newer_lanes()[:MAX_NEWER]
         return {"newer": lanes} if lanes else {}
 
     def _channels(self) -> dict[str, Any]:
-        """Return the names of its channels, so that lanes of others are left to workers that have them."""
+        """Return the names of its channels, so that it leaves lanes of other channels to workers that have them."""
         channels = self._identity.channels
         return {} if channels is None else {"channels": sorted(channels)}
 
     def _unrecorded(self, state: str) -> dict[str, Any]:
-        """Return the outcomes whose records are late, so that claims on them are kept while this worker lives. What
-        it had not recorded when it stopped it cannot record any more."""
+        """Return the outcomes whose records are late, so that claims on them are kept while this worker lives.
+
+        Outcomes not recorded when it stopped can no longer be recorded.
+        """
         late = self._stats.late_records
         if late is None or state == STOPPED:
             return {}
@@ -181,7 +190,7 @@ class Heartbeat:
         return {"unrecorded": msgspec.to_builtins(Unrecorded(since_ms, late.targets, late.tasks))}
 
     def _tiers(self) -> dict[str, TierStats]:
-        """With the rates of the last few beats."""
+        """Return the figures by tier, with the rates of the last few beats."""
         now_s, tiers = self._clock.monotonic_s(), self._stats.tier_stats()
         self._sent.append((now_s, {name: tier.sent for name, tier in tiers.items()}))
         since_s, before = self._sent[0]

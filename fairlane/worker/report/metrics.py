@@ -1,4 +1,4 @@
-"""Prometheus metrics of one worker: few series, made from the engine's plain counters when somebody asks.
+"""Prometheus metrics of one worker: few series, built from the engine's plain counters at each scrape.
 
 Labels are tiers, channels, outcomes, stages and script names, never a task's id.
 """
@@ -39,7 +39,7 @@ _GAUGES = {
 
 
 class EngineCollector(Collector):
-    """Everything this worker itself knows."""
+    """Figures of this worker itself."""
 
     def __init__(self, stats: EngineStats, calls: CallTimes, version: str) -> None:
         self._stats = stats
@@ -112,13 +112,13 @@ class EngineCollector(Collector):
 
 
 class ServiceCollector(Collector):
-    """What all workers share, read from the registry when somebody asks; left out while Redis is gone."""
+    """Figures that all workers share, read from the registry at each scrape; omitted while Redis is unreachable."""
 
     def __init__(self, service: ServiceView) -> None:
         self._service = service
 
     def describe(self) -> Sequence[Metric]:
-        """None: registering the collector must not ask Redis."""
+        """Return nothing: registering the collector must not query Redis."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -149,7 +149,7 @@ _SIGNALS: dict[str, tuple[str, Callable[[TierSignals], float | None]]] = {
     "fairlane_share_wanted_ratio": ("Share by weight, among the tiers that have a backlog", lambda tier: tier.wanted),
     "fairlane_share_actual_ratio": ("Share of the targets that all workers sent recently", lambda tier: tier.actual),
 }
-"""Of the whole service, by tier."""
+"""Metrics of the whole service, by tier."""
 
 
 def _by_tier(name: str, meaning: str, values: Mapping[str, float]) -> Metric:
@@ -178,10 +178,10 @@ def _cumulated(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str
 
 
 class MetricsServer:
-    """Serves /metrics. port: 0 for any free one, which `port` then says."""
+    """Serves /metrics. Port 0 selects any free one; `port` then has its number."""
 
     def __init__(self, port: int, host: str, collectors: Sequence[Collector]) -> None:
-        """Raises InvalidInput if the port is taken."""
+        """Start the server. Raises InvalidInput if the port is taken."""
         registry = CollectorRegistry()
         for collector in collectors:
             registry.register(collector)

@@ -9,14 +9,14 @@ from dispatcher.engine.stats import EngineStats
 from dispatcher.model.errors import FairlaneError
 
 WARN_EVERY_S = 60.0
-"""For each channel and kind of error."""
+"""Minimum time between two warnings of one channel and kind of error."""
 MAX_KINDS = 100
-"""Maximum kinds of errors that are told apart in the log. Their texts are the channel's own."""
+"""Maximum number of error kinds distinguished in the log. Their texts come from the channel."""
 _LONGEST_KIND = 60
 _log = logging.getLogger(__name__)
 
 Store = Callable[[Mapping[str, SendError], Mapping[str, int]], None]
-"""Store errors by task, and for how long tasks have been in their channels (ms). Raises FairlaneError."""
+"""Stores errors by task, and how long tasks have been in their channels (ms). Raises FairlaneError."""
 
 
 class _Kind:
@@ -30,7 +30,7 @@ class _Kind:
 
 
 class SendNotes:
-    """Called once a second by the heartbeat's thread."""
+    """Stores and logs send errors; the heartbeat's thread calls it once a second."""
 
     def __init__(self, errors: SendErrors, stats: EngineStats, store: Store, clock: Clock) -> None:
         self._errors = errors
@@ -40,8 +40,10 @@ class SendNotes:
         self._kinds: dict[tuple[str, str], _Kind] = {}
 
     def store(self) -> None:
-        """Store the errors since the last call, and warn of them. Raises FairlaneError; they are stored the next
-        time."""
+        """Store the errors since the last call, and warn of them.
+
+        Raises FairlaneError; they are then stored the next time.
+        """
         taken, waits = self._errors.take(), self._stats.in_channels
         if not taken and not waits:
             return
@@ -76,5 +78,5 @@ class SendNotes:
 
 
 def kind_of(reason: str) -> str:
-    """Return what a reason has in common with those of the same kind: a status, or the name of an exception."""
+    """Return the kind of an error's reason: a status, or the name of an exception."""
     return reason.rpartition("; the last: ")[2].partition(":")[0][:_LONGEST_KIND]

@@ -1,4 +1,4 @@
-"""What the service as a whole is doing, by tier, from the registry and the heartbeats; kept for a moment."""
+"""Figures of the service as a whole, by tier, from the registry and the heartbeats; cached briefly."""
 
 import threading
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class ServiceReader(Protocol):
 
 class ViewState(Protocol):
     def check_counts(self) -> None:
-        """Raises NotReady, Unreachable."""
+        """Check that the counts are correct. Raises NotReady, Unreachable."""
         ...
 
 
@@ -29,7 +29,7 @@ class WorkerTable(Protocol):
 
 
 class ServiceView:
-    """For many threads; asks Redis at most once in two seconds."""
+    """Thread-safe view of the service; queries Redis at most once in two seconds."""
 
     def __init__(self, service: ServiceReader, epochs: ViewState, crew: WorkerTable, clock: Clock) -> None:
         self._service = service
@@ -41,7 +41,7 @@ class ServiceView:
         self._read: tuple[float, Signals] | None = None
 
     def signals(self) -> Signals:
-        """Raises Unreachable; NotReady while the view is rebuilt."""
+        """Return the signals. Raises Unreachable; NotReady while the view is rebuilt."""
         with self._lock:
             now_s = self._clock.monotonic_s()
             if self._read is None or now_s - self._read[0] >= _KEPT_S:
