@@ -14,7 +14,7 @@ ClassPath = Annotated[str, StringConstraints(pattern=r"^(null|log|http|[A-Za-z_]
 
 
 class SettingGroup(BaseModel):
-    """Frozen; a name that does not exist is refused."""
+    """Base class of setting groups: frozen, and unknown names are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,7 +66,7 @@ class JournalSettings(SettingGroup):
 
 
 class LogSettings(SettingGroup):
-    """What the program says of itself, on stderr."""
+    """The program's own log, on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="minimum log level")
     json_lines: bool = Field(default=False, alias="json", description="write each message as one JSON object")

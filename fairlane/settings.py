@@ -1,8 +1,8 @@
 """All settings of the program, and where they come from.
 
-Of two sources the earlier one counts: an option of the command line, the environment (FAIRLANE_PULSAR_URL is
-`pulsar.url`), the TOML file, the local stack from `stack up` to `stack down`, the default. The addresses of the servers
-have no default.
+Settings are read in this order; the first match wins: an option of the command line, the environment
+(FAIRLANE_PULSAR_URL is `pulsar.url`), the TOML file, the local stack (from `stack up` to `stack down`), the default.
+The addresses of the servers have no default.
 """
 
 import os
@@ -31,7 +31,7 @@ Values = dict[str, Any]
 
 
 class Settings(BaseSettings):
-    """Settings of the whole program; `Settings()` reads all sources, keyword arguments come before them.
+    """Settings of the whole program. `Settings()` reads all sources; keyword arguments take precedence over them.
 
     Raises InvalidInput, which names what is wrong and where it comes from.
     """
@@ -77,7 +77,7 @@ class Settings(BaseSettings):
         try:
             super().__init__(**values)
         except (ValidationError, SettingsError) as error:
-            from fairlane.settings_sources import explained  # it imports this module
+            from fairlane.settings_sources import explained  # that module imports this one
 
             raise explained(error, values) from None
 
@@ -90,7 +90,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The order of the sources; no .env file and no secrets directory."""
+        """Return the sources in their order; there is no .env file and no secrets directory."""
         env = GivenSource(cls, lambda: with_source(env_settings(), "from the environment"))
         given = (init_settings, env)
         file = GivenSource(cls, lambda: file_values(first_path("config", init_settings(), env_settings())))
@@ -99,16 +99,16 @@ class Settings(BaseSettings):
 
     @property
     def tables_folder(self) -> Path:
-        """Where the tables are."""
+        """Return the folder of the tables."""
         return self.tables or self.home / "tables"
 
     def channel_classes(self) -> dict[str, str]:
-        """Channel name -> built-in name or `module:Class`, of all channels a worker serves."""
+        """Return, by channel name, the built-in name or `module:Class` of every channel a worker serves."""
         http = {"http": "http"} if self.http.url else {}
         return {"null": "null", "log": "log", **http, **self.worker.channels}
 
     def channel_settings(self) -> dict[str, Values]:
-        """Channel name -> its settings as plain values, secrets in clear."""
+        """Return, by channel name, the channel's settings as plain values, with secrets in clear text."""
         headers = {name: value.get_secret_value() for name, value in self.http.headers.items()}
         secret = self.http.signing_secret
         http = {
@@ -120,14 +120,14 @@ class Settings(BaseSettings):
 
 
 class GivenSource(PydanticBaseSettingsSource):
-    """A source whose values one function gives, when they are wanted."""
+    """A source whose values come from a function, which is called when they are needed."""
 
     def __init__(self, settings_cls: type[BaseSettings], read: Callable[[], Values]) -> None:
         super().__init__(settings_cls)
         self._read = read
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Not used: the values come all at once."""
+        """Not used: the source returns all values at once."""
         return None, field_name, False
 
     def __call__(self) -> Values:
@@ -135,12 +135,12 @@ class GivenSource(PydanticBaseSettingsSource):
 
 
 def first_path(name: str, *sources: Values) -> Path | None:
-    """The top-level setting `name` of the first source that has it."""
+    """Return the top-level setting `name` of the first source that has it."""
     return next((Path(values[name]) for values in sources if values.get(name)), None)
 
 
 def file_values(named: Path | None) -> Values:
-    """What the TOML file says; nothing if none was named and the usual one is not there."""
+    """Return the values of the TOML file; none if no file was named and the default one does not exist."""
     file = named or Path(FILE_NAME)
     if named is None and not file.is_file():
         return {}
@@ -153,7 +153,7 @@ def file_values(named: Path | None) -> Values:
 
 
 def with_source(values: Values, source: str) -> Values:
-    """The same values; addresses of the servers know where they come from."""
+    """Return the same values, with the source recorded in the addresses of the servers."""
     return {
         group: {name: Address(value, source) if _is_address(name, value) else value for name, value in given.items()}
         if group in ("pulsar", "redis") and isinstance(given, dict)
@@ -167,7 +167,7 @@ def _is_address(name: str, value: object) -> bool:
 
 
 def stack_values(home: Path | None) -> Values:
-    """The addresses of the local stack, unless it was never started or was stopped by `stack down`."""
+    """Return the addresses of the local stack, unless it was never started or was stopped by `stack down`."""
     found = addresses_in_force(home or default_home(os.environ))
     if found is None:
         return {}

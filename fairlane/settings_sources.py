@@ -1,4 +1,4 @@
-"""Reading settings with good errors, and telling where each one comes from."""
+"""Reads settings with clear errors, and finds the source of each one."""
 
 import os
 import re
@@ -29,13 +29,13 @@ from fairlane.settings import (
 REMOVED = {
     "worker.grace_s": "was removed in 0.2.0: without Redis a worker sends what it has leased, then waits. Delete it",
 }
-"""Settings of earlier versions, and the message for each."""
+"""Messages for settings of earlier versions, by name."""
 SECRET_NAME = re.compile(r"pass|secret|token|key|auth|credential", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class SettingRow:
-    """One setting for people to read: its value with secrets masked, where it comes from, what it is."""
+    """One setting for display: its value with secrets masked, its source, its description."""
 
     name: str
     value: Any
@@ -44,7 +44,10 @@ class SettingRow:
 
 
 def load_settings(options: Values | None = None) -> Settings:
-    """The settings from all sources; `options` (nested by group) come before all. InvalidInput names what is wrong."""
+    """Return the settings from all sources; `options` (nested by group) take precedence.
+
+    Raises InvalidInput, which names what is wrong and where it comes from.
+    """
     return Settings(**with_source(options or {}, "from the command line"))
 
 
@@ -62,7 +65,7 @@ def explained(error: ValidationError | SettingsError, options: Values) -> Invali
 
 
 def _unreadable_variables() -> Iterator[str]:
-    """Yield the variables that cannot be read, each tried alone."""
+    """Yield the variables that cannot be read, trying each alone."""
     for name, value in os.environ.items():
         source = EnvSettingsSource(Settings)
         source.env_vars = {name.lower(): value}
@@ -73,7 +76,7 @@ def _unreadable_variables() -> Iterator[str]:
 
 
 class Sources:
-    """The sources in their order, to be asked which of them gave a setting."""
+    """The sources in their order; finds the source of a setting."""
 
     def __init__(self, options: Values) -> None:
         env: Values = EnvSettingsSource(Settings)()
@@ -83,7 +86,8 @@ class Sources:
         self._all = [("option", options), ("env", env), (f"file {config or FILE_NAME}", file), ("local stack", stack)]
 
     def of(self, path: tuple[str, ...]) -> str:
-        """Such as `option`, `env FAIRLANE_PULSAR_URL`, `file fairlane.toml`, `local stack`, `default`."""
+        """Return the source of a setting: `option`, `env FAIRLANE_PULSAR_URL`, `file fairlane.toml`, `local stack`,
+        `default`."""
         label = next((label for label, values in self._all if _has(values, path)), "default")
         return f"env {_env_name(path)}" if label == "env" else label
 
@@ -131,7 +135,7 @@ def _field(path: tuple[str, ...]) -> FieldInfo | None:
 
 
 def explain_settings(settings: Settings, options: Values | None = None) -> list[SettingRow]:
-    """Every setting, one row each, in the order of the groups."""
+    """Return a row for every setting, in the order of the groups."""
     sources = Sources(options or {})
     return [
         SettingRow(".".join(path), masked(path[-1], value), sources.of(path), description)
