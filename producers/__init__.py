@@ -1,4 +1,4 @@
-"""Puts tasks into lanes: the public Python API, cutting into envelopes, publishing."""
+"""Put tasks into lanes: the public Python API, cutting audiences into envelopes, and publishing them."""
 
 from dispatcher.public_names import warn_of_imports_from
 

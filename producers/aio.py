@@ -1,4 +1,4 @@
-"""Async callers: the same objects, their methods run in threads. One implementation, no twin."""
+"""Async faces of sync classes: their methods run in threads, so there is only one implementation."""
 
 import asyncio
 import threading
@@ -19,19 +19,19 @@ R = TypeVar("R")
 P = ParamSpec("P")
 
 _BUFFERED = 4_096
-"""Most items taken from an async audience ahead of the submission."""
+"""The maximum number of items read from an async audience ahead of the submission."""
 _LOOK_S = 0.1
 _PAGE = 256
-"""Most items of an iterator taken in one go of a thread: at first one, then twice as many each time."""
+"""The maximum number of items a thread takes from an iterator at once. It starts at one and doubles each time."""
 
 
 class AsyncProxy(Generic[T]):
-    """Base of the async faces of sync classes: a stand-in for `target` whose calls run in the executor.
+    """Base of the async faces of sync classes. A face represents `target` and runs its calls in the executor.
 
-    A face names the methods it has, each as `awaited(Class.method)`, which takes over parameters and docstring.
-    Objects of the classes in `faces` that come back get their own faces; iterators become async iterators; async
-    iterables among the arguments are bridged, and those that stand beside a task in submissions. A cancelled call stops
-    at the next target it takes; calls that take none run to their end unheard.
+    A face lists the methods it has, each as `awaited(Class.method)`, which copies the parameters and the docstring.
+    Returned objects of the classes in `faces` get faces of their own, and iterators become async iterators. Async
+    iterables are bridged to threads, both as arguments and next to a task in submissions. A cancelled call stops at the
+    next target it takes. A call that takes no targets runs to its end and its result is dropped.
     """
 
     faces: ClassVar[Mapping[type, "type[AsyncProxy[Any]]"]] = {}
@@ -64,7 +64,8 @@ class AsyncProxy(Generic[T]):
         return replace(value, handle=self._back(value.handle)) if isinstance(value, Submitted) else value
 
     async def _each(self, items: Iterator[object], given_up: threading.Event) -> AsyncIterator[object]:
-        """A generator takes from its arguments while it is iterated, so they are given up with it only."""
+        """Iterate over a result page by page. A generator reads its arguments during iteration, so both are given up
+        together."""
         loop, size = asyncio.get_running_loop(), 1
         try:
             while True:
@@ -78,7 +79,7 @@ class AsyncProxy(Generic[T]):
                 size = min(2 * size, _PAGE)
         finally:
             given_up.set()
-            with suppress(RuntimeError):  # the executor is shut down, and nothing runs any more
+            with suppress(RuntimeError):  # the executor is shut down; nothing is running any more
                 self._executor.submit(_close, items)
 
 
@@ -101,7 +102,7 @@ def awaited(method: Callable[Concatenate[T, P], Any]) -> Callable[Concatenate[As
 
 
 def _page_of(items: Iterator[object], size: int) -> tuple[list[object], BaseException | None]:
-    """So many items; fewer at their end, or with what was raised then."""
+    """Return up to `size` items; fewer at the end, together with the exception raised there, if any."""
     page: list[object] = []
     try:
         for item in islice(items, size):
@@ -112,15 +113,15 @@ def _page_of(items: Iterator[object], size: int) -> tuple[list[object], BaseExce
 
 
 def _close(items: Iterator[object]) -> None:
-    """In a thread, since a generator may wait for what it has under way."""
+    """Close an iterator, in a thread: a generator may wait for work in progress."""
     close = getattr(items, "close", None)
     if close is not None:
-        with suppress(ValueError):  # it runs in another thread; what it takes from has been given up
+        with suppress(ValueError):  # it runs in another thread; its source has been given up
             close()
 
 
 class _Bridges:
-    """Makes what a thread can take of what an async caller gives."""
+    """Converts the arguments of an async caller into objects that a thread can read."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, given_up: threading.Event) -> None:
         self._loop = loop
@@ -136,20 +137,21 @@ class _Bridges:
         return value
 
     def _item(self, item: object) -> object:
-        """A submission with an async audience; anything else as it is."""
+        """Return a submission whose async audience is bridged; return any other item unchanged."""
         if isinstance(item, tuple) and any(isinstance(part, AsyncIterable) for part in item):
             return tuple(self.argument(part) for part in item)
         return item
 
     def _stoppable(self, items: Iterator[object]) -> Iterator[object]:
-        """Ends with CancelledError once the caller no longer waits."""
+        """Yield the items; raise CancelledError once the caller no longer waits."""
         for item in items:
             if self._given_up.is_set():
                 raise asyncio.CancelledError
             yield self._item(item)
 
     def _bridge(self, items: AsyncIterable[object]) -> Iterator[object]:
-        """An async iterable for a thread: read ahead by the loop into a bounded buffer, taken from it in bulk."""
+        """Bridge an async iterable to a thread: the loop reads ahead into a bounded buffer, the thread takes items in
+        bulk."""
         pump = _Pump(items)
         running = asyncio.run_coroutine_threadsafe(pump.run(), self._loop)
         try:
@@ -161,7 +163,7 @@ class _Bridges:
 
 
 def _parts(first: Sequence[object]) -> Sequence[object]:
-    """Of the first item of a sequence, if it has parts."""
+    """Return the parts of a sequence's first item, if it has any."""
     return first[0] if first and isinstance(first[0], tuple) else ()
 
 
@@ -175,7 +177,7 @@ def _await(taken: Future[list[T]], given_up: threading.Event) -> list[T]:
 
 
 class _Pump(Generic[T]):
-    """Lives in the loop: fills the buffer while there is room."""
+    """Runs in the event loop and fills the buffer while it has room."""
 
     def __init__(self, items: AsyncIterable[T]) -> None:
         self._items = items
@@ -193,7 +195,7 @@ class _Pump(Generic[T]):
                 self._changed.notify_all()
 
     async def take(self) -> list[T]:
-        """All that is there; waits for something; empty at the end."""
+        """Return everything in the buffer; wait if it is empty. The list is empty at the end."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._buffer or self._ended)
             taken, self._buffer = self._buffer, []

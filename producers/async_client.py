@@ -1,4 +1,4 @@
-"""The client for async callers: what PushClient and TaskHandle do, awaited."""
+"""The client for async callers: the methods of PushClient and TaskHandle, awaited."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 
@@ -12,12 +12,12 @@ from producers.submit.report import SubmitProgress, SubmitResult
 from producers.submit.validation import Refusal, Variables
 
 AsyncAudience = Audience | AsyncIterable[str | Target | tuple[str, Variables]]
-"""Targets: any iterable or async iterable, read once and as a stream."""
+"""Targets: any iterable or async iterable. It is streamed and read once."""
 _Submission = tuple[PushTask, AsyncAudience]
 
 
 class AsyncTaskHandle(AsyncProxy[TaskHandle]):
-    """A task in the caller's hand, as TaskHandle; every method is awaited."""
+    """A handle of a task, like TaskHandle; every method is awaited."""
 
     @property
     def id(self) -> str:
@@ -26,7 +26,7 @@ class AsyncTaskHandle(AsyncProxy[TaskHandle]):
 
     @property
     def result(self) -> SubmitResult | None:
-        """Of the `submit` that gave this handle, None otherwise."""
+        """The result of the `submit` that returned this handle; None for a handle obtained in another way."""
         return self._target.result
 
     cancel = awaited(TaskHandle.cancel)
@@ -45,7 +45,8 @@ class AsyncTaskHandle(AsyncProxy[TaskHandle]):
 
 
 class AsyncPushClient(AsyncProxy[PushClient]):
-    """PushClient for async callers: every method is awaited, and runs in a thread. Made by PushClient.connect_async."""
+    """PushClient for async callers: every method is awaited and runs in a thread. Created by
+    PushClient.connect_async."""
 
     faces = {TaskHandle: AsyncTaskHandle}  # noqa: RUF012  # never changed
 
@@ -61,7 +62,7 @@ class AsyncPushClient(AsyncProxy[PushClient]):
         allow_empty: bool = False,
         duplicates: Duplicates = "keep",
     ) -> AsyncTaskHandle:
-        """As PushClient.submit; the audience may be async. The callbacks run in another thread."""
+        """Submit a task as PushClient.submit does; the audience may be async. The callbacks run in another thread."""
         handle: AsyncTaskHandle = await self._call(
             self._target.submit,
             task,
@@ -84,7 +85,7 @@ class AsyncPushClient(AsyncProxy[PushClient]):
         allow_empty: bool = False,
         duplicates: Duplicates = "keep",
     ) -> AsyncIterator[Submitted[AsyncTaskHandle]]:
-        """As PushClient.submit_many; submissions and audiences may be async.
+        """Submit many tasks as PushClient.submit_many does; submissions and audiences may be async.
 
         >>> async for submitted in await client.submit_many(submissions):
         ...     print(submitted.task.app, submitted.error or submitted.handle.id)
@@ -100,7 +101,7 @@ class AsyncPushClient(AsyncProxy[PushClient]):
         return found
 
     async def task(self, id: str) -> AsyncTaskHandle:  # noqa: A002  # as PushClient.task
-        """A handle of a task submitted anywhere. Raises NotFound, NotReady."""
+        """Return a handle of any submitted task, whichever process submitted it. Raises NotFound, NotReady."""
         handle: AsyncTaskHandle = await self._call(self._target.task, id)
         return handle
 

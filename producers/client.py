@@ -1,4 +1,4 @@
-"""The public Python API: submits push tasks, finds them, and sets what all tasks share."""
+"""The public Python API: submit push tasks, find them, and change the settings that all tasks share."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,12 +33,15 @@ if TYPE_CHECKING:
     from producers.async_client import AsyncPushClient
 
 Audience = Iterable[str | Target | tuple[str, Variables] | Unreadable] | SlabSource
-"""Targets: any iterable, read once and as a stream. A target with variables is a Target or an (address, dict) pair."""
+"""Targets: any iterable. It is streamed and read once. A target with variables is a Target or an (address, dict)
+pair."""
 
 
 class PushClient:
-    """Connected to Pulsar and Redis. Safe for threads. After a fork the child must not use what its parent has used:
-    what needs Pulsar raises Refused there.
+    """A client connected to Pulsar and Redis.
+
+    It is safe for threads. After a fork the child must not use a client that its parent has used: calls that need
+    Pulsar raise Refused there.
 
     >>> with PushClient.connect(Settings()) as client:
     ...     task = PushTask(app="shop", tier=Tier.HIGH, channel="null", message="Sale!", expected_targets=2)
@@ -55,9 +58,13 @@ class PushClient:
 
     @classmethod
     def connect(cls, settings: ConnectionSettings) -> Self:
-        """settings: anything that has `pulsar`, `redis` and `producer`, as fairlane.settings.Settings has. Each server
-        is connected to when it is first needed: looking at tasks needs Redis alone. Raises NotConfigured if no address
-        of Redis is set and no local stack is up."""
+        """Return a client for these settings.
+
+        settings: any object with `pulsar`, `redis` and `producer`, such as fairlane.settings.Settings. Each server is
+        connected to on first use: reading tasks needs Redis only. Raises NotConfigured if no Redis address is set and
+        no
+        local stack is running.
+        """
         return cls(Connection(settings))
 
     @classmethod
@@ -65,9 +72,11 @@ class PushClient:
     async def connect_async(
         cls, settings: ConnectionSettings, *, threads: int = 64
     ) -> AsyncIterator["AsyncPushClient"]:
-        """The same client for async callers: every method is awaited (and runs in a thread; `threads` of them at most,
-        so that many `wait` at once). Audiences may be async iterables, those of `submit_many` too. Callbacks run in the
-        method's thread."""
+        """Return the same client for async callers: every method is awaited and runs in a thread.
+
+        threads: the maximum number of threads, and so of concurrent calls of `wait`. Audiences may be async iterables,
+        also those of `submit_many`. Callbacks run in the method's thread.
+        """
         from producers.async_client import AsyncPushClient  # its methods are those of this class
 
         loop, executor = asyncio.get_running_loop(), ThreadPoolExecutor(threads, thread_name_prefix="fairlane")
@@ -85,12 +94,14 @@ class PushClient:
         self.close()
 
     def close(self) -> None:
-        """Lets go of the servers."""
+        """Close the connections to the servers."""
         self._connection.close()
 
     def check_view(self) -> None:
         """Raise Refused or NotReady if workers of another version keep the view, as submissions and changes do.
-        Return if Redis is gone."""
+
+        Return normally if Redis cannot be reached.
+        """
         self._connection.check_form()
 
     def submit(
@@ -105,19 +116,24 @@ class PushClient:
         allow_empty: bool = False,
         duplicates: Duplicates = "keep",
     ) -> TaskHandle:
-        """Submits a task: returns when its whole audience is stored (sending begins long before).
+        """Submit a task. Return when its whole audience is stored; sending begins long before that.
 
-        Memory stays constant, however many targets there are. A bad target is refused (`on_refused`, and
-        `handle.result.refusals`) and does not stop the rest. After a failure the same call, with the same id and
-        audience, goes on from the last checkpoint; once complete, it only verifies the audience. on_progress: about
-        twice a second and at the end. on_warning: called before anything is created if no live worker has the task's
-        channel (without it, the log says so); strict: raise Refused then.
-        allow_empty: accept an audience of which no target is accepted; it is refused otherwise, before anything is
-        created. duplicates: "keep" submits a target as often as it comes; "count" also counts those that came before
-        among the first 100,000 (`handle.result.duplicates`); "remove" submits the first of each, and takes 110 bytes of
-        memory a target.
-        Raises InvalidInput, AudienceMismatch, BeingSubmitted (by another process, now), TaskEnded, LimitReached (its
-        app may have no more for now; nothing was created), Unreachable; what `targets` raises goes through.
+        Memory use is constant, whatever the number of targets. An invalid target is refused (`on_refused`, and
+        `handle.result.refusals`) and does not stop the rest. After a failure, the same call with the same id and
+        audience
+        continues from the last checkpoint. Once the submission is complete, the call only verifies the audience.
+        on_progress: called about twice a second and at the end. on_warning: called before anything is created if no
+        live
+        worker has the task's channel; without it, the warning is logged. strict: raise Refused in that case.
+        allow_empty: accept an audience without any accepted target. Otherwise such an audience is refused before
+        anything
+        is created. duplicates: "keep" submits a target as often as it occurs. "count" also counts the repeated targets
+        among the first 100,000 (`handle.result.duplicates`). "remove" submits the first occurrence of each and takes
+        110
+        bytes of memory per target.
+        Raises InvalidInput, AudienceMismatch, BeingSubmitted (another process is submitting it now), TaskEnded,
+        LimitReached (its app is at its limit for now; nothing was created), Unreachable. Exceptions of `targets` pass
+        through.
         """
         from producers.submit.intake import AudienceRules  # what only looks or steers need not wait for these
         from producers.submit.submit import submit
@@ -137,9 +153,11 @@ class PushClient:
         allow_empty: bool = False,
         duplicates: Duplicates = "keep",
     ) -> Iterator[Submitted[TaskHandle]]:
-        """Submits many tasks, `concurrency` of them at once, so that the time it takes to create their topics is not
-        theirs alone. Yields what became of each in the order given; one that fails does not stop the others.
-        strict, allow_empty, duplicates: as in `submit`.
+        """Submit many tasks, `concurrency` of them at once, so that the time to create their topics is shared.
+
+        Yield the results in the order given. A task that fails does not stop the others. strict, allow_empty,
+        duplicates:
+        as in `submit`.
 
         >>> for submitted in client.submit_many((task, audience_of(task)) for task in tasks):
         ...     print(submitted.task.app, submitted.error or submitted.handle.id)
@@ -150,7 +168,10 @@ class PushClient:
         return submit_many(submissions, one, concurrency)
 
     def task(self, id: str) -> TaskHandle:  # noqa: A002  # the public word for it
-        """A handle of a task submitted anywhere. Raises NotFound; NotReady if a view being rebuilt does not know it."""
+        """Return a handle of any submitted task.
+
+        Raises NotFound, or NotReady if the view is being rebuilt and does not know the task yet.
+        """
         self._connection.known_tasks.task(id)
         return self._handle(id)
 
@@ -164,8 +185,10 @@ class PushClient:
         id_prefix: str | None = None,
         limit: int | None = None,
     ) -> list[TaskView]:
-        """Tasks as they are now, newest first, ended ones (of the last days) included; all of them without a limit.
-        state: one of STATES. id_prefix: what their ids begin with."""
+        """Return the tasks in their current state, newest first, including those that ended in the last days.
+
+        state: one of STATES. id_prefix: the beginning of the task ids. limit: without one, all tasks are returned.
+        """
         page = partial(self.task_page, state, app=app, tier=tier, channel=channel, id_prefix=id_prefix)
         return list(self._pages(page, limit))
 
@@ -180,8 +203,12 @@ class PushClient:
         limit: int = 100,
         cursor: str | None = None,
     ) -> tuple[list[TaskView], str | None]:
-        """As `tasks`, one page: at most `limit` of them from a cursor on (None: from the newest), and the cursor of the
-        next page (None: there is none)."""
+        """Return one page of `tasks` and the cursor of the next page.
+
+        The page has at most `limit` tasks and starts at `cursor` (None: at the newest). The returned cursor is None
+        after
+        the last page.
+        """
         if state is not None and state not in STATES:
             raise InvalidInput(f"state: is {state!r}; it can be {', '.join(STATES)}.")
         if limit < 1:
@@ -190,7 +217,7 @@ class PushClient:
         return self._connection.foresight.with_etas(page[0]), page[1]
 
     def why(self, id: str) -> Why:  # noqa: A002
-        """Where the task's time went: causes in ms that add up to its age. Raises as `task`."""
+        """Return where the task's time went: causes in ms that add up to its age. Raises as `task`."""
         registry = self._connection.registry
         view = self._connection.known_tasks.task(id)
         workers, now_ms = self._connection.workers, registry.now_ms()
@@ -204,30 +231,37 @@ class PushClient:
         return found._replace(unrecorded=unrecorded_by(id, beats))
 
     def channel_trouble(self, channel: str) -> str:
-        """Why nothing is sent on a channel: it is paused, no worker has it, or none is running. Empty if it is sent,
-        or may be."""
+        """Return why nothing is sent on a channel: it is paused, no worker has it, or no worker is running.
+
+        Return an empty text if the channel sends or may send.
+        """
         if channel in self._connection.registry.globals().paused_channels:
             return f"channel {channel} is paused (`fairlane channel resume {channel}`)"
         return Served.by(self.workers()).trouble(channel)
 
     def edit_message(self, id: str, message: Mapping[str, JsonValue] | str) -> Edit:  # noqa: A002
-        """Another message for all targets of a task that are not sent yet; says which edit of it this is. As
-        `TaskHandle.edit_message`."""
+        """Replace the message for all targets of a task that are not sent yet. Return the number of the edit.
+
+        See `TaskHandle.edit_message`.
+        """
         return self._controls.edit(id, message)
 
     def plan_many(self, tasks: TaskFilter, changes: Changes) -> Plan:
-        """What `set_many` would change now: the tasks as they are, and the fields that would change."""
+        """Return what `set_many` would change now: the tasks in their current state and the fields that would
+        change."""
         return self._steering.plan(tasks, changes)
 
     def set_many(
         self, tasks: TaskFilter | Plan, changes: Changes | None = None, *, on_progress: Progress | None = None
     ) -> BulkResult:
-        """Changes all live tasks that a filter takes, in batches; or carries out a plan that was shown to somebody.
+        """Change all live tasks that a filter selects, in batches, or carry out a plan that was shown to a user before.
 
         >>> client.set_many(TaskFilter(app="shop", tier=Tier.LOW), Changes(weight=0.5))
 
-        Says what could not be changed; the same call again changes what is left. on_progress: tasks changed, of how
-        many. Raises InvalidInput; NotFound for an id that is not known; Unreachable before anything is changed.
+        The result names the tasks that could not be changed; the same call again changes the rest. on_progress: called
+        with the number of tasks changed and the total. Raises InvalidInput; NotFound for an unknown id; Unreachable
+        before
+        anything is changed.
         """
         plan = tasks if isinstance(tasks, Plan) else self._steering.plan(tasks, changes or Changes())
         return self._steering.carry_out(plan, on_progress)
@@ -235,68 +269,78 @@ class PushClient:
     def follow_cancelled(
         self, ids: Sequence[str], wait_s: float = 0.0, *, on_progress: Callable[[int], None] | None = None
     ) -> Cancelled:
-        """What is in flight of tasks that were cancelled, and what becomes of it within so many seconds. on_progress:
-        targets still in flight."""
+        """Return what is in flight of cancelled tasks and its outcome, waiting up to `wait_s` seconds.
+
+        on_progress: called with the number of targets still in flight.
+        """
         return self._controls.follow(ids, wait_s, on_progress)
 
     def set_capacity(self, targets_per_s: int, burst: int = 0) -> None:
-        """Targets/s of all workers together; 0: unlimited. burst: targets sent at once, 0 for a quarter of a second."""
+        """Set the targets/s of all workers together; 0: unlimited.
+
+        burst: the number of targets sent at once; 0: a quarter of a second's worth.
+        """
         self._service.set_capacity(targets_per_s, burst)
 
     def set_tiers(self, *, high: float, medium: float, low: float) -> None:
-        """Weights of the tiers in the sharing of capacity; 6, 3, 1 unless set."""
+        """Set the weights by which the tiers share capacity; the defaults are 6, 3 and 1."""
         self._service.set_tiers(high, medium, low)
 
     def set_sharing(self, shared_by: str) -> None:
-        """What shares within a tier: `tasks`, or `apps` and then the tasks of each."""
+        """Set the unit that shares capacity within a tier: `tasks`, or `apps` and then the tasks of each app."""
         self._service.set_sharing(shared_by)
 
     def cap_channel(self, channel: str, targets_per_s: int, burst: int = 0) -> None:
-        """Most targets/s of everything on a channel; 0: no cap."""
+        """Set the maximum targets/s of a channel over all tasks; 0: no cap."""
         self._service.cap_channel(channel, Cap(targets_per_s, burst))
 
     def pause_channel(self, channel: str) -> None:
-        """Nothing more is sent on the channel until `resume_channel`."""
+        """Stop sending on the channel until `resume_channel`."""
         self._service.pause_channel(channel, True)
 
     def resume_channel(self, channel: str) -> None:
-        """Goes on after a pause."""
+        """Resume sending on a paused channel."""
         self._service.pause_channel(channel, False)
 
     def cap_app(self, app: str, targets_per_s: int, burst: int = 0, *, channel: str | None = None) -> None:
-        """Most targets/s of everything of an app, or of what it sends on one channel; 0: no cap."""
+        """Set the maximum targets/s of an app, over all channels or on one channel; 0: no cap."""
         self._service.cap_app(app, Cap(targets_per_s, burst), channel)
 
     def weigh_app(self, app: str, weight: float) -> None:
-        """Share among the apps of a tier, where apps share; 1 unless set."""
+        """Set an app's weight among the apps of a tier, used where apps share capacity. The default is 1."""
         self._service.weigh_app(app, weight)
 
     def limit_app(self, app: str, *, tasks: int | None = None, targets: int | None = None) -> None:
-        """Most live tasks and most queued targets of an app (`*`: of every app without its own); 0: any number, None:
-        as it is. Submissions beyond raise LimitReached; what is there already stays."""
+        """Set the maximum number of live tasks and of queued targets of an app (`*`: every app without its own limit).
+
+        0: any number; None: unchanged. Submissions beyond the limit raise LimitReached; existing tasks stay.
+        """
         self._service.limit_app(app, tasks, targets)
 
     def change_service(self, change: Callable[[ServiceControls], None]) -> None:
-        """Any of the changes above, or several, as a function of what makes them."""
+        """Make one or several of the changes above in one call of a function that receives the ServiceControls."""
         change(self._service)
 
     def globals(self, after: Callable[[ServiceControls], None] | None = None) -> Globals:
-        """The settings of the whole service; after: as they would be after a change, which is not made."""
+        """Return the settings of the whole service.
+
+        after: return them as they would be after a change; the change is not made.
+        """
         stored = self._connection.registry.settings()
         if after is not None:
             after(ServiceControls(stored.update))
         return globals_of(stored)
 
     def live_tasks(self) -> list[TaskView]:
-        """All tasks that have not ended, newest first."""
+        """Return all tasks that have not ended, newest first."""
         return self._connection.foresight.live()
 
     def check_counts(self) -> None:
-        """Raises NotReady while the view is made anew: sums over its tasks are too low then."""
+        """Raise NotReady while the view is being rebuilt: sums over its tasks are too low then."""
         self._connection.epochs.check_counts()
 
     def workers(self) -> list[WorkerBeat]:
-        """Who is there, doing what, how fast."""
+        """Return the live workers, what each is doing, and how fast."""
         return self._connection.workers.workers()
 
     def _handle(self, task: str, result: SubmitResult | None = None) -> TaskHandle:

@@ -1,4 +1,4 @@
-"""Puts a client together: Pulsar, Redis, and what a submission needs of them."""
+"""Assemble a client: Pulsar, Redis, and the services a submission needs of them."""
 
 import threading
 from collections.abc import Iterator
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
 
 class Connection:
-    """What a client works with. Each server is met when it is first needed: looking at tasks needs Redis alone.
+    """The connections of a client. Each server is connected to on first use: reading tasks needs Redis only.
 
-    It may be made before a fork, and Redis' client survives one. The process that connects to Pulsar keeps it.
+    It may be created before a fork, and the Redis client survives a fork. Only the process that connected to Pulsar can
+    use Pulsar.
     """
 
     def __init__(self, settings: ConnectionSettings) -> None:
-        """Raises NotConfigured if there is no address of Redis; it names what else is missing."""
+        """Raise NotConfigured if no Redis address is set; the error also names the other missing settings."""
         if settings.redis.url is None:
             require_addresses(settings.pulsar, settings.redis)
         self._settings = settings
@@ -48,8 +49,12 @@ class Connection:
         self.foresight = Foresight(self.registry, self.workers)
 
     def services(self) -> Services:
-        """For submissions and changes. Raises as check_form, Unreachable if Pulsar does not answer, NotFound if it is
-        not provisioned, Refused after a fork or `close`, NotConfigured."""
+        """Return the services for submissions and changes.
+
+        Raises as check_form, Unreachable if Pulsar does not answer, NotFound if it is not provisioned, Refused after a
+        fork
+        or `close`, NotConfigured.
+        """
         self._check_usable()
         with self._lock:
             if self._services is None:
@@ -59,14 +64,20 @@ class Connection:
             return self._services
 
     def check_form(self) -> None:
-        """Raises Refused, NotReady: the view is kept by workers of another version. Without Redis nothing is said:
-        what needs it says so."""
+        """Raise Refused or NotReady if workers of another version keep the view.
+
+        Return normally if Redis cannot be reached: calls that need Redis report that themselves.
+        """
         with suppress(Unreachable):
             self.epochs.check_form()
 
     def check_home(self) -> None:
-        """Raise Refused if another Redis holds the view. Workers note that in Redis; where none is running, ask the
-        control topic. Without Redis nothing is said. Raises Unreachable if Pulsar does not answer."""
+        """Raise Refused if another Redis holds the view.
+
+        Workers note this in Redis; if no worker is running, the control topic is read. Return normally if Redis cannot
+        be
+        reached. Raises Unreachable if Pulsar does not answer.
+        """
         try:
             self.epochs.check_home()
             if any(beat.is_live for beat in self.workers.workers()):
@@ -79,8 +90,7 @@ class Connection:
             raise held_elsewhere(found.address, self._view.address)
 
     def letters(self, task: str) -> Iterator[DeadLetter]:
-        """Return the task's dead letters so far: none is read while its counts say that there is none. Raises as
-        `services`."""
+        """Return the task's dead letters so far. Nothing is read while its counts show none. Raises as `services`."""
         targets, complete = self.known_tasks.task(task).targets, self.epochs.ready()
         expected = targets.invalid + targets.failed
         if complete and not expected:
@@ -89,8 +99,10 @@ class Connection:
         return self._connected().letters(task, spans, expected)
 
     def close(self) -> None:
-        """Lets go of both servers. In a forked child Pulsar's client is left alone: it would wait for threads that
-        the child does not have."""
+        """Close the connections to both servers.
+
+        In a forked child, Pulsar's client is left alone: it would wait for threads that the child does not have.
+        """
         try:
             if self._pulsar_owner is None or self._pulsar_owner.is_this():
                 with self._lock:
@@ -99,8 +111,10 @@ class Connection:
             self._view.close()
 
     def _check_usable(self) -> None:
-        """Raise Refused if it is closed, or another process has connected to Pulsar. Done without the lock, which a
-        thread may have held during the fork."""
+        """Raise Refused if the connection is closed or another process connected to Pulsar.
+
+        This runs without the lock, which a thread may have held during the fork.
+        """
         self._view.client.check()
         if self._pulsar_owner is not None:
             self._pulsar_owner.check()

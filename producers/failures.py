@@ -1,4 +1,4 @@
-"""Targets that were given up, read back from the dead letters."""
+"""Failed targets, read back from the dead letters."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,44 +10,44 @@ from dispatcher.wire.outcome import OUTCOME_NAMES
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A target that failed for good."""
+    """A target that failed permanently."""
 
     task: str
-    """Id of the task."""
+    """The task's id."""
     target: str
-    """Its address."""
+    """The target's address."""
     outcome: str
     """invalid or failed."""
     reason: str
-    """Why, in the words of the channel."""
+    """The reason, in the words of the channel."""
     attempt: int
-    """The last one, from 1."""
+    """The number of the last attempt, from 1."""
     channel: str
-    """The channel that gave it up."""
+    """The channel that reported the failure."""
     at_ms: int
-    """Wall time."""
+    """Wall time of the failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """The targets that failed with one reason."""
+    """The targets that failed for the same reason."""
 
     outcome: str
     """invalid or failed."""
     reason: str
-    """Why, in the words of the channel."""
+    """The reason, in the words of the channel."""
     count: int
-    """Targets."""
+    """The number of targets."""
     example: str
-    """One of them."""
+    """The address of one of these targets."""
     first_ms: int
-    """Wall time of the first of them."""
+    """Wall time of the first failure."""
     last_ms: int
-    """Wall time of the last of them."""
+    """Wall time of the last failure."""
 
 
 def failures(letters: Iterable[DeadLetter]) -> Iterator[Failure]:
-    """One for each target of the letters."""
+    """Yield a Failure for each target in the letters."""
     for letter in letters:
         columns = zip(letter.targets, letter.outcomes, letter.reasons, strict=True)
         for target, outcome, reason in columns:
@@ -55,7 +55,7 @@ def failures(letters: Iterable[DeadLetter]) -> Iterator[Failure]:
 
 
 def by_reason(letters: Iterable[DeadLetter]) -> list[FailureGroup]:
-    """Return how many targets failed with each outcome and reason, the most frequent first."""
+    """Return the number of failed targets by outcome and reason, the most frequent first."""
     groups: dict[tuple[int, str], FailureGroup] = {}
     for letter in letters:
         kinds = list(zip(letter.outcomes, letter.reasons, strict=False)) if letter.targets else []

@@ -1,4 +1,4 @@
-"""A task in the caller's hand: how far it is, and its controls."""
+"""A handle of a submitted task: its progress and its controls."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,28 +19,28 @@ _FIRST_POLL_S = 0.02
 _LONGEST_POLL_S = 0.25
 _SHOWN_EVERY_S = 1.0
 _OUTAGE_S = 60.0
-"""How long `wait` goes on without an answer from Redis."""
+"""How long `wait` continues without an answer from Redis."""
 
 
 class TaskViews(Protocol):
-    """Reads tasks as the registry shows them."""
+    """Reads tasks in the state the registry shows."""
 
     def task(self, task: str) -> TaskView:
-        """Raises NotFound, NotReady, Unreachable."""
+        """Return the task. Raises NotFound, NotReady, Unreachable."""
         ...
 
 
 Letters = Callable[[str], Iterator[DeadLetter]]
-"""Task id -> what was dead-lettered of it so far."""
+"""Returns the dead letters so far of a task id."""
 WithEtas = Callable[[Sequence[TaskView]], list[TaskView]]
-"""Adds `eta_s` to tasks, where an end can be foreseen."""
+"""Adds `eta_s` to tasks where an end can be estimated."""
 
 
 class TaskHandle:
-    """One task. Any number of handles may be had of it, in any process.
+    """A handle of one task. A task can have any number of handles, in any process.
 
     Controls return once the view holds the change; workers follow within 200 ms. They raise TaskEnded, NotFound,
-    InvalidInput, or Unreachable. A small low task that shares its lane is given one of its own first.
+    InvalidInput, or Unreachable. A small low task that shares its lane gets its own lane first.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TaskHandle:
         self.id = task
         """The task's id."""
         self.result = result
-        """Of the `submit` that gave this handle, None otherwise."""
+        """The result of the `submit` that returned this handle; None for a handle obtained in another way."""
         self._views = views
         self._controls = controls
         self._letters = letters
@@ -66,17 +66,22 @@ class TaskHandle:
         return f"TaskHandle({self.id!r})"
 
     def progress(self) -> TaskView:
-        """Return the task as it is now; its counts add up to the audience. While the view is being rebuilt they lag
-        behind, and a task it does not know yet raises NotReady. Raises NotFound, Unreachable."""
+        """Return the task in its current state; its counts add up to the audience.
+
+        While the view is being rebuilt, counts lag behind, and a task it does not know yet raises NotReady. Raises
+        NotFound,
+        Unreachable.
+        """
         return self._with_etas([self._views.task(self.id)])[0]
 
     def wait(
         self, timeout_s: float | None = None, *, on_progress: Callable[[TaskView], None] | None = None
     ) -> TaskView:
-        """Wait until every target has an outcome. Raises TimedOut after so many seconds; None: never.
+        """Wait until every target has an outcome. Raises TimedOut after `timeout_s` seconds; None: never.
 
-        Waits through a rebuild of the view, and through an outage of Redis of a minute. on_progress: called about once
-        a second with the task as it is then.
+        Waits through a rebuild of the view, and through an outage of Redis of up to a minute. on_progress: called about
+        once
+        a second with the task in its current state.
         """
         self._answered_s = time.monotonic()
         deadline_s = None if timeout_s is None else self._answered_s + timeout_s
@@ -96,7 +101,7 @@ class TaskHandle:
             pause_s = min(pause_s * 1.5, _LONGEST_POLL_S)
 
     def _seen(self) -> TaskView | None:
-        """Return the task without an estimate, or None if the view cannot tell just now."""
+        """Return the task without an estimate, or None if the view cannot answer at the moment."""
         try:
             view = self._views.task(self.id)
         except NotReady:
@@ -115,50 +120,57 @@ class TaskHandle:
             return view
 
     def pause(self) -> None:
-        """Nothing more is sent until `resume`."""
+        """Stop sending until `resume`."""
         self._controls.pause(self.id)
 
     def resume(self) -> None:
-        """Goes on after a pause."""
+        """Resume a paused task."""
         self._controls.resume(self.id)
 
     def cancel(self, wait_s: float = 0.0) -> Cancelled:
-        """What is not sent yet will not be. Also ends a submission that is still under way. Waits at most so long to
-        learn what became of the targets in flight."""
+        """Cancel the task: unsent targets are not sent. This also ends a submission in progress.
+
+        wait_s: the maximum time to wait for the outcomes of targets in flight.
+        """
         return self._controls.cancel(self.id, wait_s)
 
     def stop(self, reason: str, wait_s: float = 0.0) -> Cancelled:
-        """Like `cancel`, but the task ends as failed with this reason, which its view and its tombstone keep."""
+        """Stop the task like `cancel`, but end it as failed with this reason, which its view and its tombstone keep."""
         return self._controls.stop(self.id, reason, wait_s)
 
     def close(self, reason: str, wait_s: float = 0.0) -> Cancelled:
-        """Like `stop`, for a task that cannot end by itself, also if it was cancelled or stopped before: it ends as
-        failed with this reason within 30 s, its open targets as cancelled. Raises TaskEnded if it has ended."""
+        """Close a task that cannot end by itself, even if it was cancelled or stopped before.
+
+        Like `stop`, it ends the task as failed with this reason, within 30 s; open targets end as cancelled. Raises
+        TaskEnded if the task has ended.
+        """
         return self._controls.close(self.id, reason, wait_s)
 
     def set_weight(self, weight: float) -> None:
-        """Share among the tasks of its tier, 0.001 to 1,000."""
+        """Set the task's weight among the tasks of its tier, 0.001 to 1,000."""
         self._controls.set_weight(self.id, weight)
 
     def set_tier(self, tier: Tier | str) -> None:
-        """Moves the task, targets already queued included."""
+        """Move the task to another tier, including its queued targets."""
         self._controls.set_tier(self.id, tier)
 
     def set_cap(self, cap: Cap | int | str | None) -> None:
-        """Most targets/s, as a number, a Cap, "RATE" or "RATE:BURST"; None: no cap of its own."""
+        """Set the maximum targets/s, as a number, a Cap, "RATE" or "RATE:BURST"; None: no cap of its own."""
         self._controls.set_cap(self.id, cap)
 
     def edit_message(self, message: Mapping[str, JsonValue] | str) -> Edit:
-        """Another message for all targets that are not sent yet, further attempts included; workers follow within 2 s.
-        Checked like that of a PushTask."""
+        """Replace the message for all unsent targets, including further attempts. Workers follow within 2 s.
+
+        The message is checked like that of a PushTask.
+        """
         return self._controls.edit(self.id, message)
 
     def failures(self) -> Iterator[Failure]:
-        """Yield the targets given up so far, with their reasons, each once. Raises Unreachable, NotFound, NotReady."""
+        """Yield the failed targets so far with their reasons, each once. Raises Unreachable, NotFound, NotReady."""
         return failures(self._letters(self.id))
 
     def failures_by_reason(self) -> list[FailureGroup]:
-        """Return how many targets were given up for which reason, the most frequent first. Raises as `failures`."""
+        """Return the number of failed targets by reason, the most frequent first. Raises as `failures`."""
         return by_reason(self._letters(self.id))
 
 

@@ -1,4 +1,4 @@
-"""Which process a client belongs to: threads and connections of Pulsar's client do not survive a fork."""
+"""The process a client belongs to: threads and connections of Pulsar's client do not survive a fork."""
 
 import os
 
@@ -6,13 +6,13 @@ from dispatcher.model.errors import Refused
 
 
 class OwnerProcess:
-    """Remembers the process that it was made in."""
+    """Remembers the process in which it was created."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
 
     def is_this(self) -> bool:
-        """Whether this is still that process."""
+        """Return whether this is still that process."""
         return os.getpid() == self._pid
 
     def check(self) -> None:

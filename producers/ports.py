@@ -1,4 +1,4 @@
-"""What a submission needs of Pulsar and Redis: small Protocols, so that it can be run against nothing and measured."""
+"""The parts of Pulsar and Redis a submission needs, as small Protocols, so that it can be measured without servers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class ControlWriter(ControlLog, Protocol):
     """The control topic."""
 
     def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
-        """Stores the records in this order, with one wait for all; returns their positions. Raises Unreachable."""
+        """Store the records in this order with one wait for all; return their positions. Raises Unreachable."""
         ...
 
 
@@ -26,94 +26,107 @@ class LaneWriter(Protocol):
     """Publishes the envelopes of one submission to its lane."""
 
     def send_many(self, bodies: Sequence[bytes]) -> None:
-        """Queues them; waits while the bounded queue is full. Raises Unreachable once one could not be stored."""
+        """Queue the envelopes; wait while the bounded queue is full. Raises Unreachable once one could not be
+        stored."""
         ...
 
     def confirmed(self) -> int:
-        """How many are stored without a gap, from the first on. Any thread may ask."""
+        """Return how many envelopes are stored without a gap, counted from the first. Any thread may call it."""
         ...
 
     def flush(self) -> None:
-        """Returns when all are stored; raises Unreachable if that fails."""
+        """Return when all envelopes are stored; raise Unreachable if that fails."""
         ...
 
     def close(self) -> None:
-        """Lets go; what is not stored yet may or may not be."""
+        """Close the lane. Envelopes not stored by now may or may not be stored later."""
         ...
 
 
 class LaneOpener(Protocol):
     def create(self, topic: str, partitions: int) -> None:
-        """Topic (0 partitions: a plain one) and subscription, if they are not there."""
+        """Create a topic (0 partitions: a plain one) and its subscription if they do not exist."""
         ...
 
     def open(self, record: TaskRecord, first: Sequence[bytes] = ()) -> LaneWriter:
-        """With a producer for each partition of the task's lane, set up for its envelopes. first: those that come
-        first, encoded; they show whether compression saves anything."""
+        """Open a producer for each partition of the task's lane, set up for its envelopes.
+
+        first: the first envelopes, encoded; they show whether compression is worthwhile.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """How far a task's submission has come. sequences: below it all envelopes are stored; digest is of their targets
-    (once sealed: of the whole audience); published: targets in them (once sealed: the total). stopped: why it takes no
-    more targets (cancelled, completed, ...), or empty; ended: whether that is final. shares_lane: whether it still does
-    (lane: where its envelopes go now). edits: the number of the last edit of its message, 0 for none;
-    edited_at: its position in the control topic, empty if that is not known. position: the record's. ahead: who submits
-    it, and what is announced behind `published`."""
+    """The progress of a task's submission."""
 
     record: TaskRecord
     sequences: int = 0
+    """All envelopes below this sequence are stored."""
     published: int = 0
+    """Targets in the stored envelopes. Once sealed: the total."""
     digest: str = ""
+    """Digest of the targets in the stored envelopes. Once sealed: of the whole audience."""
     sealed: bool = False
     stopped: str = ""
+    """Why the task accepts no more targets (cancelled, completed, ...), or empty."""
     ended: bool = False
+    """Whether `stopped` is final."""
     shares_lane: bool = False
+    """Whether the task is still in a shared lane."""
     edits: int = 0
+    """The number of the last edit of the message; 0: none."""
     edited_at: str = ""
+    """Position of the last edit in the control topic; empty if unknown."""
     lane: str = ""
+    """The lane the task's envelopes go to now."""
     position: str = ""
+    """Position of the task's record."""
     ahead: WrittenAhead = NOTHING_AHEAD
+    """The current submitter, and the announcements beyond `published`."""
 
 
 class InFlight(NamedTuple):
-    """What is under way of a task. targets: under claims in force; claims: how many these are; sent: targets
-    recorded as sent so far."""
+    """The part of a task that is in flight."""
 
     targets: int
+    """Targets under claims in force."""
     claims: int
+    """The number of these claims."""
     sent: int
+    """Targets recorded as sent so far."""
 
 
 class Registrar(Protocol):
-    """The registry's part in a submission. Raises Unreachable when Redis is gone."""
+    """The registry operations that a submission needs. Raises Unreachable when Redis cannot be reached."""
 
     def apply(self, position: str, record: ControlRecord) -> None: ...
 
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
-        """As `apply`, for many (position, record) in one round trip."""
+        """Apply many (position, record) pairs like `apply`, in one round trip."""
         ...
 
     def submission(self, task: str) -> Submission | None:
-        """None: no such task."""
+        """Return the submission; None if the task does not exist."""
         ...
 
     def submission_at(self, task: str, position: str) -> Submission:
-        """Return the submission by the control topic up to a position: the view may be behind."""
+        """Return the submission according to the control topic up to a position; the view may be behind."""
         ...
 
     def in_flight(self, tasks: Sequence[str]) -> Mapping[str, InFlight]:
-        """Of the known ones among the tasks, all at one moment."""
+        """Return what is in flight of those tasks that are known, all at one moment."""
         ...
 
     def admit(self, record: TaskRecord, who: str = "") -> Admission:
-        """Return whether a new task's app may have one more, and reserve its place for some seconds if so. The
-        submitter that the record names also takes the lease of the submission. who: as shown to others."""
+        """Return whether a new task's app may have one more task. If so, reserve its place for some seconds.
+
+        The submitter that the record names also takes the lease of the submission. who: the name shown to others.
+        """
         ...
 
     def hold_submission(self, action: HoldAction, task: str, submitter: str, who: str = "") -> SubmitLease:
-        """Take the lease of a task's submission unless another holds it, renew it, or release it."""
+        """Take the lease of a task's submission unless another submitter holds it, renew it, or release it."""
         ...
 
     def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, Submission | None]:
@@ -121,13 +134,15 @@ class Registrar(Protocol):
         ...
 
     def seal_submission(self, position: str, seal: Sealed) -> bool:
-        """Apply a seal if its submitter holds the lease, which ends with it. False: it does not; nothing changed."""
+        """Apply a seal if its submitter holds the lease, and end the lease. Return False, without a change, if it does
+        not."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointPace:
-    """A checkpoint is due `first_s` after the start, then after `envelopes` or `longest_s`; not within `shortest_s`."""
+    """A checkpoint is due `first_s` after the start, then after `envelopes` or `longest_s`, but never within
+    `shortest_s`."""
 
     first_s: float = 0.2
     shortest_s: float = 0.5
@@ -137,10 +152,13 @@ class CheckpointPace:
 
 @dataclass(frozen=True, slots=True)
 class WindowPace:
-    """When a window of an audience is closed: after this number of targets, envelopes or bytes, or once its oldest
-    target is `oldest_s` old. A window is encoded before it is sent, and should still be in the processor's cache then:
-    windows of 16 MB took a fifth more CPU. The first is small, so that a large list is not cut for long before its
-    record is stored."""
+    """When to close a window of an audience: after this many targets, envelopes or bytes, or at the age `oldest_s`.
+
+    The age is that of the window's oldest target. A window is encoded before it is sent and should still be in the
+    processor's cache when sent: windows of 16 MB took a fifth more CPU. The first window is small, so that the record
+    of
+    a large list is stored without a long wait for cutting.
+    """
 
     first_targets: int = 4_096
     targets: int = 131_072
@@ -151,19 +169,21 @@ class WindowPace:
 
 @dataclass(frozen=True, slots=True)
 class LeasePace:
-    """The lease of a submission is renewed every renew_s. Another's is looked at every poll_s; if it was renewed within
-    watch_s, its holder lives. redis_s: how long a submission that is under way waits for Redis."""
+    """Times for the lease of a submission."""
 
     renew_s: float = 1.5
+    """How often the holder renews the lease."""
     poll_s: float = 0.1
+    """How often another submitter's lease is checked."""
     watch_s: float = 2.0
+    """The holder is alive if the lease is renewed within this time."""
     redis_s: float = 60.0
+    """How long a submission in progress waits for Redis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The services of a submission. who: names this process to other submitters of a task. renewals: of the leases of
-    all its submissions."""
+    """The services that a submission uses."""
 
     control: ControlWriter
     registry: Registrar
@@ -176,4 +196,6 @@ class Services:
     windows: WindowPace = WindowPace()
     leases: LeasePace = LeasePace()
     who: str = "another process"
+    """The name of this process shown to other submitters of a task."""
     renewals: Renewals = field(default_factory=Renewals)
+    """Renews the leases of all submissions of this process."""

@@ -1,5 +1,7 @@
-"""What a client needs of Pulsar. Imported by the connection when it is first needed: a command that only looks at the
-view starts in less time without Pulsar's clients."""
+"""A client's connection to Pulsar.
+
+It is imported on first use: a command that only reads the view starts faster without Pulsar's clients.
+"""
 
 import os
 import socket
@@ -25,7 +27,7 @@ from producers.submit.ids import id_maker
 
 
 class PulsarConnection:
-    """One Pulsar client and what is made of it, until it is closed. Not safe for threads: its owner has a lock."""
+    """One Pulsar client and the objects created from it. Not safe for threads: its owner has a lock."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         """Raises Unreachable, InvalidInput."""
@@ -36,7 +38,7 @@ class PulsarConnection:
         self._opened.callback(pulsar_client.close, self._client)
 
     def services(self, registry: Registry, epochs: Epochs) -> Services:
-        """Raises Unreachable if Pulsar does not answer, NotFound if it is not provisioned."""
+        """Return the services. Raises Unreachable if Pulsar does not answer, NotFound if it is not provisioned."""
         clock, options = SystemClock(), self._settings.producer
         control = self._opened.enter_context(closing(ControlTopic(self._client, self._topics)))
         admin = self._opened.enter_context(closing(PulsarAdmin(self._settings.pulsar)))
@@ -52,11 +54,11 @@ class PulsarConnection:
         )
 
     def earlier_views(self, epoch: str, after: str | None) -> EarlierViews:
-        """Return what the control topic says behind a position of views other than this one. Raises Unreachable."""
+        """Return the records of other views in the control topic behind a position. Raises Unreachable."""
         return read_views(TopicReader(self._client, self._topics.control, after), epoch)
 
     def letters(self, task: str, spans: Sequence[LetterSpan], expected: int) -> Iterator[DeadLetter]:
-        """Read as read_dead_letters."""
+        """Read the task's dead letters as read_dead_letters does."""
         return read_dead_letters(self._client, self._topics, task, spans, expected)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Settings of submissions: values only, like those of the servers in backends.settings."""
+"""Settings of submissions. Like those of the servers in backends.settings, they are values only."""
 
 from pathlib import Path
 from tempfile import gettempdir
@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from backends.settings import PulsarSettings, RedisSettings
 
 CompressionRule = Literal["auto", "lz4", "zstd", "none"]
-"""auto: what the first envelopes make worth while (producers/publish/compression.py)."""
+"""auto: chosen by the first envelopes (producers/publish/compression.py)."""
 
 
 class ProducerOptions(BaseModel):
-    """How submissions publish. What follows from these is in producers/publish/tuning.py."""
+    """How submissions publish. The values derived from these options are in producers/publish/tuning.py."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -55,7 +55,7 @@ class ProducerOptions(BaseModel):
 
 
 class ConnectionSettings(Protocol):
-    """Settings of the servers, and of submissions; fairlane.settings.Settings is one."""
+    """Settings of the servers and of submissions. fairlane.settings.Settings implements it."""
 
     @property
     def pulsar(self) -> PulsarSettings: ...

@@ -1,1 +1,1 @@
-"""Changes of live tasks and of the whole service, and what they would do."""
+"""Changes of live tasks and of the whole service, and previews of their effect."""

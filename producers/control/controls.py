@@ -1,4 +1,4 @@
-"""Live controls of tasks: written to the control topic, then to the registry; the caller hears of it after both."""
+"""Live controls of tasks. A change is written to the control topic, then to the registry, and then returns."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,19 +21,19 @@ _LOOK_S = 0.05
 
 @cache
 def _message() -> TypeAdapter[dict[str, JsonValue]]:
-    return TypeAdapter(Message)  # takes 30 ms, which most commands need not wait for
+    return TypeAdapter(Message)  # takes 30 ms, and most commands do not need it
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """What a cancel could not call back."""
+    """The targets that a cancel could not call back."""
 
     in_flight: int
-    """Targets that were claimed for sending when it took effect."""
+    """Targets that were claimed for sending when the cancel took effect."""
     sent: int
-    """How many of them were sent after all, as far as is known."""
+    """How many of these targets were sent after all, as far as is known."""
     settled: bool
-    """Whether nothing of it is under way any more."""
+    """Whether nothing of the task is in flight any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +41,23 @@ class Edit:
     """One edit of a task's message."""
 
     number: int
-    """Which edit of the message it is, from 1."""
+    """The number of this edit of the message, from 1."""
     latest: int
-    """The number of the edit that is in force by now; another one if somebody edited the message at the same time and
-    came later."""
+    """The number of the edit now in force. It differs if somebody else edited the message at the same time and was
+    later."""
 
 
 class Controls:
-    """Changes tasks. services: called when first needed, since it connects."""
+    """Changes tasks. services: called on first use, since it connects."""
 
     def __init__(self, services: Callable[[], Services]) -> None:
         self._services = services
 
     def change(self, task: str, changes: Changes) -> None:
-        """Takes effect on targets already queued. Nothing in flight is called back. A small low task that shares its
-        lane is given one of its own first, unless it is only to be resumed, cancelled or
-        stopped."""
+        """Change a task, including its queued targets. Targets in flight are not called back.
+
+        A small low task that shares its lane gets its own lane first, unless it is only resumed, cancelled or stopped.
+        """
         fields = changes.fields()
         found = self._open(task)
         self._store(found, fields)
@@ -74,21 +75,26 @@ class Controls:
         self.change(task, Changes(tier=tier))
 
     def set_cap(self, task: str, cap: Cap | int | str | None) -> None:
-        """None or 0: no cap of its own."""
+        """Set the task's own cap; None or 0: no cap of its own."""
         self.change(task, Changes(cap=0 if cap is None else cap))
 
     def cancel(self, task: str, wait_s: float = 0.0) -> Cancelled:
-        """What is not sent yet will not be; its targets end as cancelled. Again: nothing changes. Waits so long for
-        what was in flight."""
+        """Cancel the task: unsent targets are not sent and end as cancelled. Repeating the call changes nothing.
+
+        wait_s: how long to wait for the targets in flight.
+        """
         return self._end(task, Changes(cancelled=True), wait_s)
 
     def stop(self, task: str, reason: str, wait_s: float = 0.0) -> Cancelled:
-        """Like `cancel`, but the task ends as failed, with this reason (cut at 1 kB)."""
+        """Stop the task like `cancel`, but end it as failed with this reason (cut at 1 kB)."""
         return self._end(task, Changes(stopped=reason), wait_s)
 
     def close(self, task: str, reason: str, wait_s: float = 0.0) -> Cancelled:
-        """Like `stop`, also for a task that was cancelled, stopped or has expired and does not end. Its claims hold the
-        end up for 15 s at most, and its outcome topic for 30 s. Raises TaskEnded if it has ended."""
+        """Close the task like `stop`, even if it was cancelled, stopped or has expired and does not end.
+
+        Its claims delay the end by at most 15 s, and its outcome topic by at most 30 s. Raises TaskEnded if it has
+        ended.
+        """
         changes = Changes(closed=reason)
         fields = changes.fields()
         found = self._known(task)
@@ -108,8 +114,10 @@ class Controls:
     def follow(
         self, tasks: Sequence[str], wait_s: float, on_progress: Callable[[int], None] | None = None
     ) -> Cancelled:
-        """What is in flight of tasks that were cancelled, and what became of it within so many seconds. on_progress:
-        told the targets that are still in flight."""
+        """Return what is in flight of cancelled tasks and its outcome, waiting up to `wait_s` seconds.
+
+        on_progress: called with the number of targets still in flight.
+        """
         registry = self._services().registry
         before = now = registry.in_flight(tasks)
         deadline_s = time.monotonic() + wait_s
@@ -121,7 +129,7 @@ class Controls:
         return Cancelled(_targets(before), _sent(now) - _sent(before), not _claims(now))
 
     def edit(self, task: str, message: Mapping[str, JsonValue] | str) -> Edit:
-        """Another message for all targets that are not sent yet, further attempts included."""
+        """Replace the message for all unsent targets, including further attempts."""
         try:
             checked = _message().validate_python(message)
         except ValidationError as error:
@@ -133,7 +141,7 @@ class Controls:
         return Edit(now.edits if ours else found.edits + 1, now.edits)
 
     def _open(self, task: str) -> Submission:
-        """A task that takes changes."""
+        """Return a task that accepts changes."""
         found = self._known(task)
         _refuse_ended(found)
         if found.stopped:
@@ -147,7 +155,7 @@ class Controls:
         return found
 
     def _store(self, found: Submission, fields: Mapping[str, str]) -> list[str]:
-        """Positions of the records. The lane is there before anybody is told of it."""
+        """Store the changes and return the positions of the records. The lane exists before the change is announced."""
         services, task = self._services(), found.record.task
         lane = services.topics.own_lane(task)
         leaves = found.shares_lane and leaves_shared_lane(fields)
@@ -157,19 +165,22 @@ class Controls:
 
 
 def leaves_shared_lane(fields: Mapping[str, str]) -> bool:
-    """Whether a task with such changes may not stand in a lane that others share: first in, first out."""
+    """Return whether a task with these changes must leave a shared lane, which is first in, first out."""
     return fields.get("paused") == "1" or not fields.keys() <= {"paused", "cancelled", "stopped", "close"}
 
 
 def changes_of(services: Services, task: str, fields: Mapping[str, str], lane: str) -> list[ControlChange]:
-    """The records; the first gives it a lane of its own, if one is named."""
+    """Return the records of a change. If `lane` is given, the first record moves the task to that lane."""
     wanted = ({"lane": lane} if lane else {}) | dict(fields)
     now_ms = services.clock.wall_ms()
     return [ControlChange(FORMAT, task, name, text, now_ms) for name, text in wanted.items()]
 
 
 def store(services: Services, records: Sequence[ControlChange | GlobalChange]) -> list[str]:
-    """In this order, in one go; their positions. Raises Unreachable; it says so where they are stored all the same."""
+    """Store the records in this order in one batch and return their positions.
+
+    Raises Unreachable; the error says so if the records are stored all the same.
+    """
     positions = services.control.append_many(records)
     try:
         services.registry.apply_all(list(zip(positions, records, strict=True)))

@@ -1,4 +1,4 @@
-"""Estimates of when tasks are done: the model of the dry runs, over all live tasks."""
+"""Estimates of when tasks finish, from the model of the dry runs applied to all live tasks."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from dispatcher.model.view import Globals, TaskView, WorkerBeat
 
 _KEPT_S = 1.0
 _KEPT_COSTS = 20
-"""An estimate is used again for a second, or for as many times what it cost."""
+"""An estimate is reused for a second, or for this many times its computation time if that is longer."""
 
 
 class LiveTaskReader(Protocol):
@@ -39,12 +39,13 @@ class Foresight:
         self._kept_until_s = float("-inf")
 
     def live(self) -> list[TaskView]:
-        """Return all tasks that have not ended, newest first, with `eta_s` where an end can be foreseen."""
+        """Return all tasks that have not ended, newest first, with `eta_s` where an end can be estimated."""
         tasks = self._registry.live_views()
         return _with(tasks, self._etas_by_task(lambda: tasks))
 
     def with_etas(self, tasks: Sequence[TaskView]) -> list[TaskView]:
-        """Return the tasks with `eta_s` where an end can be foreseen. The other live tasks are read for it."""
+        """Return the tasks with `eta_s` where an end can be estimated. All other live tasks are read for the
+        estimate."""
         if not any(map(_may_end, tasks)):
             return list(tasks)
         return _with(tasks, self._etas_by_task(self._registry.live_views))
@@ -59,7 +60,7 @@ class Foresight:
             return self._etas
 
     def _estimate(self, live: Callable[[], Sequence[TaskView]]) -> dict[str, float]:
-        """Return the estimates by task; none where no worker serves, or none has the task's channel."""
+        """Return the estimates by task; empty if no worker is serving or no worker has the task's channel."""
         beats = self._workers.workers()
         if not any(beat.state == "serving" for beat in beats):
             return {}

@@ -1,4 +1,4 @@
-"""Tasks as the view in Redis knows them; tells a task that does not exist from a view that does not know it yet."""
+"""Read tasks from the view in Redis, and tell a task that does not exist from one the view does not know yet."""
 
 from typing import Protocol
 
@@ -15,14 +15,15 @@ class Readiness(Protocol):
 
 
 class KnownTasks:
-    """Reads one task."""
+    """Reads one task at a time."""
 
     def __init__(self, registry: TaskTable, epochs: Readiness) -> None:
         self._registry = registry
         self._epochs = epochs
 
     def task(self, task: str) -> TaskView:
-        """Raises NotFound; NotReady if the view is empty or being rebuilt and does not know the task; Unreachable."""
+        """Return the task. Raises NotFound; NotReady if the view is empty or being rebuilt and lacks the task;
+        Unreachable."""
         view = self._registry.task(task)
         if view is not None:
             return view

@@ -1,4 +1,4 @@
-"""Live controls of what all tasks share: capacity, tiers, caps of channels and apps, admission."""
+"""Live controls of the settings all tasks share: capacity, tiers, caps of channels and apps, admission limits."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -19,8 +19,10 @@ Put = Callable[[Mapping[str, str]], None]
 
 
 def stored_by(services: Callable[[], Services]) -> Put:
-    """Writes changes to the control topic and to the registry; workers follow within 200 ms. services: called when
-    first needed, since it connects. Raises Unreachable."""
+    """Return a function that writes changes to the control topic and to the registry.
+
+    Workers follow within 200 ms. services: called on first use, since it connects. Raises Unreachable.
+    """
 
     def put(values: Mapping[str, str]) -> None:
         there = services()
@@ -31,35 +33,38 @@ def stored_by(services: Callable[[], Services]) -> Put:
 
 
 class ServiceControls:
-    """Changes the settings of the whole service. put: takes the fields that change, with their texts.
+    """Changes the settings of the whole service. put: takes the changed fields and their texts.
 
-    All raise InvalidInput, and what `put` raises.
+    All methods raise InvalidInput and the exceptions of `put`.
     """
 
     def __init__(self, put: Put) -> None:
         self._put = put
 
     def set_capacity(self, targets_per_s: int, burst: int = 0) -> None:
-        """Of all workers together; 0: unlimited. burst: targets sent at once, 0 for a quarter of a second's worth."""
+        """Set the targets/s of all workers together; 0: unlimited.
+
+        burst: the number of targets sent at once; 0: a quarter of a second's worth.
+        """
         self._put({fields.CAPACITY: Cap(targets_per_s, burst).checked("capacity").text})
 
     def set_tiers(self, high: float, medium: float, low: float) -> None:
-        """Weights of the tiers, 0.001 to 1,000 each."""
+        """Set the weights of the tiers, 0.001 to 1,000 each."""
         weights = {"high": high, "medium": medium, "low": low}
         self._put({fields.TIER_WEIGHTS: ":".join(str(in_milli(name, weight)) for name, weight in weights.items())})
 
     def set_sharing(self, shared_by: str) -> None:
-        """What shares within a tier: `tasks`, or `apps` (and then the tasks of each)."""
+        """Set the unit that shares capacity within a tier: `tasks`, or `apps` and then the tasks of each app."""
         if shared_by not in fields.SHARED_BY:
             raise InvalidInput(f"sharing: is {shared_by!r}; it can be {' or '.join(fields.SHARED_BY)}.")
         self._put({fields.SHARING: shared_by})
 
     def cap_channel(self, channel: str, cap: Cap) -> None:
-        """Most targets/s of everything on a channel; Cap(0): no cap."""
+        """Set the maximum targets/s of a channel over all tasks; Cap(0): no cap."""
         self._cap(fields.channel_pool(_named("channel", channel)), cap, f"cap of channel {channel}")
 
     def cap_app(self, app: str, cap: Cap, channel: str | None = None) -> None:
-        """Most targets/s of everything of an app, or of what it sends on one channel; Cap(0): no cap."""
+        """Set the maximum targets/s of an app, over all channels or on one channel; Cap(0): no cap."""
         _named("app", app)
         if channel is None:
             self._cap(fields.app_pool(app), cap, f"cap of app {app}")
@@ -68,16 +73,18 @@ class ServiceControls:
             self._cap(pool, cap, f"cap of app {app} on channel {channel}")
 
     def pause_channel(self, channel: str, paused: bool) -> None:
-        """Nothing is sent on a channel until it is resumed. Nothing in flight is called back."""
+        """Pause or resume a channel. Nothing is sent while it is paused; targets in flight are not called back."""
         self._put({fields.paused_field(_named("channel", channel)): "1" if paused else "0"})
 
     def weigh_app(self, app: str, weight: float) -> None:
-        """Share among the apps of a tier, 0.001 to 1,000, where apps share."""
+        """Set an app's weight among the apps of a tier, 0.001 to 1,000, used where apps share capacity."""
         self._put({fields.app_weight_field(_named("app", app)): str(in_milli("weight", weight))})
 
     def limit_app(self, app: str, tasks: int | None = None, targets: int | None = None) -> None:
-        """Most live tasks and most queued targets of an app, at its next submission; 0: any number, None: as it is.
-        app `*`: every app that has no limit of its own."""
+        """Set the maximum number of live tasks and of queued targets of an app, applied at its next submission.
+
+        0: any number; None: unchanged. app `*`: every app that has no limit of its own.
+        """
         if app != EVERY_APP:
             _named("app", app)
         given = {fields.task_limit_field(app): tasks, fields.target_limit_field(app): targets}
@@ -92,7 +99,7 @@ class ServiceControls:
 
 @cache
 def _name() -> TypeAdapter[str]:
-    return TypeAdapter(Name)  # takes 30 ms, which most commands need not wait for
+    return TypeAdapter(Name)  # takes 30 ms, and most commands do not need it
 
 
 def _named(kind: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Many tasks changed at once: found by a filter, shown before, changed in batches of one round trip each."""
+"""Bulk changes: find tasks by a filter, preview the change, apply it in batches of one round trip each."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,20 +16,20 @@ from producers.ports import Services
 
 T = TypeVar("T")
 _BATCH = 500
-"""Tasks changed in one round trip: some ms of Redis' time."""
+"""The number of tasks changed in one round trip; a batch takes some ms of Redis' time."""
 _LANE_MAKERS = 16
 _ENDS = {"cancelled": "cancelled", "stopped": "failed", "close": "failed"}
-"""Fields that end a task -> its state then."""
+"""Maps each field that ends a task to the state the task ends in."""
 
 
 class TaskReader(Protocol):
     def task(self, task: str) -> TaskView:
-        """Raises NotFound, NotReady, Unreachable."""
+        """Return the task. Raises NotFound, NotReady, Unreachable."""
         ...
 
 
 class LiveViews(Protocol):
-    """The registry, as far as finding tasks needs it. Raises Unreachable."""
+    """The part of the registry that is needed to find tasks. Raises Unreachable."""
 
     def tasks_by_id(self, tasks: Sequence[str]) -> list[TaskView]: ...
 
@@ -38,16 +38,16 @@ class LiveViews(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """One task and the fields that are to change. Empty: it is as wished already."""
+    """One task and the fields to change. No fields: the task already has the requested values."""
 
     task: TaskView
-    """As it is now."""
+    """The task in its current state."""
     fields: Mapping[str, str]
-    """As they will be stored."""
+    """The new values, as they will be stored."""
 
     @property
     def changes(self) -> dict[str, tuple[str, str]]:
-        """Field -> its value before and after, as `fairlane task set` takes them; an end changes the `state`."""
+        """Return each field's value before and after, as `fairlane task set` takes them. An end changes the `state`."""
         return {
             "state" if name in _ENDS else name: (_before(self.task, name), _after(name, text))
             for name, text in self.fields.items()
@@ -81,12 +81,12 @@ def _after(field: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `set_many` would do now."""
+    """The changes that `set_many` would make now."""
 
     steps: tuple[PlannedChange, ...]
-    """The tasks that the filter takes, and what would change."""
+    """The tasks that the filter selects, with their changes."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Task id -> why it takes no change."""
+    """Maps a task's id to the reason why it cannot be changed."""
 
     @property
     def changing(self) -> list[PlannedChange]:
@@ -95,24 +95,25 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class BulkResult:
-    """What `set_many` did."""
+    """The result of `set_many`."""
 
     changed: tuple[str, ...]
     """Ids of the tasks that were changed."""
     unchanged: int = 0
-    """How many were as wished already."""
+    """How many tasks already had the requested values."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Task id -> why it was not changed. Once that is fixed, the same call again changes the rest."""
+    """Maps a task's id to the reason why it was not changed. Once that is fixed, the same call again changes the
+    rest."""
     lanes: int = 0
     """How many tasks left a shared lane."""
 
 
 Progress = Callable[[int, int], None]
-"""Told how many tasks are changed, and of how many."""
+"""Called with the number of tasks changed and the total."""
 
 
 class BulkChanges:
-    """services: called when first needed, since it connects."""
+    """Plans and makes bulk changes. services: called on first use, since it connects."""
 
     def __init__(self, services: Callable[[], Services], views: LiveViews, known: TaskReader) -> None:
         self._services = services
@@ -120,8 +121,11 @@ class BulkChanges:
         self._known = known
 
     def plan(self, tasks: TaskFilter, changes: Changes) -> Plan:
-        """What would change. Raises InvalidInput, for a filter that names nothing too; NotFound (or NotReady, while the
-        view is rebuilt) for an id that is not known; Unreachable."""
+        """Return the changes to be made.
+
+        Raises InvalidInput, also for an empty filter; NotFound for an unknown id (NotReady while the view is being
+        rebuilt); Unreachable.
+        """
         changes.fields()
         if tasks.names_all:
             raise InvalidInput("The filter names no tasks, and an empty one would take all.", "Give it ids, or an app.")
@@ -133,12 +137,14 @@ class BulkChanges:
         return Plan(tuple(steps), why)
 
     def carry_out(self, plan: Plan, on_progress: Progress | None = None) -> BulkResult:
-        """Changes the tasks of a plan. Never raises for a server that is gone, or refuses, in the middle: it says what
-        failed.
+        """Change the tasks of a plan. A server that fails or refuses midway raises nothing: the result lists the
+        failures.
 
-        The changes come first and the lanes of tasks that leave a shared one after them, since a broker creates some
-        hundred topics a second and a pause should not wait for that; a worker that meets a lane that is missing waits
-        for it, and one that moves an envelope there creates it.
+        The changes come first, the lanes of tasks that leave a shared one after them: a broker creates some hundred
+        topics
+        a second, and a pause should not wait for that. A worker that needs a missing lane waits for it; one that moves
+        an
+        envelope there creates it.
         """
         steps, changed = plan.changing, list[str]()
         failed = dict(plan.refused)
@@ -156,7 +162,7 @@ class BulkChanges:
         return BulkResult(tuple(changed), len(plan.steps) - len(steps), failed, len(leaving))
 
     def _find(self, wanted: TaskFilter, changes: Changes) -> tuple[list[TaskView], list[TaskView]]:
-        """Those that take the changes, and those named that do not."""
+        """Return the tasks that take the changes, and the named tasks that do not."""
         if not wanted.ids:
             views = self._views.live_views()
             return [view for view in views if changes.takes(view) and wanted.takes(view)], []
@@ -181,7 +187,7 @@ class BulkChanges:
             for each in made:
                 try:
                     each.result()
-                except FairlaneError:  # workers make what is still missing, when they need it
+                except FairlaneError:  # workers create what is missing when they need it
                     pool.shutdown(wait=True, cancel_futures=True)
                     return
 

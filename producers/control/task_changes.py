@@ -1,4 +1,4 @@
-"""Which tasks are to be changed, and how: values only."""
+"""Values that say which tasks to change, and how."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,25 +10,25 @@ from dispatcher.model.view import ENDED_STATES, STATES, TaskView
 from dispatcher.wire.control import stopping
 
 LIVE_STATES = tuple(state for state in STATES if state not in ENDED_STATES)
-"""States in which a task takes changes."""
+"""States in which a task accepts changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """Tasks that are live and for which all of this holds. None holds for all."""
+    """Selects the live tasks that match all fields. None matches any task."""
 
     ids: tuple[str, ...] = ()
-    """Only these; empty: any."""
+    """Only tasks with these ids; empty: any task."""
     app: str | None = None
-    """Owner of the task."""
+    """The app that owns the task."""
     tier: Tier | str | None = None
-    """As it is now."""
+    """The task's current tier."""
     channel: str | None = None
-    """What delivers it."""
+    """The channel that delivers the task."""
     state: str | None = None
     """scheduled, running or paused."""
     id_prefix: str | None = None
-    """What their ids begin with."""
+    """The beginning of the task's id."""
 
     def __post_init__(self) -> None:
         _one_of("tier", self.tier, TIERS)
@@ -36,11 +36,11 @@ class TaskFilter:
 
     @property
     def names_all(self) -> bool:
-        """Whether nothing narrows it down."""
+        """Return whether the filter is empty and so matches every live task."""
         return self == TaskFilter()
 
     def takes(self, task: TaskView) -> bool:
-        """Whether the filter holds for a task that is live."""
+        """Return whether the filter matches a live task."""
         wanted = {"app": self.app, "tier": self.tier, "channel": self.channel, "state": self.state}
         return (
             (not self.ids or task.id in self.ids)
@@ -51,44 +51,46 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """New values of a task's controls; None: as it is. A value beyond its limits raises InvalidInput."""
+    """New values of a task's controls; None: unchanged. A value outside its limits raises InvalidInput."""
 
     weight: float | None = None
-    """Share among the tasks of its tier, 0.001 to 1,000."""
+    """Weight among the tasks of its tier, 0.001 to 1,000."""
     tier: Tier | str | None = None
     """`high`, `medium` or `low`."""
     cap: Cap | int | str | None = None
     """Targets/s, as a number, a Cap, "RATE" or "RATE:BURST"; 0 or "none": no cap of its own."""
     paused: bool | None = None
-    """Whether nothing more is sent until it is resumed."""
+    """True: nothing more is sent until the task is resumed."""
     cancelled: bool = False
-    """True ends the task."""
+    """True: cancel the task."""
     stopped: str | None = None
-    """Ends it as failed, for this reason."""
+    """End the task as failed with this reason."""
     closed: str | None = None
-    """Ends it as failed, for this reason, even if it was ended before and cannot end. Its claims and its outcome topic
-    are waited for some seconds only."""
+    """End the task as failed with this reason, even if it was ended before and cannot finish ending.
+    Its claims and its outcome topic delay the end by some seconds only."""
 
     def __post_init__(self) -> None:
         self._stored()
 
     @property
     def end(self) -> str:
-        """Return the state in which the changes end a task; empty if it goes on."""
+        """Return the state in which the changes end a task; empty if they do not end it."""
         return (
             "cancelled" if self.cancelled else "failed" if self.stopped is not None or self.closed is not None else ""
         )
 
     def takes(self, task: TaskView) -> bool:
-        """Return whether the task can be changed so: only a close is for tasks that were ended and have not."""
+        """Return whether the task accepts these changes. Only a close applies to a task that was ended but is still
+        live."""
         return task.state in LIVE_STATES or (self.closed is not None and not task.ended)
 
     def is_done(self, task: TaskView) -> bool:
-        """Return whether a task that takes no more changes was ended so. One that has ended cannot be closed."""
+        """Return whether a task that accepts no more changes was ended this way. A task that has ended cannot be
+        closed."""
         return self.closed is None and task.state == self.end
 
     def fields(self) -> dict[str, str]:
-        """Return what is stored, by field. Raise InvalidInput if nothing is to change."""
+        """Return the stored values by field. Raise InvalidInput if nothing changes."""
         fields = self._stored()
         if not fields:
             raise InvalidInput("There is nothing to change.", f"Name at least one of {', '.join(self.__slots__)}.")
@@ -107,7 +109,7 @@ class Changes:
         return {name: text() for name, text in given.items() if text is not None}
 
     def needed(self, task: TaskView) -> dict[str, str]:
-        """The fields in which the task is not yet as wished."""
+        """Return the fields whose values differ from the requested ones."""
         return {name: text for name, text in self.fields().items() if not _is_so(task, name, text)}
 
     def _reason(self) -> str:
