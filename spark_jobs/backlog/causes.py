@@ -1,4 +1,4 @@
-"""What holds a backlog back, in six words, made of the causes that the ledger counts (dispatcher.analysis.why)."""
+"""Group the causes that the ledger counts (dispatcher.analysis.why) into the few reasons that hold a backlog back."""
 
 from collections.abc import Mapping
 
@@ -37,8 +37,10 @@ _GROUPS = {
 
 
 def grouped(spent_ms: Mapping[str, int], held: bool, window_ms: int) -> dict[str, float]:
-    """Parts of a stretch of time, by what held a task back in it; they add up to 1. held: it may not be sent now, which
-    is taken to be so for what was not counted."""
+    """Return the parts of a time span by the reason that held a task back in it; they add up to 1.
+
+    held: whether it may not be sent now. If so, time that was not counted is taken as held.
+    """
     parts: dict[str, float] = {}
     for cause, ms in spent_ms.items():
         if ms > 0:
@@ -53,7 +55,7 @@ def grouped(spent_ms: Mapping[str, int], held: bool, window_ms: int) -> dict[str
 
 
 def mixed(parts: list[tuple[dict[str, float], float]]) -> dict[str, float]:
-    """The same of many, each with its weight."""
+    """Return the weighted mean of many such results, each with its weight."""
     total = sum(weight for _, weight in parts)
     sums: dict[str, float] = {}
     for part, weight in parts:

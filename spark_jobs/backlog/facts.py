@@ -1,4 +1,4 @@
-"""What is collected for the report on the backlog: small results of the Spark jobs, as plain values."""
+"""The facts collected for the report on the backlog: small results of the Spark jobs, as plain values."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TIMES_AT_MOST, STATES_AT_MOST = 1_500, 2_000_000
-"""Snapshots that are looked at for ages (one a minute of a day, and all of the last hour), and rows of tasks in them,
-about: of more tasks fewer snapshots are."""
+"""The approximate limits of the snapshots used for ages (one a minute of a day, and all of the last hour), and of the
+rows of tasks in them: with more tasks, fewer snapshots are used."""
 BINS, HEAT_BINS = 120, 60
 TASKS_AT_MOST = 20_000
-"""Tasks with a backlog of which each is told and foreseen by itself, the largest ones."""
+"""The number of tasks, the largest backlogs first, that are reported and forecast one by one."""
 WAITS_OF_APPS = 8
 SKEW_TIMES, SKEW_ENTRIES = 2.0, 100
 SERVICE_FIELDS = (
@@ -42,21 +42,26 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """since_ms: from when on; recent_s: of how much of the past rates of late are. capacity: targets/s that the end is
-    foreseen for besides, 0 for the one that is set. top: how many tasks, and rows of what grew, are shown."""
+    """Settings of the report."""
 
     tables: Path
     since_ms: int
+    """The start of the report's time span."""
     recent_s: float = 300.0
+    """The length of the time span for recent rates."""
     capacity: int = 0
+    """The targets/s for a second forecast; 0 for the capacity that is set."""
     top: int = 20
+    """The number of tasks, and of rows on growth, to show."""
 
 
 class JournalFacts(NamedTuple):
-    """first_ms, step_ms: where the bins of by_time begin. names, tasks, by_time: see spark_jobs.backlog.journal."""
+    """The facts from the journal. names, tasks, by_time: see spark_jobs.backlog.journal."""
 
     first_ms: int
+    """The start of the first bin of by_time."""
     step_ms: int
+    """The length of each bin."""
     rows: int
     names: list[Fields]
     tasks: list[Fields]
@@ -64,14 +69,15 @@ class JournalFacts(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """service: of the snapshots of the grid, without their tasks and lanes, and with `live`, how many tasks there were.
-    groups: by tier, app and channel together: tasks, backlog, arrived, done. live: tasks with a backlog.
-    over_time, heat, skewed: see spark_jobs.backlog.series."""
+    """All collected facts. over_time, heat, skewed: see spark_jobs.backlog.series."""
 
     times: Times
     service: list[Fields]
+    """SERVICE_FIELDS of the snapshots of the grid; `workers` is the number of serving workers."""
     groups: list[Fields]
+    """By tier, app and channel together: tasks, backlog, arrived, done."""
     live: list[Fields]
+    """Tasks with a backlog."""
     over_time: list[Fields]
     heat: list[Fields]
     skewed: list[Fields]
@@ -79,7 +85,7 @@ class Facts(NamedTuple):
 
 
 def collect(spark: "SparkSession", options: ReportOptions) -> Facts:
-    """Raises NotFound if there are no snapshots, and Malformed for a file that cannot be read."""
+    """Collect the facts. Raises NotFound if there are no snapshots, and Malformed for a file that cannot be read."""
     found = backlog_snapshots.find(options.tables, options.since_ms)
     times = _times(found, options)
     states_at = backlog_series.states(found.frame(spark, times.chosen), backlog_series.TIMELINE_FIELDS)
@@ -137,8 +143,8 @@ def _groups(changes: "DataFrame") -> "DataFrame":
 def _live(
     times: Times, changes: "DataFrame", bands: "DataFrame", on_grid: "DataFrame", lanes: "DataFrame"
 ) -> "DataFrame":
-    """Tasks with a backlog, the largest first: changes, oldest_s, grew, since_ms, and consumers and entries of its
-    lane."""
+    """Return tasks with a backlog, the largest first: changes, oldest_s, grew, since_ms, and its lane's consumers and
+    entries."""
     from pyspark.sql import functions as f
 
     here = changes.where(f.col("live") & (f.col("pending") > 0)).orderBy(f.desc("pending")).limit(TASKS_AT_MOST)
@@ -157,7 +163,7 @@ def _lanes(spark: "SparkSession", found: Snapshots, times: Times) -> "DataFrame"
 
 
 def _tiers(on_grid: "DataFrame", changes: "DataFrame") -> dict[str, str]:
-    """The last of each task that is known."""
+    """Return the last known tier of each task."""
     from pyspark.sql import functions as f
 
     known = on_grid.select("task", "tier", "at_ms").union(changes.select("task", "tier", f.lit(None)))
@@ -187,7 +193,7 @@ def _journal(
 
 @contextmanager
 def _kept(frame: "DataFrame") -> Iterator["DataFrame"]:
-    """Made once, for all that is made of it."""
+    """Cache a frame for the duration of the block, so that it is computed once for all its uses."""
     frame.cache()
     try:
         yield frame

@@ -1,4 +1,4 @@
-"""A page of HTML that needs nothing else: no network, no script."""
+"""Render a self-contained HTML page: no network, no script."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def whole_page(title: str, style: str, head: str, sections: Iterable[tuple[str, str]]) -> str:
-    """The whole file. head: HTML on top; sections: (title, HTML) each."""
+    """Return the whole file. head: HTML at the top; sections: (title, HTML) each."""
     shown = [f"<h2>{escape(name)}</h2>\n<section>{content}</section>" for name, content in sections]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -17,7 +17,7 @@ def whole_page(title: str, style: str, head: str, sections: Iterable[tuple[str, 
 
 
 def html_table(rows: Sequence[Mapping[str, Any]], cell: Callable[[str, Any], str]) -> str:
-    """cell: the HTML of a value, by the name of its column."""
+    """Return a table as HTML. cell: returns the HTML of a value, by the name of its column."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in rows[0])
     body = "\n".join(f"<tr>{''.join(cell(*named) for named in row.items())}</tr>" for row in rows)
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"

@@ -1,6 +1,6 @@
 """The report on the backlog: how it came about, what holds it back, when it will be gone.
 
-What is large is summed up in Spark (spark_jobs.backlog.facts); the report is made of what came out of that.
+Spark aggregates the large data (spark_jobs.backlog.facts); the report is made from its results.
 """
 
 from collections import defaultdict
@@ -42,7 +42,7 @@ _NAME = "fairlane backlog report"
 
 
 def session_settings(master: str, tables: Path) -> SessionSettings:
-    """For a report on these tables."""
+    """Return the session settings for a report on these tables."""
     if not master.startswith("local"):
         return SessionSettings(_NAME, master)
     conf = {"spark.sql.shuffle.partitions": "4", "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000"}
@@ -50,14 +50,14 @@ def session_settings(master: str, tables: Path) -> SessionSettings:
 
 
 def report(spark: "SparkSession", options: ReportOptions, now_ms: int) -> BacklogReport:
-    """Raises NotFound if there are no snapshots, and Malformed for a file that cannot be read."""
+    """Make the report. Raises NotFound if there are no snapshots, and Malformed for a file that cannot be read."""
     with reading(options.tables):
         facts = collect(spark, options)
     return report_of(facts, options, now_ms)
 
 
 def report_of(facts: Facts, options: ReportOptions, now_ms: int) -> BacklogReport:
-    """The report that these facts make."""
+    """Return the report made from these facts."""
     made = _Maker(facts, options)
     rows = facts.journal.rows if facts.journal else None
     return BacklogReport(
@@ -91,7 +91,7 @@ class _Maker:
 
     @property
     def recent_s(self) -> float:
-        """Of how much of the past rates of late are; 0 with a single snapshot."""
+        """The length of the time span for recent rates; 0 with a single snapshot."""
         return (self.facts.times.last_ms - self.facts.times.recent_ms) / 1000
 
     @property
@@ -106,7 +106,7 @@ class _Maker:
         )
 
     def rate(self, field: str, chosen: Callable[[Fields], bool] = lambda _: True) -> float:
-        """arrived or done, a second."""
+        """Return targets per second. field: "arrived" or "done"."""
         targets = sum(row[field] for row in self.facts.groups if chosen(row))
         return targets / self.recent_s if self.recent_s else 0.0
 
@@ -129,7 +129,7 @@ class _Maker:
         )
 
     def _foreseen(self, capacity: float) -> Mapping[str, float | None]:
-        """Seconds until each task is done; none where there is no capacity to go by."""
+        """Return the seconds until each task is done; empty without a capacity."""
         if not capacity:
             return {}
         last = self.last
@@ -154,7 +154,7 @@ class _Maker:
     # ------------------------------------------------------------- groups and tasks
 
     def groups(self, dimension: str) -> list[BacklogGroup]:
-        """The largest first; those with neither a backlog nor any change of late are left out."""
+        """Return the groups, the largest first, without those that have neither a backlog nor a recent change."""
         busy = [row for row in self.facts.groups if row["backlog"] or row["arrived"] or row["done"]]
         found = [self.group(dimension, name) for name in dict.fromkeys(row[dimension] for row in busy)]
         if dimension == "tier":
@@ -223,7 +223,7 @@ class _Maker:
     # ------------------------------------------------------------- the rest
 
     def grew(self) -> list[Growth]:
-        """What grew most of all tasks, tiers, apps and channels."""
+        """Return the largest growth of all tasks, tiers, apps and channels."""
         tasks = [
             Growth("task", row["task"], row["pending"], row["grew"], row["since_ms"])
             for row in self.facts.live
@@ -233,7 +233,7 @@ class _Maker:
         return [one for one in found if one.grew > 0][: self.options.top]
 
     def shares(self) -> list[Share]:
-        """In every pool that has a cap, and in the total."""
+        """Return the shares in every pool that has a cap, and in the total."""
         return [
             share for pool in dict.fromkeys(row["pool"] for row in self.last["tiers"]) for share in self._pool(pool)
         ]
@@ -264,15 +264,17 @@ def _is_in(row: Fields, pool: str) -> bool:
 
 
 def drain_s(backlog: int, rate: float) -> float | None:
-    """0 without a backlog, None if nothing is sent."""
+    """Return the backlog divided by the rate: 0 without a backlog, None if nothing is sent."""
     if not backlog:
         return 0.0
     return backlog / rate if rate > 0 else None
 
 
 def _last_of(done_s: Mapping[str, float | None], live: Iterable[Fields]) -> float | None:
-    """When the last of those is done that may be sent now; 0 of none at all. (The end of one that is scheduled says
-    when it starts, and nothing of the rate.)"""
+    """Return when the last task that may be sent now is done; 0 if there is none.
+
+    The end of a scheduled task depends on its start and not on the rate, so it does not count.
+    """
     rows = [row for row in live if not row["held"]]
     ends = [done_s.get(row["task"]) for row in rows]
     if not rows:
@@ -281,7 +283,7 @@ def _last_of(done_s: Mapping[str, float | None], live: Iterable[Fields]) -> floa
 
 
 def waits_of(rows: Iterable[Fields]) -> Waits:
-    """Of rows with a bucket, done, sent, lost and retried."""
+    """Return the waits of rows with a bucket, done, sent, lost and retried."""
     buckets: dict[int, int] = defaultdict(int)
     retried = lost = 0
     for row in rows:

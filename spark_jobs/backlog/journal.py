@@ -1,8 +1,9 @@
-"""The outcome journal as the report on the backlog sees it: what was done when, and how long targets had waited.
+"""Aggregate the outcome journal for the report on the backlog: the work done over time, and how long targets had
+waited.
 
-One pass, and one Spark stage: each of its tasks reads a few columns of some files and gives back sums, in Arrow. Of ten
-million outcomes this takes a seventh of the CPU that the same takes as a query, most of which is for grouping by text.
-Waits are counted in buckets, four to each doubling, so that what a quantile tells is at most a fifth too long.
+One pass, and one Spark stage: each of its tasks reads a few columns of some files and returns sums, in Arrow. For ten
+million outcomes this takes a seventh of the CPU of the same work as a query, which spends most of it on grouping by
+text. Waits are counted in buckets, four to each doubling, so a quantile is at most a fifth too long.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 BUCKETS_A_DOUBLING = 4
 NOT_TOLD = "(not told)"
-"""In an app's place: of outcomes of before records told it; in a tier's: of tasks that are not known."""
+"""The app of outcomes from before records had it, and the tier of unknown tasks."""
 COLUMNS = ("task", "channel", "attempt", "outcome", "at", "latency_ms")
 _COUNTS = ("done", "sent", "lost", "retried")
 _DIMENSIONS = ("tier", "app", "channel")
@@ -36,27 +37,35 @@ DONE = pa.schema(
         *((name, pa.int64()) for name in _COUNTS),
     ]
 )
-"""What was done of a task in a stretch of time (bin) after waits of a length (bucket)."""
+"""Targets of a task done in a time span (bin) after waits of a length (bucket)."""
 
 
 class JournalQuery(NamedTuple):
-    """first_ms: from when on; step_ms: of a stretch of time. tiers: task -> tier. tasks: those that are told of one by
-    one."""
+    """The parameters of `read`."""
 
     first_ms: int
+    """The start of the first time span."""
     step_ms: int
+    """The length of each time span."""
     tiers: Mapping[str, str]
+    """The tier by task."""
     tasks: Sequence[str]
+    """The tasks to report one by one."""
 
 
 class Sums(NamedTuple):
-    """names: dimension, name; tasks: task; by_time: bin (stretch), app. Each with bucket (of the waits) and how many
-    targets were done, and the former two with how many of them were sent, lost (invalid or failed) and retried (sent at
-    a further attempt)."""
+    """Sums over the journal. Each row has a bucket (of the waits) and the number of targets done.
+
+    Rows of names and tasks also have the number of these that were sent, lost (invalid or failed) and retried (sent at
+    a further attempt).
+    """
 
     names: pa.Table
+    """By dimension and name."""
     tasks: pa.Table
+    """By task."""
     by_time: pa.Table
+    """By bin (time span) and app."""
 
 
 class RowGroups(NamedTuple):
@@ -69,7 +78,7 @@ class RowGroups(NamedTuple):
 
 
 def read(spark: "SparkSession", root: Path, files: Sequence[TableFile], asked: JournalQuery) -> Sums:
-    """root: of the journal. files: of its outcomes, at least one. Raises FairlaneError."""
+    """Sum up the journal. root: its folder. files: of its outcomes, at least one. Raises FairlaneError."""
     pieces = [piece for file in files for piece in _pieces(root, file)]
     context = spark.sparkContext
     count = min(len(pieces), max(4 * context.defaultParallelism, -(-sum(f.rows for f in files) // _ROWS_OF_A_PIECE)))
@@ -80,13 +89,13 @@ def read(spark: "SparkSession", root: Path, files: Sequence[TableFile], asked: J
 
 
 def _pieces(root: Path, file: TableFile) -> Iterator[RowGroups]:
-    """A large file is read by several tasks."""
+    """Return the pieces of a file: several tasks read a large one."""
     of = max(1, file.rows // _ROWS_OF_A_PIECE)
     return (RowGroups(str((root / file.path).resolve()), file.app, number, of) for number in range(of))
 
 
 def _read(asked: JournalQuery, pieces: Sequence[RowGroups]) -> Sums:
-    """Runs in an executor; a row group is held at a time."""
+    """Sum up some pieces. Runs in an executor, with one row group in memory at a time."""
     found = [done(rows, piece.app, asked) for piece in pieces for rows in _row_groups(piece)]
     return summed(pa.concat_tables(found) if found else DONE.empty_table(), asked)
 
@@ -98,7 +107,7 @@ def _row_groups(piece: RowGroups) -> Iterator[pa.Table]:
 
 
 def done(outcomes: pa.Table, app: str, asked: JournalQuery) -> pa.Table:
-    """What was done of each task in each stretch: rows of DONE.
+    """Return the targets done of each task in each time span: rows of DONE.
 
     outcomes: COLUMNS of spark_jobs.journal.files.OUTCOME_FILE, of one app.
     """
@@ -128,7 +137,7 @@ def _is_one_of(outcome: pa.ChunkedArray, *names: str) -> pa.ChunkedArray:
 
 
 def summed(done_of: pa.Table, asked: JournalQuery) -> Sums:
-    """done_of: rows of DONE, of any number of files."""
+    """Return the sums of rows of DONE, from any number of files."""
     place = pc.index_in(done_of["task"], value_set=pa.array(list(asked.tiers), pa.string()))
     tier = pc.fill_null(pc.take(pa.array(list(asked.tiers.values()), pa.string()), place), NOT_TOLD)
     rows = done_of.append_column("tier", tier)
@@ -146,7 +155,7 @@ def _named(dimension: str, sums: pa.Table) -> pa.Table:
 
 
 def together(parts: Sequence[Sums]) -> Sums:
-    """Sums of all of it."""
+    """Return the total of all parts."""
     names, tasks, by_time = (pa.concat_tables(tables) for tables in zip(*parts, strict=True))
     return Sums(
         _sum(names, ["dimension", "name", "bucket"]),
@@ -161,7 +170,7 @@ def _sum(rows: pa.Table, keys: Sequence[str], counts: Sequence[str] = _COUNTS) -
 
 
 def quantile_s(buckets: Mapping[int, int], part: float) -> float | None:
-    """The wait that so large a part of the targets did not exceed, in seconds; None of no targets."""
+    """Return the wait, in seconds, that this part of the targets did not exceed; None without targets."""
     total = sum(buckets.values())
     if not total:
         return None

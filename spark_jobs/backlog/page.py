@@ -1,4 +1,4 @@
-"""The report on the backlog as one HTML file that needs nothing else: no network, no script."""
+"""Render the report on the backlog as one self-contained HTML file: no network, no script."""
 
 from collections.abc import Iterator
 from html import escape
@@ -10,9 +10,9 @@ from spark_jobs.backlog.report import BacklogReport, span
 from spark_jobs.backlog.tables import ahead, moment, period, sections, sentences
 
 _WORDS = ("held back by", "meaning", "what helps")
-"""Columns of text."""
+"""The columns of text."""
 _LONG = 32
-"""Characters of a name from which on it is broken."""
+"""The length from which on a name is broken."""
 STYLE = """
 :root{color-scheme:light dark;--ground:#f4f6f9;--card:#fff;--ink:#1c2430;--soft:#5b6675;--line:#dfe4ea}
 @media(prefers-color-scheme:dark){:root{--ground:#0d1117;--card:#141a22;--ink:#eef2f7;--soft:#a5b0bf;--line:#2d3744}}
@@ -37,7 +37,7 @@ td.words{white-space:normal;min-width:16ch;max-width:60ch}td.long{white-space:no
 
 
 def page(report: BacklogReport) -> str:
-    """The whole file."""
+    """Return the whole file."""
     pictures = [(title, svg) for title, svg in _pictures(report) if svg]
     tables = [(title, html_table(rows, _cell)) for title, rows in sections(report) if rows]
     return whole_page(f"Backlog, {moment(report.until_ms)}", STYLE, _head(report), [*pictures, *tables])
@@ -76,6 +76,6 @@ def _figures(report: BacklogReport) -> Iterator[tuple[str, str]]:
 
 
 def _cell(name: str, value: str) -> str:
-    """A cell is broken between words if it has any, and within a name only if that is very long."""
+    """Return a table cell. Text breaks between words; a single name breaks only if it is very long."""
     kind = ' class="words"' if name in _WORDS else ' class="long"' if len(value) > _LONG else ""
     return f"<td{kind}>{escape(escaped(value))}</td>"

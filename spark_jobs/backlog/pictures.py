@@ -36,7 +36,7 @@ def _gaps(report: BacklogReport) -> list[tuple[int, int]]:
 
 
 def backlog(report: BacklogReport) -> str:
-    """Targets that wait, the tiers on top of each other."""
+    """Draw the waiting targets, with the tiers stacked."""
     series = report.series
     tiers = {name: levels for name, levels in series.backlog.get("tier", {}).items() if any(levels)}
     sums = [sum(column) for column in zip(*tiers.values(), strict=True)] or [0]
@@ -55,7 +55,7 @@ def backlog(report: BacklogReport) -> str:
 
 
 def rates(report: BacklogReport) -> str:
-    """Targets a second that came and that were sent."""
+    """Draw the targets per second that arrived and that were sent."""
     series = report.series
     known = [rate for line in (series.arrival, series.service) for rate in line if rate is not None]
     frame = Frame(series.times_ms, max([*known, report.service.capacity, 1]) * _ROOM, height=170)
@@ -87,7 +87,7 @@ def _curve(frame: Frame, values: Line, colour: int, dash: str = "") -> str:
 
 
 def shares(report: BacklogReport) -> str:
-    """A panel a tier: what it got as an area, what it wanted as a dashed line."""
+    """Draw one panel per tier: the share it got as an area, the share it wanted as a dashed line."""
     series = report.series
     tiers = [tier for tier, line in series.got.items() if any(line) or any(series.wanted[tier])]
     body: list[str] = []
@@ -128,7 +128,7 @@ def _panel(frame: Frame, tier: str, got: Line, wanted: Line) -> Iterator[str]:
 
 
 def _known(times_ms: Sequence[int], values: Line) -> Iterator[list[tuple[int, float]]]:
-    """Stretches without a hole."""
+    """Yield the runs of values without a gap."""
     stretch: list[tuple[int, float]] = []
     for at_ms, value in zip(times_ms, values, strict=True):
         if value is not None:
@@ -144,7 +144,7 @@ def _known(times_ms: Sequence[int], values: Line) -> Iterator[list[tuple[int, fl
 
 
 def waits(report: BacklogReport) -> str:
-    """How long all but a twentieth of the targets had waited, by app, on a scale that grows tenfold."""
+    """Draw the wait that 95 % of the targets did not exceed, by app, on a logarithmic scale."""
     series = report.series
     known = [wait for line in series.waits_p95_s.values() for wait in line if wait]
     if not known:
@@ -164,7 +164,7 @@ def waits(report: BacklogReport) -> str:
 
 
 def _carried(line: Line) -> Line:
-    """One hole in which nothing was sent does not break a curve that goes on behind it."""
+    """Fill single gaps in which nothing was sent, so that they do not break a curve that goes on after them."""
     return [
         line[place - 1] if value is None and 0 < place < len(line) - 1 and line[place + 1] is not None else value
         for place, value in enumerate(line)
@@ -184,7 +184,7 @@ def _wait_grid(frame: Frame, low: float, high: float) -> Iterator[str]:
 
 
 def ages(report: BacklogReport) -> str:
-    """A heat map: how many targets had waited how long when."""
+    """Draw a heat map of targets by age band, over time."""
     series = report.series
     if not any(any(column) for column in series.heat):
         return ""
@@ -237,7 +237,7 @@ def _heat_legend(most: int) -> Iterator[str]:
 
 
 def causes(report: BacklogReport) -> str:
-    """A bar for each tier and for the apps with the largest backlog: parts of the recent time."""
+    """Draw a bar for each tier and for the apps with the largest backlog: the causes as parts of the recent time."""
     groups = [group for group in (*report.tiers, *report.apps) if group.backlog][:_MOST_BARS]
     if not groups:
         return ""

@@ -1,4 +1,4 @@
-"""What the report on the backlog says. Times are ms (UTC), spans are seconds, rates are targets/s."""
+"""The data of the report on the backlog. Times are ms (UTC), time spans are seconds, rates are targets/s."""
 
 import msgspec
 
@@ -9,41 +9,48 @@ FORMAT = 1
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """What the journal tells of the targets done: how long half of them, and all but a twentieth, had waited (from
-    published or due to recorded); which parts were sent at a further attempt, and were invalid or failed."""
+    """Statistics of the journal on the targets done."""
 
     done: int = 0
     p50_s: float | None = None
+    """How long half of them had waited, from published or due to recorded."""
     p95_s: float | None = None
+    """How long 95 % of them had waited, at most."""
     retried: float = 0.0
+    """The part that was sent at a further attempt."""
     lost: float = 0.0
+    """The part that was invalid or failed."""
 
 
 class BacklogGroup(msgspec.Struct, frozen=True):
-    """The backlog of a tier, app or channel, or all of it. tasks: that have one. held: the part of it that may not be
-    sent now. arrival_rate: published of late; service_rate: sent, invalid and failed. oldest_s: how long its oldest
-    target has waited. drain_s: backlog divided by service rate, None if nothing is sent. done_s: until the last of it
-    that may be sent now is sent, foreseen for the present rate of all; done_at_capacity_s: for the capacity asked.
-    held_back: part of the time of late by what held it back (spark_jobs.backlog.causes)."""
+    """The backlog of a tier, app or channel, or all of it."""
 
     dimension: str
     name: str
     tasks: int
+    """The number of tasks with a backlog."""
     backlog: int
     held: int
+    """The part of the backlog that may not be sent now."""
     arrival_rate: float
+    """Targets published recently."""
     service_rate: float
+    """Targets recently sent, invalid or failed."""
     oldest_s: float | None
+    """How long its oldest target has waited."""
     drain_s: float | None
+    """The backlog divided by the service rate; None if nothing is sent."""
     done_s: float | None
+    """The time until the last target that may be sent now is sent, forecast for the present total rate."""
     done_at_capacity_s: float | None
+    """The same, forecast for the capacity asked for."""
     held_back: dict[str, float]
+    """Parts of the recent time by the reason that held it back (spark_jobs.backlog.causes)."""
     waits: Waits | None = None
 
 
 class TaskBacklog(msgspec.Struct, frozen=True):
-    """As Group, of one task. consumers: attached to its lane, as its broker last told, None if it did not. entries: in
-    its lane. retrying: envelopes of which something is to be tried again. why: ms by cause, as the ledger counts."""
+    """The backlog of one task. Fields are as in BacklogGroup where they have the same name."""
 
     task: str
     app: str
@@ -56,6 +63,7 @@ class TaskBacklog(msgspec.Struct, frozen=True):
     backlog: int
     in_flight: int | None
     retrying: int
+    """Envelopes with targets that will be tried again."""
     arrival_rate: float
     service_rate: float
     oldest_s: float | None
@@ -64,19 +72,22 @@ class TaskBacklog(msgspec.Struct, frozen=True):
     done_at_capacity_s: float | None
     held_back: dict[str, float]
     why: dict[str, int]
+    """Milliseconds by cause, as the ledger counts them."""
     consumers: int | None
+    """Consumers attached to its lane, by its broker's last answer; None if it did not answer."""
     entries: int | None
+    """Entries in its lane."""
     waits: Waits | None = None
 
 
 class AgeBand(msgspec.Struct, frozen=True):
-    """Targets that have waited at least from_s and less than until_s (None: any time). drain_s: until they and all
-    older ones are sent, at the rate of late."""
+    """Targets that have waited at least from_s and less than until_s (None: without a bound)."""
 
     from_s: int
     until_s: int | None
     backlog: int
     drain_s: float | None
+    """The time until they and all older ones are sent, at the recent rate."""
 
     @property
     def label(self) -> str:
@@ -86,7 +97,7 @@ class AgeBand(msgspec.Struct, frozen=True):
 
 
 class Growth(msgspec.Struct, frozen=True):
-    """What grew, by how much, and since when it has not been so small."""
+    """A task or group that grew, by how much, and since when it has not been this small."""
 
     dimension: str
     name: str
@@ -96,8 +107,7 @@ class Growth(msgspec.Struct, frozen=True):
 
 
 class Skew(msgspec.Struct, frozen=True):
-    """A lane of which one partition holds far more than its part. times: its backlog by that of a mean partition.
-    consumers: the least that any partition has."""
+    """A lane with one partition that holds far more than its part."""
 
     lane: str
     partitions: int
@@ -105,53 +115,65 @@ class Skew(msgspec.Struct, frozen=True):
     partition: int
     most: int
     times: float
+    """The partition's backlog divided by that of the mean partition."""
     consumers: int
+    """The smallest number of consumers of any partition."""
 
 
 class Share(msgspec.Struct, frozen=True):
-    """A tier's share in a pool of late: what its weight among the tiers with a backlog wanted, what it got of all that
-    was done, and how many targets these were."""
+    """A tier's recent share in a pool."""
 
     pool: str
     tier: str
     cap: int
     backlog: int
     wanted: float
+    """The share by its weight among the tiers with a backlog."""
     got: float
+    """Its share of all targets done."""
     done: int
+    """The number of its targets done."""
 
 
 class MissingSnapshots(msgspec.Struct, frozen=True):
-    """No snapshot was taken in between: nothing is known."""
+    """A time span without snapshots, about which nothing is known."""
 
     from_ms: int
     until_ms: int
 
 
 class ReportSeries(msgspec.Struct, frozen=True):
-    """What pictures are drawn of. times_ms: of the snapshots; backlog: by dimension and name; wanted, got: shares by
-    tier in the stretch before each time, None where not known; service, arrival: targets/s in it.
-    heat_ms, heat: targets by age band at some of the times. wait_ms, waits_p95_s: of each stretch from then on, by app.
-    """
+    """The series that pictures are drawn from."""
 
     times_ms: list[int] = []
+    """The times of the snapshots."""
     backlog: dict[str, dict[str, list[int]]] = {}
+    """Backlogs by dimension and name."""
     wanted: dict[str, list[float | None]] = {}
+    """Shares wanted, by tier, in the time span before each time; None where not known."""
     got: dict[str, list[float | None]] = {}
+    """Shares got, by tier, in the same time spans."""
     service: list[float | None] = []
+    """Targets/s sent in the same time spans."""
     arrival: list[float | None] = []
+    """Targets/s arrived in the same time spans."""
     heat_ms: list[int] = []
+    """The times of the heat map: some of times_ms."""
     heat: list[list[int]] = []
+    """Targets by age band at each of these times."""
     wait_ms: list[int] = []
+    """The starts of the time spans of waits_p95_s."""
     waits_p95_s: dict[str, list[float | None]] = {}
+    """The wait that 95 % did not exceed in each time span, by app."""
 
 
 class ServiceStatus(msgspec.Struct, frozen=True):
-    """How the service stood at the last snapshot. capacity: targets/s, 0 for unlimited; asked_capacity: the one that
-    done_at_capacity_s is for, 0 for none."""
+    """The state of the service at the last snapshot."""
 
     capacity: int
+    """Targets/s; 0 for unlimited."""
     asked_capacity: int
+    """The capacity that done_at_capacity_s is for; 0 for none."""
     workers: int
     tier_weights: dict[str, float]
     sharing: str = SHARED_BY[0]
@@ -159,17 +181,17 @@ class ServiceStatus(msgspec.Struct, frozen=True):
 
 
 class BacklogReport(msgspec.Struct, frozen=True):
-    """recent_s: of how much of the past what is "of late" is. journal_rows: outcomes that were read; None where there
-    is no journal. growing: whether more arrives than is done, so that it is never drained. scheduled: targets of tasks
-    whose start time has not come; they are in no age band."""
+    """The whole report."""
 
     format: int
     made_ms: int
     from_ms: int
     until_ms: int
     recent_s: float
+    """The length of the time span that "recent" covers."""
     snapshots: int
     journal_rows: int | None
+    """The number of outcomes that were read; None where there is no journal."""
     service: ServiceStatus
     total: BacklogGroup
     tiers: list[BacklogGroup]
@@ -183,14 +205,16 @@ class BacklogReport(msgspec.Struct, frozen=True):
     gaps: list[MissingSnapshots]
     series: ReportSeries
     scheduled: int = 0
+    """Targets of tasks whose start time has not come; they are in no age band."""
 
     @property
     def growing(self) -> bool:
+        """Whether more arrives than is done, so that the backlog never drains."""
         return self.total.arrival_rate > self.total.service_rate and self.total.backlog > 0
 
 
 def age_bands(targets: dict[int, int], rate: float) -> list[AgeBand]:
-    """targets: by place of the band."""
+    """Return the age bands. targets: by index of the band."""
     edges = [0, *AGE_BANDS_S, None]
     bands: list[AgeBand] = []
     older = 0
@@ -203,7 +227,7 @@ def age_bands(targets: dict[int, int], rate: float) -> list[AgeBand]:
 
 
 def span(seconds: float | None) -> str:
-    """A span of time in words: 45 s, 12 min, 3.5 h, 2.1 d."""
+    """Format a time span: 45 s, 12 min, 3.5 h, 2.1 d."""
     if seconds is None:
         return "never"
     if 0 < seconds < 0.05:

@@ -1,8 +1,8 @@
-"""The series of snapshots as DataFrames: what was published and settled of which task when, and how old what waits is.
+"""The series of snapshots as DataFrames: when tasks were published and settled, and the age of the waiting targets.
 
-All take DataFrames and give DataFrames. Times are ms of Redis' clock. Targets of a task are sent about
-in the order in which they were published, so those that wait are the last ones: when so many were published as are
-settled now tells how old the oldest of them is.
+All functions take DataFrames and return DataFrames. Times are ms of Redis' clock. Targets of a task are sent about in
+the order in which they were published, so those that wait are the last ones. The time when as many targets were
+published as are now settled therefore gives the age of the oldest waiting one.
 """
 
 from bisect import bisect_left
@@ -13,43 +13,54 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 AGE_BANDS_S = (10, 60, 300, 900, 3_600, 14_400, 86_400)
-"""Upper bounds of all age bands but the last."""
+"""The upper bounds of all age bands but the last."""
 DIMENSIONS = ("tier", "app", "channel")
 STATE_FIELDS = (
     "task", *DIMENSIONS, "state", "held", "created_ms", "start_ms", "weight", "cap", "published", "sent", "in_flight",
     "retrying", "lane", "causes",
 )  # fmt: skip
 TIMELINE_FIELDS = ("task", *DIMENSIONS, "created_ms", "start_ms", "published")
-"""What is needed of tasks over time: few, since there are many rows."""
+"""The fields needed of tasks over time: few, since there are many rows."""
 _LAST_HOUR_MS, _LAST_MINUTE_MS = 3_600_000, 60_000
 _COUNTS = ("published", "sent", "invalid", "failed", "expired", "cancelled")
 
 
 class Times(NamedTuple):
-    """Which snapshots are looked at. all: every one, in order; chosen: those from which ages are told; grid: those of
-    pictures, and heat: fewer of them; recent_ms: the one from which rates of late are counted; last_ms: the newest."""
+    """The snapshots to use for each purpose."""
 
     all: list[int]
+    """The times of all snapshots, in order."""
     chosen: list[int]
+    """The snapshots that ages are computed from."""
     grid: list[int]
+    """The snapshots for pictures."""
     heat: list[int]
+    """The snapshots for the heat map: fewer of them."""
     recent_ms: int
+    """The snapshot from which recent rates are counted."""
     last_ms: int
+    """The newest snapshot."""
 
 
 class Detail(NamedTuple):
-    """most: how many snapshots may be looked at for ages, about; bins, heat_bins: of pictures; recent_s: of how much of
-    the past rates of late are."""
+    """The limits of `choose`."""
 
     most: int
+    """The approximate maximum number of snapshots for ages."""
     bins: int
+    """The number of snapshots for pictures."""
     heat_bins: int
+    """The number of snapshots for the heat map."""
     recent_s: float
+    """The length of the time span for recent rates."""
 
 
 def choose(times: Sequence[int], detail: Detail) -> Times:
-    """Ages are told to the nearest snapshot of the last hour and of the minute before each time of the heat map, and of
-    others where there are not too many. Rates of late are of all there is, if that is less than recent_s."""
+    """Choose the snapshots to use.
+
+    Ages are exact to the nearest snapshot of the last hour and of the minute before each time of the heat map, and to
+    the other snapshots if there are not too many. Recent rates cover the whole time if it is shorter than recent_s.
+    """
     times = sorted(times)
     last_ms = times[-1]
     before = [at_ms for at_ms in times if last_ms - at_ms >= detail.recent_s * 1000]
@@ -69,7 +80,7 @@ def _just_before(times: Sequence[int], at_ms: int) -> bool:
 
 
 def thinned(times: Sequence[int], most: int) -> list[int]:
-    """The first of them, and the last in each of `most` - 1 stretches of the same length."""
+    """Return the first time, and the last in each of `most` - 1 time spans of equal length."""
     if len(times) <= most:
         return list(times)
     first, last = times[0], times[-1]
@@ -78,7 +89,7 @@ def thinned(times: Sequence[int], most: int) -> list[int]:
 
 
 def is_among(times: Sequence[int]) -> "Column":
-    """Of rows that have at_ms."""
+    """Return a condition on at_ms: the row is at one of these times."""
     from pyspark.sql import functions as f
 
     return f.expr(f"at_ms in ({', '.join(f'{at_ms}L' for at_ms in times)})")
@@ -88,19 +99,24 @@ def is_among(times: Sequence[int]) -> "Column":
 
 
 def states(found: "DataFrame", fields: Sequence[str] = STATE_FIELDS) -> "DataFrame":
-    """A row for each live task of each of these snapshots: at_ms, the fields, and targets: worked (sent, invalid or
-    failed), settled (these, and expired or cancelled), pending."""
+    """Return a row for each live task of each of these snapshots.
+
+    Columns: at_ms, the fields, and numbers of targets: worked (sent, invalid or failed), settled (these, and expired or
+    cancelled), pending.
+    """
     return _tasks(found, "tasks", fields)
 
 
 def ends(found: "DataFrame") -> "DataFrame":
-    """A row for each task that these snapshots say has ended, as in states."""
+    """Return a row for each task that ended by these snapshots, with the columns of `states`."""
     return _tasks(found, "ended", STATE_FIELDS)
 
 
 def _tasks(found: "DataFrame", column: str, fields: Sequence[str]) -> "DataFrame":
-    """Of the structs in a list only those fields are read from the files that are used, if they are named one by one.
-    (Of what `explode` makes, Spark reads all.)"""
+    """Return rows from a list of structs.
+
+    Naming the fields one by one makes Spark read only those from the files. After a plain `explode`, Spark reads all.
+    """
     from pyspark.sql import functions as f
 
     read = ", ".join(f"{column}.{name}" for name in dict.fromkeys((*fields, *_COUNTS)))
@@ -116,11 +132,13 @@ def _tasks(found: "DataFrame", column: str, fields: Sequence[str]) -> "DataFrame
 
 
 def changes(tasks: "DataFrame", recent_ms: int, last_ms: int) -> "DataFrame":
-    """How each task changed between two snapshots.
+    """Return how each task changed between two snapshots.
 
-    tasks: states at both, and those that ended between them. Columns: those of states but causes, as it was last seen;
-    arrived (published), done (worked): targets since the earlier snapshot, from nothing if it was not there; spent: ms
-    by cause since then; live: whether it is still there.
+    tasks: states at both, and those that ended between them. Columns:
+
+    - those of states except causes, from the task's last state - arrived (published), done (worked): targets since the
+    earlier snapshot, from zero if the task was not in it - spent: ms by cause since then - live: whether the task is
+    still live
     """
     from pyspark.sql import functions as f
 
@@ -153,7 +171,7 @@ def _grown(name: str) -> "Column":
 
 
 def by_dimension(states_at: "DataFrame") -> "DataFrame":
-    """Backlog over time of each tier, app and channel: dimension, name, at_ms, backlog."""
+    """Return the backlog over time of each tier, app and channel: dimension, name, at_ms, backlog."""
     from pyspark.sql import functions as f
 
     names = f.explode(
@@ -164,9 +182,10 @@ def by_dimension(states_at: "DataFrame") -> "DataFrame":
 
 
 def growth(states_at: "DataFrame", first_ms: int, last_ms: int) -> "DataFrame":
-    """What grew of each task that has a backlog at last_ms: task, backlog, grew, since_ms.
+    """Return the growth of each task that has a backlog at last_ms: task, backlog, grew, since_ms.
 
-    since_ms: when it last was at its smallest; of one that came after first_ms, when it was created, with nothing.
+    since_ms: when it was last at its smallest. For a task that came after first_ms: when it was created, with no
+    backlog.
     """
     from pyspark.sql import functions as f
 
@@ -186,9 +205,11 @@ def growth(states_at: "DataFrame", first_ms: int, last_ms: int) -> "DataFrame":
 
 
 def cohorts(states_at: "DataFrame") -> "DataFrame":
-    """Targets of a task that were published between two snapshots: task, low, high, at_ms. They are those after the
-    first `low` ones up to `high`; at_ms: when they were there at the latest; those of the first snapshot that knows the
-    task, when it was created."""
+    """Return the targets of a task that were published between two snapshots: task, low, high, at_ms.
+
+    They are the targets after the first `low` ones, up to `high`. at_ms: the latest time when they were published; for
+    those of the first snapshot that knows the task, the time when it was created.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -208,8 +229,10 @@ def cohorts(states_at: "DataFrame") -> "DataFrame":
 
 
 def waiting(cohorts_of: "DataFrame", states_at: "DataFrame") -> "DataFrame":
-    """What waits of each cohort at the time of each state: task, at_ms, targets, age_s. What is scheduled for later
-    does not wait yet."""
+    """Return the waiting targets of each cohort at the time of each state: task, at_ms, targets, age_s.
+
+    Targets scheduled for later do not wait yet.
+    """
     from pyspark.sql import functions as f
 
     made = cohorts_of.withColumnRenamed("at_ms", "begun_ms")
@@ -221,7 +244,7 @@ def waiting(cohorts_of: "DataFrame", states_at: "DataFrame") -> "DataFrame":
 
 
 def banded(waits: "DataFrame") -> "DataFrame":
-    """at_ms, task, band (place in AGE_BANDS_S, or behind it), targets, oldest_s."""
+    """Return at_ms, task, band (index in AGE_BANDS_S, or one past its end), targets, oldest_s."""
     from pyspark.sql import functions as f
 
     band = sum((f.when(f.col("age_s") >= bound, 1).otherwise(0) for bound in AGE_BANDS_S), f.lit(0))
@@ -231,14 +254,14 @@ def banded(waits: "DataFrame") -> "DataFrame":
 
 
 def heat(bands: "DataFrame") -> "DataFrame":
-    """at_ms, band, targets."""
+    """Return at_ms, band, targets."""
     from pyspark.sql import functions as f
 
     return bands.groupBy("at_ms", "band").agg(f.sum("targets").alias("targets"))
 
 
 def oldest(bands: "DataFrame", at_ms: int) -> "DataFrame":
-    """task, oldest_s at a time."""
+    """Return task, oldest_s at one time."""
     from pyspark.sql import functions as f
 
     return bands.where(f.col("at_ms") == at_ms).groupBy("task").agg(f.max("oldest_s").alias("oldest_s"))
@@ -248,7 +271,7 @@ def oldest(bands: "DataFrame", at_ms: int) -> "DataFrame":
 
 
 def skewed(lanes: "DataFrame", times: float, least: int) -> "DataFrame":
-    """Lanes one of whose partitions holds `times` as much as they do in the mean, and at least so many entries.
+    """Return lanes with a partition that holds at least `least` entries, and `times` the mean of the lane's partitions.
 
     lanes: a row for each lane or partition, as in a snapshot. Columns: lane, partitions, entries, most, partition
     (which holds the most), consumers (least of any partition).

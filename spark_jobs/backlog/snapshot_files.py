@@ -1,8 +1,8 @@
-"""The series of snapshots of the backlog as files: a row a snapshot, a Parquet file every some minutes.
+"""Store the snapshots of the backlog in files: one row per snapshot, one Parquet file every few minutes.
 
-`TABLES/backlog/day=YYYY-MM-DD/snapshots-<ms of the first>.parquet`. What is not yet in such a file is in a spool beside
-them, whose name begins with `_`, so that readers pass over it; a run that died is taken up from there. A file appears
-under its name when it is whole, and is never changed after.
+`TABLES/backlog/day=YYYY-MM-DD/snapshots-<ms of the first>.parquet`. Newer snapshots are in a spool beside the files.
+Its name begins with `_`, so readers skip it; after a crash, the next run continues from it. A file appears under its
+name once it is complete, and never changes afterwards.
 """
 
 import fcntl
@@ -35,9 +35,13 @@ TASK = pa.struct(
         ("causes", pa.map_(_TEXTS, _COUNT)),
     ]
 )
-"""A task. held: what held it at that moment (dispatcher.analysis.why), empty for nothing. published: targets known to
-be in its lane. queued: published, without an outcome, and not in flight; in_flight: under claims, null if there were
-too many to look into. retrying: envelopes of which something is to be tried again. causes: ms by cause so far."""
+"""A task.
+
+- held: what held it at that moment (dispatcher.analysis.why), empty for nothing. - published: targets known to be in
+its lane. - queued: published targets without an outcome and not in flight. - in_flight: targets under claims, null if
+there were too many to look into. - retrying: envelopes with targets that will be tried again. - causes: ms by cause so
+far.
+"""
 TIER = pa.struct(
     [
         *((name, _TEXTS) for name in ("pool", "tier")),
@@ -47,10 +51,13 @@ TIER = pa.struct(
         *((name, _RATE) for name in ("rate", "wanted", "got")),
     ]
 )
-"""A tier in a pool that has a cap (or in `total`, which may have none). cap: targets/s, 0 for none. busy, waiting: the
-weights of its lanes with demand that are held and that nobody holds. announced: targets that workers ask for. backlog:
-targets that may be sent now. granted: targets so far, in `total` only, as are rate (targets/s of late) and got. wanted,
-got: shares among the tiers that have a backlog, and of what is sent."""
+"""A tier in a pool that has a cap (or in `total`, which may have none).
+
+- cap: targets/s, 0 for none. - busy, waiting: the weights of its lanes with demand that a worker holds, and that no
+worker holds. - announced: targets that workers ask for. - backlog: targets that may be sent now. - granted: targets so
+far. Set in `total` only, as are rate (recent targets/s) and got. - wanted, got: its share among the tiers that have a
+backlog, and of the targets sent.
+"""
 LANE = pa.struct(
     [
         *((name, _TEXTS) for name in ("lane", "kind", "broker")),
@@ -90,27 +97,33 @@ SCHEMA = pa.schema(
         ("lanes", pa.list_(LANE)),
     ]
 )
-"""at: Redis' time. every_s: how far apart snapshots are meant to be. measured_every_s: how old what the brokers told
-can be. caps: targets/s by pool. tasks: live ones. ended: those that ended since the snapshot before."""
+"""A snapshot.
+
+- at: Redis' time. - every_s: the intended time between snapshots. - measured_every_s: the maximum age of the brokers'
+figures. - caps: targets/s by pool. - tasks: live ones. - ended: tasks that ended since the previous snapshot.
+"""
 
 _SPOOL, _LANDED, _TEMPORARY = "_spool-", "snapshots-", "_landing-"
 _ROWS_AT_ONCE = 100_000
-"""Tasks and lanes that are held in memory while a file is written, and together make a row group."""
+"""The number of tasks and lanes held in memory while a file is written; together they make a row group."""
 
 
 @dataclass(frozen=True)
 class FileSettings:
-    """tables: the folder of all tables. every_s: a file holds so much of the time; first_s: the first one of a run, so
-    that there is something to see soon. keep_days: older days are removed; 0 to keep all."""
+    """Settings of the snapshot files."""
 
     tables: Path
+    """The folder of all tables."""
     every_s: float = 300.0
+    """The time span that one file covers."""
     first_s: float = 60.0
+    """The time span of a run's first file: shorter, so that there is soon something to see."""
     keep_days: int = 14
+    """Older days are removed; 0 keeps all."""
 
 
 class SnapshotFiles:
-    """Appends snapshots. One process writes at a time: another is Refused."""
+    """Appends snapshots. One process writes at a time; a second one is Refused."""
 
     def __init__(self, settings: FileSettings) -> None:
         self._settings = settings
@@ -127,14 +140,14 @@ class SnapshotFiles:
         self.close()
 
     def take_up(self) -> int:
-        """Lands what a run before this one left; how many snapshots these were."""
+        """Complete the files that an earlier run left. Returns the number of snapshots in them."""
         with _writing(self._folder):
             for rest in self._folder.glob(f"day=*/{_TEMPORARY}*"):
                 rest.unlink()
             return sum(self._land(spool) for spool in sorted(self._folder.glob(f"{_SPOOL}*")))
 
     def add(self, snapshot: Mapping[str, Any]) -> Path | None:
-        """Appends one; the file, if one was completed before it."""
+        """Append a snapshot. Returns the file that was completed before it, if any."""
         at_ms = int(snapshot["at"].timestamp() * 1000)
         with _writing(self._folder):
             done = self._roll(at_ms)
@@ -145,7 +158,7 @@ class SnapshotFiles:
         return done
 
     def land(self) -> Path | None:
-        """Completes the file that is being filled; None if there is nothing for it."""
+        """Complete the current file. Returns None if there is nothing to write."""
         if self._spool is None:
             return None
         spool, self._spool = self._spool, None
@@ -156,7 +169,7 @@ class SnapshotFiles:
             return self._home(spool.path)
 
     def close(self) -> None:
-        """Completes the file, and lets others write."""
+        """Complete the file, and let other processes write."""
         try:
             self.land()
         finally:
@@ -170,7 +183,8 @@ class SnapshotFiles:
         return done
 
     def _end_ms(self, at_ms: int) -> float:
-        """A file ends with its day, so that a day's folder holds that day."""
+        """Return when a file that starts now ends: at midnight at the latest, so that a day's folder holds only that
+        day."""
         lasts_s = self._settings.every_s if self._landed_any else min(self._settings.first_s, self._settings.every_s)
         midnight = _day(at_ms) + timedelta(days=1)
         return min(at_ms + lasts_s * 1000, midnight.timestamp() * 1000)
@@ -180,7 +194,7 @@ class SnapshotFiles:
         return self._folder / f"day={_day(first_ms):%Y-%m-%d}" / f"{_LANDED}{first_ms}.parquet"
 
     def _land(self, spool: Path) -> int:
-        """Makes a file of a spool. One that is there already was made before a crash."""
+        """Make a file from a spool. If the file exists, it was made before a crash."""
         home, count = self._home(spool), 0
         home.parent.mkdir(exist_ok=True)
         if not home.exists():
@@ -200,7 +214,7 @@ class SnapshotFiles:
 
 
 class _Spool:
-    """Snapshots as they come, on disk: an Arrow stream, of which a reader takes what is whole."""
+    """Snapshots as they arrive, on disk: an Arrow stream, from which a reader takes the complete batches."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -233,7 +247,7 @@ def _write_parquet(spool: Path, home: Path) -> int:
 
 
 def _whole_batches(spool: Path) -> Iterator[pa.RecordBatch]:
-    """A process that was killed may have left the last one cut off."""
+    """Yield the complete batches of a spool. A killed process may have left the last one truncated."""
     with suppress(pa.ArrowInvalid, EOFError, OSError), spool.open("rb") as file, pa.ipc.open_stream(file) as stream:
         while True:
             try:
@@ -275,7 +289,7 @@ def _lock(folder: Path) -> IO[bytes]:
 
 
 class _writing:  # noqa: N801  # reads as what it does: with _writing(folder)
-    """Says in our words what cannot be written."""
+    """Translate errors of writing into InvalidInput."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

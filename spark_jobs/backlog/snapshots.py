@@ -1,6 +1,6 @@
-"""Which snapshots of the backlog there are, and in which file each is: so that only files are opened that are needed.
+"""Find the snapshots of the backlog and the file each is in, so that only the files needed are opened.
 
-To open a file takes Spark longer than to read what it holds, and a day has 288 of them.
+Opening a file takes Spark longer than reading its content, and a day has 288 files.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,7 +25,7 @@ HOW_TO_RECORD = "Run `fairlane backlog snapshot` beside the workers for a while.
 
 
 def snapshot_days(tables: Path, since_ms: int) -> list[Path]:
-    """Folders of the days from then on that hold snapshots. Raises NotFound if there are none."""
+    """Return the folders of days since then that hold snapshots. Raises NotFound if there are none."""
     folder, since = (tables / FOLDER).resolve(), datetime.fromtimestamp(since_ms / 1000, UTC)
     first = f"day={since:%Y-%m-%d}"
     days = sorted(day for day in folder.glob("day=*") if day.name >= first and any(day.glob("[!_]*.parquet")))
@@ -36,23 +36,24 @@ def snapshot_days(tables: Path, since_ms: int) -> list[Path]:
 
 @dataclass(frozen=True)
 class Snapshots:
-    """files: each with the times (ms) of the snapshots in it that are looked at."""
+    """The snapshots to use, by file."""
 
     files: Mapping[Path, Sequence[int]]
+    """The times (ms) of the snapshots to use in each file."""
 
     @cached_property
     def times(self) -> list[int]:
-        """Of all of them, in order."""
+        """Return the times of all snapshots, in order."""
         return sorted(at_ms for times in self.files.values() for at_ms in times)
 
     def frame(self, spark: "SparkSession", times: Sequence[int]) -> "DataFrame":
-        """A row for each snapshot at one of these times: spark_jobs.backlog.snapshot_files.SCHEMA, and at_ms."""
+        """Return a row for each snapshot at one of these times: spark_jobs.backlog.snapshot_files.SCHEMA, and at_ms."""
         columns = ", ".join(f"{field.name} {_ddl(field.type)}" for field in SCHEMA)
         found = spark.read.schema(columns).parquet(*(f"file://{path}" for path, _ in self._with(times)))
         return found.where(self._is_at(times)).selectExpr("*", "unix_millis(at) at_ms")
 
     def _is_at(self, times: Sequence[int]) -> str:
-        """Files tell which rows may be between the first and the last."""
+        """Return the condition as SQL. Files have statistics on `at`, so a range lets Spark skip rows outside it."""
         first, last = min(times), max(times)
         between = f"at between timestamp_millis({first}) and timestamp_millis({last})"
         if len(set(times)) == bisect_right(self.times, last) - bisect_left(self.times, first):
@@ -60,7 +61,7 @@ class Snapshots:
         return f"{between} and unix_millis(at) in ({', '.join(f'{at_ms}L' for at_ms in times)})"
 
     def rows(self, times: Sequence[int], columns: Sequence[str]) -> list[dict[str, Any]]:
-        """A few snapshots at these times, in order: these columns, and at_ms."""
+        """Return a few snapshots at these times, in order: these columns, and at_ms."""
         found: list[dict[str, Any]] = []
         for path, here in self._with(times):
             table = _read(path, ["at", *columns])
@@ -72,7 +73,7 @@ class Snapshots:
         return sorted(found, key=lambda row: row["at_ms"])
 
     def _with(self, times: Sequence[int]) -> Iterator[tuple[Path, set[int]]]:
-        """Files that hold any of these, and which."""
+        """Yield the files that hold any of these times, and which ones."""
         wanted = set(times)
         for path, held in self.files.items():
             if here := wanted.intersection(held):
@@ -80,7 +81,8 @@ class Snapshots:
 
 
 def find(tables: Path, since_ms: int) -> Snapshots:
-    """Snapshots from then on. Raises NotFound if there are none, and Malformed for a file that cannot be read."""
+    """Find the snapshots since then. Raises NotFound if there are none, and Malformed for a file that cannot be
+    read."""
     files: dict[Path, list[int]] = {}
     for day in snapshot_days(tables, since_ms):
         for path in sorted(day.glob("[!_]*.parquet")):
@@ -106,13 +108,13 @@ def _at_ms(table: pa.Table) -> list[int]:
 
 
 def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Maps as dictionaries."""
+    """Return the row with maps as dictionaries."""
     kinds = {name: SCHEMA.field(name).type for name in row}
     return {name: dict(value or ()) if pa.types.is_map(kinds[name]) else value for name, value in row.items()}
 
 
 def _ddl(kind: pa.DataType) -> str:
-    """Spark's name of a type."""
+    """Return Spark's name of a type."""
     if pa.types.is_struct(kind):
         return f"struct<{', '.join(f'{field.name}: {_ddl(field.type)}' for field in kind)}>"
     if pa.types.is_map(kind):

@@ -1,4 +1,4 @@
-"""Parts of pictures as SVG, legible on light and dark ground, each picture with its content in words."""
+"""Draw parts of pictures as SVG, legible on light and dark backgrounds; each picture carries its content in words."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dispatcher.model.shown import escaped
 WIDTH, LEFT, RIGHT, TOP = 860, 64, 16, 46
 BOTTOM = 40
 _LINES = (16.0, 31.0)
-"""Tops of the lines of a legend."""
+"""The tops of the lines of a legend."""
 STYLE = """
 .ground{fill:#fff}.ink{fill:#1c2430}.soft{fill:#5b6675}.line{stroke:#d5dbe3}.axis{stroke:#8b95a3}.mark{stroke:#1c2430}
 .gap{fill:#8b95a3;opacity:.16}.heat{fill:#c8385a}
@@ -28,7 +28,7 @@ text{font:13px system-ui,-apple-system,"Segoe UI",sans-serif}.small{font-size:12
 """
 TIER_COLOURS = {"high": 0, "medium": 1, "low": 2}
 DASHES = ("", "7 4", "2 3", "10 3 2 3", "", "7 4", "2 3", "10 3 2 3")
-"""Curves are told apart without their colours."""
+"""Dash patterns tell curves apart without their colours."""
 _TIME_STEPS_S = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800)
 
 Line = Sequence[float | None]
@@ -36,11 +36,14 @@ Line = Sequence[float | None]
 
 @dataclass(frozen=True)
 class Frame:
-    """A place for curves over time. times_ms: of their points; most: the highest value; top, height: in pixels."""
+    """An area for curves over time."""
 
     times_ms: Sequence[int]
+    """The times of the curves' points."""
     most: float
+    """The highest value."""
     top: float = TOP
+    """In pixels, as is height."""
     height: float = 230
     left: float = LEFT
 
@@ -53,13 +56,13 @@ class Frame:
         return self.top + self.height * (1 - value / self.most)
 
     def area(self, lows: Sequence[float], tops: Sequence[float]) -> str:
-        """A path along the tops and back along the lows."""
+        """Return a path along the tops and back along the lows."""
         there = [f"{self.x(at):.1f} {self.y(top):.1f}" for at, top in zip(self.times_ms, tops, strict=True)]
         back = [f"{self.x(at):.1f} {self.y(low):.1f}" for at, low in zip(self.times_ms, lows, strict=True)]
         return f"M{'L'.join([*there, *reversed(back)])}Z" if there else ""
 
     def curve(self, values: Line) -> str:
-        """A path with a break where nothing is known."""
+        """Return a path with a break where nothing is known."""
         parts: list[str] = []
         pen = "M"
         for at_ms, value in zip(self.times_ms, values, strict=True):
@@ -71,14 +74,14 @@ class Frame:
         return "".join(parts)
 
     def grid(self, about: int = 4) -> Iterator[str]:
-        """Lines across at round values, and the values."""
+        """Yield horizontal lines at round values, with the values."""
         for value in ticks(self.most, about):
             y = self.y(value)
             yield f'<path class="line" d="M{self.left} {y:.1f}H{WIDTH - RIGHT}"/>'
             yield text(self.left - 8, y + 4, short(value), "soft small", "end")
 
     def gaps(self, gaps: Sequence[tuple[int, int]]) -> Iterator[str]:
-        """Stretches of which nothing is known."""
+        """Yield marks for the time spans about which nothing is known."""
         for from_ms, until_ms in gaps:
             left, right = self.x(from_ms), self.x(until_ms)
             yield (
@@ -94,7 +97,7 @@ class Frame:
 
 
 def legend(names: Sequence[tuple[str, int]], unit: str) -> Iterator[str]:
-    """names: with the number of their colour; as many as there is room for in two lines above a frame."""
+    """Draw a legend. names: each with the number of its colour; as many as fit in two lines above a frame."""
     x, y, end = float(LEFT), _LINES[0], WIDTH - RIGHT - 7.0 * len(unit) - 30
     yield text(WIDTH - RIGHT, y + 10.5, unit, "soft small", "end")
     for place, (whole, colour) in enumerate(names):
@@ -110,7 +113,7 @@ def legend(names: Sequence[tuple[str, int]], unit: str) -> Iterator[str]:
 
 
 def tick(x: float, y: float, label: str) -> Iterator[str]:
-    """A mark on the time axis and its label, which stays within the picture."""
+    """Draw a mark on the time axis and its label, which stays within the picture."""
     yield f'<path class="axis" d="M{x:.1f} {y:.1f}v4"/>'
     close = x > WIDTH - RIGHT - 4 * len(label)
     yield text(WIDTH - RIGHT if close else x, y + 18, label, "soft small", "end" if close else "middle")
@@ -121,12 +124,15 @@ def text(x: float, y: float, content: str, classes: str, anchor: str = "start") 
 
 
 def cut(name: str) -> str:
-    """A name that is not too long for a picture. Its end is kept: there the ids of one app's tasks differ."""
+    """Shorten a name for a picture. Its end is kept: the ids of one app's tasks differ there."""
     return name if len(name) <= 17 else f"{name[:8]}…{name[-8:]}"
 
 
 def document(name: str, title: str, words: str, height: float, body: Sequence[str], style: str = STYLE) -> str:
-    """A picture. name: unlike those of other pictures on the page. words: what it shows, for who does not see it."""
+    """Return a picture as an SVG document.
+
+    name: unique among the pictures of the page. words: a description for readers who cannot see it.
+    """
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}" '
         f'role="img" aria-labelledby="{name}-title {name}-words">\n'
@@ -137,7 +143,7 @@ def document(name: str, title: str, words: str, height: float, body: Sequence[st
 
 
 def ticks(most: float, about: int) -> list[float]:
-    """Round numbers above 0 and up to `most`, about so many."""
+    """Return about `about` round numbers above 0 and up to `most`."""
     step = 10.0**-3
     while True:
         for factor in (1, 2, 5):
@@ -148,7 +154,7 @@ def ticks(most: float, about: int) -> list[float]:
 
 
 def time_ticks(first_ms: int, last_ms: int, about: int = 8) -> list[tuple[int, str]]:
-    """Round times (UTC) with their labels: the clock, and the day where it begins."""
+    """Return round times (UTC) with their labels: the time of day, or the date at midnight."""
     span_s = max(1.0, (last_ms - first_ms) / 1000)
     step = next((step for step in _TIME_STEPS_S if span_s / step <= about), _TIME_STEPS_S[-1])
     first = datetime.fromtimestamp(first_ms / 1000, UTC)
@@ -164,7 +170,7 @@ def time_ticks(first_ms: int, last_ms: int, about: int = 8) -> list[tuple[int, s
 
 
 def short(value: float) -> str:
-    """A number in few characters: 950, 1.2k, 34M."""
+    """Format a number in few characters: 950, 1.2k, 34M."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{unit}"

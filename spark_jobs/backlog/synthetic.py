@@ -1,4 +1,4 @@
-"""Snapshots and outcomes as a busy service leaves them, made up for measuring the report on the backlog."""
+"""Synthetic snapshots and outcomes of a busy service, to measure the report on the backlog."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -20,14 +20,15 @@ APPS, CHANNELS = 7, ("push", "mail")
 WEIGHTS = {str(tier): weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()}
 _ROWS_AT_ONCE = 1 << 19
 _USED = 0.9
-"""The capacity, as part of what arrives: a backlog grows."""
+"""The capacity as a part of the arrivals: the backlog grows."""
 
 
 @dataclass(frozen=True)
 class SyntheticBacklog:
-    """outcomes: rows of the journal; tasks of 1,000 to two million targets over `snapshots` of every_s."""
+    """The size of a synthetic backlog: tasks of 1,000 to two million targets over `snapshots` of every_s."""
 
     outcomes: int = 10_000_000
+    """The number of rows in the journal."""
     tasks: int = 400
     snapshots: int = 8_640
     every_s: float = 10.0
@@ -72,11 +73,11 @@ class _Task:
 
 
 Sent = tuple[int, _Task, float]
-"""In which stretch between snapshots, of which task, how many targets."""
+"""(index of the time span between snapshots, task, number of targets)"""
 
 
 def make_tables(folder: Path, size: SyntheticBacklog, until: datetime) -> None:
-    """The tables `backlog` and `journal`; the same of the same size."""
+    """Write the tables `backlog` and `journal`; equal sizes give equal tables."""
     first = until.astimezone(UTC) - timedelta(seconds=size.every_s * size.snapshots)
     chance = random.Random(size.seed)
     lasts_s = size.every_s * size.snapshots

@@ -1,4 +1,4 @@
-"""The report on the backlog in sentences and tables, for a terminal and for the page."""
+"""Render the report on the backlog as sentences and tables, for a terminal and for the page."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ _SHORT_MS = 600_000
 
 
 def sentences(report: BacklogReport) -> Iterator[str]:
-    """What matters first."""
+    """Yield the sentences, the most important first."""
     total = report.total
     backlog = f"{counted(total.backlog, 'target')} of {counted(total.tasks, 'task')}"
     yield f"Backlog at {moment(report.until_ms)}: {backlog}{_held(total)}."
@@ -41,7 +41,7 @@ def _capacity(report: BacklogReport) -> str:
 
 
 def _ahead(report: BacklogReport) -> str:
-    """When it will be gone."""
+    """Return when the backlog will be gone."""
     total, asked = report.total, report.service.asked_capacity
     if total.backlog == total.held:
         return "None of it may be sent now."
@@ -56,7 +56,7 @@ def _ahead(report: BacklogReport) -> str:
 
 
 def sections(report: BacklogReport) -> list[Section]:
-    """A title and rows each."""
+    """Return the sections: a title and rows each."""
     asked = report.service.asked_capacity
     return [
         ("Tiers", [_group(one, asked) for one in report.tiers]),
@@ -110,7 +110,7 @@ def _task_waits(task: TaskBacklog) -> Row:
 
 
 def ahead(group: BacklogGroup, seconds: float | None) -> str:
-    """Return the time until a group's backlog is gone. Nothing is foreseen of a backlog that may not be sent now."""
+    """Return the time until a group's backlog is gone. There is no forecast for a backlog that may not be sent now."""
     return NOTHING if group.backlog and group.backlog == group.held else _until(seconds)
 
 
@@ -192,7 +192,7 @@ def _skewed(report: BacklogReport) -> list[Row]:
 
 
 def _held_back(parts: Mapping[str, float]) -> str:
-    """The two largest."""
+    """Return the two largest causes."""
     shown = [f"{cause} {part:.0%}" for cause, part in list(parts.items())[:2] if part >= 0.05]
     return ", ".join(shown) or NOTHING
 
@@ -202,17 +202,17 @@ def _main(parts: Mapping[str, float]) -> str:
 
 
 def _until(seconds: float | None) -> str:
-    """Return how long something takes that never ends where that is None."""
+    """Format a duration; None is "never"."""
     return "never" if seconds is None else duration(seconds)
 
 
 def moment(at_ms: int) -> str:
-    """UTC, to the minute."""
+    """Format a time in UTC, to the minute."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def period(from_ms: int, until_ms: int) -> str:
-    """Return a span of time in UTC: to the second if it is short, with the day once if it is within one."""
+    """Format a time span in UTC: to the second if it is short, and with the date only once if it is within one day."""
     first, last = (datetime.fromtimestamp(at_ms / 1000, UTC) for at_ms in (from_ms, until_ms))
     clock = "%H:%M:%S" if until_ms - from_ms < _SHORT_MS else "%H:%M"
     if from_ms == until_ms:

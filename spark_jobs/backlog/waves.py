@@ -1,4 +1,4 @@
-"""What the report on the backlog tells over time, made of the collected facts."""
+"""The report's values over time, made from the collected facts."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -10,13 +10,13 @@ from spark_jobs.backlog.report import Growth, MissingSnapshots, ReportSeries
 from spark_jobs.backlog.series import AGE_BANDS_S, DIMENSIONS
 
 GAP_TIMES = 2.5
-"""Snapshots this many times as far apart as they are meant to be have a gap between them."""
+"""Two snapshots have a gap between them if they are this many times as far apart as they should be."""
 TOTAL = "total"
 Backlogs = dict[str, dict[str, list[int]]]
 
 
 def series_of(facts: Facts) -> ReportSeries:
-    """What pictures are drawn of."""
+    """Return the series that pictures are drawn from."""
     heat_ms = sorted({row["at_ms"] for row in facts.heat} | ({facts.times.last_ms} if facts.heat else set()))
     wanted, got, sent = _shares(facts)
     backlog = backlogs(facts)
@@ -37,7 +37,7 @@ def series_of(facts: Facts) -> ReportSeries:
 
 
 def backlogs(facts: Facts) -> Backlogs:
-    """By dimension and name, at each time of the grid; what is not there has none."""
+    """Return backlogs by dimension and name, at each time of the grid; 0 where a name is missing."""
     place = {at_ms: number for number, at_ms in enumerate(facts.times.grid)}
     found: Backlogs = {dimension: {} for dimension in DIMENSIONS}
     for row in facts.over_time:
@@ -48,7 +48,7 @@ def backlogs(facts: Facts) -> Backlogs:
 
 
 def grown_of(facts: Facts) -> list[Growth]:
-    """How much tiers, apps and channels grew, and since when they have not been so small."""
+    """Return how much tiers, apps and channels grew, and since when they have not been this small."""
     grown = []
     for dimension, names in backlogs(facts).items():
         for name, levels in names.items():
@@ -59,13 +59,13 @@ def grown_of(facts: Facts) -> list[Growth]:
 
 
 def gaps_of(facts: Facts) -> list[MissingSnapshots]:
-    """Where snapshots are missing."""
+    """Return the gaps in the series of snapshots."""
     every_ms = 1000 * max(row["every_s"] for row in facts.service)
     return [MissingSnapshots(one, two) for one, two in pairwise(facts.times.all) if two - one > GAP_TIMES * every_ms]
 
 
 def heat_at(facts: Facts, at_ms: int) -> dict[int, int]:
-    """Targets by age band at a time."""
+    """Return targets by age band at one time."""
     return {row["band"]: row["targets"] for row in facts.heat if row["at_ms"] == at_ms}
 
 
@@ -73,8 +73,10 @@ Line = list[float | None]
 
 
 def _shares(facts: Facts) -> tuple[dict[str, Line], dict[str, Line], Line]:
-    """Shares wanted and got by tier, and targets/s, in the stretch before each time of the grid. A view that was made
-    anew counts from nothing: there nothing is known."""
+    """Return shares wanted and got by tier, and targets/s, in the time span before each time of the grid.
+
+    A rebuilt view counts from zero: nothing is known for that time span.
+    """
     tiers = [str(tier) for tier in TIERS]
     looks = [{row["tier"]: row for row in service["tiers"] if row["pool"] == TOTAL} for service in facts.service]
     wanted: dict[str, Line] = {tier: [look[tier]["wanted"] for look in looks] for tier in tiers}
@@ -92,7 +94,7 @@ def _shares(facts: Facts) -> tuple[dict[str, Line], dict[str, Line], Line]:
 
 
 def _arrival(times_ms: list[int], backlog: list[int], service: Line) -> Line:
-    """What came is what the backlog grew by and what was done meanwhile."""
+    """Return the arrival rates: what the backlog grew by, plus what was done in the same time."""
     found: Line = [None]
     for place in range(1, len(times_ms)):
         rate = service[place]
@@ -102,7 +104,8 @@ def _arrival(times_ms: list[int], backlog: list[int], service: Line) -> Line:
 
 
 def _waits(journal: JournalFacts | None) -> tuple[list[int], dict[str, Line]]:
-    """Times, and by app what all but a twentieth of the targets done from then on had waited at most."""
+    """Return the start times of time spans, and by app the wait that 95 % of the targets done in each did not
+    exceed."""
     if journal is None or not journal.by_time:
         return [], {}
     buckets: dict[tuple[str, int], dict[int, int]] = defaultdict(lambda: defaultdict(int))

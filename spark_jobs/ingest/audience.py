@@ -1,4 +1,4 @@
-"""Reads the tables that an ingestion starts from: the audience, and the targets to leave out of it."""
+"""Read the tables that an ingestion starts from: the audience, and the targets to leave out of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,16 +18,18 @@ _ENDINGS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "js
 
 @dataclass(frozen=True, slots=True)
 class TableSource:
-    """path: of a file, a folder, a pattern, or for jdbc the database's URL. format: one of FORMATS; empty: by the
-    path's ending, else parquet. options: of Spark's reader (`delimiter`, `dbtable`, ...)."""
+    """A table to read."""
 
     path: str
+    """A file, a folder or a pattern; for jdbc, the database's URL."""
     format: str = ""
+    """One of FORMATS. Empty: by the path's ending, else parquet."""
     options: Mapping[str, str] = field(default_factory=dict)
+    """Options of Spark's reader (`delimiter`, `dbtable`, ...)."""
 
     @property
     def kind(self) -> str:
-        """The format, found out where it was not said."""
+        """Return the format; if none is given, detect it."""
         if self.format:
             return self.format
         if self.path.startswith("jdbc:"):
@@ -36,7 +38,7 @@ class TableSource:
 
 
 def read_table(spark: "SparkSession", source: TableSource) -> "DataFrame":
-    """Raises InvalidInput if it is not there or cannot be read as what it is said to be."""
+    """Read a table. Raises InvalidInput if it does not exist or cannot be read in its format."""
     if source.kind not in FORMATS:
         raise InvalidInput(f"format: is {', '.join(FORMATS)}, not {source.kind!r}.")
     reader = spark.read.format(source.kind).options(**{**_DEFAULTS.get(source.kind, {}), **source.options})
@@ -53,7 +55,7 @@ def read_table(spark: "SparkSession", source: TableSource) -> "DataFrame":
 
 
 def with_targets(table: "DataFrame", target: str = TARGET_COLUMNS[0]) -> "DataFrame":
-    """Return the table with its column `token` or `address` called `target`, if that is wanted and there is none."""
+    """Return the table with its column `token` or `address` renamed to `target`, if that name is wanted and missing."""
     if target != TARGET_COLUMNS[0] or target in table.columns:
         return table
     column = next((name for name in TARGET_COLUMNS if name in table.columns), target)
@@ -61,8 +63,10 @@ def with_targets(table: "DataFrame", target: str = TARGET_COLUMNS[0]) -> "DataFr
 
 
 def renamed(table: "DataFrame", names: Mapping[str, str]) -> "DataFrame":
-    """names: column -> what Fairlane is to call it. Raises InvalidInput for a column that is not there, or a name that
-    is taken."""
+    """Rename columns. names: Fairlane's name by column.
+
+    Raises InvalidInput for a column that does not exist, or a name that is taken.
+    """
     for column, name in names.items():
         if column not in table.columns:
             raise InvalidInput(

@@ -1,8 +1,8 @@
-"""The ingestion job: a table becomes a task (or one for each part of a split), checked, without doubles, exactly once.
+"""The ingestion job: a table becomes a task (or one for each part of a split), checked, deduplicated, exactly once.
 
-Extract (audience.py) -> transform (a DataFrame in, a DataFrame out) -> load, which is done once for all rows: what is
-good goes into the lanes under the writer of the attempt, what is not into the table of rejects. The task is held until
-its seal, which is written last: a job that ends before has sent nothing, and running it again completes the task.
+Extract (audience.py) -> transform (a DataFrame in, a DataFrame out) -> load, which is one pass over all rows. Good rows
+go into the lanes under the writer of the attempt, the others into the table of rejects. The task is held until its
+seal, which is written last: a job that ends earlier has sent nothing, and running it again completes the task.
 """
 
 import pickle
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
 ATTEMPT = "fairlane_attempt"
-"""Column of the load's result: what an attempt tells the commit, in one row of its own."""
+"""The column of the load's result with an attempt's report to the commit, in one row of its own."""
 MAX_REFUSED = 0.05
 _GOOD = "accepted"
 _MAP = "Say which of them it is: `--map COLUMN={name}`, or name another in the task file."
@@ -41,40 +41,45 @@ _MAP = "Say which of them it is: `--map COLUMN={name}`, or name another in the t
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """names: column of the table -> what Fairlane is to call it. suppress: tables with a column target (and a column
-    channel, where they are of certain channels only). invalid_targets: whether those that the journal knows to be dead
-    are left out as well. forms: by channel, as in Rules. tables: their folder, which driver and executors share.
-    max_refused: part of the rows; with more that are not good, nothing is sent."""
+    """Settings of an ingestion."""
 
     task: TaskOptions
     audience: TableSource
     tables: Path
+    """The folder of all tables, which the driver and executors share."""
     suppress: tuple[TableSource, ...] = ()
+    """Tables of targets to leave out, with a column target (and a column channel, if they are for certain channels
+    only)."""
     invalid_targets: bool = True
+    """Whether to leave out targets that the journal knows to be dead as well."""
     names: Mapping[str, str] = field(default_factory=dict)
+    """Fairlane's name by column of the table."""
     forms: Mapping[str, str] = field(default_factory=dict)
+    """The form of targets by channel, as in Rules."""
     max_refused: float = MAX_REFUSED
+    """The part of the rows that may be bad; with more, nothing is sent."""
 
     @property
     def rejects(self) -> str:
-        """Folder of what was left out, with the reason."""
+        """Return the folder of the rows that were left out, with the reason."""
         return f"{self.tables.resolve()}/rejects/task={self.task.task}"
 
     @property
     def channel(self) -> str:
-        """Of all rows; empty if a split column says it."""
+        """Return the channel of all rows; empty if a split column has it."""
         return "" if "channel" in self.task.split else str(self.task.fields.get("channel", "null"))
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Rows: of the table, and what became of each. refused: those that are not good."""
+    """The number of rows of the table, and what became of them."""
 
     rows: int
     accepted: int
     duplicates: int
     suppressed: int
     refused: int
+    """Rows that are not good."""
 
     @classmethod
     def of(cls, by_reason: Mapping[str, int]) -> "Counts":
@@ -86,24 +91,30 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """tasks: ids. reasons: rows left out, by reason. rejects: the folder they are in, empty if there are none."""
+    """The result of an ingestion."""
 
     tasks: tuple[str, ...]
+    """The tasks' ids."""
     counts: Counts
     reasons: Mapping[str, int]
+    """The number of rows left out, by reason."""
     rejects: str
+    """The folder of the rows left out; empty if there are none."""
 
 
 def transform(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None" = None) -> "DataFrame":
-    """The rows of the audience by the names that Fairlane has for their columns, each with a reason why it is left out
-    (null: it is good). suppressed: targets to leave out. Raises InvalidInput for a column that is missing, of a wrong
-    type or there twice."""
+    """Return the audience with Fairlane's column names, and for each row the reason why it is left out (null: it is
+    good).
+
+    suppressed: targets to leave out. Raises InvalidInput for a column that is missing, of a wrong type or there twice.
+    """
     prepared, rules = _prepared(table, options, suppressed)
     return prepared.mapInArrow(partial(checked, rules=rules), _with_text(prepared.drop(SUPPRESSED_FLAG).schema, REASON))
 
 
 def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
-    """What `ingest` would take and leave out. Needs no servers and writes nothing. Raises InvalidInput (the table)."""
+    """Return what `ingest` would take and leave out. Needs no servers and writes nothing. Raises InvalidInput (the
+    table)."""
     with reading(options.tables):
         table = transform(read_table(spark, options.audience), options, suppressed_targets(spark, options))
         found = table.groupBy(REASON).count().collect()
@@ -115,7 +126,7 @@ def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
 
 
 def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[[Progress], None]) -> Ingested:
-    """Fills the task and seals it. on_progress: twice a second, in a thread of its own.
+    """Fill the task and seal it. on_progress: called twice a second, in a thread of its own.
 
     Raises InvalidInput (the table), Refused (more bad rows than max_refused; nothing is sent, the rejects are written),
     AudienceMismatch (the task was sealed with another audience), TaskEnded, LimitReached, Unreachable, JobFailed.
@@ -143,7 +154,8 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
 
 
 def suppressed_targets(spark: "SparkSession", options: IngestOptions) -> "DataFrame | None":
-    """Each target once (on its channel, where the table says it), with a flag; None: there is nothing to suppress."""
+    """Return each suppressed target once (per channel, if the table has it), with a flag; None if nothing is
+    suppressed."""
     from pyspark.sql import functions as f
 
     found: DataFrame | None = None
@@ -162,7 +174,7 @@ def suppressed_targets(spark: "SparkSession", options: IngestOptions) -> "DataFr
 
 
 def _prepared(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None") -> "tuple[DataFrame, Rules]":
-    """Only what is needed; all rows of a target are in one part, so that its double is met there."""
+    """Return only the columns needed. All rows of a target are in one part, so that duplicates meet there."""
     task = options.task
     table = with_targets(renamed(table, options.names), task.target)
     columns = columns_of(table.schema, task, _MAP)
@@ -188,8 +200,10 @@ def _load(
     options: IngestOptions,
     on_progress: Callable[[Progress], None],
 ) -> "DataFrame":
-    """Writes all; a table of what was left out, and of what the attempts that count have to tell. Spark keeps the
-    files of one attempt of each part, so these are the ones that the seal is to name."""
+    """Write all rows. Returns a table of the rows left out, and of the reports of the attempts that count.
+
+    Spark keeps the files of one attempt of each part, so these are the attempts that the seal must name.
+    """
     from pyspark.sql.types import BinaryType
 
     schema = _with_text(prepared.drop(SUPPRESSED_FLAG).schema, REASON).add(ATTEMPT, BinaryType())
@@ -206,7 +220,7 @@ def _load(
 def _load_part(
     batches: "Iterable[pa.RecordBatch]", target: WriteTarget, rules: Rules, rows: Any
 ) -> "Iterator[pa.RecordBatch]":
-    """One attempt at one part of the table."""
+    """Load one part of the table, in one attempt."""
     import pyarrow as pa
 
     incoming = iter(batches)
@@ -228,7 +242,7 @@ def _load_part(
 def _good(
     batches: "Iterable[pa.RecordBatch]", by_reason: Counter[str], rejected: "list[pa.RecordBatch]"
 ) -> "Iterator[pa.RecordBatch]":
-    """The good rows; the others are counted and kept (of each batch, be it none)."""
+    """Yield the good rows. Counts and keeps the others (for each batch, even if it has none)."""
     import pyarrow.compute as pc
 
     for batch in batches:
@@ -241,14 +255,15 @@ def _good(
 
 
 def _with_text(schema: Any, name: str) -> Any:
-    """A copy with one more column of texts."""
+    """Return a copy of the schema with one more column of texts."""
     from pyspark.sql.types import StringType, StructType
 
     return StructType(list(schema.fields)).add(name, StringType())
 
 
 def _rows_read(read: "Observation") -> int:
-    """Of a table that Spark found out to be empty, and so did not read, it has nothing to say."""
+    """Return the number of rows read. The observation has no value if Spark knew the table to be empty and did not read
+    it."""
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -281,7 +296,7 @@ def _check_part(counts: Counts, options: IngestOptions, rejects: str) -> None:
 
 
 def _keep_rejects(spark: "SparkSession", done: "DataFrame", counts: Counts, options: IngestOptions) -> str:
-    """In a few files, without what is only for the commit."""
+    """Write the rows left out to a few files, without the column for the commit."""
     from pyspark.sql import functions as f
 
     delete_folder(spark, options.rejects)
@@ -294,5 +309,5 @@ def _keep_rejects(spark: "SparkSession", done: "DataFrame", counts: Counts, opti
 
 
 def _with_refused(task: TaskOptions, counts: Counts) -> TaskOptions:
-    """Of a split only what its parts refuse by themselves can be told of each."""
+    """Return the options with the number of refused rows; with a split, each part counts only its own refusals."""
     return task if task.split else replace(task, refused=counts.refused)

@@ -1,4 +1,4 @@
-"""What one row of an audience has to be like, judged batch by batch: good, or refused with a reason."""
+"""Check the rows of an audience batch by batch: a row is good, or refused with a reason."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,30 +14,31 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 REASON = "reason"
-"""Column of what is checked: null for a good row."""
+"""The column with the result of the check: null for a good row."""
 SUPPRESSED_FLAG = "fairlane_suppressed"
-"""Column that the join with the suppressed targets leaves: true, or null."""
+"""The column that the join with the suppressed targets adds: true, or null."""
 DUPLICATE, SUPPRESSED = "duplicate", "suppressed"
-"""Reasons of rows that are well-formed and left out all the same."""
+"""Reasons for leaving out rows that are well-formed."""
 OTHER_FORM = "the target has not the form of its channel"
 _NULL = Unreadable("the target is null")
 _PLAIN_VARIABLES_BYTES = MAX_VARIABLES_BYTES // 2
-"""Texts of fewer bytes in all cannot become too large by their names and encoding, unless there are very many."""
+"""Texts with fewer bytes in total cannot become too large through names and encoding, unless there are very many."""
 _MOST_PLAIN_VARIABLES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """forms: by channel, a regular expression that the whole target has to match. channel: of all rows, or empty if
-    the split column `channel` says it."""
+    """The rules that rows must meet."""
 
     columns: Columns
     forms: Mapping[str, str] = field(default_factory=dict)
+    """By channel, a regular expression that the whole target has to match."""
     channel: str = ""
+    """The channel of all rows, or empty if the split column `channel` has it."""
 
 
 class Checker:
-    """Judges the rows of one part of the table, in which all rows of a target are: so a second one is seen."""
+    """Checks the rows of one part of the table. All rows of a target are in one part, so it finds duplicates."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -45,7 +46,7 @@ class Checker:
         self._seen: set[object] = set()
 
     def check(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
-        """The batch with a column of reasons (and without the flag of the join)."""
+        """Return the batch with a column of reasons (and without the flag of the join)."""
         import pyarrow as pa
 
         reasons: list[str | None] = [None] * batch.num_rows
@@ -86,7 +87,7 @@ class Checker:
 
 
 def checked(batches: "Iterable[pa.RecordBatch]", rules: Rules) -> "Iterator[pa.RecordBatch]":
-    """As Checker, for all batches of a part."""
+    """Check all batches of a part, as Checker does."""
     checker = Checker(rules)
     for batch in batches:
         yield checker.check(batch)
@@ -109,7 +110,7 @@ def _indexes(mask: "pa.Array[Any]") -> list[int]:
 
 
 def _doubtful_targets(column: "pa.Array[Any]") -> list[int]:
-    """Quick, and never wrong about a bad one: the others need no second look."""
+    """Return the rows that need an exact check. The test is quick, and never passes a bad target."""
     import pyarrow.compute as pc
 
     length = pc.utf8_length(column)
@@ -138,7 +139,7 @@ def _doubtful_variables(batch: "pa.RecordBatch", columns: Columns) -> list[int]:
 
 
 def _look_at(rows: "pa.RecordBatch", columns: Columns, indexes: Sequence[int]) -> Iterator[tuple[int, str]]:
-    """One by one, in the words of every other way to submit."""
+    """Check rows one by one, with the same messages as every other way to submit."""
     targets = rows.column(columns.target).to_pylist()
     variables = variables_of(rows, columns) or [None] * len(targets)
     items = [_NULL if target is None else (target, own) for target, own in zip(targets, variables, strict=True)]

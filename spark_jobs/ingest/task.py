@@ -1,4 +1,4 @@
-"""The file that says what an ingestion makes of its table: one task, or one for each part of a split."""
+"""Read the file that describes the task of an ingestion: one task, or one for each part of a split."""
 
 import json
 from collections.abc import Mapping
@@ -16,17 +16,20 @@ _LISTS = ("split", "variables")
 
 @dataclass(frozen=True, slots=True)
 class TableTask:
-    """A task and the table that it is for. audience: its path or URL; empty where the file has no `targets`."""
+    """A task and its table."""
 
     options: TaskOptions
     audience: str
+    """The table's path or URL; empty if the file has no `targets`."""
 
 
 def read_task(path: Path, servers: Mapping[str, str]) -> TableTask:
-    """Read a file as producers.files.task_file reads it, of one task. Besides the fields of a PushTask it has
-    `variables`, `split` and `target` (columns), `messages` (by language, where split by it), and `targets`, the table.
+    """Read a file with one task, as producers.files.task_file reads it.
 
-    servers: as spark_jobs.session.servers.values_of gives them. Raises InvalidInput that names file and field.
+    Besides the fields of a PushTask it has `variables`, `split` and `target` (columns), `messages` (by language, if the
+    table is split by it), and `targets`, the table.
+
+    servers: as spark_jobs.session.servers.values_of returns them. Raises InvalidInput that names file and field.
     """
     entries = read_entries(path)
     if len(entries) > 1:

@@ -1,8 +1,8 @@
-"""What does not add up in a journal, target by target.
+"""Find the differences in a journal, target by target.
 
-Checksums are compared first, since hardly ever anything is amiss: those that tell of it come out of one shuffle of 8
-bytes for each outcome, each target named and each target of the audience, sorted in Arrow. Then only the rows that
-have these checksums are looked at.
+Checksums are compared first, since differences are rare. One shuffle of 8 bytes for each outcome, each target named and
+each target of the audience, sorted in Arrow, gives the checksums that hint at a difference. Then only the rows with
+these checksums are compared.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,16 +24,18 @@ DIFFERENCE_COLUMNS = "task string, difference string, target string, writer stri
 IDENTITY = ("task", "writer", "sequence", "position")
 TARGET = ("task", "target")
 FEW = 1_000_000
-"""Checksums that are handed to all executors."""
+"""The maximum number of checksums to broadcast to all executors."""
 _OUTCOME, _NAMED, _GIVEN, _KIND = 0, 1, 2, 3
-"""What a checksum is of, in its lowest bits, and these bits."""
+"""The kind of a checksum, in its lowest bits, and the mask of these bits."""
 
 
 @contextmanager
 def differences(rows: "DataFrame", audience: "DataFrame | None", is_over: bool) -> Iterator["DataFrame"]:
-    """Rows of DIFFERENCE_COLUMNS, to be used within the block: targets with more than one outcome, values that stand in
-    one task twice, and with an audience (task, target) targets that the journal does not name, of a task that is over,
-    and those it names that are not in the audience.
+    """Yield rows of DIFFERENCE_COLUMNS, valid within the block.
+
+    They are targets with more than one outcome, and values that occur in one task twice. With an audience (task,
+    target) they are also targets that the journal does not name, if the task is over, and named targets that are not in
+    the audience.
 
     rows: of spark_jobs.journal.tables.outcomes.
     """
@@ -52,8 +54,11 @@ def differences(rows: "DataFrame", audience: "DataFrame | None", is_over: bool) 
 
 
 def checksums(rows: "DataFrame", audience: "DataFrame | None") -> "DataFrame":
-    """Those (column `sum`) of outcomes and named targets that are there twice, and of targets that only one side has.
-    Others may have the same."""
+    """Return the checksums (column `sum`) of outcomes and named targets that occur twice, and of targets that only one
+    side has.
+
+    Different values may share a checksum.
+    """
     keys = rows.select(_sum_of(IDENTITY, _OUTCOME))
     keys = keys.union(rows.where("target is not null").select(_sum_of(TARGET, _NAMED)))
     if audience is not None:
@@ -71,14 +76,14 @@ def _sum_of(columns: Sequence[str], kind: int) -> "Column":
 
 
 def _odd_batches(batches: Iterator[pa.RecordBatch], compared: bool) -> Iterator[pa.RecordBatch]:
-    """Runs in an executor, on all that there is of some checksums."""
+    """Find suspicious checksums. Runs in an executor, on all checksums of one part."""
     parts = [batch.column(0).to_numpy() for batch in batches]
     if parts:
         yield pa.RecordBatch.from_arrays([pa.array(odd(np.concatenate(parts), compared))], ["sum"])
 
 
 def odd(keys: npt.NDArray[np.int64], compared: bool) -> npt.NDArray[np.int64]:
-    """Of checksums with their kinds, those (without) that are amiss. compared: whether an audience is among them."""
+    """Return the suspicious checksums, without their kinds. compared: whether an audience is among them."""
     keys = np.sort(keys)
     kinds, sums = keys & _KIND, keys & ~_KIND
     again: npt.NDArray[np.bool_] = np.zeros(len(keys), bool)
@@ -91,7 +96,7 @@ def odd(keys: npt.NDArray[np.int64], compared: bool) -> npt.NDArray[np.int64]:
 
 
 def _with_sums(table: "DataFrame", columns: Sequence[str], suspects: "DataFrame", count: int) -> "DataFrame":
-    """These columns of the rows whose checksum is among the suspects."""
+    """Return these columns of the rows whose checksum is among the suspects."""
     from pyspark.sql import functions as f
 
     few = f.broadcast(suspects.coalesce(1)) if count <= FEW else suspects
@@ -113,7 +118,7 @@ def _missing(named: "DataFrame", given: "DataFrame", is_over: bool) -> "DataFram
 
 
 def _told(rows: "DataFrame", difference: str) -> "DataFrame":
-    """As DIFFERENCE_COLUMNS, null for what the rows do not have."""
+    """Return the rows with DIFFERENCE_COLUMNS, null where the rows lack a column."""
     from pyspark.sql import functions as f
 
     columns = [column.split() for column in DIFFERENCE_COLUMNS.split(", ")]
@@ -125,7 +130,7 @@ def _told(rows: "DataFrame", difference: str) -> "DataFrame":
 
 @contextmanager
 def _kept(frame: "DataFrame") -> Iterator["DataFrame"]:
-    """Made once, for all that is made of it."""
+    """Persist a frame for the duration of the block, so that it is computed once for all its uses."""
     frame.persist()
     try:
         yield frame

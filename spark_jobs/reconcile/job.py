@@ -1,7 +1,7 @@
-"""Whether the outcomes in the tables add up: audience = sent + invalid + failed + expired + cancelled + pending.
+"""Check that the outcomes in the tables add up: audience = sent + invalid + failed + expired + cancelled + pending.
 
-Told from the tables alone (the journal, and the audience where it is given), and compared with what the live counters
-say. What does not add up is listed, target by target where the journal names targets.
+The result comes from the tables alone (the journal, and the audience if it is given). Differences are listed target by
+target, if the journal names targets.
 """
 
 from collections import Counter
@@ -23,25 +23,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TaskSum:
-    """Targets of one task. audience: of its seal, None before it. counts: by outcome; of a task that was closed as a
-    whole (closed: as what), the rest have that outcome. named: outcomes whose target the journal tells."""
+    """The sums of one task."""
 
     task: str
     app: str
     state: str
     audience: int | None
+    """The number of targets in its seal; None before it."""
     counts: Mapping[str, int]
+    """Targets by outcome."""
     closed: str = ""
+    """If the task was closed as a whole: the outcome of the remaining targets."""
     named: int = 0
+    """The number of outcomes whose target the journal names."""
 
     @property
     def recorded(self) -> int:
-        """Targets that have an outcome of their own in the journal."""
+        """Return the number of targets that have an outcome of their own in the journal."""
         return sum(self.counts.values())
 
     @property
     def totals(self) -> dict[str, int]:
-        """By outcome, and `pending`; they add up to the audience unless more was recorded than there is."""
+        """Return targets by outcome, and `pending`. They add up to the audience unless more were recorded than it
+        has."""
         rest = max((self.audience or 0) - self.recorded, 0)
         found = {name: self.counts.get(name, 0) for name in OUTCOME_NAMES}
         if self.closed:
@@ -50,7 +54,7 @@ class TaskSum:
 
     @property
     def adds_up(self) -> bool:
-        """Whether the audience is accounted for: a task that has ended has nothing pending."""
+        """Return whether the audience is accounted for: a task that has ended has nothing pending."""
         if self.audience is None:
             return not self.state
         return sum(self.totals.values()) == self.audience and not (self.state and self.totals["pending"])
@@ -58,28 +62,38 @@ class TaskSum:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """sums: by task. differences: rows of DIFFERENCE_COLUMNS, the first ones; count: of all of them. folder: of the
-    table that has all, empty if there are none. note: what could not be compared, and why."""
+    """The result of a reconciliation."""
 
     sums: Sequence[TaskSum]
+    """The sums by task."""
     differences: Sequence[Mapping[str, Any]]
+    """The first differences: rows of DIFFERENCE_COLUMNS."""
     count: int
+    """The number of all differences."""
     folder: str
+    """The folder of the table with all differences; empty if there are none."""
     note: str = ""
+    """Anything that could not be compared, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class What:
-    """tables: their folder. task: one task; else all tasks that were accepted or had an outcome on `day` (UTC)."""
+    """The tasks to reconcile."""
 
     tables: Path
+    """The folder of all tables."""
     task: str = ""
+    """One task. Empty: all tasks that were accepted or had an outcome on `day`."""
     day: str = ""
+    """A day in UTC."""
 
 
 def reconcile(spark: "SparkSession", what: What, audience: "DataFrame | None" = None, listed: int = 20) -> Reconciled:
-    """audience: a table with the column target: what the task was given, each at least once. listed: how many
-    differences are brought along. Raises NotFound if the journal knows nothing of it."""
+    """Reconcile outcomes and audience. Raises NotFound if the journal knows nothing of them.
+
+    audience: a table with the column target: the targets given to the task, each at least once. listed: the number of
+    differences to return.
+    """
     from pyspark.sql import functions as f
 
     with reading(what.tables):
@@ -100,7 +114,7 @@ def reconcile(spark: "SparkSession", what: What, audience: "DataFrame | None" = 
 
 
 def _chosen(spark: "SparkSession", what: What) -> "DataFrame":
-    """Their rows of the table of tasks."""
+    """Return the chosen tasks' rows of the table of tasks."""
     from pyspark.sql import functions as f
 
     known = tasks(spark, what.tables)
@@ -114,7 +128,7 @@ def _chosen(spark: "SparkSession", what: What) -> "DataFrame":
 
 
 def _rows_of(spark: "SparkSession", what: What, chosen: "DataFrame") -> "DataFrame":
-    """Their outcomes."""
+    """Return the chosen tasks' outcomes."""
     from pyspark.sql import functions as f
 
     rows = outcomes(spark, what.tables)
@@ -166,8 +180,10 @@ def _is_over(sums: Sequence[TaskSum]) -> bool:
 
 
 def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task: str) -> "DataFrame":
-    """The targets that an ingestion took of a table (with a column target): without what it left out. Those that stand
-    in the table twice do here too. Raises InvalidInput for a table without targets."""
+    """Return the targets that an ingestion took from a table (with a column target), without those it left out.
+
+    Targets that occur twice in the table occur twice in the result. Raises InvalidInput for a table without targets.
+    """
     from pyspark.sql import functions as f
 
     if "target" not in table.columns:

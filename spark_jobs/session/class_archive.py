@@ -1,10 +1,9 @@
-"""Spark's classes as Java has them in memory once they are loaded and checked, in a file: with it a session on this
-machine starts with half the work.
+"""Archive Spark's classes in a file as Java loads and verifies them, so that a session on this machine starts with half
+the work.
 
     python -m spark_jobs.session.class_archive    # once for an installation; a minute, and 180 MB beside the packages
 
-The file fits one Java and one folder of Spark's jars. Where it fits no more, since one of them is another by now, Java
-starts without it.
+The file fits one Java and one folder of Spark's jars. If either has changed, Java starts without the file.
 """
 
 import tempfile
@@ -32,8 +31,8 @@ _MADE_S = 1_700_000_000
 
 
 def make_archive() -> None:
-    """Starts a session, runs jobs of Fairlane's, and keeps the classes that this took. Raises Missing if Java makes no
-    such file."""
+    """Start a session, run jobs of Fairlane's, and archive the classes they used. Raises Missing if Java makes no
+    archive."""
     file = archive()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)
@@ -50,7 +49,7 @@ def make_archive() -> None:
 
 
 def _exercise(spark: "SparkSession", folder: Path) -> None:
-    """Jobs on small tables."""
+    """Run jobs on small tables."""
     at = datetime.fromtimestamp(_MADE_S, UTC)
     tables = folder / "tables"
     audience = synthetic_journal.make_tables(tables, synthetic_journal.SyntheticJournal(_TARGETS, planted=2), at)
@@ -74,7 +73,7 @@ def _ingest(spark: "SparkSession", audience: Path, tables: Path) -> None:
 
 
 def _end(spark: "SparkSession") -> None:
-    """Returns when Java has ended, and written what it was told to write by then."""
+    """Wait until Java has ended and written its archive."""
     gateway: Any = spark.sparkContext._gateway
     spark.stop()
     gateway.proc.stdin.close()

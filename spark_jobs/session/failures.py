@@ -1,4 +1,4 @@
-"""What Spark says of a failed job, in one line and in Fairlane's words."""
+"""Translate Spark's errors of a failed job into one line in Fairlane's words."""
 
 import re
 from collections.abc import Iterator
@@ -12,21 +12,24 @@ _OURS = re.compile(r"^(?:dispatcher|spark_jobs|backends|producers)\.[\w.]*?(\w+)
 _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*: .+$", re.MULTILINE)
-"""The last line of a traceback."""
+"""Matches the last line of a traceback."""
 _CALLED = re.compile(r"\AAn error occurred while calling \S+\s*:?\s*")
 _CLASS = re.compile(r"^(?:[\w$]+\.){2,}[\w$]+: ")
-"""What py4j and Java put before what was said."""
+"""Matches the prefix that py4j and Java put before a message."""
 _LONGEST = 400
 
 
 class JobFailed(FairlaneError):
-    """Spark gave a job up."""
+    """Spark gave up on a job."""
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raises what a data source or a job of ours raised, wherever it ran, as it was; else InvalidInput for what is
-    wrong with a table or its columns, and JobFailed for all other failures of Spark."""
+    """Translate Spark's exceptions within the block.
+
+    An error that our data source or job raised is raised again as it was, wherever it ran. Otherwise raises
+    InvalidInput for a problem with a table or its columns, and JobFailed for all other failures of Spark.
+    """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -37,7 +40,7 @@ def translated() -> Iterator[None]:
 
 
 def failure_of(error: Exception) -> FairlaneError:
-    """Of an exception of Spark."""
+    """Return our error for an exception of Spark."""
     text = str(error)
     found = _OURS.findall(text)
     if found:

@@ -1,4 +1,4 @@
-"""Folders on whatever file system Spark knows, and their names."""
+"""Handle folders on any file system that Spark knows, and their names."""
 
 import re
 from hashlib import blake2b
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 _UNSAFE = re.compile(r"(?![A-Za-z0-9._-])[\x00-\x7f]")
 _LONGEST_NAME = 200
-"""Bytes of a name in a folder's; a file system allows 255."""
+"""The maximum length of a folder name in bytes; a file system allows 255."""
 
 
 def folder_name(name: str) -> str:
-    """Return the name of an app or a task as part of a path, whatever a record says it is.
+    """Return the name of an app or a task as part of a path, whatever characters a record has in it.
 
-    Readers of partitions put it back, unless it is longer than a folder's name may be: then it is cut, with a digest
-    that tells it from others.
+    Readers of partitions decode it. A name that is too long for a folder is cut, and a digest is added to tell it from
+    others.
     """
     escaped = _UNSAFE.sub(lambda one: f"%{ord(one[0]):02X}", name)
     if len(escaped.encode()) <= _LONGEST_NAME:
@@ -26,12 +26,12 @@ def folder_name(name: str) -> str:
 
 
 def delete_folder(spark: "SparkSession", folder: str) -> None:
-    """With all that is in it, if it is there."""
+    """Delete a folder with its contents, if it exists."""
     path, files = _at(spark, folder)
     files.delete(path, True)
 
 
 def _at(spark: "SparkSession", folder: str) -> tuple[Any, Any]:
-    """A path and its file system, of Hadoop's Java API."""
+    """Return a path and its file system, from Hadoop's Java API."""
     path = spark._jvm.org.apache.hadoop.fs.Path(folder)  # there is no public way
     return path, path.getFileSystem(spark._jsc.hadoopConfiguration())

@@ -1,4 +1,4 @@
-"""Makes Fairlane's formats known to a Spark session."""
+"""Register Fairlane's formats with a Spark session."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
 
 def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) -> None:
-    """Makes the formats "fairlane" (to write) and "fairlane-outcomes" (to read) known to a session. servers: as
-    spark_jobs.session.servers.values_of gives them; None: what the session's configuration (spark.fairlane.pulsar.url,
-    …) and the environment (FAIRLANE_PULSAR_URL, …) say."""
+    """Register the formats "fairlane" (to write) and "fairlane-outcomes" (to read) with a session.
+
+    servers: as spark_jobs.session.servers.values_of returns them. None: taken from the session's configuration
+    (spark.fairlane.pulsar.url, …) and the environment (FAIRLANE_PULSAR_URL, …).
+    """
     source.register(spark, servers)
     outcomes_source.register(spark, servers)

@@ -1,8 +1,8 @@
-"""Fairlane's packages in one file, for the Python of executors that do not have them.
+"""Pack Fairlane's packages into one file, for the Python of executors that do not have them.
 
     python -m spark_jobs.session.package fairlane.zip    # for spark-submit --py-files
 
-What these need besides (pulsar-client, pyarrow, ...) is not in it: it has to be installed there.
+Their dependencies (pulsar-client, pyarrow, ...) are not in it: they have to be installed there.
 """
 
 import sys
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 PACKAGES = ("backends", "consumers", "dispatcher", "fairlane", "producers", "quotas", "spark_jobs")
 _SHIPPED = "fairlane-of-the-driver.zip"
-"""Not what a user would call theirs: of two files with one name Spark takes neither."""
+"""A name that users are unlikely to choose: of two files with one name, Spark takes neither."""
 
 
 def pack(file: Path) -> Path:
-    """Writes the packages that this process would import. Returns the file."""
+    """Write the packages that this process would import to a file. Returns the file."""
     with ZipFile(file, "w", ZIP_DEFLATED) as made:
         for package in PACKAGES:
             folder = _folder(package)
@@ -31,7 +31,7 @@ def pack(file: Path) -> Path:
 
 
 def ship(spark: "SparkSession") -> None:
-    """Gives executors on other machines the code that the driver runs, whatever is installed there."""
+    """Give executors on other machines the code that the driver runs, whatever is installed there."""
     from pyspark import SparkFiles
 
     context = spark.sparkContext

@@ -1,8 +1,7 @@
-"""What starts Spark's Python workers on this machine: Spark's own daemon, out of the installed pyspark.
+"""Start Spark's Python workers on this machine: Spark's own daemon, from the installed pyspark.
 
-Spark puts a zip of pyspark before all that is installed. Python keeps no compiled form of what it imports from a zip,
-so each daemon and each worker would compile a third of pyspark anew, which takes four times as long as all else that it
-does at its start.
+Spark puts a zip of pyspark first on the module path. Python does not cache compiled modules from a zip, so each daemon
+and each worker would compile a third of pyspark again. That takes four times as long as the rest of its start.
 """
 
 import sys
@@ -10,11 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _ZIPS = ("pyspark.zip", "-src.zip")
-"""pyspark and py4j: python/lib/NAME of the folder of pyspark."""
+"""Names of the zips of pyspark and py4j: python/lib/NAME in pyspark's folder."""
 
 
 def without_zips(path: list[str]) -> list[str]:
-    """A module path on which the pyspark that is installed comes first, if it is what the zips were packed from."""
+    """Return the module path with the installed pyspark first, if the zips were packed from it."""
     zips = [Path(entry) for entry in path if entry.endswith(_ZIPS)]
     before, sys.path[:] = sys.path[:], [entry for entry in path if not entry.endswith(_ZIPS)]
     try:

@@ -1,4 +1,4 @@
-"""What Spark needs besides the rest of Fairlane, and what is said where it is missing."""
+"""Check Spark's requirements beyond the rest of Fairlane, and say what is missing."""
 
 import os
 import shutil
@@ -14,14 +14,14 @@ HOW_TO_GET_JAVA = (
 
 
 def require_spark(env: Mapping[str, str] = os.environ) -> None:
-    """Raises Missing if pyspark, pyarrow or a Java to run Spark is not there."""
+    """Raise Missing if pyspark, pyarrow or a Java to run Spark is not installed."""
     require_packages("spark", "pyspark", "pyarrow")
     if _java(env) is None:
         raise Missing("Spark needs Java, which was not found.", HOW_TO_GET_JAVA)
 
 
 def _java(env: Mapping[str, str]) -> Path | None:
-    """As Spark looks for it."""
+    """Find Java the way Spark does."""
     if env.get("JAVA_HOME"):
         program = Path(env["JAVA_HOME"]) / "bin" / "java"
         return program if os.access(program, os.X_OK) else None

@@ -1,4 +1,4 @@
-"""Where a Spark job finds Pulsar and Redis. Settings are read on the driver and travel to the executors."""
+"""Find Pulsar and Redis for a Spark job. The driver reads the settings and sends them to the executors."""
 
 import os
 from collections.abc import Mapping
@@ -18,19 +18,20 @@ CONF_PREFIX = "spark.fairlane."
 ENV_PREFIX = "FAIRLANE_"
 
 MEMORY_MIB = 64
-"""Of the unconfirmed messages of one attempt, unless set: a Python worker holds a batch of the table besides."""
+"""The default limit for unconfirmed messages of one attempt; a Python worker also holds a batch of the table in
+memory."""
 
 _GROUPS: dict[str, type[BaseModel]] = {"pulsar": PulsarSettings, "redis": RedisSettings, "producer": ProducerOptions}
 NAMES = tuple(f"{group}.{field}" for group, model in _GROUPS.items() for field in model.model_fields)
-"""Options of the data sources: settings of the program by the same names (`fairlane config`)."""
+"""The options of the data sources: settings of the program with the same names (`fairlane config`)."""
 
 Values = dict[str, str]
-"""Name as in NAMES -> text."""
+"""The text of a setting, by its name in NAMES."""
 
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """What a connection is made with. Secrets are not shown."""
+    """The settings of a connection. Secrets are not shown."""
 
     pulsar: PulsarSettings
     redis: RedisSettings
@@ -38,16 +39,21 @@ class Servers:
 
 
 def given_values(conf: Mapping[str, str], env: Mapping[str, str] = os.environ) -> Values:
-    """What a session is told of the servers: spark.fairlane.pulsar.url in its configuration, else FAIRLANE_PULSAR_URL
-    in the driver's environment."""
+    """Return a session's settings of the servers.
+
+    spark.fairlane.pulsar.url in its configuration wins over FAIRLANE_PULSAR_URL in the driver's environment.
+    """
     from_env = {name: env.get(ENV_PREFIX + name.replace(".", "_").upper(), "") for name in NAMES}
     from_conf = {name: conf.get(CONF_PREFIX + name, "") for name in NAMES}
     return {name: text for name in NAMES if (text := from_conf[name] or from_env[name])}
 
 
 def values_of(settings: ConnectionSettings) -> Values:
-    """The same of settings that were read already; only what differs from the defaults. Secrets are in clear. Raises
-    Unreachable if a server of the local stack has ended, which the values could not tell."""
+    """Return the values of settings that are already loaded, only where they differ from the defaults.
+
+    Secrets are in clear text. Raises Unreachable if a server of the local stack has ended, which the values cannot
+    show.
+    """
     pulsar, redis = settings.pulsar, settings.redis
     for server, url in (("Pulsar", pulsar.url), ("Pulsar", pulsar.admin_url), ("Redis", redis.url)):
         if url is not None:
@@ -61,7 +67,7 @@ def values_of(settings: ConnectionSettings) -> Values:
 
 
 def servers_of(values: Mapping[str, str]) -> Servers:
-    """Raises InvalidInput for a value outside its limits."""
+    """Parse the values. Raises InvalidInput for a value outside its limits."""
     values = {"producer.memory_mib": str(MEMORY_MIB), **values}
     return Servers(
         _read(PulsarSettings, values, "pulsar"),

@@ -1,4 +1,4 @@
-"""Makes a Spark session that is set up for Fairlane's jobs."""
+"""Make a Spark session that is set up for Fairlane's jobs."""
 
 import logging
 import os
@@ -21,37 +21,44 @@ LOCAL = "local[*]"
 QUICKLY_COMPILED_ROWS = 50_000_000
 _LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 _BATCH_ROWS = 20_000
-"""Rows a Python worker is handed at once: some MB of targets and variables."""
+"""The number of rows a Python worker gets at once: a few MB of targets and variables."""
 _MOST_FAILURES = 10
-"""Of one task, or in a row of one stage, before Spark gives the job up. By itself it does after four: a task that has
-the bad luck to be on each executor that dies, or a stage whose input died with them, would end a job of an hour."""
+"""The number of failures of one task, or in a row of one stage, before Spark gives up on the job. Spark's default is
+four: a task that happens to be on each executor that dies, or a stage whose input died with them, would end an
+hour-long job."""
 _JVM_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
-"""A JVM that is told two of them does not start."""
+"""Matches the choice of a garbage collector. A JVM does not start with two of them."""
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
-"""Variable by which spark-submit tells a Python driver where its JVM is."""
+"""The variable by which spark-submit passes the JVM's port to a Python driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """master: local[N], spark://HOST:PORT, yarn, k8s://…. driver_memory, executor_memory: as Spark writes them ("2g");
-    in local mode the driver does all the work. Where spark-submit started this process, what that was told of these
-    three counts. log_level: of Spark itself, whose errors are those of its tasks, also of ones that are tried again;
-    what ends a job is an exception anyway. servers: as spark_jobs.session.servers.values_of gives them; None: as
-    `register` finds them. conf: more settings, which come last."""
+    """Settings of a session. If spark-submit started this process, its master and memory settings win."""
 
     app_name: str = "fairlane"
     master: str = LOCAL
+    """local[N], spark://HOST:PORT, yarn, k8s://…."""
     driver_memory: str = "2g"
+    """In Spark's notation ("2g"). In local mode the driver does all the work."""
     executor_memory: str = "2g"
+    """In Spark's notation ("2g")."""
     log_level: str = "FATAL"
+    """The level of Spark's own log. Its errors include those of tasks that are retried; an error that ends a job is an
+    exception anyway."""
     servers: Mapping[str, str] | None = None
+    """As spark_jobs.session.servers.values_of returns them. None: as `register` finds them."""
     conf: Mapping[str, str] = field(default_factory=dict)
+    """More settings, which override all others."""
 
 
 def for_rows(master: str, rows: int) -> dict[str, str]:
-    """Settings of Spark for a job on so many rows of the journal. On this machine, unless there are very many, the JVM
-    compiles as quickly as it can and not as well: of 10 million half of its time went into the latter."""
+    """Return Spark's settings for a job on this number of rows of the journal.
+
+    On this machine, unless there are very many rows, the JVM compiles as quickly as it can instead of as well as it
+    can: for 10 million rows, thorough compilation took half of the time.
+    """
     if not master.startswith("local") or rows > QUICKLY_COMPILED_ROWS:
         return {}
     chosen = any(_COLLECTOR.search(os.environ.get(name, "")) for name in _JVM_OPTIONS)
@@ -60,10 +67,10 @@ def for_rows(master: str, rows: int) -> dict[str, str]:
 
 
 def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession":
-    """A session that knows the formats "fairlane" and "fairlane-outcomes"; or the one that this process has already
-    (its master and memory stay).
+    """Return a session with the formats "fairlane" and "fairlane-outcomes".
 
-    Raises Missing if pyspark, pyarrow or Java is not there or Java is too old.
+    If this process already has a session, it is used, with its master and memory. Raises Missing if pyspark, pyarrow or
+    Java is not installed, or Java is too old.
     """
     require_spark()
     submitted = _GATEWAY in os.environ
@@ -91,7 +98,7 @@ def make_session(settings: SessionSettings = SessionSettings()) -> "SparkSession
 
 
 def _place(settings: SessionSettings) -> dict[str, str]:
-    """Where it runs, and with how much."""
+    """Return the settings for where the session runs, and with how much memory."""
     return {
         **(_here() if settings.master.startswith("local") else {}),
         "spark.master": settings.master,
@@ -103,7 +110,7 @@ def _place(settings: SessionSettings) -> dict[str, str]:
 
 
 def _here() -> dict[str, str]:
-    """Of a session whose driver is all of it."""
+    """Return the settings of a session that runs entirely in its driver."""
     return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -124,10 +131,13 @@ def _conf(settings: SessionSettings) -> dict[str, str]:
 
 
 def _prepare_environment() -> None:
-    """The JVM inherits it. Workers run what runs this, and Spark is quiet from its first line, unless the environment
-    says otherwise (as it must on a cluster of other machines)."""
+    """Set up the environment, which the JVM inherits.
+
+    Unless the environment has other values (as it must on a cluster of other machines), workers run the same Python as
+    this process, and Spark is quiet from its first line.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     if "SPARK_CONF_DIR" not in os.environ:
         os.environ.setdefault("LOG4J_CONFIGURATION_FILE", _LOGGING.as_uri())
-    logging.getLogger("py4j").setLevel(logging.ERROR)  # else every closed socket is told
+    logging.getLogger("py4j").setLevel(logging.ERROR)  # else it logs every closed socket

@@ -1,4 +1,4 @@
-"""How far a Spark job is, told while it runs."""
+"""Report the progress of a running Spark job."""
 
 import threading
 import time
@@ -15,22 +15,27 @@ _EVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """rows: finished so far, told as parts end. parts_done, parts: of the stages known so far. stage: 1 is the reading;
-    seconds: since the job, and since the present stage began."""
+    """The progress of a job."""
 
     rows: int
+    """Rows finished so far, reported as parts end."""
     parts_done: int
+    """Parts done, of the stages known so far."""
     parts: int
+    """All parts of the stages known so far."""
     stage: int
+    """The stage's number; 1 is the reading."""
     seconds: float
+    """Time since the job began."""
     stage_seconds: float
+    """Time since the present stage began."""
 
 
 @contextmanager
 def watched(
     spark: "SparkSession", name: str, rows: Callable[[], int], on_progress: Callable[[Progress], None]
 ) -> Iterator[None]:
-    """Tells twice a second, from a thread of its own, how far the jobs are that the block runs."""
+    """Report twice a second, from a thread of its own, the progress of the jobs that the block runs."""
     context = spark.sparkContext
     context.setJobGroup(name, name)
     watch = _Watch(spark, name, rows, on_progress)
@@ -39,7 +44,7 @@ def watched(
         yield
     finally:
         watch.end()
-        context.setLocalProperty("spark.jobGroup.id", None)  # takes it away
+        context.setLocalProperty("spark.jobGroup.id", None)  # removes it
         context.setLocalProperty("spark.job.description", None)
 
 
@@ -74,7 +79,7 @@ class _Watch:
         now_s = time.monotonic()
         if len(jobs) != self._stage:
             self._stage, self._stage_s = len(jobs), now_s
-        last = known[-1:] if len(jobs) > 1 else known  # what a later job shares with the one before is done
+        last = known[-1:] if len(jobs) > 1 else known  # a job's stages shared with the one before are done
         return Progress(
             self._rows(),
             sum(info.numCompletedTasks for info in last),

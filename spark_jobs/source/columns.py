@@ -1,4 +1,4 @@
-"""Which columns of a table are what, decided once from its schema."""
+"""The roles of a table's columns, decided once from its schema."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 WHOLE = "variables"
-"""A column of this name that is a struct or a map holds all variables, where the option `variables` names none."""
+"""A struct or map column with this name holds all variables, if the option `variables` names none."""
 _OPTIONS = "Rename one of them, or name another with the options target, variables or split."
 _PLAIN = ("string", "char", "varchar", "boolean", "byte", "short", "integer", "long", "float", "double")
 _AS_TEXT = ("date", "timestamp", "timestamp_ntz", "decimal")
@@ -20,18 +20,25 @@ _SPLITS = ("string", "char", "varchar", "byte", "short", "integer", "long")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """target: of the addresses. variables: one column a variable, by its name; as_text: those that are written out.
-    whole: the struct or map column that has all variables, or empty. split: columns that tell tasks apart."""
+    """The roles of a table's columns."""
 
     target: str
+    """The column of addresses."""
     variables: tuple[str, ...]
+    """The variables: one column each, of the same name."""
     as_text: frozenset[str]
+    """The variables that are converted to text."""
     whole: str
+    """The struct or map column that has all variables, or empty."""
     split: tuple[str, ...]
+    """The columns that tell tasks apart."""
 
 
 def columns_of(schema: "StructType", options: TaskOptions, hint: str = _OPTIONS) -> Columns:
-    """Raises InvalidInput, naming the column that is missing or of a wrong type. hint: how to name another one."""
+    """Return the roles of the columns. hint: how to name another one.
+
+    Raises InvalidInput with the column that is missing or of a wrong type.
+    """
     types = {column.name: column.dataType for column in schema.fields}
     _check_there(types, [options.target, *(options.variables or ()), *options.split], hint)
     if types[options.target].typeName() not in _PLAIN[:3]:

@@ -1,4 +1,5 @@
-"""The digest of an audience whose order is not known: the same for the same targets, however they were spread."""
+"""Compute the digest of an audience in any order: the same targets give the same digest, however they were
+distributed."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,24 +9,29 @@ _MODULUS = 1 << 64
 
 
 class AudienceDigest(NamedTuple):
-    """targets: how many; sum: of a checksum of each target with its variables, modulo 2**64. Those of two parts of an
-    audience are added."""
+    """The digest of an audience, or of a part of one. The digests of two parts are added."""
 
     targets: int = 0
+    """The number of targets."""
     sum: int = 0
+    """The sum of a checksum of each target with its variables, modulo 2**64."""
 
     def plus(self, other: "AudienceDigest") -> "AudienceDigest":
-        """Of both together."""
+        """Return the digest of both parts together."""
         return AudienceDigest(self.targets + other.targets, (self.sum + other.sum) % _MODULUS)
 
     @property
     def text(self) -> str:
-        """As the seal keeps it."""
+        """Return the text that the seal keeps."""
         return f"sum:{self.sum:x}"
 
 
 def digest_of(addresses: Sequence[str], variables: Sequence[bytes] | None) -> AudienceDigest:
-    """variables: of each target, encoded the same for the same ones (empty: it has none); None: no target has any."""
+    """Return the digest of these targets.
+
+    variables: those of each target, with the same encoding for equal ones (empty: it has none). None: no target has
+    any.
+    """
     plain = map(str.encode, addresses)
     if variables is None:
         return AudienceDigest(len(addresses), sum(map(crc32, plain)))

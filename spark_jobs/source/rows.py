@@ -1,4 +1,4 @@
-"""Arrow batches as targets: lists, never an object per target."""
+"""Read Arrow batches as targets: lists, never an object per target."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,17 +19,17 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Rows(NamedTuple):
-    """Good targets in order with what they say, and the rows that are refused. variables: one a target, or None when
-    no target has any."""
+    """The good targets in order with their variables, and the refused rows."""
 
     addresses: list[str]
     variables: list[Variables] | None
+    """The variables of each target, or None if no target has any."""
     digest: AudienceDigest
     refusals: list[Refusal]
 
 
 def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0) -> Rows:
-    """first_row: how many rows came before; a refusal tells its row, counted from 1."""
+    """Check the rows of a batch. first_row: the number of rows before it; a refusal has its row, counted from 1."""
 
     def row_of(index: int) -> int:
         return first_row + index + 1
@@ -54,7 +54,7 @@ def read_rows(batch: "pa.RecordBatch", columns: Columns, first_row: int = 0) -> 
 def split_batch(
     batch: "pa.RecordBatch", names: Sequence[str]
 ) -> "Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]":
-    """The rows of each combination of values in the named columns, and these values as text (None: null)."""
+    """Yield the rows of each combination of values in the named columns, and these values as text (None: null)."""
     if not names:
         yield (), batch
         return
@@ -89,7 +89,7 @@ def variables_of(batch: "pa.RecordBatch", columns: Columns) -> list[Variables] |
 
 
 def _zipped(names: Sequence[str], lists: Sequence[list[Any]], nulls: bool) -> list[Variables]:
-    """A variable that is null is left out."""
+    """Combine columns into variables; null variables are left out."""
     if nulls:
         return [
             {name: value for name, value in zip(names, row, strict=True) if value is not None} or None

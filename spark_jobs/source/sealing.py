@@ -1,5 +1,7 @@
-"""What the driver does once all attempts are through, or one failed for good: the seal that makes a task's writers
-count, and what is said where there is none."""
+"""Seal the tasks on the driver, once all attempts have finished or one has failed for good.
+
+The seal makes a task's writers count. Without a seal, the caller gets a text about what exists and how to go on.
+"""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,13 +22,14 @@ _LISTED = 3
 
 @dataclass(slots=True)
 class GatheredTask:
-    """One task as the commit's attempts have it together. writers: of the envelopes that count. counted: whether some
-    attempt only counted, since the task was sealed when it began."""
+    """One task, gathered from the attempts of the commit."""
 
     digest: AudienceDigest
     refused: int
     writers: list[str]
+    """The writers of the envelopes that count."""
     counted: bool = False
+    """Whether some attempt only counted its rows, since the task was already sealed when it began."""
 
     def add(self, part: WrittenPart) -> None:
         self.digest = self.digest.plus(part.digest)
@@ -38,21 +41,26 @@ class GatheredTask:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """tasks: those that are sealed with this audience now. targets, refused: in them together."""
+    """The result of a commit."""
 
     tasks: tuple[str, ...]
+    """The tasks that are now sealed with this audience."""
     targets: int
+    """The number of targets in all of them."""
     refused: int
+    """The number of refused rows in all of them."""
 
 
 def commit(
     services: Services, options: TaskOptions, base: str, attempts: Sequence[Written], strict: bool = True
 ) -> Committed:
-    """Seals the tasks that these attempts filled. One that is sealed already is compared: if its audience is another,
-    that raises AudienceMismatch, or (not strict) is told and the first seal stays.
+    """Seal the tasks that these attempts filled.
 
-    Raises InvalidInput (there is no target at all) and Unreachable. Run again with other attempts of the same rows it
-    completes what it had begun.
+    A task that is already sealed is compared. If its audience differs, strict raises AudienceMismatch; otherwise that
+    is logged, and the first seal stays.
+
+    Raises InvalidInput (there is no target at all) and Unreachable. If it is run again with other attempts of the same
+    rows, it completes the work it had begun.
     """
     tasks = _together(attempts, 0 if options.split else options.refused)
     if not any(whole.digest.targets for whole in tasks.values()):
@@ -69,21 +77,23 @@ def commit(
 def left_over(
     services: Services, options: TaskOptions, base: str, live: Iterable[str], committed: Committed
 ) -> list[str]:
-    """Of the live tasks, those that only attempts made which do not count: parts of this write that are not in the
-    commit, unsealed."""
+    """Return the live tasks that only discarded attempts made: unsealed parts of this write that are not in the
+    commit."""
     return [task for task in live if task not in committed.tasks and _is_left_over(services, options, base, task)]
 
 
 def cancel(services: Services, tasks: Sequence[str]) -> None:
-    """Nothing of them is sent."""
+    """Cancel the tasks, so that nothing of them is sent."""
     now_ms = services.clock.wall_ms()
     changes = [ControlChange(FORMAT, task, "cancelled", "1", now_ms) for task in tasks]
     services.registry.apply_all(list(zip(services.control.append_many(changes), changes, strict=True)))
 
 
 def what_stands(services: Services, base: str, split: bool, attempts: Iterable[Written] = ()) -> str:
-    """After a job that failed for good: what there is of its tasks, and how to go on. split: whether they are parts of
-    `base`; attempts: those that are known to have succeeded."""
+    """Return the state of a failed job's tasks, and how to go on, as text.
+
+    split: whether the tasks are parts of `base`. attempts: those that are known to have succeeded.
+    """
     tasks = sorted({task for attempt in attempts for task in attempt.parts} | (set() if split else {base}))
     found = {task: known for task in tasks if (known := services.registry.submission(task)) is not None}
     sealed = [task for task, known in found.items() if known.sealed]
@@ -110,7 +120,7 @@ def _together(attempts: Iterable[Written], refused_before: int) -> dict[str, Gat
 
 
 def no_rows() -> InvalidInput:
-    """What is told of an empty table."""
+    """Return the error for an empty table."""
     return InvalidInput("The table has no rows, so there is no task.", "Check its path and its filters.")
 
 
@@ -146,7 +156,10 @@ def _seal(services: Services, tasks: Mapping[str, GatheredTask]) -> None:
 
 
 def _compare(whole: GatheredTask, sealed: Submission, strict: bool) -> None:
-    """The first seal in the topic is in force: ours, an earlier run's, or that of another job at the same time."""
+    """Check that the seal has this audience.
+
+    The first seal in the topic is in force: ours, an earlier run's, or that of another job at the same time.
+    """
     if (sealed.digest, sealed.published) == (whole.digest.text, whole.digest.targets):
         return
     cause = (
@@ -166,7 +179,7 @@ def _is_left_over(services: Services, options: TaskOptions, base: str, task: str
 
 
 def _digests(options: TaskOptions, base: str, record: TaskRecord) -> set[str]:
-    """What a part of this write would have as digest, with this record's app, tier and channel."""
+    """Return the possible digests of a part of this write with this record's app, tier and channel."""
     split = {"app": record.app, "tier": str(record.tier), "channel": record.channel}
     made = set()
     for language in ("", *options.messages):

@@ -3,9 +3,9 @@
     df.write.format("fairlane").mode("append").options(id="sale", app="shop", tier="high", message="Sale!").save()
     df.writeStream.format("fairlane").options(id="alerts", ...).option("checkpointLocation", "...").start()
 
-Exactly once, whatever the order of rows: each attempt of a Spark task writes under a writer of its own, a task is held
-until its seal, and the seal names the writers of the attempts that the job's commit names. The envelopes of all others
-are dropped when a worker meets them.
+Rows are written exactly once, in any order. Each attempt of a Spark task has a writer of its own, and a task is held
+until its seal. The seal names the writers of the attempts that the job's commit names. Workers drop the envelopes of
+all other writers.
 """
 
 import logging
@@ -47,13 +47,13 @@ _log = logging.getLogger("fairlane.spark")
 
 @dataclass(frozen=True)
 class Message(WriterCommitMessage):
-    """What an attempt tells the driver."""
+    """The message of an attempt to the driver."""
 
     written: Written
 
 
 class FairlaneSource(DataSource):
-    """servers: where Pulsar and Redis are, unless an option of the same name says otherwise."""
+    """The data source. servers: where Pulsar and Redis are, unless an option of the same name overrides it."""
 
     servers: ClassVar[Mapping[str, str]] = {}
 
@@ -81,7 +81,7 @@ class FairlaneSource(DataSource):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One task, or one for each combination of values in the split columns."""
+    """Writes one task, or one for each combination of values in the split columns."""
 
     def __init__(self, target: WriteTarget) -> None:
         self._target = target
@@ -97,7 +97,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """A task for each micro-batch: the option `id` (else the query's name), a dash, the batch's number."""
+    """Writes a task for each micro-batch: the option `id` (else the query's name), a dash, the batch's number."""
 
     def __init__(self, target: WriteTarget) -> None:
         self._target = target
@@ -109,7 +109,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return _write(self._target._replace(base=base, first_stays=True), iterator)
 
     def commit(self, messages: Sequence[Message | None], batchId: int) -> None:  # noqa: N803, ARG002  # pyspark's
-        """A batch without a target makes no task. One that was sealed before and is another now stays as it was."""
+        """Commit a batch. A batch without targets makes no task. A task sealed earlier with another audience stays as
+        it was."""
         written = _written(messages)
         if any(part.digest.targets for attempt in written for part in attempt.parts.values()):
             commit_write(self._target._replace(base=written[0].base), written, strict=False)
@@ -121,12 +122,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def register(spark: "SparkSession", servers: Mapping[str, str] | None = None) -> None:
-    """Makes the format "fairlane" known to a session. servers: as spark_jobs.session.servers.values_of gives them;
-    None: what the session's configuration (spark.fairlane.pulsar.url, ...) and the environment (FAIRLANE_PULSAR_URL,
-    ...) say."""
+    """Register the format "fairlane" with a session.
+
+    servers: as spark_jobs.session.servers.values_of returns them. None: taken from the session's configuration
+    (spark.fairlane.pulsar.url, ...) and the environment (FAIRLANE_PULSAR_URL, ...).
+    """
     values = given_values(dict(spark.sparkContext.getConf().getAll())) if servers is None else dict(servers)
 
-    class TaskSource(FairlaneSource):  # travels by value, so that it takes the servers along
+    class TaskSource(FairlaneSource):  # pickled by value, so that it carries the servers along
         servers = values
 
     spark.dataSource.register(TaskSource)
@@ -142,7 +145,8 @@ def _write(target: WriteTarget, batches: "Iterable[pa.RecordBatch]") -> Message:
 
 
 def commit_write(target: WriteTarget, attempts: Sequence[Written], strict: bool) -> None:
-    """Seals the tasks that these attempts filled, and cancels those that only others had made. Raises as `commit`."""
+    """Seal the tasks that these attempts filled, and cancel those that only other attempts had made. Raises as
+    `commit`."""
     options, base = target.options, target.base
     with _connected(target) as connection:
         services = connection.services()
@@ -157,7 +161,7 @@ def commit_write(target: WriteTarget, attempts: Sequence[Written], strict: bool)
 
 
 def _tell_what_stands(target: WriteTarget, attempts: Sequence[Written]) -> None:
-    """Never fails: what ended the job is what its caller has to hear of."""
+    """Log the state of the tasks. Never fails, so that the caller gets the error that ended the job."""
     try:
         with _connected(target) as connection:
             told = what_stands(connection.services(), target.base, bool(target.options.split), attempts)
@@ -180,7 +184,7 @@ def _connected(target: WriteTarget) -> Iterator[Connection]:
 
 
 def _query(description: str) -> str:
-    """The query's name: what Spark describes its jobs with begins with it."""
+    """Return the query's name: Spark's job descriptions begin with it."""
     name = description.partition("\nid = ")[0].strip()
     if not name:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""The options of `df.write.format("fairlane")`: the fields of a task, and which columns are what."""
+"""The options of `df.write.format("fairlane")`: the fields of a task, and the roles of the columns."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from spark_jobs.session.servers import NAMES, Servers, servers_of
 TASK_FIELDS = tuple(PushTask.model_fields)
 """Options that are fields of a PushTask, by the same names."""
 OLD_NAMES = {"task": "id", "ttl": "ttl_s"}
-"""What options were called in 0.2; until the next release they may be."""
+"""The option names of 0.2, accepted until the next release."""
 _NOT_PASSED_ON = ("id", "hold_until_sealed", "message")
 SPLIT_FIELDS = ("app", "tier", "channel")
 """Split columns of these names give the task's field; others only tell tasks apart."""
@@ -32,23 +32,25 @@ _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
-    """What is to be written and how.
-
-    task: its id, or what the ids of all its parts begin with; empty only for a stream, which goes by its query's name.
-    fields: of a PushTask, as texts. target, variables, split: columns; variables None: all others. refuse: whether bad
-    rows are counted and left out instead of failing the job. refused: rows that were refused before the table came
-    here; they are added to the task's count.
-    """
+    """The parsed options: the task to write, and how."""
 
     task: str
+    """The task's id, or the prefix of the ids of all its parts; empty only for a stream, which uses its query's
+    name."""
     fields: Mapping[str, Any]
+    """Fields of a PushTask, as texts."""
     messages: Mapping[str, str]
     servers: Servers
     target: str = "target"
+    """The column of addresses."""
     variables: tuple[str, ...] | None = None
+    """The columns of variables; None for all others."""
     split: tuple[str, ...] = ()
+    """The columns that tell tasks apart."""
     refuse: bool = False
+    """Whether bad rows are counted and left out instead of failing the job."""
     refused: int = 0
+    """Rows that were refused before the table came here; they are added to the task's count."""
 
     @property
     def channel(self) -> str | None:
@@ -56,7 +58,8 @@ class TaskOptions:
         return None if "channel" in self.split else self.fields.get("channel", PushTask.model_fields["channel"].default)
 
     def push_task(self, base: str, values: Sequence[str] = ()) -> PushTask:
-        """The task of rows with these values in the split columns. base: the id without them. Raises InvalidInput."""
+        """Return the task of rows with these values in the split columns. base: the id without them. Raises
+        InvalidInput."""
         split = dict(zip(self.split, values, strict=True))
         fields = {**self.fields, **{name: split[name] for name in SPLIT_FIELDS if name in split}}
         message = self.messages.get(split.get(LANGUAGE, "").lower())
@@ -65,13 +68,16 @@ class TaskOptions:
         return PushTask.model_validate({**fields, "id": task_id(base, values), "hold_until_sealed": True})
 
     def probe(self, base: str) -> None:
-        """Make a task of them, before there are rows. Raises InvalidInput."""
+        """Check that the options make a valid task, before there are rows. Raises InvalidInput."""
         probe = {"app": "app", "tier": "high", LANGUAGE: next(iter(self.messages), "")}
         self.push_task(base, [probe.get(name, "value") for name in self.split])
 
 
 def parse_options(options: Mapping[str, str]) -> TaskOptions:
-    """options: names in lower case. Raises InvalidInput for one that is unknown, missing or outside its limits."""
+    """Parse the options, whose names are in lower case.
+
+    Raises InvalidInput for an option that is unknown, missing or outside its limits.
+    """
     options = _renamed(options)
     _check_names(options)
     _check_held(options.get("hold_until_sealed", ""))
@@ -105,14 +111,17 @@ def missing_fields(options: TaskOptions) -> list[str]:
 
 
 def check_task(options: TaskOptions, base: str) -> None:
-    """That a task can be made of them, before there are rows. Raises InvalidInput."""
+    """Check that a task can be made of the options, before there are rows. Raises InvalidInput."""
     for name in missing_fields(options):
         raise InvalidInput(f"The option {name} is missing.", f'Give it: `.option("{name}", …)`.')
     options.probe(base)
 
 
 def task_id(base: str, values: Sequence[str] = ()) -> str:
-    """`base.value.value`. What an id may not contain is replaced, and a checksum added, so that ids stay apart."""
+    """Return `base.value.value`.
+
+    Characters that an id may not contain are replaced, and a checksum is added, so that ids stay distinct.
+    """
     return ".".join([base, *map(_safe, values)])
 
 
@@ -142,7 +151,7 @@ def _check_held(text: str) -> None:
 
 
 def _messages(options: Mapping[str, str]) -> dict[str, str]:
-    """By language: `message.de`, and `messages`, a JSON object of them."""
+    """Return the messages by language: from `message.de`, and from `messages`, a JSON object of them."""
     found = {name.partition(".")[2]: text for name, text in options.items() if name.startswith("message.")}
     if not options.get("messages"):
         return found
@@ -175,7 +184,7 @@ def _check_split(fields: Mapping[str, Any], split: Sequence[str]) -> None:
 
 
 def _message(text: str, name: str = "message") -> object:
-    """A text, or a JSON object."""
+    """Parse a message: a text, or a JSON object."""
     if not text.lstrip().startswith("{"):
         return text
     try:

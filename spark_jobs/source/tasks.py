@@ -1,4 +1,4 @@
-"""Tasks that are filled from many places at once: made by whoever needs one first, complete by one seal."""
+"""Create tasks that are filled from many places at once: the first writer creates the task, one seal completes it."""
 
 import logging
 
@@ -11,11 +11,11 @@ _log = logging.getLogger(__name__)
 
 
 def ensure(services: Services, task: PushTask, first_stays: bool = False) -> Submission:
-    """The task of this id, made if there is none; its lane can be written to unless it is sealed.
+    """Return the task of this id, and create it if there is none. Its lane can be written to unless it is sealed.
 
-    Any number may do this at once: of several records the first in the control topic is the task. Raises
-    AudienceMismatch (the id is taken by another task; with first_stays that is told only), TaskEnded (it ended
-    unsealed), LimitReached, Unreachable.
+    Any number of callers may do this at once: the first of several records in the control topic is the task. Raises
+    AudienceMismatch (another task has the id; with first_stays it is only logged), TaskEnded (it ended unsealed),
+    LimitReached, Unreachable.
     """
     assert task.id is not None
     known = services.registry.submission(task.id) or _make(services, task, task.id)

@@ -1,5 +1,7 @@
-"""What one attempt of a Spark task does: its rows become envelopes in the lanes of their tasks, under a writer of its
-own, so that they count only if the job's commit names it."""
+"""Write the rows of one Spark task attempt as envelopes to the lanes of their tasks.
+
+Each attempt has a writer of its own, so its envelopes count only if the job's commit names that writer.
+"""
 
 import secrets
 from collections.abc import Iterable
@@ -24,53 +26,61 @@ if TYPE_CHECKING:
 
 _WRITER_LETTERS = 9
 KEPT_REFUSALS = 5
-"""Refused rows that an attempt names."""
+"""The maximum number of refused rows that an attempt reports."""
 OPEN_LANES = 4
-"""Lanes that an attempt holds open at once; of each up to `producer.memory_mib` may be on its way."""
+"""The number of lanes that an attempt holds open at once; each may have up to `producer.memory_mib` in flight."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenPart:
-    """What an attempt wrote of one task. published: False if the task was sealed already, so that it was only counted.
-    envelopes: of this writer."""
+    """The part of one task that an attempt wrote."""
 
     writer: str
     envelopes: int
+    """The number of envelopes of this writer."""
     digest: AudienceDigest
     refused: int
     published: bool
+    """False if the task was already sealed, so that the rows were only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What an attempt tells the commit. base: as in Target. parts: by task id. unassigned: refused rows that belong to
-    no task. refusals: the first ones."""
+    """The report of an attempt to the commit."""
 
     base: str
+    """The base id, as in WriteTarget."""
     parts: dict[str, WrittenPart]
+    """The parts by task id."""
     rows: int = 0
     unassigned: int = 0
+    """The number of refused rows that belong to no task."""
     refusals: tuple[Refusal, ...] = ()
+    """The first refusals."""
 
 
 def new_writer() -> str:
-    """A name that no other attempt has."""
+    """Return a writer name that no other attempt has."""
     return secrets.token_urlsafe(_WRITER_LETTERS)[:_WRITER_LETTERS]
 
 
 class WriteTarget(NamedTuple):
-    """What is written to. base: the id of the task, or what the ids of all its parts begin with. first_stays: whether a
-    task of the same id but with other options stays as it was, and takes the rows; else that is refused."""
+    """The task, or the group of tasks, to write to."""
 
     options: TaskOptions
     columns: Columns
     base: str
+    """The id of the task, or the prefix of the ids of all its parts."""
     first_stays: bool = False
+    """Whether a task with the same id but other options stays as it is and takes the rows; otherwise it is refused."""
 
 
 def write(services: Services, target: WriteTarget, batches: "Iterable[pa.RecordBatch]") -> Written:
-    """Publishes all; returns once it is stored. Raises InvalidInput (a bad row, unless these are refused), TaskEnded,
-    AudienceMismatch, LimitReached, Unreachable."""
+    """Publish all rows, and return once they are stored.
+
+    Raises InvalidInput (a bad row, unless bad rows are refused), TaskEnded, AudienceMismatch, LimitReached,
+    Unreachable.
+    """
     attempt = _Attempt(services, target)
     try:
         for batch in batches:
@@ -116,7 +126,7 @@ class _Attempt:
         self._lanes.close()
 
     def _open(self, values: tuple[str | None, ...], rows: "pa.RecordBatch") -> "_Stream | None":
-        """None: rows with these values belong to no task."""
+        """Open the stream of the task for these values; None if rows with these values belong to no task."""
         try:
             task = _task_of(self._target, values)
         except InvalidInput as error:
@@ -148,7 +158,7 @@ def _refused(refusal: Refusal) -> InvalidInput:
 
 @dataclass(slots=True)
 class _Stream:
-    """The rows of one task: whole envelopes go on, the others wait for more."""
+    """The rows of one task: full envelopes are sent, the remaining rows wait for more."""
 
     record: TaskRecord
     writer: str
@@ -161,7 +171,7 @@ class _Stream:
     variables: list[Variables] | None = None
 
     def add(self, rows: Rows) -> list[bytes]:
-        """The envelopes that are full now."""
+        """Add rows. Returns the envelopes that are now full."""
         self.digest = self.digest.plus(rows.digest)
         self.refused += len(rows.refusals)
         if not self.published:
@@ -172,7 +182,7 @@ class _Stream:
         return self._take(len(self.addresses) // self.record.chunk * self.record.chunk)
 
     def rest(self) -> list[bytes]:
-        """The last envelope, which is not full."""
+        """Return the last envelope, which is not full."""
         return self._take(len(self.addresses))
 
     def part(self) -> WrittenPart:
@@ -195,7 +205,7 @@ def _filled(variables: list[Variables] | None, addresses: list[str]) -> list[Var
 
 
 class _OpenLanes:
-    """The lanes written to last. One that was not used for long is stored to its end and let go."""
+    """The lanes written to most recently. The least recently used one is flushed and closed when another must open."""
 
     def __init__(self, lanes: LaneOpener) -> None:
         self._lanes = lanes
@@ -206,7 +216,7 @@ class _OpenLanes:
             self._writer(record, envelopes).send_many(envelopes)
 
     def flush(self) -> None:
-        """Returns once all is stored."""
+        """Wait until everything is stored."""
         for writer in self._open.values():
             writer.flush()
 
