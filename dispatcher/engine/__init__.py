@@ -1,1 +1,1 @@
-"""What one worker does with its lanes: buffers, leases, sends and settling. One thread, no I/O."""
+"""How one worker handles its lanes: buffers, leases, sends and settling. One thread, no I/O."""

@@ -1,4 +1,4 @@
-"""What a lane holds in memory: stretches of envelopes on their way from the lane to its ack."""
+"""The memory of one lane: runs of envelopes on their way from the lane to their ack."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -11,14 +11,15 @@ from dispatcher.wire.lease import LaneAsk, LaneKind, Want
 LATEST_DUE_MS = 3_600_000
 """Maximum delay of an attempt: the longest retry step, ten minutes, and the difference of workers' clocks."""
 LONGEST_RUN = 1_000
-"""Envelopes; keeps the cutting of a stretch cheap."""
+"""Maximum envelopes in a run; keeps splitting a run cheap."""
 
 
 class EnvelopeRun:
-    """Envelopes of one task with consecutive sequences, in one state: what a Want, a grant and a Run name at once.
+    """Envelopes of one task with consecutive sequences, in one state. One Want, grant or Run covers them all.
 
-    size: targets in each; total: targets in the first envelope of each sequence; hold_s: how long it waited when it was
-    last answered HELD.
+    - `size`: targets in each envelope.
+    - `total`: targets in the first envelope of each sequence.
+    - `hold_s`: how long the run waited after its last HELD answer.
     """
 
     __slots__ = (
@@ -62,7 +63,7 @@ class EnvelopeRun:
         return len(self.deliveries) * self.size
 
     def take(self, count: int) -> "EnvelopeRun":
-        """Cuts the first `count` envelopes off; all of them: the stretch itself."""
+        """Split off the first `count` envelopes. Return the run itself if that is all of them."""
         if count >= len(self.deliveries):
             return self
         head = self._twin()
@@ -72,7 +73,7 @@ class EnvelopeRun:
         return head
 
     def take_targets(self, targets: int) -> "EnvelopeRun":
-        """Cuts off as many envelopes as fit in `targets`, at least one."""
+        """Split off as many envelopes as fit in `targets`, at least one."""
         return self.take(max(1, targets // self.size) if self.size else len(self.deliveries))
 
     def granted(self, claim: str, use_by_s: float, leased_s: float) -> "EnvelopeRun":
@@ -83,7 +84,7 @@ class EnvelopeRun:
         return Want(self.task, self.writer, self.attempt, self.first, len(self.deliveries), self.size, self.total)
 
     def continues(self, other: "EnvelopeRun") -> bool:
-        """Whether this one goes on where `other` (not granted either) ends."""
+        """Return whether this run continues where `other` ends. Neither may be granted."""
         return (
             other.first + len(other.deliveries) == self.first
             and other.task == self.task
@@ -106,7 +107,7 @@ class EnvelopeRun:
 
 
 def envelope_runs(deliveries: Sequence[Delivery]) -> tuple[list[EnvelopeRun], int]:
-    """Groups deliveries, in their order, into stretches; and counts their targets."""
+    """Group deliveries into runs, in order. Return the runs and the number of targets."""
     found: list[EnvelopeRun] = []
     total = following = room = 0
     last: EnvelopeRun | None = None
@@ -136,7 +137,7 @@ def envelope_runs(deliveries: Sequence[Delivery]) -> tuple[list[EnvelopeRun], in
 
 
 class Credit:
-    """What a lane may send through one channel now."""
+    """Envelopes that a lane may send through one channel now."""
 
     __slots__ = ("flow", "lane", "queue", "targets")
 
@@ -145,11 +146,11 @@ class Credit:
         self.queue: deque[EnvelopeRun] = deque()
         self.targets = 0
         self.flow: QueueEntry[Credit]
-        """Set by the one who made it."""
+        """Set by the creator of this object."""
 
 
 class LaneBuffer:
-    """One lane of this worker and the envelopes it holds of it. Counts are of targets, held_envelopes excepted."""
+    """One lane of this worker and its buffered envelopes. Counts are in targets, except held_envelopes."""
 
     __slots__ = (
         "asked",
@@ -182,10 +183,10 @@ class LaneBuffer:
         self.info = info
         self.tier = Tier(info.tier)
         self.waiting: deque[EnvelopeRun] = deque()
-        """Not granted, to be asked for; in order of delivery."""
+        """Not granted and not yet asked for, in order of delivery."""
         self.waiting_targets = 0
         self.asked: list[EnvelopeRun] = []
-        """In the lease call under way."""
+        """Part of the current lease call."""
         self.asked_targets = 0
         self.credit: dict[str, Credit] = {}
         """By channel."""
@@ -193,40 +194,40 @@ class LaneBuffer:
         self.held_envelopes = 0
         self.held_targets = 0
         self.held_by_task: dict[str, tuple[int, int]] = {}
-        """Envelopes and targets that are held, by task."""
+        """Held envelopes and targets by task."""
         self.out_targets = 0
         """Sent or being settled; not yet acked."""
         self.grants = RateWindow()
         self.due_ms = 0
-        """When its head is due, if there is a timer for it."""
+        """Due time of the first waiting envelope, if a timer is set for it."""
         self.drain: QueueEntry[LaneBuffer]
-        """Its place among the lanes to drain; set by the one who made it."""
+        """Its entry in the queue of lanes to drain; set by the creator of this object."""
         self.filling = False
-        """Is being drained until it is full or the lane empty."""
+        """True while it is drained until it is full or the lane is empty."""
         self.ready = False
-        """May have more to drain."""
+        """True if there may be more to drain."""
         self.received = False
-        """Has brought something since it was attached."""
+        """True once it has delivered something since it was attached."""
         self.parked = False
         self.short = False
-        """Its last answer said NO_CREDIT."""
+        """True if its last answer was NO_CREDIT."""
         self.closing = False
         self.reopen: LaneInfo | None = None
         """To be attached again once it is detached."""
 
     @property
     def buffered_targets(self) -> int:
-        """Held and not yet on their way."""
+        """Return the targets in memory that are not yet sent."""
         return self.waiting_targets + self.asked_targets + self.credit_targets + self.held_targets
 
     @property
     def targets(self) -> int:
-        """Held in all."""
+        """Return all targets in memory."""
         return self.buffered_targets + self.out_targets
 
     def append(self, deliveries: Sequence[Delivery], wall_ms: int) -> int:
-        """Takes what was drained. Returns its targets. One that is due too late counts as due: at the head of a lane
-        of many it would hold up all behind it."""
+        """Append drained deliveries and return their targets. An envelope that is due too late counts as due now; at
+        the head of a shared lane it would block everything behind it."""
         found, targets = envelope_runs(deliveries)
         for part in found:
             if part.not_before_ms > wall_ms + LATEST_DUE_MS:
@@ -238,7 +239,7 @@ class LaneBuffer:
         return targets
 
     def put_back(self, stretch: EnvelopeRun) -> None:
-        """To the head of what waits. Call it from the last to the first."""
+        """Put a run back at the head of the waiting ones. Call this from the last run to the first."""
         stretch.claim = ""
         self.waiting_targets += stretch.targets
         if self.waiting and self.waiting[0].continues(stretch):
@@ -246,7 +247,7 @@ class LaneBuffer:
         self.waiting.appendleft(stretch)
 
     def ask(self) -> LaneAsk:
-        """Return what the ledger is asked for this lane."""
+        """Return this lane's part of a lease request."""
         info = self.info
         tier = str(self.tier) if info.kind == LaneKind.RETRY else ""
         demand = self.waiting_targets + self.asked_targets + self.credit_targets
@@ -256,7 +257,7 @@ class LaneBuffer:
         )
 
     def take_wants(self, targets: int, most: int, wall_ms: int) -> list[EnvelopeRun]:
-        """Moves the head of what waits and is due into the call: up to `targets` (at least one envelope)."""
+        """Move waiting runs that are due into the call: up to `targets`, at least one envelope."""
         waiting = self.waiting
         taken: list[EnvelopeRun] = []
         moved = 0
@@ -275,7 +276,7 @@ class LaneBuffer:
         return taken
 
     def hold(self, task: str, envelopes: int, targets: int) -> None:
-        """Count more envelopes of a task that are held, or fewer."""
+        """Add to the counts of a task's held envelopes and targets; negative numbers subtract."""
         self.held_envelopes += envelopes
         self.held_targets += targets
         of_task, targets_of_task = self.held_by_task.pop(task, (0, 0))
@@ -283,7 +284,7 @@ class LaneBuffer:
             self.held_by_task[task] = of_task + envelopes, targets_of_task + targets
 
     def forget_unsent(self) -> list[EnvelopeRun]:
-        """Drops what waits and what is granted (the broker has it still). Returns the granted, to be given back."""
+        """Drop waiting and granted runs; the broker still has them. Return the granted ones, to be given back."""
         granted = [stretch for credit in self.credit.values() for stretch in credit.queue]
         for credit in self.credit.values():
             credit.queue.clear()
@@ -295,7 +296,7 @@ class LaneBuffer:
 
 
 class RateWindow:
-    """Counts per half second: the present window and the one before."""
+    """Counts per half second: the current window and the one before."""
 
     __slots__ = ("before", "count", "since_s")
 
@@ -312,7 +313,7 @@ class RateWindow:
         self.count += count
 
     def recent(self, now_s: float) -> int:
-        """The larger of the two windows: what half a second brings."""
+        """Return the larger of the two windows: the count of half a second."""
         if now_s - self.since_s >= self.LENGTH_S:
             self._turn(now_s)
         return self.count if self.count > self.before else self.before

@@ -1,4 +1,4 @@
-"""The engine: what one worker does with its lanes. Synchronous; one thread; told of everything through one inbox."""
+"""The engine: one worker's decisions about its lanes. Synchronous, one thread; all events arrive in one inbox."""
 
 from dataclasses import dataclass
 from queue import Empty
@@ -20,13 +20,13 @@ from dispatcher.scheduling.shared_bound import SharedBound
 from dispatcher.wire.topics import Topics
 
 LONGEST_SLEEP_S = 0.5
-"""How late a stop signal may be seen."""
+"""Maximum delay before a stop signal is seen."""
 EXPIRY_S = 0.25
-"""How often credit near its use-by is looked for behind channels that have no room."""
+"""Interval of the search for credit near its use-by behind channels that have no room."""
 
 
 class StopSignal(Protocol):
-    """A threading.Event, or what behaves like one."""
+    """A threading.Event or any object with its `is_set`."""
 
     def is_set(self) -> bool: ...
 
@@ -45,7 +45,7 @@ class EnginePorts:
 
 
 class Engine:
-    """Receive, lease, pick, send, settle: each part decides from what it knows, whenever anything happens."""
+    """Receives, leases, picks, sends and settles. After every event, each part does all it can with what it knows."""
 
     def __init__(self, settings: EngineSettings, ports: EnginePorts, clock: Clock, inbox: Inbox) -> None:
         self.stats = EngineStats()
@@ -76,14 +76,14 @@ class Engine:
         self._timers.at(clock.monotonic_s() + EXPIRY_S, self._expire)
 
     def run(self, stop: StopSignal) -> None:
-        """Runs until drained, or until `stop` is set: then it leaves everything as it is."""
+        """Run until drained, or until `stop` is set. In the latter case nothing is cleaned up."""
         wait_s = 0.0
         while not self.drained and not stop.is_set():
             self._receive(wait_s)
             wait_s = self.advance()
 
     def step(self, event: Event) -> float:
-        """Takes one event and does all that is now possible. Returns the seconds until there is more to do."""
+        """Handle one event and do everything it allows. Return the seconds until there is more to do."""
         self._handle(event)
         return self.advance()
 
@@ -116,9 +116,9 @@ class Engine:
             case Drain():
                 self._start_drain(event)
 
-    # ------------------------------------------------------------- what is now possible
+    # ------------------------------------------------------------- progress
     def advance(self) -> float:
-        """Does all that is now possible. Returns the seconds until there is more to do, unless something happens."""
+        """Do everything that is possible now. Return the seconds until there is more to do if no event arrives."""
         now_s = self._clock.monotonic_s()
         self._timers.run(now_s)
         draining = self._drain_by_s is not None

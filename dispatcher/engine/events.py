@@ -1,4 +1,4 @@
-"""What the engine is told. Every event is put into its one inbox, from any thread; the engine alone takes them out."""
+"""Events for the engine. Any thread may put them into its one inbox; only the engine takes them out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ from dispatcher.wire.outcome import Report
 
 
 class LaneReady(msgspec.Struct, frozen=True, gc=False):
-    """An attached lane that was empty has something to drain. Harmless when untrue or repeated."""
+    """An attached lane that was empty has something to drain. Harmless if wrong or repeated."""
 
     lane: str
 
@@ -25,31 +25,33 @@ class LeaseAnswered(msgspec.Struct, frozen=True):
 
 
 class BatchSent(msgspec.Struct, frozen=True):
-    """The courier is done with a batch: one report an envelope, None where its call was not started before use-by."""
+    """The courier has finished a batch: one report per envelope, None if its call did not start before use-by."""
 
     batch: Batch
     reports: Sequence[Report | None]
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """The receipt (or the failure) of one thing the engine published. token: the engine's own name for it."""
+    """The receipt (or failure) of one thing that the engine published."""
 
     token: int
+    """The engine's own name for the published thing."""
     error: Exception | None = None
 
 
 class LanesChanged(msgspec.Struct, frozen=True):
-    """The lanes this worker should hold from now on: all of them, not the difference. A lane told of again, by another
-    object, is unparked. overrides: task -> the message (encoded) to send instead of the one in its envelopes, for tasks
-    that were edited. waiting: all lanes whose demand this worker is to announce though nobody is attached to them."""
+    """The complete set of lanes that this worker should hold from now on. A lane that is listed again as another object
+    is unparked."""
 
     lanes: Sequence[LaneInfo]
     overrides: Mapping[str, bytes] = {}
+    """Task -> encoded message to send instead of the one in its envelopes, for edited tasks."""
     waiting: Sequence[WaitingLane] = ()
+    """All lanes without an attached worker whose demand this worker must announce."""
 
 
 class Drain(msgspec.Struct, frozen=True):
-    """Finish: send nothing new, settle what is under way for at most `within_s`, give the rest back, detach, stop."""
+    """Finish: send nothing new, settle work in progress for at most `within_s`, give the rest back, detach, stop."""
 
     within_s: float
 
@@ -58,7 +60,7 @@ Event = LaneReady | LeaseAnswered | BatchSent | Stored | LanesChanged | Drain
 
 
 class Inbox(Protocol):
-    """A queue.SimpleQueue, or what behaves like one: `get` raises queue.Empty after `timeout` seconds."""
+    """A queue.SimpleQueue or an equivalent: `get` raises queue.Empty after `timeout` seconds."""
 
     def put(self, item: Event) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The lanes a worker holds: attaching, detaching, draining into buffers, and the demand that comes of it."""
+"""The lanes of a worker: attach, detach, drain into buffers, and track the resulting demand."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,20 +10,22 @@ from dispatcher.scheduling.scheduler import Scheduler
 from dispatcher.wire.lease import GivenBack
 
 DRAINED_AT_ONCE, TARGETS_AT_ONCE = 1_000, 50_000
-"""Envelopes and targets; then the engine looks at its inbox again. An answer of the ledger waits there for as long: the
-tier whose credit has run out would be passed over meanwhile."""
+"""Envelopes and targets drained before the engine checks its inbox again. An answer of the ledger waits there that
+long, and meanwhile a tier whose credit has run out would be skipped."""
 DRAIN_TARGETS, DRAIN_ENVELOPES, MOST_DRAIN_TARGETS = 100, 100, 2_000
-"""Of one lane before it is the next one's turn: so many envelopes, within these bounds in targets."""
+"""Amount drained from one lane before the next one's turn: DRAIN_ENVELOPES envelopes, bounded in targets."""
 DRAIN_AGAIN_S = 0.005
-"""For a lane that says it has something and yields nothing."""
+"""Delay before the next drain of a lane that claims to have something and yields nothing."""
 
 
 class WorkingSet:
-    """Lane buffers, and what of them is to be asked for.
+    """Lane buffers and the demand in them.
 
-    wanting: lanes with something to ask for now. woken: one of them had none a moment ago. eager: one of them
-    is not short of credit, only not asked for. given_back: granted envelopes the ledger is to be told of. targets:
-    held in all.
+    - `wanting`: lanes with something to ask for now.
+    - `woken`: one of them had nothing to ask for a moment ago.
+    - `eager`: one of them is not short of credit; it has only not been asked for yet.
+    - `given_back`: granted envelopes to be returned to the ledger.
+    - `targets`: all targets in memory.
     """
 
     def __init__(self, shared: Shared, port: Lanes) -> None:
@@ -41,18 +43,18 @@ class WorkingSet:
         self._unsettled = shared.unsettled
         self._held = shared.held
         self._drains: Scheduler[LaneBuffer] = Scheduler()
-        """Lanes that may have something and have room for it, as far as we know."""
+        """Lanes that may have something and, as far as we know, have room for it."""
         self._heavy = 1
-        """Lanes that may hold much."""
+        """The number of lanes that may hold much."""
         self._stinted: dict[str, LaneBuffer] = {}
-        """Lanes that were refused for the budget of all lanes."""
+        """Lanes that were refused because the budget of all lanes was used up."""
         self._blocked: set[LaneBuffer] = set()
-        """Lanes of one task that has no room; each is looked at again after a while."""
+        """Lanes of one task that has no room; each is checked again after a while."""
         self._timers.at(self._clock.monotonic_s() + settings.attach_again_s, self._attach_again)
 
     # ------------------------------------------------------------- which lanes
     def change(self, infos: Sequence[LaneInfo]) -> list[LaneBuffer]:
-        """Holds exactly these lanes. Returns those whose tier or weight changed."""
+        """Hold exactly these lanes. Return those whose tier or weight changed."""
         wanted = {info.name: info for info in infos}
         changed = []
         for lane in [lane for name, lane in self.lanes.items() if name not in wanted]:
@@ -76,7 +78,7 @@ class WorkingSet:
             self.close(lane)
 
     def close(self, lane: LaneBuffer) -> None:
-        """Lets go of a lane: nothing new is sent; it is detached when what is under way is settled."""
+        """Close a lane: send nothing new from it, and detach it once everything under way is settled."""
         if lane.closing:
             return
         self.unpark(lane)
@@ -95,7 +97,7 @@ class WorkingSet:
         self.detach_if_done(lane)
 
     def detach_if_done(self, lane: LaneBuffer) -> None:
-        """A closing lane goes once nothing of it is under way."""
+        """Detach a closing lane once nothing of it is under way."""
         if lane.closing and not lane.out_targets and not lane.asked and self.lanes.get(lane.name) is lane:
             self._port.detach(lane.name)
             del self.lanes[lane.name]
@@ -104,7 +106,7 @@ class WorkingSet:
             self._stats.lanes = len(self.lanes)
 
     def detach_all(self) -> None:
-        """At once, whatever is under way: others will be given what is not acked."""
+        """Detach all lanes at once. Unacked envelopes are delivered to other workers."""
         for name in self.lanes:
             self._port.detach(name)
         self.lanes.clear()
@@ -119,7 +121,7 @@ class WorkingSet:
         return 0 if info.light else self._settings.prefetch_targets
 
     def _attach_again(self) -> None:
-        """A lane that has brought nothing yet may have been given up for missing, and be there by now."""
+        """Attach lanes that have delivered nothing yet. Such a lane may have been missing before, and may exist now."""
         for lane in self.lanes.values():
             if not lane.received and not lane.closing:
                 self._port.attach(lane.info, self._prefetch(lane.info))
@@ -139,24 +141,26 @@ class WorkingSet:
 
     # ------------------------------------------------------------- draining
     def ready(self, name: str) -> None:
-        """The lane has something."""
+        """Note that the lane has something."""
         lane = self.lanes.get(name)
         if lane is not None and not lane.closing:
             lane.ready = True
             self.mark_drainable(lane)
 
     def mark_drainable(self, lane: LaneBuffer) -> None:
-        """The lane may have something, and its buffer has become emptier."""
+        """Queue the lane for draining: it may have something, and its buffer has room again."""
         if lane.ready and not lane.closing:
             self._drains.enter(lane.drain)
 
     def set_tier_weights(self, weights: Mapping[Tier, int]) -> None:
-        """Of the sharing between tiers, when it is the receiving that sets the pace."""
+        """Set the shares of the tiers. They apply to receiving when receiving is the bottleneck."""
         self._drains.set_tier_weights(weights)
 
     def fill(self, now_s: float) -> bool:
-        """Drains lanes that have something and room for it, those first that brought least for their weight: so the
-        shares hold when receiving is what takes longest. Returns whether more is to be done at once."""
+        """Drain lanes that have something and room for it. Return whether more must be done at once.
+
+        The lane that delivered least for its weight comes first, so shares hold when receiving takes longest.
+        """
         count = 0
         if self._stinted and self.targets < 0.9 * self._settings.budget_targets:
             for lane in self._stinted.values():
@@ -195,13 +199,13 @@ class WorkingSet:
         room = limit - buffered
         if room <= 0 or lane.filling:
             return room
-        # Room for some more before it is filled again: a drain costs more than what it brings otherwise. Half of it
-        # would be too much: that much is what a slow ledger is being asked about.
+        # Wait until there is room for a worthwhile amount, because a drain costs more than a few envelopes are worth.
+        # Half the limit would be too much to wait for: that much is in the lease call of a slow ledger.
         worth = max(limit // 8, min(limit // 2, _quantum(lane)))
         return room if room >= worth else 0
 
     def _is_blocked(self, lane: LaneBuffer) -> bool:
-        """Return whether the lane has one task, and no more of it can be sent or held."""
+        """Return whether the lane belongs to one task, and no more of that task can be sent or held."""
         task = lane.info.task
         return bool(task) and not (self._unsettled.has_room(task) and self._held.has_room(task))
 
@@ -215,7 +219,7 @@ class WorkingSet:
         self.mark_drainable(lane)
 
     def _drain(self, lane: LaneBuffer, room: int) -> int:
-        """Takes a little from the lane. Returns the number of envelopes."""
+        """Drain one quantum from the lane. Return the number of envelopes."""
         deliveries, empty = self._port.drain(lane.name, min(room, _quantum(lane)))
         if deliveries:
             self._drains.charge(lane.drain, self._take(lane, deliveries))
@@ -244,7 +248,7 @@ class WorkingSet:
 
     # ------------------------------------------------------------- demand
     def note(self, lane: LaneBuffer, *, wake: bool = True) -> None:
-        """What waits in the lane has changed: is there something to ask for?"""
+        """Update whether there is something to ask for, after the lane's waiting runs have changed."""
         if lane.closing or lane.parked or not lane.waiting:
             self.wanting.pop(lane.name, None)
             return
@@ -268,7 +272,7 @@ class WorkingSet:
         self.note(lane)
 
     def park(self, lane: LaneBuffer) -> None:
-        """Keeps out of the lane until the registry says else, or for a while."""
+        """Ask for nothing from the lane until the registry changes it, or for a while."""
         if not lane.closing and not lane.parked:
             lane.parked = True
             self._stats.parked_lanes += 1
@@ -281,8 +285,8 @@ class WorkingSet:
             self.note(lane)
 
     def hold(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Keep envelopes that are claimed elsewhere (or the like); they are asked for again after a while. The broker
-        is given back what is beyond the bounds: whatever is behind it in a lane of many is not held up."""
+        """Hold envelopes that are claimed elsewhere (or similar) and ask for them again after a while. Anything beyond
+        the bounds is given back to the broker, so that it does not block what is behind it in a shared lane."""
         settings, room = self._settings, self._holding_room(lane, part)
         if room < part.count:
             kept = part.take(room) if room else None
@@ -316,19 +320,20 @@ class WorkingSet:
         self.mark_drainable(lane)
 
     def set_aside(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Count the envelopes as held until `bring_back`. A lane that is let go of forgets them."""
+        """Count the envelopes as held until `bring_back`. A lane that is closed forgets them."""
         lane.hold(part.task, part.count, part.targets)
         self._held.add(part.task, part.targets)
         self._stats.held_envelopes += part.count
 
     def bring_back(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Return the envelopes to a lane that is not closing; they are not held any more."""
+        """Return held envelopes to a lane that is not closing."""
         lane.hold(part.task, -part.count, -part.targets)
         self._held.add(part.task, -part.targets)
         self._stats.held_envelopes -= part.count
 
     def give_back(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Granted, and not sent: the ledger is told, and it is asked for again. Call it from the last to the first."""
+        """Give a grant back unsent: report it to the ledger and ask for it again. Call this from the last run to the
+        first."""
         self._tell_unsent(lane, part)
         if lane.closing:
             self._release(part.targets)
@@ -337,7 +342,7 @@ class WorkingSet:
             self.note(lane, wake=False)
 
     def drop(self, part: EnvelopeRun) -> None:
-        """Forgets envelopes of a lane that is let go of: the broker has them still."""
+        """Forget envelopes of a closed lane. The broker still has them."""
         self._release(part.targets)
 
     def _tell_unsent(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
@@ -352,20 +357,20 @@ class WorkingSet:
 
     # ------------------------------------------------------------- under way
     def mark_sent(self, lane: LaneBuffer, targets: int) -> None:
-        """From the buffer to a channel, or straight to settling."""
+        """Note that targets have left the buffer for a channel, or for settling."""
         lane.out_targets += targets
         self._stats.buffered_targets -= targets
         self.mark_drainable(lane)
 
     def return_unsent(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """A channel had no time for it."""
+        """Take back a run that a channel had no time for."""
         lane.out_targets -= part.targets
         self._stats.buffered_targets += part.targets
         self.give_back(lane, part)
         self.detach_if_done(lane)
 
     def recheck(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """What was to be done about it cannot be done: the ledger may know better by now."""
+        """Hold a run whose next step is impossible, and ask the ledger again, which may know better by now."""
         lane.out_targets -= part.targets
         self._stats.buffered_targets += part.targets
         if lane.closing:
@@ -375,7 +380,7 @@ class WorkingSet:
         self.detach_if_done(lane)
 
     def ack(self, lane: LaneBuffer, deliveries: Sequence[Delivery], targets: int) -> None:
-        """Done with: the last step of settling."""
+        """Ack deliveries: the last step of settling."""
         self._port.ack(lane.name, deliveries)
         lane.out_targets -= targets
         self.targets -= targets
@@ -385,5 +390,5 @@ class WorkingSet:
 
 
 def _quantum(lane: LaneBuffer) -> int:
-    """Targets drained of one lane before it is the next one's turn."""
+    """Return the targets drained from one lane before the next one's turn."""
     return max(DRAIN_TARGETS, min(DRAIN_ENVELOPES * lane.info.chunk, MOST_DRAIN_TARGETS))

@@ -1,4 +1,4 @@
-"""Asks the ledger who may send: when to ask, for how much, and what follows from the answer."""
+"""Lease calls to the ledger: when to ask, for how much, and how to apply the answer."""
 
 import logging
 from collections.abc import Sequence
@@ -22,18 +22,18 @@ from dispatcher.wire.outcome import Outcome
 
 _log = logging.getLogger(__name__)
 GRANTED, NO_CREDIT = Status.GRANTED, Status.NO_CREDIT
-"""Looked up once: an enumeration's member costs ten times a name's look-up, and these are asked of every envelope."""
+"""Looked up once: access to an enum member costs ten times a name, and these are compared for every envelope."""
 
 
 class Leases:
-    """One call is under way at a time.
+    """Lease calls of one worker, one at a time.
 
-    A call without an answer is made again under its number, for as long as it takes: the ledger may have carried it
-    out, and only under that number does it give the same answer. The use-by of its grants counts from the first
-    attempt, so what a late answer grants is given back and asked for again.
+    A call without an answer is repeated under its number for as long as it takes: the ledger may have carried it out,
+    and it returns the same answer only under that number. The use-by of its grants counts from the first attempt, so
+    grants in a late answer are given back and asked for again.
 
-    A call that the ledger cannot carry out is not made again: what was in it is asked for in halves, under numbers of
-    their own and in turn with all else (`Suspects`).
+    A call that the ledger cannot carry out is not repeated. Its content is asked for in halves, under new numbers and
+    alternating with other calls (`Suspects`).
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Leases:
         settling: Settling,
         shared_namespace: str,
     ) -> None:
-        """shared_namespace: as Topics has it."""
+        """`shared_namespace` is the one of Topics."""
         self._shared_namespace = shared_namespace
         self._settings = shared.settings
         self._caller = caller
@@ -77,12 +77,12 @@ class Leases:
 
     @property
     def pending(self) -> bool:
-        """Whether the ledger is owed a call or owes an answer."""
+        """Return whether a call is under way, or returned credit still has to be sent."""
         return self._request is not None or bool(self._working.given_back) or self._suspects.given_back
 
     # ------------------------------------------------------------- when
     def advance(self, now_s: float) -> float | None:
-        """Asks if it is time to. Returns when to look again (None: when something happens)."""
+        """Make a call if it is time. Return when to check again (None: after the next event)."""
         if self._request is not None:
             return None
         due_s = self._due_s(now_s)
@@ -107,14 +107,14 @@ class Leases:
         return max(self._not_before_s, due_s)
 
     def _waiting_due_s(self) -> float | None:
-        """Where all get what they want, nobody keeps a place."""
+        """Return when to announce waiting lanes. Nobody needs to announce them while credit is plentiful."""
         if self.waiting.due_s() is None:
             return None
         scarce = self._capacity or any(lane.short for lane in self._working.lanes.values())
         return self.waiting.due_s() if scarce and not self.draining else None
 
     def _is_urgent(self, now_s: float) -> bool:
-        """New demand, or credit that runs out for no other reason than that we have not asked."""
+        """Return whether demand is new, or credit runs out only because we have not asked."""
         working = self._working
         if not working.wanting:
             return False
@@ -125,12 +125,12 @@ class Leases:
         return working.eager
 
     def _horizon(self, now_s: float) -> int:
-        """Targets that can be sent in horizon_s."""
+        """Return the number of targets that can be sent in horizon_s."""
         recent = self._sending.recent(now_s)
         return max(self._floor, int(recent * self._settings.horizon_s / 0.5))
 
     def _adapt_floor(self) -> None:
-        """What is given back for want of time was too much to ask for; what is used up was not."""
+        """Halve the minimum request when credit expired unused; double it when all credit was spent."""
         given_back = self._stats.given_back
         if given_back > self._given_back_seen:
             self._floor = max(1, self._floor // 2)
@@ -151,7 +151,7 @@ class Leases:
         self._start(asks, given_back, now_s)
 
     def _ask_suspects(self, now_s: float) -> float | None:
-        """Ask about one group of suspects. Return when to look again."""
+        """Ask about one group of suspects. Return when to check again."""
         if self._not_before_s > now_s:
             return self._not_before_s
         self._asked_suspects = True
@@ -210,7 +210,7 @@ class Leases:
         return asks
 
     def _take_wants(self, lane: LaneBuffer, room: int, wall_ms: int) -> list[EnvelopeRun]:
-        """Take what is to be asked for. Set aside what could not be sent: outcomes of its task are not stored."""
+        """Return the runs to ask for. Hold those of tasks whose outcomes are not stored: they could not be sent."""
         has_room = self._unsettled.has_room
         while parts := lane.take_wants(room, self._settings.wants_per_lane, wall_ms):
             blocked = [part for part in parts if not has_room(part.task)]
@@ -226,7 +226,7 @@ class Leases:
 
     # ------------------------------------------------------------- answers
     def answered(self, event: LeaseAnswered, now_s: float) -> None:
-        """Takes an answer; one that is not awaited (a late double) is ignored."""
+        """Apply an answer. Ignore one that is not awaited (a late duplicate)."""
         request = self._request
         if request is None or event.number != request.number:
             return
@@ -244,7 +244,7 @@ class Leases:
         self._not_ready_s = 0.0
         self._suspects.judge()
         use_by_s = self._first_asked_s + request.lease_ms / 1000
-        held = len(asked)  # those that only wait come behind them
+        held = len(asked)  # lanes that only announce demand follow after them
         for lane, ask, answer in zip(asked, request.lanes[:held], event.answer.lanes[:held], strict=True):
             if ask.wants:
                 _Reading(lane, request.claim, use_by_s, now_s, self).apply(answer)
@@ -297,7 +297,7 @@ class Leases:
             self._working.set_tier_weights(self._weights)
 
     def _not_ready(self, asked: list[LaneBuffer], now_s: float) -> None:
-        """The view is empty or being rebuilt: everything stays where it was, and we ask less and less often."""
+        """Put everything back and ask less and less often: the view is empty or being rebuilt."""
         settings = self._settings
         self._not_ready_s = min(settings.held_longest_s, max(settings.held_first_s, 2 * self._not_ready_s))
         self._not_before_s = now_s + self._not_ready_s
@@ -311,7 +311,7 @@ class Leases:
             self._working.detach_if_done(lane)
 
     def keep(self, lane: LaneBuffer, parts: Sequence[EnvelopeRun]) -> None:
-        """Asked for and not granted: back to the head of what waits."""
+        """Return runs that were not granted to the head of the waiting ones."""
         for part in reversed(parts):
             if lane.closing:
                 self._working.drop(part)
@@ -327,7 +327,7 @@ class Leases:
 
 
 class _Reading:
-    """The reading of one lane's answer."""
+    """Applies the answer for one lane."""
 
     def __init__(self, lane: LaneBuffer, claim: str, use_by_s: float, now_s: float, leases: Leases) -> None:
         self._lane = lane
@@ -381,7 +381,7 @@ class _Reading:
             self._leases._working.hold(self._lane, part)
 
     def _settle(self, part: EnvelopeRun, piece: Piece) -> None:
-        """What needs no sending goes straight to settling."""
+        """Pass a run that needs no sending to settling."""
         lane, settling = self._lane, self._leases._settling
         self._leases._working.mark_sent(lane, part.targets)
         match piece.status:

@@ -1,11 +1,11 @@
-"""How often the ledger is asked."""
+"""The pace of lease calls."""
 
 from dispatcher.engine.settings import EngineSettings
 
 
 class Rhythm:
-    """When the next call may be made: every period_s, or at once within bounds: a bucket of calls that fills the faster
-    the more targets are sent."""
+    """Decides when the next call may be made: every period_s, or at once within bounds. The bound is a bucket of calls,
+    which fills faster when more targets are sent."""
 
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
@@ -15,7 +15,7 @@ class Rhythm:
         self._calls_per_s = settings.calls_per_s
 
     def due_s(self, now_s: float, *, at_once: bool, targets_s: float = 0.0) -> float:
-        """The earliest time for the next call of a worker that sends so many targets per second."""
+        """Return the earliest time of the next call for a worker that sends `targets_s` targets per second."""
         settings = self._settings
         steady_s = self._asked_s + settings.period_s
         if not at_once:

@@ -1,4 +1,4 @@
-"""Turns credit into batches: picks by the scheduler, as long as a channel has room."""
+"""Turn credit into batches: the scheduler picks as long as a channel has room."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,15 +17,16 @@ from dispatcher.settle import match
 from dispatcher.wire.outcome import Report
 
 CHANNELS_KEPT = 64
-"""Maximum channels remembered. Beyond it those with nothing under way are forgotten, and with them the lead of a
+"""Maximum channels remembered. Beyond it, channels with nothing under way are forgotten, and with them the lead of a
 lane (a batch at most)."""
 
 LONG_IN_CHANNEL_S = 1.0
-"""Longer than most channels take. What is in its channel for this long is a cause of its task's time."""
+"""Longer than most channels take. After this time, the wait in the channel is reported as a cause of the task's delay.
+"""
 
 
 class PickedBatch(Batch, gc=False, kw_only=True):
-    """A batch and what the engine needs to know when it comes back."""
+    """A batch and the engine's own data about it, used when it returns."""
 
     buffer: LaneBuffer
     parts: list[EnvelopeRun]
@@ -33,7 +34,7 @@ class PickedBatch(Batch, gc=False, kw_only=True):
 
 
 class _Load:
-    """What is under way in one channel."""
+    """Work under way in one channel."""
 
     __slots__ = ("batch_limit", "batches", "most_batches", "targets")
 
@@ -61,11 +62,11 @@ class Sending:
         self._sent = RateWindow()
         self.scheduler: Scheduler[Credit] = Scheduler()
         self.overrides: Mapping[str, bytes] = {}
-        """Task -> the message to send instead of the one in its envelopes."""
+        """Task -> message to send instead of the one in its envelopes."""
 
     # ------------------------------------------------------------- credit
     def grant(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """`part` carries its claim and use-by."""
+        """Add granted envelopes to the credit. `part` carries its claim and use-by."""
         credit = lane.credit.get(part.channel)
         if credit is None:
             credit = lane.credit[part.channel] = Credit(lane)
@@ -80,7 +81,7 @@ class Sending:
         self._stats.stages["leased"].add((now_s - part.deliveries[0].received_s) * 1000, part.count)
 
     def retune(self, lanes: Iterable[LaneBuffer]) -> None:
-        """The tier or weight of these lanes has changed."""
+        """Apply the changed tier or weight of these lanes."""
         for lane in lanes:
             for credit in lane.credit.values():
                 self.scheduler.change(credit.flow, lane.tier, max(1, lane.info.weight))
@@ -90,7 +91,7 @@ class Sending:
         return self._sent.recent(now_s)
 
     def in_channels(self, now_s: float) -> dict[str, int]:
-        """Return by task for how many ms its oldest batch has been in its channel, of those longer than a second."""
+        """Return by task how many ms its oldest batch has been in its channel, for batches older than a second."""
         waits: dict[str, int] = {}
         for batch in self._under_way.values():  # in order of their start
             if now_s - batch.sent_s < LONG_IN_CHANNEL_S or len(waits) >= MAX_TASKS:
@@ -100,7 +101,7 @@ class Sending:
         return waits
 
     def expire(self, now_s: float) -> None:
-        """Takes back all credit near its use-by, whatever stands in its way."""
+        """Take back all credit near its use-by, even where a channel has no room."""
         for lane in self._working.lanes.values():
             if lane.credit_targets:
                 for credit in lane.credit.values():
@@ -111,7 +112,7 @@ class Sending:
             self._loads = {name: load for name, load in self._loads.items() if load.batches}
 
     def revoke(self, now_s: float) -> None:
-        """Take back all credit, and batches that channels have not begun."""
+        """Take back all credit, and batches that channels have not started."""
         for batch in self._under_way.values():
             batch.use_by_s = min(batch.use_by_s, now_s)
         for lane in self._working.lanes.values():
@@ -121,7 +122,7 @@ class Sending:
         self.expire(now_s)
 
     def _expire(self, credit: Credit, now_s: float) -> None:
-        """Credit near its use-by is given back: a call that starts too late is none."""
+        """Give back credit near its use-by: a call that starts too late must not be made."""
         limit_s = now_s + self._settings.use_by_margin_s
         late: list[EnvelopeRun] = []
         while credit.queue and credit.queue[0].use_by_s <= limit_s:
@@ -129,14 +130,14 @@ class Sending:
         self._give_back(credit, late)
 
     def _give_back_blocked(self, credit: Credit) -> None:
-        """Give back credit of tasks whose outcomes are not stored: others behind it may be sent."""
+        """Give back credit of tasks whose outcomes are not stored, so that others behind it may be sent."""
         parts = list(credit.queue)
         blocked = [part for part in parts if not self._unsettled.has_room(part.task)]
         credit.queue = deque(part for part in parts if self._unsettled.has_room(part.task))
         self._give_back(credit, blocked)
 
     def _give_back(self, credit: Credit, parts: Sequence[EnvelopeRun]) -> None:
-        """parts: out of the queue already."""
+        """Give back runs that have already left the queue."""
         for part in reversed(parts):
             self._add(credit, -part.targets)
             self._working.give_back(credit.lane, part)
@@ -150,7 +151,7 @@ class Sending:
 
     # ------------------------------------------------------------- picks
     def pump(self, now_s: float) -> None:
-        """Sends what may be sent and finds room."""
+        """Send batches for as long as there is credit and room."""
         pick, charge, has_room = self.scheduler.pick, self.scheduler.charge, self._unsettled.has_room
         while (flow := pick()) is not None:
             credit = flow.item
@@ -222,12 +223,12 @@ class Sending:
         return load
 
     def _report(self, batch: Batch, reports: Sequence[Report | None]) -> None:
-        """Called by the courier, from any thread."""
+        """Report a finished batch. The courier calls this from any thread."""
         self._inbox.put(BatchSent(batch, reports))
 
     # ------------------------------------------------------------- what comes back
     def sent(self, event: BatchSent, now_s: float, wall_ms: int) -> None:
-        """The courier is done with a batch."""
+        """Settle the reports of a finished batch and return what was not sent."""
         batch = event.batch
         if not isinstance(batch, PickedBatch):
             raise TypeError("The courier must hand back the batch it was given.")
@@ -264,8 +265,8 @@ class Sending:
 
 
 def _edited(part: EnvelopeRun, message: bytes | None) -> list[Delivery]:
-    """What the channel is given. The envelopes stay as they are: the worker that sends them next
-    knows the latest override."""
+    """Return the deliveries for the channel, with the override message if there is one. The envelopes themselves do not
+    change: a worker that sends them later knows the latest override."""
     if message is None:
         return part.deliveries
     override = msgspec.Raw(message)

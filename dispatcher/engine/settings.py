@@ -1,4 +1,4 @@
-"""Every number the engine goes by."""
+"""All numeric settings of the engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,79 +8,87 @@ from dispatcher.settle import NamedTargets
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """Numbers of one worker's engine; counts are of targets unless they say else.
+    """Settings of one worker's engine. Counts are in targets unless stated otherwise.
 
-    worker: names the worker in claims; different for every start of a process.
+    A lane's buffer is sized to twice what it was granted in the last half second. It stays between lane_floor_targets
+    (lane_roomy_targets while half the budget is enough for all) and lane_ceiling_targets.
 
-    Buffers. budget_targets: held in all (buffered, in flight and unsettled); a lane that holds nothing may still take
-    lane_floor_targets. A lane's buffer follows what it was granted in the last half second, twice over, between
-    lane_floor_targets (lane_roomy_targets while half the budget is enough for all) and lane_ceiling_targets.
-    prefetch_targets: for the client's queue of each lane.
-    held_envelopes: most envelopes of a task in one lane that wait, unacked, for an answer other than HELD, or until
-    the task's outcomes are stored. held_targets: the same of all lanes, shared between outcome topics and tasks
-    (`SharedBound`). A lane of one task is not drained beyond them; from other lanes the broker is given back what is
-    beyond them. held_first_s and held_longest_s: until they are asked about again. parked_s: until a lane is tried that
-    we were kept out of. attach_again_s: until a lane is attached again that has brought nothing yet.
-
-    Leases. lease_ms: how long a grant may be used. claim_ms: how long its claims last: lease, longest channel timeout,
-    margin. demand_ms: how long announced demand is good for. period_s: between calls while credit is short;
-    spacing_s and calls_per_s bound the calls made at once for new demand; of a worker that sends much, calls_per_target
-    instead of calls_per_s. horizon_s: asked for is what can be sent in
-    this time, at least horizon_floor_targets. use_by_margin_s: credit this near its use-by is given back.
-    wants_per_lane: most runs of envelopes in one lane's ask.
-    repeat_*: between attempts of a call that was not answered. stood_still_s: if the ledger's clock went on further
-    than ours by this, ours stood still.
-
-    Sending. quantum_targets: most targets of one pick (at least one envelope). in_flight_batches and
-    in_flight_targets: under way per channel; channel_batches overrides the former by channel name.
-    unsettled_targets: sent, their records not yet stored; shared between outcome topics and tasks (`SharedBound`).
-    Nothing more is sent of a task that has no room. With held_targets it is at most three quarters of budget_targets,
-    so that a topic that stores nothing leaves more than half of the budget to the tasks of the others.
-
-    Settling. settle_linger_s: how long outcomes of a task are gathered into one record; settle_envelopes: maximum
-    envelopes in it, which one call of a fold takes (dispatcher/wire/fold_cost.py). It is closed once it names targets
-    of this many characters (settle_named_characters: records are read ahead in thousands). named_targets: which targets
-    records name. store_again_*: between attempts to store something whose receipt is missing.
+    With held_targets, unsettled_targets is at most three quarters of budget_targets. So a topic that stores nothing
+    leaves more than half of the budget to the tasks of the others.
     """
 
     worker: str
+    """Name of the worker in claims; different for every start of a process."""
     budget_targets: int = 200_000
+    """Maximum in memory: buffered, in flight and unsettled. A lane that holds nothing may still take
+    lane_floor_targets."""
     lane_floor_targets: int = 100
     lane_roomy_targets: int = 1_000
     lane_ceiling_targets: int = 100_000
     prefetch_targets: int = 2_000
+    """Size of the client's queue of each lane."""
     held_envelopes: int = 1_000
+    """Maximum envelopes of a task in one lane that wait, unacked, for an answer other than HELD, or until the task's
+    outcomes are stored. A lane of one task is not drained beyond this; other lanes give the excess back to the broker.
+    """
     held_targets: int = 50_000
+    """The same bound over all lanes, shared between outcome topics and tasks (`SharedBound`)."""
     held_first_s: float = 0.25
     held_longest_s: float = 2.0
+    """First and longest wait (held_first_s, held_longest_s) before held envelopes are asked about again."""
     parked_s: float = 2.0
+    """Wait before a parked lane is tried again."""
     attach_again_s: float = 10.0
+    """Wait before a lane that has delivered nothing yet is attached again."""
 
     lease_ms: int = 2_000
+    """How long a grant may be used."""
     claim_ms: int = 13_000
+    """How long its claims last: lease, longest channel timeout, margin."""
     demand_ms: int = 300
+    """How long announced demand is valid."""
     period_s: float = 0.1
+    """Interval between calls while credit is short."""
     spacing_s: float = 0.005
     calls_per_s: float = 50.0
     calls_per_target: float = 0.01
     calls_burst: int = 10
+    """spacing_s, calls_per_s and calls_burst bound the calls made at once for new demand. For a worker that sends much,
+    calls_per_target applies instead of calls_per_s."""
     horizon_s: float = 0.5
     horizon_floor_targets: int = 1_000
+    """A call asks for what can be sent in horizon_s, at least horizon_floor_targets."""
     use_by_margin_s: float = 0.1
+    """Credit this near its use-by is given back."""
     wants_per_lane: int = 200
+    """Maximum runs of envelopes in one lane's ask."""
     repeat_first_s: float = 0.05
     repeat_longest_s: float = 2.0
+    """First and longest wait (repeat_first_s, repeat_longest_s) between attempts of an unanswered call."""
     stood_still_s: float = 0.5
+    """If the ledger's clock advanced this much further than ours, ours had stopped."""
 
     quantum_targets: int = 50
+    """Maximum targets of one pick (at least one envelope)."""
     in_flight_batches: int = 64
+    """Maximum batches under way per channel."""
     in_flight_targets: int = 50_000
+    """Maximum targets under way per channel."""
     channel_batches: Mapping[str, int] = field(default_factory=dict)
+    """Overrides in_flight_batches by channel name."""
     unsettled_targets: int = 100_000
+    """Maximum targets sent whose records are not yet stored, shared between outcome topics and tasks (`SharedBound`).
+    Nothing more of a task without room is sent."""
 
     settle_linger_s: float = 0.005
+    """How long outcomes of a task are collected into one record."""
     settle_envelopes: int = 500
+    """Maximum envelopes in a record, all of which one call of a fold takes (dispatcher/wire/fold_cost.py)."""
     settle_named_characters: int = 64_000
+    """A record is closed once it names targets of this many characters: records are read ahead in thousands."""
     named_targets: NamedTargets = "dead"
+    """The targets that records name."""
     store_again_first_s: float = 0.1
     store_again_longest_s: float = 2.0
+    """First and longest wait (store_again_first_s, store_again_longest_s) before something without a receipt is stored
+    again."""

@@ -1,4 +1,4 @@
-"""Carries out what settle.py decides, in its order, each step once the one before is stored; the ack comes last."""
+"""Carry out the plans of settle.py in order. Each step starts once the one before is stored; the ack comes last."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class Logs(msgspec.Struct, frozen=True):
-    """Where settling writes to."""
+    """The logs that settling writes to."""
 
     outcomes: OutcomeLog
     publisher: EnvelopePublisher
@@ -34,7 +34,7 @@ class Logs(msgspec.Struct, frozen=True):
 
 
 class _Job:
-    """The steps left for some deliveries of one lane; `pending` things of the present step are not yet stored."""
+    """The remaining steps for some deliveries of one lane. `pending` counts the unstored things of the current step."""
 
     __slots__ = ("acks", "draft", "lane", "pending", "plan", "record", "refused", "sent_s", "steps", "targets", "task")
 
@@ -42,7 +42,7 @@ class _Job:
         self, lane: LaneBuffer, task: str, steps: list[list[Publish]], acks: list[Delivery], targets: int
     ) -> None:
         self.refused: EnvelopeRun | None = None
-        """What the ledger is to be asked about again, should a step be impossible."""
+        """The run to ask the ledger about again if a step is impossible."""
         self.lane = lane
         self.task = task
         self.steps = [step for step in steps if step]
@@ -52,12 +52,12 @@ class _Job:
         self.draft: Draft | None = None
         self.plan: SettlePlan | None = None
         self.record: Publish | None = None
-        """The one of the steps that stores the outcomes."""
+        """The step that stores the outcomes."""
         self.sent_s = 0.0
 
 
 class _Receipt:
-    """One thing published, awaited."""
+    """One published thing whose receipt is awaited."""
 
     __slots__ = ("job", "publish", "wait_s")
 
@@ -68,7 +68,7 @@ class _Receipt:
 
 
 class _Gathering:
-    """Outcomes of one task from one lane under one claim, on their way into one record."""
+    """Outcomes of one task from one lane under one claim, collected for one record."""
 
     __slots__ = ("draft", "due_s", "lane", "since_s")
 
@@ -80,7 +80,7 @@ class _Gathering:
 
 
 class Settling:
-    """All envelopes that need no sending (any more). The deliveries given to it count as out of their lane."""
+    """Settles envelopes that need no sending (any more). Deliveries passed to it count as out of their lane."""
 
     def __init__(self, shared: Shared, logs: Logs, working: WorkingSet) -> None:
         self._settings = settings = shared.settings
@@ -96,19 +96,19 @@ class Settling:
         self._unsettled = shared.unsettled
         self._unrecorded = UnrecordedOutcomes()
         self._token = 0
-        # A stretch may be of many envelopes, and a record that names all their targets larger than a message may be.
+        # A run may have many envelopes, and a record that names all their targets may exceed the size of a message.
         self._closed_targets = MAX_CHUNK if settings.named_targets == "all" else settings.settle_envelopes * MAX_CHUNK
 
-    # ------------------------------------------------------------- what came of a send
+    # ------------------------------------------------------------- results of a send
     def reported(self, lane: LaneBuffer, part: EnvelopeRun, reports: Sequence[Report]) -> None:
-        """The channel has spoken on each envelope of `part`."""
+        """Record the channel's report on each envelope of `part`."""
         gathering = self._gather(lane, part)
         gathering.draft.add(part, reports, self._clock.wall_ms())
         self._count_unsettled(part.task, part.targets)
         self._start_if_full(gathering, part)
 
     def closed(self, lane: LaneBuffer, part: EnvelopeRun, code: int) -> None:
-        """Claimed without a lease: all targets have the outcome `code` (cancelled, expired)."""
+        """Settle envelopes claimed without a lease: all targets get the outcome `code` (cancelled, expired)."""
         whole = False
         while not whole:
             piece = part.take(min(self._settings.settle_envelopes, max(1, self._closed_targets // max(1, part.size))))
@@ -119,7 +119,7 @@ class Settling:
             self._start_if_full(gathering, piece)
 
     def flush(self, now_s: float, *, everything: bool = False) -> None:
-        """Writes the records of what has been gathered for long enough."""
+        """Write the records whose outcomes have been collected for long enough."""
         while self._gathering:
             key, gathering = next(iter(self._gathering.items()))
             if gathering.due_s > now_s and not everything:
@@ -129,7 +129,7 @@ class Settling:
 
     @property
     def next_s(self) -> float | None:
-        """When flush has something to do."""
+        """Return when flush next has something to do."""
         if not self._gathering:
             return None
         return next(iter(self._gathering.values())).due_s
@@ -176,8 +176,8 @@ class Settling:
         self._advance(job)
 
     def _give_up(self, lane: LaneBuffer, plan: SettlePlan) -> None:
-        """Leave the envelopes unacknowledged for the next worker: a record that no fold can read would lose its
-        outcomes. This is a defect of this program; other envelopes go on."""
+        """Leave the envelopes unacked for the next worker, because a record that no fold can read would lose its
+        outcomes. This is a defect of this program; other envelopes continue."""
         _log.error(
             "The outcomes of %d envelopes of task %s (lane %s) cannot be recorded; they stay in the lane. "
             "This is a fault of Fairlane's; please report it.",
@@ -189,17 +189,18 @@ class Settling:
         self._working.ack(lane, [], plan.targets)
 
     def late_records(self, now_s: float) -> LateRecords | None:
-        """Return the outcomes that have waited for their record for too long; None if none have."""
+        """Return the outcomes that have waited too long for their record; None if there are none."""
         return self._unrecorded.late(now_s)
 
-    # ------------------------------------------------------------- what is not sent
+    # ------------------------------------------------------------- settling without a send
     def dropped(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Final already, or of a writer that does not count: only to be acked."""
+        """Ack envelopes that are already final, or whose writer does not count."""
         self._stats.dropped += part.count
         self._start(lane, [], part)
 
     def recorded(self, lane: LaneBuffer, part: EnvelopeRun, piece: Piece) -> None:
-        """One envelope, recorded with open targets: the next attempt, which may be lost, is published again."""
+        """Publish the next attempt of one envelope again. It is recorded with open targets, and the attempt may be
+        lost."""
         envelope = part.deliveries[0].envelope
         still_open = set(piece.open_positions)
         indexes = [i for i in range(len(envelope.targets)) if envelope.position(i) in still_open]
@@ -213,14 +214,14 @@ class Settling:
         self._start(lane, [[partial(self._logs.publisher.publish, topic, [again])]], part)
 
     def moved(self, lane: LaneBuffer, part: EnvelopeRun, topic: str) -> None:
-        """Must wait, and may not do so here: published to its task's own lane."""
+        """Publish envelopes that must wait, and may not wait in this lane, to their task's own lane."""
         envelopes: list[Envelope] = [delivery.envelope for delivery in part.deliveries]
         self._stats.moved += part.count
-        # The task may have ended in the meantime, and its lane be gone.
+        # The task may have ended in the meantime, and its lane may be gone.
         self._start(lane, [[partial(self._logs.publisher.publish, topic, envelopes)]], part, may_be_refused=True)
 
     def unknown(self, lane: LaneBuffer, part: EnvelopeRun) -> None:
-        """Of a task nobody knows: kept whole among the dead letters, never sent."""
+        """Keep envelopes of an unknown task whole as dead letters; never send them."""
         self._keep_whole(lane, part, [])
 
     def refused(self, lane: LaneBuffer, part: EnvelopeRun, reason: str) -> None:
@@ -266,7 +267,7 @@ class Settling:
 
     # ------------------------------------------------------------- steps and receipts
     def stored(self, event: Stored) -> None:
-        """A receipt, or its absence: then the thing is published again after a while, for as long as it takes."""
+        """Handle a receipt. Without one, publish the thing again after a while, for as long as it takes."""
         receipt = self._receipts.get(event.token)
         if receipt is None:
             return
@@ -329,12 +330,12 @@ class Settling:
 
 
 def _may_be_stored(error: Exception | None) -> bool:
-    """Return whether a record is not stored and may be later; the broker refuses one that is too large for ever."""
+    """Return whether an unstored record may still be stored later. The broker always refuses one that is too large."""
     return error is not None and getattr(error, "retryable", True)
 
 
 def _readable(record: Outcomes) -> Outcomes | None:
-    """Return the record, without its target names if readers could not decode them. Runs alone always can be."""
+    """Return the record, without its target names if readers could not decode them. Runs alone are always readable."""
     if not (record.mixed or record.named):
         return record
     bare = msgspec.structs.replace(record, named=[])

@@ -1,4 +1,4 @@
-"""What the parts of an engine have in common."""
+"""Objects that the parts of an engine share."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from dispatcher.scheduling.shared_bound import SharedBound
 
 @dataclass(frozen=True)
 class Shared:
-    """One of each for the whole engine."""
+    """One object of each kind for the whole engine."""
 
     settings: EngineSettings
     clock: Clock
@@ -22,6 +22,6 @@ class Shared:
     stats: EngineStats
     errors: SendErrors
     unsettled: SharedBound
-    """Targets sent, or in need of no sending, and not yet settled."""
+    """Targets that are sent, or need no sending, and are not yet settled."""
     held: SharedBound
     """Targets that wait for an answer other than HELD, or for their outcome topic."""

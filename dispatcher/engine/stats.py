@@ -1,4 +1,4 @@
-"""What the engine counts. Plain numbers, written by the engine's thread alone; others may read them at any time."""
+"""Counters of the engine. Plain numbers, written only by the engine's thread; others may read them at any time."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -11,7 +11,7 @@ from dispatcher.model.view import WAIT_BUCKETS_MS, TierStats
 
 
 class Histogram:
-    """Durations in ms by WAIT_BUCKETS_MS (upper bounds, inclusive); the last count is of longer ones."""
+    """Durations in ms by WAIT_BUCKETS_MS (inclusive upper bounds); the last count is for longer ones."""
 
     __slots__ = ("count", "counts", "sum_ms")
 
@@ -26,7 +26,7 @@ class Histogram:
         self.sum_ms += ms * count
 
     def add_published(self, part: EnvelopeRun, wall_ms: float) -> None:
-        """The age of each envelope of `part`; cheap when all fall into one bucket."""
+        """Add the age of each envelope of `part`. Cheap when all fall into one bucket."""
         deliveries = part.deliveries
         first = wall_ms - deliveries[0].envelope.published_ms
         last = wall_ms - deliveries[-1].envelope.published_ms
@@ -39,37 +39,46 @@ class Histogram:
 
 @dataclass
 class TierCounts:
-    """Of one tier, since the start: targets granted and sent; envelopes sent, and their waits (published to sent)."""
+    """Counts of one tier since the start."""
 
     granted: int = 0
+    """Targets granted."""
     sent: int = 0
+    """Targets sent."""
     envelopes: int = 0
+    """Envelopes sent."""
     wait: Histogram = field(default_factory=Histogram)
+    """Waits of the envelopes, from published to sent."""
 
 
 @dataclass
 class EngineStats:
-    """Counters (since the start) and gauges of one engine.
-
-    outcomes: targets by (tier, channel, Outcome value). stages: envelopes, by what they had reached: received (since
-    published), leased (since received), sent (since leased), settled (since sent). republished, moved, dropped,
-    dead_lettered: envelopes. given_back, retried: targets. stored_again: things published again for want of a receipt.
-    """
+    """Counters (since the start) and gauges of one engine."""
 
     tiers: dict[Tier, TierCounts] = field(default_factory=lambda: {tier: TierCounts() for tier in TIERS})
     outcomes: defaultdict[tuple[Tier, str, int], int] = field(default_factory=lambda: defaultdict(int))
+    """Targets by (tier, channel, Outcome value)."""
     stages: dict[str, Histogram] = field(
         default_factory=lambda: {name: Histogram() for name in ("received", "leased", "sent", "settled")}
     )
+    """Envelopes by stage: received (since published), leased (since received), sent (since leased), settled (since
+    sent)."""
     received: int = 0
     acked: int = 0
     retried: int = 0
+    """Targets."""
     given_back: int = 0
+    """Targets."""
     republished: int = 0
+    """Envelopes."""
     moved: int = 0
+    """Envelopes."""
     dropped: int = 0
+    """Envelopes."""
     dead_lettered: int = 0
+    """Envelopes."""
     stored_again: int = 0
+    """Things published again because a receipt was missing."""
     lease_calls: int = 0
     lease_errors: int = 0
     stood_still: int = 0
@@ -86,12 +95,12 @@ class EngineStats:
     in_flight_targets: int = 0
     unsettled_targets: int = 0
     in_channels: dict[str, int] = field(default_factory=dict)
-    """Task -> for how long (ms) some of it has been in its channel, waiting for a place or an answer."""
+    """Task -> how long (ms) some of it has been in its channel, waiting for a slot or an answer."""
     late_records: LateRecords | None = None
     """Outcomes that Pulsar should have stored by now."""
 
     def tier_stats(self) -> dict[str, TierStats]:
-        """For the heartbeat."""
+        """Return the counts per tier for the heartbeat."""
         return {
             str(tier): TierStats(counts.granted, counts.sent, counts.envelopes, list(counts.wait.counts))
             for tier, counts in self.tiers.items()

@@ -1,4 +1,4 @@
-"""Ask again, in halves, about a lease call that the ledger could not carry out, until one item is left."""
+"""Repeat a lease call that the ledger could not carry out in halves, until one item is left."""
 
 import logging
 from collections import deque
@@ -28,7 +28,7 @@ class SuspectGroup:
         return sum(part.count for _, part in self.parts) + len(self.given_back) == 1
 
     def halves(self) -> tuple["SuspectGroup", "SuspectGroup"]:
-        """Split into envelopes and returned credit, or either of these into two."""
+        """Split into envelopes and returned credit; if there is only one kind, split that in half."""
         if self.parts and self.given_back:
             return SuspectGroup([], self.given_back), SuspectGroup(self.parts, [])
         if len(self.parts) == 1:
@@ -42,11 +42,11 @@ class SuspectGroup:
 
 
 class Suspects:
-    """Groups to be asked about apart from all else, while everything else goes on.
+    """Groups that are asked about in calls of their own while everything else continues.
 
-    After a call that failed, one without content is made. If that fails too, the ledger is at fault, and everything
-    goes back to where it was. Else the group is halved, and what fails alone is given up: an envelope goes to the dead
-    letters, and returned credit is forgotten (its claim ends at its time). Envelopes here count as held.
+    After a call that failed, an empty call is made. If that fails too, the ledger is at fault, and everything goes back
+    to where it was. Otherwise the group is halved, and an item that fails alone is given up: an envelope goes to the
+    dead letters, and returned credit is forgotten (its claim ends at its time). Envelopes in a group count as held.
     """
 
     def __init__(self, working: WorkingSet, settling: Settling, stats: EngineStats) -> None:
@@ -69,7 +69,7 @@ class Suspects:
         return any(group.given_back for group in groups)
 
     def accuse(self, asked: Sequence[LaneBuffer], given_back: list[GivenBack], error: Exception) -> None:
-        """Take what was asked for in a call that failed. Call `acquit` or `judge` with what comes of the next one."""
+        """Take the content of a failed call. Then call `acquit` or `judge` with the result of the next call."""
         if not self.waiting:
             _log.error("The ledger cannot carry out a call; it is asked again in halves. %s", error)
         self._reason = sound_text(error)
@@ -88,7 +88,7 @@ class Suspects:
         self._accused = SuspectGroup(parts, given_back) if parts or given_back else None
 
     def judge(self) -> None:
-        """Blame the accused group: a call without content succeeded."""
+        """Blame the accused group: an empty call succeeded."""
         accused, self._accused = self._accused, None
         if accused is None:
             return

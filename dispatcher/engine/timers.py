@@ -1,4 +1,4 @@
-"""Calls to be made later, by the monotonic clock, by whoever looks at it."""
+"""Delayed calls. The owner of the timers runs them by its monotonic clock."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -14,7 +14,7 @@ class Timers:
         heappush(self._heap, (when_s, self._number, call))
 
     def run(self, now_s: float) -> None:
-        """Makes the calls that are due."""
+        """Make the calls that are due."""
         while self._heap and self._heap[0][0] <= now_s:
             heappop(self._heap)[2]()
 

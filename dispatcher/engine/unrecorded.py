@@ -7,24 +7,24 @@ from typing import NamedTuple
 from dispatcher.settle import Draft
 
 LATE_S = 5.0
-"""A record is late after this: far longer than it takes while Pulsar answers, far shorter than the time for which
-claims of a worker that is alive are spared anyway (`lease.SPARED_MS`)."""
+"""A record is late after this time. That is far longer than it takes while Pulsar answers, and far shorter than the
+time for which claims of a live worker are spared anyway (`lease.SPARED_MS`)."""
 MAX_TASKS = 50
-"""Maximum tasks that are named."""
+"""Maximum tasks named."""
 
 
 class LateRecords(NamedTuple):
-    """Outcomes that have waited for their record for too long."""
+    """Outcomes that have waited too long for their record."""
 
     since_s: float
     """When the oldest became known (monotonic)."""
     targets: int
     tasks: list[str]
-    """Whose outcomes they are, the oldest first; not more than MAX_TASKS."""
+    """The tasks with such outcomes, the oldest first; at most MAX_TASKS."""
 
 
 class UnrecordedOutcomes:
-    """Drafts of records in the order in which they were begun."""
+    """Drafts of records in the order in which they were started."""
 
     def __init__(self) -> None:
         self._since: dict[Draft, float] = {}
@@ -34,11 +34,11 @@ class UnrecordedOutcomes:
         self._since[draft] = since_s
 
     def forget(self, draft: Draft) -> None:
-        """Its record is stored, or never will be."""
+        """Remove a draft whose record is stored, or never will be."""
         self._since.pop(draft, None)
 
     def late(self, now_s: float) -> LateRecords | None:
-        """Return what has waited for too long; None if nothing has."""
+        """Return the outcomes that have waited too long; None if there are none."""
         late = list(takewhile(lambda item: now_s - item[1] >= LATE_S, self._since.items()))
         if not late:
             return None

@@ -1,4 +1,4 @@
-"""Demand of lanes that nobody is attached to: announced in slices, and again before it is forgotten."""
+"""Demand of lanes without an attached worker: announced in slices, and repeated before it is forgotten."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -13,25 +13,25 @@ LEAST_MS = 3_000
 
 
 class Waiting:
-    """Every lane is announced twice while an announcement is good, which is the longer the more lanes there are: so
-    whatever their number, it takes no more than five calls a second."""
+    """Waiting lanes, each announced twice while an announcement is valid. The more lanes there are, the longer an
+    announcement is valid, so it never takes more than five calls a second."""
 
     def __init__(self) -> None:
         self._lanes: dict[str, WaitingLane] = {}
         self._queue: deque[str] = deque()
-        """Every lane once, and lanes that wait no more: the next to be announced first."""
+        """Every lane once, next to be announced first. May include lanes that no longer wait."""
         self._queued: set[str] = set()
         self._new = 0
         self._taken_s = self._due_s = 0.0
 
     @property
     def good_for_ms(self) -> int:
-        """How long an announcement is good for: two rounds of all slices."""
+        """Return how long an announcement is valid: two rounds of all slices."""
         rounds = -(-len(self._lanes) // SLICE)
         return max(LEAST_MS, round(2_000 * SLICE_EVERY_S * (rounds + 1)))
 
     def change(self, lanes: Sequence[WaitingLane]) -> None:
-        """All lanes that wait now."""
+        """Replace the set of waiting lanes."""
         self._lanes = {lane.name: lane for lane in lanes}
         new = [name for name in self._lanes if name not in self._queued]
         self._queued.update(new)
@@ -43,16 +43,16 @@ class Waiting:
             self._forget_others()
 
     def _forget_others(self) -> None:
-        """Where capacity is plenty no slice is taken for days, and tasks come and go."""
+        """Forget lanes that no longer wait. With ample capacity no slice is taken for days, while tasks come and go."""
         self._queue = deque(name for name in self._queue if name in self._lanes)
         self._queued = set(self._queue)
 
     def due_s(self) -> float | None:
-        """When the next slice is due; None: there is nothing to announce."""
+        """Return when the next slice is due; None if there is nothing to announce."""
         return self._due_s if self._lanes else None
 
     def take(self, now_s: float) -> list[LaneAsk]:
-        """The next slice, if it is due."""
+        """Return the next slice, if it is due."""
         if not self._lanes or now_s < self._due_s:
             return []
         asks: list[LaneAsk] = []
@@ -70,6 +70,7 @@ class Waiting:
         return asks
 
     def _pause_s(self) -> float:
-        """A few lanes need not be announced five times a second; those that are new are, as soon as may be."""
+        """Return the time to the next slice. New lanes are announced at the full rate of five calls a second; a few old
+        ones need fewer."""
         slices = -(-len(self._lanes) // SLICE)
         return SLICE_EVERY_S if self._new else max(SLICE_EVERY_S, self.good_for_ms / 2_000 / max(1, slices))
