@@ -1,1 +1,1 @@
-"""What tasks, tiers, settings and the view are, for every package. Nothing here knows a server or the engine."""
+"""The data model that all packages share: tasks, tiers, settings and the view. It knows no server and no engine."""

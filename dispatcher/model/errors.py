@@ -1,15 +1,15 @@
-"""What can go wrong, in Fairlane's own words: whose fault it is, what to do next, whether trying again helps."""
+"""Fairlane's own errors. Each says whose fault it is, what to do next, and whether a retry helps."""
 
 from dispatcher.model.shown import without_credentials
 
 
 class FairlaneError(Exception):
-    """Base of every error Fairlane raises on purpose. Credentials in addresses are hidden in its texts."""
+    """Base of every error that Fairlane raises on purpose. Its messages hide credentials in addresses."""
 
     exit_code = 1
-    """What the command line exits with."""
+    """Exit code of the command line."""
     retryable = False
-    """Whether the same call may succeed later without anything being changed."""
+    """Whether the same call may succeed later without any change."""
 
     def __init__(self, cause: str, next_step: str = "") -> None:
         cause, next_step = without_credentials(cause), without_credentials(next_step)
@@ -50,22 +50,22 @@ class Refused(FairlaneError):
 
 
 class TimedOut(FairlaneError):
-    """The task did not end in the time given; it goes on."""
+    """The task did not end within the given time; it continues."""
 
     exit_code = 4
     retryable = True
 
 
 class Hung(FairlaneError):
-    """A part of a worker stopped moving, so the worker ended itself."""
+    """A part of a worker stalled, so the worker ended itself."""
 
     exit_code = 6
     retryable = True
 
 
 class LimitReached(Refused):
-    """An app has as many live tasks or queued targets as it may have. Nothing of the new task was created; the same
-    submission is accepted later, once some of what is queued is done or the limit is raised."""
+    """An app has reached its limit of live tasks or queued targets. Nothing of the new task was created. The same
+    submission is accepted later, once part of the queue is done or the limit is raised."""
 
     retryable = True
 
@@ -75,8 +75,8 @@ class AudienceMismatch(Refused):
 
 
 class BeingSubmitted(Refused):
-    """Another submission of the same task is under way, or has taken this one over. Repeat the call once that one has
-    ended: it then verifies."""
+    """Another submission of the same task is under way, or has taken this one over. Repeat the call once the other one
+    has ended: it then verifies."""
 
     retryable = True
 
@@ -86,14 +86,14 @@ class TaskEnded(Refused):
 
 
 class NotReady(FairlaneError):
-    """The view in Redis is empty or being rebuilt; grants and exact progress come back by themselves."""
+    """The view in Redis is empty or being rebuilt. Grants and exact progress return without any action."""
 
     exit_code = 4
     retryable = True
 
 
 class Malformed(FairlaneError):
-    """Stored bytes are not what their format says."""
+    """Stored bytes do not match their format."""
 
 
 class NewerFormat(FairlaneError):
@@ -101,5 +101,5 @@ class NewerFormat(FairlaneError):
 
 
 DECODING_ERRORS = (ValueError, RecursionError, OverflowError, MemoryError)
-"""Raised by msgspec for bytes from outside. Its own errors and those of text are ValueErrors; too deep nesting is a
-RecursionError, and a time or length that is too large one of the others."""
+"""Errors that msgspec raises for bytes from outside. Its own errors and those of text decoding are ValueErrors; nesting
+that is too deep raises a RecursionError, and a time or length that is too large one of the others."""

@@ -1,4 +1,4 @@
-"""What is wrong with a field, in our own words instead of pydantic's."""
+"""Messages for invalid fields, in our own words instead of pydantic's."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -43,16 +43,16 @@ _WORDS: Final[dict[str, str | Callable[[_Context], str]]] = {
     "model_type": _FIELDS,
     "invalid-json-value": "it is no JSON value",
 }
-"""By pydantic's name for what is wrong; of other kinds its own words are used."""
+"""Messages by pydantic's error type. For any other type, pydantic's own message is used."""
 
 
 def invalid_input(error: ValidationError, subject: str = "task") -> InvalidInput:
-    """Pydantic's complaints in one line for each field."""
+    """Convert pydantic's errors to one error with a line for each field."""
     return InvalidInput("\n".join(f"{subject}: {_line(dict(detail))}" for detail in error.errors()))
 
 
 def in_words(detail: Mapping[str, Any]) -> str:
-    """Return what a pydantic error says of its field, such as "it is a whole number"."""
+    """Return the message for a pydantic error, such as "it is a whole number"."""
     words = _WORDS.get(detail["type"], str(detail["msg"]).removeprefix("Value error, "))
     return words if isinstance(words, str) else words(detail["ctx"])
 

@@ -1,4 +1,4 @@
-"""The life cycles of tasks and workers, as tables; the pictures in the docs are drawn from them."""
+"""The life cycles of tasks and workers as tables. The diagrams in the docs are drawn from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,26 +8,25 @@ from dispatcher.model.errors import Refused
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """States and what leads from one to another.
-
-    name: of what lives, as in messages. start: where it may begin. transitions: state -> event -> next state; a state
-    without events is an end.
-    """
+    """States and the transitions between them."""
 
     name: str
+    """The kind of object, as used in messages."""
     start: tuple[str, ...]
+    """The possible first states."""
     transitions: Mapping[str, Mapping[str, str]]
+    """State -> event -> next state. A state without events is final."""
 
     @property
     def states(self) -> tuple[str, ...]:
         return tuple(self.transitions)
 
     def ends(self, state: str) -> bool:
-        """Whether nothing leads out of the state."""
+        """Return whether the state is final."""
         return not self.transitions[state]
 
     def next(self, state: str, event: str) -> str:
-        """The state that follows. Raises Refused if the event cannot happen in this state."""
+        """Return the next state. Raises Refused if the event cannot happen in this state."""
         following = self.transitions[state].get(event)
         if following is None:
             possible = ", ".join(sorted(self.transitions[state])) or "nothing"
@@ -35,16 +34,16 @@ class Lifecycle:
         return following
 
     def allows(self, state: str, event: str) -> bool:
-        """Whether the event can happen in this state."""
+        """Return whether the event can happen in this state."""
         return event in self.transitions[state]
 
     def check(self, before: str, after: str) -> None:
-        """Raises Refused if no event leads from one state to the other."""
+        """Check that an event leads from one state to the other. Raises Refused otherwise."""
         if before != after and after not in self.transitions[before].values():
             raise Refused(f"A {self.name} cannot go from {before} to {after}.")
 
     def to_mermaid(self) -> str:
-        """A Mermaid state diagram of the table."""
+        """Return a Mermaid state diagram of the table."""
         lines = ["stateDiagram-v2"]
         lines += [f"    [*] --> {state}" for state in self.start]
         for state, events in self.transitions.items():
@@ -62,7 +61,7 @@ TASK = Lifecycle(
     transitions={
         "scheduled": {"start": "running", "pause": "paused", **_ENDS_EARLY},
         "running": {"pause": "paused", "complete": "completed", **_ENDS_EARLY},
-        # What was under way when it was paused may have been the last of it.
+        # The work under way at the time of the pause may have been the last of the task.
         "paused": {"resume": "running", "reschedule": "scheduled", "complete": "completed", **_ENDS_EARLY},
         "completed": {},
         "cancelled": {},
@@ -70,7 +69,7 @@ TASK = Lifecycle(
         "failed": {},
     },
 )
-"""`sealed` is no state: dispatch runs while targets still arrive. `reschedule`: resumed before its start time."""
+"""`sealed` is not a state: dispatch runs while targets still arrive. `reschedule`: resumed before its start time."""
 
 WORKER = Lifecycle(
     name="worker",
@@ -91,4 +90,4 @@ WORKER = Lifecycle(
         "stopped": {},
     },
 )
-"""suspect and lost come of missed heartbeats; a worker that beats again is what it says it is."""
+"""Missed heartbeats make a worker suspect and then lost. When it beats again, it is in the state that it reports."""

@@ -1,5 +1,5 @@
-"""Settings of the whole service as they are stored: a field and a text each, the last of which in the control topic
-counts."""
+"""Settings of the whole service as stored: pairs of field and text. The last text of a field in the control topic
+applies."""
 
 import re
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ from dispatcher.model.errors import InvalidInput
 from dispatcher.model.tier import DEFAULT_TIER_WEIGHTS, MILLI, TIERS
 
 MAX_CAP = 10**9
-"""Targets/s, or targets at once."""
+"""Maximum of a rate (targets/s) and of a burst (targets)."""
 CAPACITY = "capacity"
 TIER_WEIGHTS = "tiers"
 SHARING = "sharing"
 SHARED_BY = ("tasks", "apps")
-"""Within a tier: by the weights of tasks, or by those of apps and then of their tasks."""
+"""How tasks share within a tier: by their own weights, or by the weights of apps and then of their tasks."""
 EVERY_APP = "*"
-"""In a limit's place: of every app that has no limit of its own."""
+"""In place of an app in a limit: applies to every app without a limit of its own."""
 _CAP = "cap:"
 _PAUSED = "channel_paused:"
 _APP_WEIGHT = "app_weight:"
@@ -29,12 +29,12 @@ _LONGEST_CAP = 64
 
 
 def is_count(value: object, most: int) -> bool:
-    """Return whether it is a whole number from 0 to `most`; 2.0 is one."""
+    """Return whether the value is a whole number from 0 to `most`; 2.0 counts as one."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most and value % 1 == 0
 
 
 class Cap(NamedTuple):
-    """The most targets/s of something, and how many may go at once."""
+    """The maximum rate of something, and its burst."""
 
     rate: int
     """Targets/s; 0 for no cap."""
@@ -43,7 +43,7 @@ class Cap(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, name: str = "cap") -> Self:
-        """From "RATE", "RATE:BURST" or "none". Raises InvalidInput."""
+        """Parse "RATE", "RATE:BURST" or "none". Raises InvalidInput."""
         if text == "none":
             return cls(0)
         written = _WRITTEN_CAP.fullmatch(text)
@@ -53,7 +53,7 @@ class Cap(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As it is stored."""
+        """The stored form."""
         return f"{int(self.rate)}:{int(self.burst)}" if self.burst else str(int(self.rate))
 
     @property
@@ -62,7 +62,7 @@ class Cap(NamedTuple):
         return self.burst or max(self.rate / 4, 1)
 
     def checked(self, name: str = "cap") -> Self:
-        """Itself. Raises InvalidInput, naming what is capped, if a part is beyond its limits."""
+        """Return this cap if it is valid. Raises InvalidInput with this name if a part is beyond its limits."""
         for part, unit in ((self.rate, "targets/s"), (self.burst, "targets of burst")):
             if not is_count(part, MAX_CAP):
                 raise InvalidInput(f"{name}: is {part!r}; it is a whole number of {unit}, 0 to {MAX_CAP:,}.")
@@ -75,16 +75,16 @@ NO_CAP = Cap(0)
 
 
 class Limits(NamedTuple):
-    """What is admitted of an app; 0 for any number."""
+    """Admission limits of an app; 0 for unlimited."""
 
     tasks: int = 0
-    """Most live tasks."""
+    """Maximum live tasks."""
     targets: int = 0
-    """Most queued targets."""
+    """Maximum queued targets."""
 
 
 class PoolNames(NamedTuple):
-    """The pools, beside the total, that a task draws from where they are capped."""
+    """The pools, besides the total, that a task draws from if they are capped."""
 
     channel: str
     app: str
@@ -108,7 +108,7 @@ def app_channel_pool(app: str, channel: str) -> str:
 
 
 def cap_field(pool: str) -> str:
-    """The field that holds a pool's cap: `app_channel/shop/http` is `cap:app_channel:shop/http`."""
+    """Return the field that holds a pool's cap: `app_channel/shop/http` is `cap:app_channel:shop/http`."""
     return _CAP + pool.replace("/", ":", 1)
 
 
@@ -136,7 +136,7 @@ def tier_weights_of(text: str) -> dict[str, int]:
 
 
 def stored_cap(text: str) -> Cap:
-    """Parse a stored cap. A malformed text gives none: an older version stored values unchecked."""
+    """Parse a stored cap. A malformed text gives NO_CAP: an older version stored values unchecked."""
     try:
         return Cap.parse(text[:_LONGEST_CAP])
     except InvalidInput:
@@ -149,24 +149,24 @@ def stored_number(text: str) -> int:
 
 
 def caps_of(fields: Mapping[str, str]) -> dict[str, Cap]:
-    """By pool name; pools without a cap are left out."""
+    """Return caps by pool name; pools without a cap are left out."""
     named = {name.replace(":", "/", 1): stored_cap(text) for name, text in _under(fields, _CAP)}
     return {pool: cap for pool, cap in named.items() if cap.rate}
 
 
 def paused_of(fields: Mapping[str, str]) -> frozenset[str]:
-    """Channels that are paused."""
+    """Return the paused channels."""
     return frozenset(name for name, text in _under(fields, _PAUSED) if text == "1")
 
 
 def app_weights_of(fields: Mapping[str, str]) -> dict[str, int]:
-    """By app, in thousandths; apps that have the weight of all are left out."""
+    """Return weights by app, in thousandths; apps with the default weight are left out."""
     weights = {name: stored_number(text) or MILLI for name, text in _under(fields, _APP_WEIGHT)}
     return {name: weight for name, weight in weights.items() if weight != MILLI}
 
 
 def limits_of(fields: Mapping[str, str]) -> dict[str, Limits]:
-    """By app (EVERY_APP among them); apps without any are left out."""
+    """Return limits by app (including EVERY_APP); apps without limits are left out."""
     tasks = {name: stored_number(text) for name, text in _under(fields, _TASKS)}
     targets = {name: stored_number(text) for name, text in _under(fields, _TARGETS)}
     both = {name: Limits(tasks.get(name, 0), targets.get(name, 0)) for name in tasks.keys() | targets.keys()}

@@ -1,4 +1,4 @@
-"""Make texts safe to show: hide credentials, and escape what a terminal would obey."""
+"""Make text safe to show: hide credentials, and escape characters that control a terminal."""
 
 import re
 
@@ -11,14 +11,14 @@ _PORT = re.compile(r"\d+")
 
 
 def without_credentials(text: str) -> str:
-    """Hide passwords and tokens in the addresses in a text: those before an `@`, and every value of a query."""
+    """Hide passwords and tokens in the addresses in a text: everything before an `@`, and every value of a query."""
     return _URL.sub(_masked, text) if "://" in text else text
 
 
 def escaped(text: str, *, lines: bool = False) -> str:
-    """Show as escapes what is not printable, so that a provider's text neither steers a terminal nor begins a line.
+    """Escape unprintable characters, so that a provider's text can neither control a terminal nor start a new line.
 
-    lines: line breaks are the program's own and stay.
+    `lines`: keep line breaks, because they are the program's own.
     """
     if text.isprintable():
         return text
@@ -35,11 +35,11 @@ def _masked(url: re.Match[str]) -> str:
 
 
 def _parted(rest: str) -> tuple[str, str]:
-    """Mask what comes before the host."""
+    """Mask everything before the host."""
     end = _AUTHORITY_END.search(rest)
     authority = rest[: end.start()] if end else rest
     if "@" not in authority:
-        # A password with a slash in it is no address, but it is told of when it is refused.
+        # An address with a slash in its password is invalid, but it appears in the message that refuses it.
         colon, port = authority.partition(":")[1:]
         if "@" not in rest or not colon or _PORT.fullmatch(port):
             return "", rest

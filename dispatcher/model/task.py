@@ -1,4 +1,4 @@
-"""What an app submits: a push task and its targets, with every limit checked and named."""
+"""The input of a submission: a push task and its targets. Every limit is checked and named in errors."""
 
 import re
 from collections.abc import Mapping
@@ -26,16 +26,16 @@ from dispatcher.wire.envelope import MAX_ATTEMPTS, MAX_CHUNK, encode_message
 from dispatcher.wire.topics import NAME_PATTERN, OWN_LANE_ABOVE, TASK_PATTERN
 
 MAX_MESSAGE_BYTES = 16 * 1024
-"""Longest message, encoded (msgpack)."""
+"""Maximum size of a message, encoded (msgpack)."""
 MAX_TARGET_LENGTH = 1_024
-"""Longest target, in characters."""
+"""Maximum length of a target, in characters."""
 MAX_VARIABLES_BYTES = 2 * 1024
-"""Longest variables of one target, encoded (msgpack)."""
+"""Maximum size of the variables of one target, encoded (msgpack)."""
 MAX_TTL_S = 7 * 86_400
 MAX_START_AHEAD_S = 30 * 86_400
-"""How far ahead a start time may lie; checked when the task is submitted."""
+"""How far ahead a start time may be; checked when the task is submitted."""
 MAX_START_BEHIND_S = 60
-"""How far back a start time of a new task may lie: clocks differ, and a minute may pass before it is submitted."""
+"""How far back the start time of a new task may be: clocks differ, and a minute may pass before it is submitted."""
 MAX_TARGETS = 2**40
 UNKNOWN_SIZE_CHUNK = 100
 
@@ -45,9 +45,9 @@ _RESERVED = re.compile(r".*(-partition-\d+|__transaction_pending_ack)")
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
-    """One address and variables of its own.
+    """One address with its own variables.
 
-    Not checked here but when it is submitted, so that a bad one in a stream is refused and reported with its line.
+    It is checked only when it is submitted, so that a bad target in a stream is refused and reported with its line.
     """
 
     address: str
@@ -57,7 +57,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChunkRow(NamedTuple):
-    """Up to `expected` targets, a task of each tier has so many targets an envelope."""
+    """Targets per envelope, by tier, for tasks of up to `expected` targets."""
 
     expected: float
     high: int
@@ -73,12 +73,13 @@ CHUNK_TABLE: tuple[ChunkRow, ...] = (
     ChunkRow(2_000_000, 250, 100, 50),
     ChunkRow(float("inf"), 500, 250, 100),
 )
-"""Targets an envelope. An envelope is leased whole, so it should be a small part of a second of its tier's rate: small
-tasks are cut small, and lower tiers (which get less of the capacity) smaller than higher ones."""
+"""Chunk sizes by task size and tier. An envelope is leased whole, so it should be a small fraction of a second of its
+tier's rate. That is why small tasks get small envelopes, and lower tiers (with less capacity) smaller ones than higher
+tiers."""
 
 
 def choose_chunk(tier: Tier, expected_targets: int | None) -> int:
-    """Targets an envelope for a task of this tier and size (None: unknown)."""
+    """Return the targets per envelope for a task of this tier and size (None: unknown)."""
     if expected_targets is None:
         return UNKNOWN_SIZE_CHUNK
     row = next(row for row in CHUNK_TABLE if expected_targets <= row.expected)
@@ -118,55 +119,55 @@ def _seconds(value: object) -> object:
 
 
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$"), AfterValidator(_not_reserved)]
-"""Name of an app or a channel: 1 to 64 of A-Z a-z 0-9 . _ - and the first a letter or digit; a side lane's topic is
-named by both."""
+"""Name of an app or a channel: 1 to 64 of A-Z a-z 0-9 . _ - and the first a letter or digit. The topic of a side lane
+contains both names."""
 TaskId = Annotated[str, Field(pattern=f"^{TASK_PATTERN}$"), AfterValidator(_not_reserved)]
-"""1 to 100 of A-Z a-z 0-9 . _ - and the first a letter or digit; it names the task's topic."""
+"""1 to 100 of A-Z a-z 0-9 . _ - and the first a letter or digit; the task's topic contains it."""
 
 
 Message = Annotated[dict[str, JsonValue], BeforeValidator(_as_message), AfterValidator(_short_enough)]
-"""At most 16 KiB encoded. A text becomes {"body": text}."""
+"""At most 16 KiB encoded. A string becomes {"body": string}."""
 
 
 class PushTask(BaseModel):
-    """One push job. Frozen: what is sent does not change once accepted; tier, weight and cap are the initial controls.
+    """One push job. Frozen: its content does not change once accepted; tier, weight and cap are the initial controls.
 
-    A breach of a limit raises InvalidInput with a line for each field.
+    A broken limit raises InvalidInput with a line for each field.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     id: TaskId | None = None
-    """Submitting an id again goes on with (or, if complete, verifies) the same task. None: a new id at each submit."""
+    """Submitting an id again continues the same task (or verifies it, if complete). None: a new id at each submit."""
     app: Name
     """The app that owns the task."""
     tier: Tier
     """`high`, `medium` or `low`."""
     channel: Name = "null"
-    """What delivers it: a channel of the workers."""
+    """The channel of the workers that delivers it."""
     message: Message
-    """What is sent: a mapping of JSON values, or a text, which becomes {"body": text}. At most 16 KiB encoded."""
+    """The content: a mapping of JSON values, or a string, which becomes {"body": string}. At most 16 KiB encoded."""
     expected_targets: Annotated[int, Field(ge=0, le=MAX_TARGETS)] | None = None
-    """A hint that chooses chunk and lane. None: unknown (or the length of the audience, where it has one)."""
+    """A hint that determines chunk and lane. None: unknown (or the length of the audience, if it has one)."""
     chunk: Annotated[int, Field(ge=1, le=MAX_CHUNK)] | None = None
-    """Targets an envelope; None: chosen by `choose_chunk`."""
+    """Targets per envelope; None: chosen by `choose_chunk`."""
     weight: Annotated[float, Field(ge=MIN_WEIGHT, le=MAX_WEIGHT)] = 1.0
     """Share among the tasks of its tier; kept to three decimals."""
     cap: Annotated[int, Field(ge=1, le=MAX_CAP)] | None = None
-    """Most targets/s of this task."""
+    """Maximum targets/s of this task."""
     cap_burst: Annotated[int, Field(ge=1, le=MAX_CAP)] | None = None
-    """Most targets of it at once; None: a quarter of a second of the cap."""
+    """Maximum targets of it at once; None: a quarter of a second of the cap."""
     ttl_s: Annotated[float, BeforeValidator(_seconds), Field(ge=0.001, le=MAX_TTL_S)] | None = None
-    """Targets not sent so long after the start (or, without start_at, after acceptance) expire. At most 7 days.
-    Seconds, a timedelta, or text as in "90s", "10m", "1h", "2d"."""
+    """Targets not sent this long after the start (or, without start_at, after acceptance) expire. At most 7 days.
+    Seconds, a timedelta, or text such as "90s", "10m", "1h", "2d"."""
     start_at: AwareDatetime | None = None
-    """Nothing is sent before; at most 30 days ahead. With a time zone."""
+    """Nothing is sent before this time; at most 30 days ahead. With a time zone."""
     hold_until_sealed: bool = False
     """Whether sending waits for the whole audience."""
     max_attempts: Annotated[int, Field(ge=1, le=MAX_ATTEMPTS)] = 5
-    """Calls of the provider for one target, the first included."""
+    """Maximum provider calls for one target, including the first."""
 
-    if TYPE_CHECKING:  # what is accepted is wider than what the fields hold, which type checkers cannot know
+    if TYPE_CHECKING:  # more types are accepted than the fields hold, which type checkers cannot know
 
         def __init__(
             self,
@@ -197,21 +198,21 @@ class PushTask(BaseModel):
 
     @property
     def weight_milli(self) -> int:
-        """The weight in thousandths."""
+        """Weight in thousandths."""
         return round(self.weight * MILLI)
 
     @property
     def start_ms(self) -> int:
-        """Wall time, 0 for at once."""
+        """Start time in wall ms; 0 to start at once."""
         return 0 if self.start_at is None else _to_ms(self.start_at)
 
     def chosen_chunk(self, expected_targets: int | None) -> int:
-        """Targets an envelope, given what is known of the size."""
+        """Return the targets per envelope for an audience of this size."""
         return self.chunk if self.chunk is not None else choose_chunk(self.tier, expected_targets)
 
     def own_lane(self, expected_targets: int | None) -> bool:
-        """Whether the task gets a topic of its own. A shared lane is first in, first out: what is large, has to wait,
-        or has a weight or cap of its own may not stand in it."""
+        """Return whether the task gets its own topic. Shared lanes are first in, first out, so a task that is large,
+        must wait, or has its own weight or cap cannot use one."""
         small = expected_targets is not None and expected_targets <= OWN_LANE_ABOVE
         plain = self.weight_milli == MILLI and self.cap is None
         at_once = self.start_at is None and not self.hold_until_sealed

@@ -11,7 +11,7 @@ MAX_WEIGHT = 1_000
 
 
 class Tier(StrEnum):
-    """A task's priority class: its weight in the sharing of capacity."""
+    """A task's priority class, which sets its weight in the sharing of capacity."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -24,7 +24,7 @@ DEFAULT_TIER_WEIGHTS: dict[Tier, int] = {Tier.HIGH: 6 * MILLI, Tier.MEDIUM: 3 * 
 
 
 def in_milli(name: str, weight: object) -> int:
-    """Return a weight in thousandths. Raise InvalidInput, which calls it by this name, if it is none."""
+    """Return a weight in thousandths. Raises InvalidInput with this name if the weight is not valid."""
     number = weight if isinstance(weight, int | float) and not isinstance(weight, bool) else 0
     if not MIN_WEIGHT <= number <= MAX_WEIGHT:
         raise InvalidInput(f"{name}: is {weight!r}; it can be {MIN_WEIGHT} to {MAX_WEIGHT:,}.")

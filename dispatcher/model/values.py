@@ -1,4 +1,4 @@
-"""How tables and messages write a value: one form each for counts, parts, durations, moments, and what is not set."""
+"""Format values for tables and messages: one form each for counts, fractions, durations, times and missing values."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -8,11 +8,11 @@ from typing import Any
 from dispatcher.model.shown import escaped
 
 NOTHING = "-"
-"""Shown for no cap, no limit, nothing set, and for what is not known."""
+"""Shown for no cap, no limit, unset and unknown values."""
 
 
 def text_of(value: Any) -> str:
-    """Return a value as a table shows it where its name says nothing more about it."""
+    """Return the default form of a value in a table."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, bool):
@@ -27,12 +27,12 @@ def text_of(value: Any) -> str:
 
 
 def number(value: float) -> str:
-    """Return it with thousands separators; below 1,000 with its fraction."""
+    """Return a number with thousands separators; below 1,000 with its fraction."""
     return f"{value:,.4g}" if abs(value) < 1_000 else f"{value:,.0f}"
 
 
 def count(value: float) -> str:
-    """Return it as a whole number with thousands separators."""
+    """Return a whole number with thousands separators."""
     return f"{value:,.0f}"
 
 
@@ -42,7 +42,7 @@ def counted(value: int, noun: str) -> str:
 
 
 def limit(value: float | None) -> str:
-    """Return a cap or a limit, of which 0 means that there is none."""
+    """Return a cap or a limit; 0 means that there is none."""
     return number(value) if value else NOTHING
 
 
@@ -51,7 +51,7 @@ def percent(part: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration as a person would say it: 0.25 s, 45 s, 1 m 05 s, 2 h 01 m, 3 d 04 h."""
+    """Return a duration in readable form: 0.25 s, 45 s, 1 m 05 s, 2 h 01 m, 3 d 04 h."""
     if seconds is None or not isfinite(seconds):
         return NOTHING
     if seconds < 10:
@@ -65,7 +65,7 @@ def duration(seconds: float | None) -> str:
 
 
 def moment(wall_ms: float, now: datetime) -> str:
-    """Return the time of day in the zone of `now`, with the date when that is another day; 0 ms is no time."""
+    """Return the time of day in the zone of `now`, with the date if that is another day; 0 ms means no time."""
     if not wall_ms:
         return NOTHING
     try:

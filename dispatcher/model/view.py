@@ -1,4 +1,4 @@
-"""What the registry shows of tasks and workers."""
+"""Tasks, workers and settings as the registry shows them."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -32,19 +32,19 @@ class TargetCounts(msgspec.Struct, frozen=True):
     """Targets of a task by outcome. They add up: total = sent + invalid + failed + expired + cancelled + pending."""
 
     total: int = 0
-    """The audience; before the seal, what is published so far."""
+    """The size of the audience; before the seal, the number published so far."""
     sent: int = 0
-    """The provider has taken them."""
+    """Accepted by the provider."""
     invalid: int = 0
-    """There are no such targets, or not any more."""
+    """Unknown to the provider, or no longer valid."""
     failed: int = 0
-    """They were given up."""
+    """Given up."""
     expired: int = 0
-    """The task's time to live ran out before they were sent."""
+    """Not sent before the task's time to live ran out."""
     cancelled: int = 0
-    """The task was cancelled or stopped before they were sent."""
+    """Not sent before the task was cancelled or stopped."""
     pending: int = 0
-    """They have no outcome yet."""
+    """Without an outcome so far."""
 
 
 class TaskView(msgspec.Struct, frozen=True):
@@ -55,9 +55,9 @@ class TaskView(msgspec.Struct, frozen=True):
     app: str
     """The app that owns it."""
     tier: str
-    """As it is now, like weight and cap."""
+    """Its current tier. Weight and cap are current as well."""
     channel: str
-    """What delivers it."""
+    """The channel that delivers it."""
     state: str
     """scheduled, running, paused, completed, cancelled, expired or failed."""
     sealed: bool
@@ -71,25 +71,25 @@ class TaskView(msgspec.Struct, frozen=True):
     rate: float
     """Targets/s settled recently."""
     eta_s: float | None
-    """Seconds until done, by the model of dispatcher/analysis/forecast.py; None where no end can be foreseen."""
+    """Seconds until done, by the model of dispatcher/analysis/forecast.py; None if no end can be predicted."""
     refused: int
     """Targets that the submission rejected."""
     lane: str
-    """The topic that its envelopes wait in."""
+    """The topic that holds its envelopes."""
     shared: bool
-    """Whether other tasks are in its lane."""
+    """Whether its lane also holds other tasks."""
     chunk: int
-    """Targets an envelope."""
+    """Targets per envelope."""
     expected_targets: int
     """As submitted; -1 for unknown."""
     created_ms: int
     """When it was accepted."""
     start_ms: int
-    """Before this nothing is sent."""
+    """Nothing is sent before this time."""
     expires_ms: int
-    """After this nothing is sent."""
+    """Nothing is sent after this time."""
     first_outcome_ms: int
-    """When its first target had an outcome."""
+    """When its first target got an outcome."""
     finished_ms: int
     """When it ended."""
     hold_until_sealed: bool = False
@@ -97,30 +97,31 @@ class TaskView(msgspec.Struct, frozen=True):
     cap_burst: int = 0
     """In targets; 0 for a quarter of a second of the cap."""
     partitions: int = 0
-    """Of the lane's topic; 0 for a plain one."""
+    """Partitions of the lane's topic; 0 for a plain topic."""
     reason: str = ""
     """Why the task failed; empty in every other state."""
     closed: bool = False
-    """Whether a cancel, a stop or the end of its ttl gave all open targets their outcome. Nothing more is taken then,
-    whether it was sealed or not."""
+    """Whether a cancel, a stop or the end of its ttl gave all open targets their outcome. Then no more targets are
+    accepted, whether it was sealed or not."""
     last_error: SendError | None = None
-    """The last error of its sends, with their number; None if there was none."""
+    """The last error of its sends, with the number of errors; None if there was none."""
 
     @property
     def ended(self) -> bool:
-        """Every target has an outcome and the tombstone is written."""
+        """Whether every target has an outcome and the tombstone is written."""
         return self.finished_ms > 0
 
 
 class TierStats(msgspec.Struct, frozen=True):
-    """Figures so far of one worker for one tier. wait_counts: envelopes by queue wait (published to sent), one count
-    per bucket of WAIT_BUCKETS_MS and one for longer ones. rate: targets/s sent over the last 3 s."""
+    """Figures of one worker for one tier since its start."""
 
     granted: int = 0
     sent: int = 0
     envelopes: int = 0
     wait_counts: list[int] = []
+    """Envelopes by queue wait (published to sent): a count per bucket of WAIT_BUCKETS_MS, and one for longer waits."""
     rate: float = 0.0
+    """Targets/s sent over the last 3 s."""
 
 
 WAIT_BUCKETS_MS: tuple[float, ...] = (
@@ -136,7 +137,7 @@ class Unrecorded(msgspec.Struct, frozen=True):
     """Wall time of the oldest."""
     targets: int
     tasks: list[str] = []
-    """Whose outcomes they are; with many tasks some of them."""
+    """Tasks with such outcomes; only some of them if there are many."""
 
 
 class WorkerBeat(msgspec.Struct, frozen=True):
@@ -145,17 +146,17 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     id: str
     """Its name."""
     host: str
-    """The machine it runs on."""
+    """Its machine."""
     pid: int
-    """Its process."""
+    """Its process id."""
     state: str
-    """standby, starting, serving, draining or stopped; by its silence also suspect or lost."""
+    """standby, starting, serving, draining or stopped; after missed heartbeats also suspect or lost."""
     started_ms: int
     """Wall time of its start."""
     seen_ms: int
     """Wall time of its last heartbeat."""
     version: str
-    """Which Fairlane it is."""
+    """Its Fairlane version."""
     lanes: int
     """Lanes that it is attached to."""
     in_flight: int
@@ -167,26 +168,26 @@ class WorkerBeat(msgspec.Struct, frozen=True):
     tiers: dict[str, TierStats]
     """By tier name, since the worker started."""
     metrics_port: int = 0
-    """Where it serves metrics; 0: nowhere."""
+    """Port of its metrics; 0: none."""
     extra: dict[str, Any] = {}
-    """More of it, by name."""
+    """More fields, by name."""
     form: int = 1
-    """The form of the views that it keeps (dispatcher.model.view_form); 0.1.0 does not say."""
+    """The form of the views that it maintains (dispatcher.model.view_form). Version 0.1.0 does not report it."""
 
     @property
     def is_live(self) -> bool:
-        """Return whether the worker takes new work, or is about to."""
+        """Whether the worker takes new work, or is about to."""
         return self.state in ("starting", "serving")
 
     @property
     def channels(self) -> frozenset[str] | None:
-        """Return the channels that the worker has; None if it does not say (0.2.0 and older), so it may have any."""
+        """The worker's channels; None if it does not report them (0.2.0 and older), so it may have any."""
         names = self.extra.get("channels")
         return frozenset(map(str, names)) if isinstance(names, list) else None
 
     @property
     def unrecorded(self) -> Unrecorded | None:
-        """Return the outcomes whose records are late; None if there are none or it does not say (0.2.0 and older)."""
+        """Outcomes whose records are late; None if there are none or it does not report them (0.2.0 and older)."""
         try:
             return msgspec.convert(self.extra.get("unrecorded"), Unrecorded | None)
         except msgspec.ValidationError:
@@ -199,40 +200,40 @@ class Globals(msgspec.Struct, frozen=True):
     capacity: int
     """In targets/s; 0: unlimited."""
     tier_weights: dict[str, float]
-    """By tier name, as `set_tiers` takes them."""
+    """By tier name, in the form that `set_tiers` takes."""
     burst: int = 0
     """In targets; 0: a quarter of a second of the capacity."""
     caps: dict[str, Cap] = {}
-    """By pool name (`channel/NAME`, `app/NAME`, `app_channel/APP/NAME`); pools without one are left out."""
+    """By pool name (`channel/NAME`, `app/NAME`, `app_channel/APP/NAME`); pools without a cap are left out."""
     paused_channels: frozenset[str] = frozenset()
-    """Names of the channels on which nothing is sent."""
+    """Channels on which nothing is sent."""
     sharing: str = SHARED_BY[0]
-    """`tasks` or `apps`: what shares within a tier."""
+    """Whether `tasks` or `apps` share within a tier."""
     app_weights: dict[str, float] = {}
-    """By app, as `weigh_app` takes them; 1 where an app is left out."""
+    """By app, in the form that `weigh_app` takes; 1 for apps that are left out."""
     limits: dict[str, Limits] = {}
-    """By app; `*` for every app without one of its own."""
+    """By app; `*` for every app without a limit of its own."""
 
     @property
     def tier_milli(self) -> dict[str, int]:
-        """The weights of the tiers in thousandths."""
+        """Weights of the tiers in thousandths."""
         return _milli(self.tier_weights)
 
     @property
     def app_milli(self) -> dict[str, int]:
-        """The weights of the apps in thousandths."""
+        """Weights of the apps in thousandths."""
         return _milli(self.app_weights)
 
     def cap(self, pool: str) -> Cap:
-        """The cap of a pool."""
+        """Return the cap of a pool."""
         return self.caps.get(pool, NO_CAP)
 
     def app_weight(self, app: str) -> float:
-        """The app's share among the apps of a tier."""
+        """Return the app's share among the apps of a tier."""
         return self.app_weights.get(app, 1.0)
 
     def limits_of(self, app: str) -> Limits:
-        """Each limit of the app's own where there is one, otherwise that of every app."""
+        """Return the app's limits: for each, its own if there is one, otherwise the limit for every app."""
         own, others = self.limits.get(app, Limits()), self.limits.get(EVERY_APP, Limits())
         return Limits(own.tasks or others.tasks, own.targets or others.targets)
 
@@ -246,7 +247,7 @@ def _shares(milli: Mapping[str, int]) -> dict[str, float]:
 
 
 def globals_of(fields: Mapping[str, str]) -> Globals:
-    """Parse stored settings. Missing fields, and those that make no sense, take their defaults."""
+    """Parse stored settings. Missing and invalid fields take their defaults."""
     total, sharing = stored_cap(fields.get(CAPACITY) or "0"), fields.get(SHARING)
     return Globals(
         total.rate,
@@ -264,29 +265,39 @@ HoldAction = Literal["take", "renew", "release"]
 
 
 class SubmitLease(msgspec.Struct, frozen=True):
-    """The lease of a task's submission. state: `fresh` (the caller has it; nobody had it within a day), `again` (the
-    caller has it; another may have had it), `ours` (the caller still has it), `held` (by `who`, until `until_ms` unless
-    renewed), `gone` (nobody has it: Redis was emptied), or empty: it was not asked for."""
+    """The lease of a task's submission."""
 
     state: str = ""
+    """One of:
+
+    - `fresh`: the caller has it; nobody had it within a day.
+    - `again`: the caller has it; another client may have had it.
+    - `ours`: the caller still has it.
+    - `held`: `who` has it, until `until_ms` unless renewed.
+    - `gone`: nobody has it, because Redis was emptied.
+    - empty: it was not asked for.
+    """
     who: str = ""
     since_ms: int = 0
     until_ms: int = 0
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """Whether one more task of an app is admitted. reached: empty if it is; `known` if there is such a task already;
-    `tasks` or `targets`, the limit it would break, with that limit and how many there are; `view` while the view is
-    being rebuilt and cannot tell."""
+    """Whether one more task of an app is admitted."""
 
     reached: str = ""
+    """Empty if it is admitted. `known` if there already is such a task. `tasks` or `targets` if it would break that
+    limit. `view` while the view is being rebuilt and cannot tell."""
     limit: int = 0
+    """The limit that it would break."""
     there: int = 0
+    """The current number of tasks or targets."""
     lease: SubmitLease = SubmitLease()
 
 
 class FeedEntry(msgspec.Struct, frozen=True):
-    """One entry of the registry's feed. kind: task (created, sealed, control changed, ended), globals, epoch."""
+    """One entry of the registry's feed."""
 
     kind: str
+    """`task` (created, sealed, control changed, ended), `globals` or `epoch`."""
     task: str = ""

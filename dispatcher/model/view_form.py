@@ -1,8 +1,8 @@
 """The form of the view in Redis, and which workers may serve it.
 
-A new form is one in which older folds would not keep what newer ones need. So a view is served by workers of its form
-only: older ones leave a view of a higher form alone, and newer ones wait until no older one is there, and then make
-the view again in their form.
+A new form is needed when older folds would not keep data that newer ones need. So only workers of a view's form serve
+it. Older workers leave a view of a higher form alone. Newer ones wait until no older worker is left, and then rebuild
+the view in their form.
 """
 
 from collections.abc import Sequence
@@ -12,26 +12,27 @@ from typing import NamedTuple
 from dispatcher.model.view import WorkerBeat
 
 FORM = 3
-"""The form of this version's view (also in backends/redis/lua/view/form.lua). 1 is that of 0.1.0, which did not name
-it; up to 2 the state of an open envelope had a list of positions (now dispatcher/wire/positions.py)."""
+"""The form of this version's view (also in backends/redis/lua/view/form.lua). Form 1 is that of 0.1.0, which did not
+name it. Up to form 2, the state of an open envelope had a list of positions (now dispatcher/wire/positions.py)."""
 GONE = ("stopped", "lost")
 MAX_NAMED = 5
 
 
 class Standing(Enum):
-    """Whether a worker of this version may serve the present view."""
+    """Whether a worker of this version may serve the current view."""
 
     SERVE = "serve"
     RAISE = "raise"
-    """Make the view again in this version's form, and serve that."""
+    """Rebuild the view in this version's form, and serve that."""
     STAND_BY = "stand by"
 
 
 class Judged(NamedTuple):
-    """why: for the log; empty if the view may be served."""
+    """The decision on a view, with the reason."""
 
     standing: Standing
     why: str = ""
+    """For the log; empty if the view may be served."""
 
 
 def older_workers(beats: Sequence[WorkerBeat]) -> list[WorkerBeat]:
@@ -40,7 +41,7 @@ def older_workers(beats: Sequence[WorkerBeat]) -> list[WorkerBeat]:
 
 
 def judge(form: int | None, beats: Sequence[WorkerBeat]) -> Judged:
-    """Judge a view. form: None if Redis holds none. beats: heartbeats of all workers."""
+    """Judge a view. `form` is None if Redis holds no view; `beats` are the heartbeats of all workers."""
     if form is not None and form > FORM:
         return Judged(
             Standing.STAND_BY, f"the view in Redis has form {form}, this version keeps {FORM}: upgrade this worker"

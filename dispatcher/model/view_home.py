@@ -1,4 +1,4 @@
-"""Tell from the control topic which Redis holds the view of an installation, and what was before the present view."""
+"""Find out from the control topic which Redis holds the view of an installation, and which views came before it."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -9,7 +9,7 @@ from dispatcher.wire.control import NO_EPOCH, EpochStarted
 from dispatcher.wire.control_checks import read_control
 
 _EPOCH_TAG = b"\xa1b"
-"""How an EpochStarted is told from other records before it is decoded: behind the header of a short array."""
+"""Identifies an EpochStarted before it is decoded. It follows the header of a short array."""
 
 _BATCH, _READ_S = 1_000, 1.0
 
@@ -30,18 +30,18 @@ class Reader(Protocol):
 
 
 class EarlierViews(NamedTuple):
-    """What the control topic knows of views other than the present one."""
+    """Facts in the control topic about views other than the current one."""
 
     epochs: bool = False
     """Whether there was one."""
     address: str = ""
-    """Where the last was; empty if that is not known, or it is the present one."""
+    """Address of the last one; empty if it is unknown or the current one."""
     claim_ms: int = 0
-    """The longest claim that any worker made."""
+    """The longest claim of any worker."""
 
     def and_then(self, body: bytes, epoch: str) -> "EarlierViews":
-        """Return what is known with one more record. An unreadable one may belong to an earlier view: its claims are
-        then waited for."""
+        """Return the result of one more record. An unreadable record may belong to an earlier view, so its claims are
+        waited for."""
         if self.epochs and body[1:3] != _EPOCH_TAG:
             return self
         try:
@@ -57,12 +57,12 @@ class EarlierViews(NamedTuple):
         return EarlierViews(epochs, address, max(self.claim_ms, record.claim_ms))
 
     def is_elsewhere(self, address: str) -> bool:
-        """Return whether another Redis than the one at this address holds the view."""
+        """Return whether a Redis at another address holds the view."""
         return self.address not in ("", address)
 
 
 def read_views(reader: Reader, epoch: str) -> EarlierViews:
-    """Read to the end of the control topic, and close the reader. epoch: the present view. Raises Unreachable."""
+    """Read the control topic to its end and close the reader. `epoch` is the current view. Raises Unreachable."""
     found = EarlierViews()
     with closing(reader):
         while not reader.at_end():
@@ -72,7 +72,7 @@ def read_views(reader: Reader, epoch: str) -> EarlierViews:
 
 
 def held_elsewhere(home: str, address: str) -> Refused:
-    """Return the error of a Redis at `address` while the one at `home` holds the view."""
+    """Return the error for a Redis at `address` while the one at `home` holds the view."""
     return Refused(
         f"The view of this installation is in another Redis, {home}. This one is {address}.",
         "Correct redis.url; if the view is to be here from now on, run `fairlane registry adopt`.",
