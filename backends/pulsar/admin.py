@@ -1,4 +1,4 @@
-"""Pulsar's REST interface, as far as Fairlane needs it."""
+"""The part of Pulsar's REST interface that Fairlane needs."""
 
 import json
 import time
@@ -17,16 +17,21 @@ from dispatcher.wire.topics import SUBSCRIPTION, lane_of_topic
 
 _EARLIEST = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
 _CREATED_ELSEWHERE_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Two who create a subscription at once: the broker answers one of them 412 until the other is through."""
+"""Waits between attempts to create a subscription. When two clients create it at once, the broker answers one of them
+412 until the other has finished."""
 _RETRIED = (500, 502, 503, 504)
-"""Brokers answer 500 when two calls race for the same metadata. Every call below may be made twice."""
+"""Status codes that are retried. Brokers answer 500 when two calls race for the same metadata. Every call below may be
+made twice."""
 _WAIT = "Check that Pulsar runs there and the address is right (`fairlane doctor`), then try again."
 _RIGHTS = "Check FAIRLANE_PULSAR_TOKEN or the client certificate, and its role's rights on the tenant."
 
 
 class PulsarAdmin:
-    """Pooled and safe for threads. Every method may raise Unreachable (no answer, or a failing broker) and Refused (no
-    right to, or the state does not allow it); NotFound where the thing asked about does not exist."""
+    """A pooled, thread-safe client of Pulsar's REST interface.
+
+    Every method may raise Unreachable (no answer, or a failing broker) and Refused (no right, or the state does not
+    allow it), and NotFound if the object asked about does not exist.
+    """
 
     def __init__(self, settings: PulsarSettings) -> None:
         """Raises NotConfigured; Unreachable if the local stack's Pulsar has ended."""
@@ -36,24 +41,24 @@ class PulsarAdmin:
 
     # ------------------------------------------------------------ broker
     def health(self) -> None:
-        """Returns if the broker can store and read back a message. Raises Unreachable."""
+        """Return if the broker can store and read back a message. Raises Unreachable."""
         self._call("GET", "brokers/health")
 
     def version(self) -> str:
-        """The broker's version, as in "4.0.8"."""
+        """Return the broker's version, as in "4.0.8"."""
         return self._text("GET", "brokers/version").strip().strip('"')
 
     def runtime_configuration(self) -> dict[str, str]:
-        """The broker's settings as they are in force. Needs an administrator's rights."""
+        """Return the broker's settings currently in force. Needs an administrator's rights."""
         return dict(self._json("brokers/configuration/runtime"))
 
     def brokers(self) -> list[str]:
-        """Addresses (host:port) of all brokers of the cluster, for calls like these."""
+        """Return the REST addresses (host:port) of all brokers of the cluster."""
         return list(self._json("brokers"))
 
     def topic_statistics(self) -> bytes:
-        """What this broker last measured of all the topics that it serves, as JSON; it measures every
-        statsUpdateFrequencyInSecs (60 s unless set otherwise). Needs an administrator's rights."""
+        """Return this broker's last statistics of all topics it serves, as JSON. It measures them every
+        statsUpdateFrequencyInSecs (default 60 s). Needs an administrator's rights."""
         return self._call("GET", "broker-stats/topics")
 
     def clusters(self) -> list[str]:
@@ -61,7 +66,8 @@ class PulsarAdmin:
 
     # ------------------------------------------------------------ tenants and namespaces
     def tenant_exists(self, tenant: str) -> bool:
-        """Asked by its namespaces: a role may own a tenant without the right to list them all."""
+        """Return whether the tenant exists. Asks for its namespaces, since a role may own a tenant without the right to
+        list all tenants."""
         try:
             self._json(f"namespaces/{tenant}")
         except NotFound:
@@ -69,21 +75,22 @@ class PulsarAdmin:
         return True
 
     def create_tenant(self, tenant: str, clusters: list[str]) -> bool:
-        """False if it is there already."""
+        """Create a tenant. Return False if it already exists."""
         return self._create(f"tenants/{tenant}", {"allowedClusters": clusters, "adminRoles": []})
 
     def delete_tenant(self, tenant: str) -> None:
         self._remove(f"tenants/{tenant}")
 
     def namespaces(self, tenant: str) -> list[str]:
-        """Full names, as in "fairlane/system"; none if there is no such tenant."""
+        """Return the full names, as in "fairlane/system"; none if the tenant does not exist."""
         try:
             return list(self._json(f"namespaces/{tenant}"))
         except NotFound:
             return []
 
     def create_namespace(self, namespace: str, policies: Mapping[str, Any]) -> bool:
-        """With these policies (Pulsar's names for them). False if it is there already, whatever its policies."""
+        """Create a namespace with these policies (by Pulsar's names). Return False if it already exists, with any
+        policies."""
         return self._create(f"namespaces/{namespace}", policies)
 
     def policies(self, namespace: str) -> dict[str, Any]:
@@ -91,27 +98,27 @@ class PulsarAdmin:
         return dict(self._json(f"namespaces/{namespace}"))
 
     def set_policy(self, namespace: str, path: str, value: Any) -> None:
-        """path: the policy's place in the REST interface below the namespace."""
+        """Set a policy. path: of the policy in the REST interface, below the namespace."""
         self._call("POST", f"namespaces/{namespace}/{path}", value)
 
     def delete_namespace(self, namespace: str) -> None:
-        """It must hold no topic."""
+        """Delete a namespace, which must not hold any topic."""
         self._remove(f"namespaces/{namespace}")
 
     # ------------------------------------------------------------ topics
     def create_lane(self, topic: str, partitions: int = 0) -> None:
-        """The topic (0 partitions: a plain one) and its subscription, from the first message on. Nothing happens if
-        both are there."""
+        """Create the topic (0 partitions: a plain one) and its subscription at the first message. Does nothing if both
+        exist."""
         self.create_topic(topic, partitions)
         self.create_subscription(topic, SUBSCRIPTION)
 
     def create_topic(self, topic: str, partitions: int = 0) -> bool:
-        """False if it is there already."""
+        """Create a topic. Return False if it already exists."""
         return self._create(f"{_path(topic)}/partitions", partitions) if partitions else self._create(_path(topic))
 
     def create_subscription(self, topic: str, name: str) -> bool:
-        """At the topic's beginning. False if it is there already; somebody who makes it at the same moment is waited
-        for."""
+        """Create a subscription at the topic's beginning. Return False if it already exists. Waits for another client
+        that is creating it at the same moment."""
         path = f"{_path(topic)}/subscription/{quote(name)}"
         for wait_s in _CREATED_ELSEWHERE_S:
             try:
@@ -121,14 +128,14 @@ class PulsarAdmin:
         return self._create(path, _EARLIEST)
 
     def delete_subscription(self, topic: str, name: str) -> None:
-        """Whatever its backlog; nobody may be attached."""
+        """Delete a subscription, with any backlog; no consumer may be attached."""
         self._remove(f"{_path(topic)}/subscription/{quote(name)}")
 
     def delete_topic(self, topic: str, force: bool = False) -> bool:
-        """Deletes a topic, and its partitions if it has any, with whatever it holds; True also if there is none.
+        """Delete a topic with its partitions and all messages. Return True also if it does not exist.
 
-        False if a producer or consumer is attached and force is not set (partitions with nobody are gone by then). A
-        deleted topic does not come back by itself as long as topics are not created automatically.
+        Return False if a producer or consumer is attached and force is not set; partitions without any are deleted by
+        then. A deleted topic does not reappear as long as topics are not created automatically.
         """
         try:
             return self._delete(_path(topic), force)
@@ -147,8 +154,8 @@ class PulsarAdmin:
         return list(self._json(f"{_path(topic)}/subscriptions"))
 
     def list_topics(self, namespace: str) -> list[str]:
-        """Full names of the namespace's topics, of one with partitions its own and not theirs; none if there is no
-        such namespace."""
+        """Return the full names of the namespace's topics; none if the namespace does not exist. A partitioned topic is
+        listed once, without its partitions."""
         try:
             found = [*self._json(f"persistent/{namespace}"), *self._json(f"persistent/{namespace}/partitioned")]
         except NotFound:
@@ -160,23 +167,24 @@ class PulsarAdmin:
         return dict(self._json(f"{_path(topic)}/stats"))
 
     def backlog(self, topic: str, subscription: str = SUBSCRIPTION) -> int:
-        """Entries (producer batches, not messages) that are not wholly acknowledged. Raises NotFound."""
+        """Return the number of entries (producer batches, not messages) that are not fully acknowledged. Raises
+        NotFound."""
         found = self._json(f"{_path(topic)}/stats?getPreciseBacklog=true")["subscriptions"].get(subscription)
         if found is None:
             raise NotFound(f"Topic {topic} has no subscription {subscription}.", "Run `fairlane provision`.")
         return int(found["msgBacklog"])
 
     def last_entry(self, topic: str) -> tuple[int, int]:
-        """(ledger, entry) of the last thing stored; the entry is -1 where there is none. Raises NotFound."""
+        """Return (ledger, entry) of the last stored entry; entry is -1 if there is none. Raises NotFound."""
         found = self._json(f"{_path(topic)}/lastMessageId")
         return int(found["ledgerId"]), int(found["entryId"])
 
     def unload(self, topic: str) -> None:
-        """The broker lets go of the topic; whoever is attached connects again."""
+        """Make the broker unload the topic; attached clients reconnect."""
         self._call("PUT", f"{_path(topic)}/unload")
 
     def unload_bundle(self, namespace: str, bundle: str) -> None:
-        """The broker lets go of all topics of a bundle, named by its boundaries; any broker may take it then."""
+        """Make the broker unload all topics of a bundle, named by its boundaries; any broker may then take it."""
         self._call("PUT", f"namespaces/{namespace}/{bundle}/unload")
 
     def close(self) -> None:
@@ -226,11 +234,11 @@ class PulsarAdmin:
 
 
 class _Conflict(Refused):
-    """409: it is there already."""
+    """409: it already exists."""
 
 
 class _Precondition(Refused):
-    """412: the state does not allow it; of a deletion, that somebody is attached."""
+    """412: the state does not allow it; for a deletion, a client is attached."""
 
 
 def _no_answer(address: Address, what: str, error: urllib3.exceptions.HTTPError) -> FairlaneError:
@@ -257,7 +265,7 @@ def _failure(address: Address, what: str, status: int, body: bytes) -> FairlaneE
 
 
 def _reason(body: bytes) -> str:
-    """What the broker gives as the reason; error pages and stack traces are cut."""
+    """Return the reason the broker gives, without error pages and stack traces."""
     text = ""
     with suppress(ValueError, KeyError, TypeError):
         text = str(json.loads(body)["reason"])
@@ -265,7 +273,7 @@ def _reason(body: bytes) -> str:
 
 
 def _path(topic: str) -> str:
-    """persistent://tenant/namespace/name -> its place in the REST interface."""
+    """Return the REST path of persistent://tenant/namespace/name."""
     namespace, _, name = topic.removeprefix("persistent://").rpartition("/")
     return f"persistent/{namespace}/{quote(name, safe='')}"
 
@@ -286,7 +294,7 @@ def _pool(settings: PulsarSettings) -> urllib3.PoolManager:
         timeout=Timeout(connect=settings.connect_timeout_s, read=settings.operation_timeout_s),
         retries=Retry(
             total=5,
-            connect=1,  # what is not there is said at once
+            connect=1,  # report an unreachable server at once
             status=4,
             read=1,
             backoff_factor=0.1,
@@ -294,7 +302,7 @@ def _pool(settings: PulsarSettings) -> urllib3.PoolManager:
             allowed_methods=None,
             status_forcelist=_RETRIED,
             raise_on_status=False,
-            # A broker that does not own the topic redirects to the one that does; that one wants the token as well.
+            # A broker that does not own the topic redirects to the one that does, which needs the token as well.
             remove_headers_on_redirect=[],
         ),
         **tls,

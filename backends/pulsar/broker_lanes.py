@@ -1,4 +1,4 @@
-"""How the lanes stand in the brokers: one request to each broker tells of all its topics, however many there are."""
+"""Backlog and rates of all lanes, read with one request to each broker, however many topics it serves."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,28 +18,34 @@ _PARTITION = "-partition-"
 
 
 class LaneStats(NamedTuple):
-    """A lane, or one partition of it (-1: it has none), as its broker last measured it. backlog: entries (producer
-    batches, not messages) that are not wholly acknowledged. unacked: messages that consumers hold. rate_in, rate_out:
-    messages/s. blocked: the broker hands out nothing before some of them are acknowledged."""
+    """A lane, or one partition of it, as its broker last measured it."""
 
     topic: str
     partition: int
+    """Number of the partition; -1 for a lane without partitions."""
     backlog: int
+    """Entries (producer batches, not messages) that are not fully acknowledged."""
     unacked: int
+    """Messages that consumers hold."""
     consumers: int
     producers: int
     rate_in: float
+    """Messages per second."""
     rate_out: float
+    """Messages per second."""
     storage_bytes: int
     blocked: bool
+    """Whether the broker delivers nothing until some of the held messages are acknowledged."""
 
 
 class BrokerLook(NamedTuple):
-    """What one broker told; None and the reason if it did not."""
+    """The answer of one broker."""
 
     broker: str
     lanes: list[LaneStats] | None
+    """None if the broker did not answer."""
     failure: str = ""
+    """Why it did not answer."""
 
 
 class _Subscription(msgspec.Struct):
@@ -62,7 +68,7 @@ _decode = msgspec.json.Decoder(dict[str, dict[str, dict[str, dict[str, _Topic]]]
 
 
 def lanes_of(statistics: bytes, namespaces: Iterable[str]) -> list[LaneStats]:
-    """The lanes among a broker's topics. Raises Malformed."""
+    """Return the lanes among a broker's topics. Raises Malformed."""
     try:
         found = _decode(statistics)
     except msgspec.MsgspecError as error:
@@ -100,7 +106,7 @@ class Broker:
 
 
 class BrokerLanes:
-    """Asks every broker of the cluster, all at once."""
+    """Queries every broker of the cluster in parallel."""
 
     def __init__(self, settings: PulsarSettings, names: Topics) -> None:
         self._settings = settings
@@ -109,7 +115,8 @@ class BrokerLanes:
         self.measured_every_s: int | None = None
 
     def find(self) -> list[str]:
-        """Which brokers there are from now on; two requests. Raises Unreachable, Refused."""
+        """Find the cluster's brokers, keep them for `look`, and return their names. Takes two requests. Raises
+        Unreachable, Refused."""
         admin = PulsarAdmin(self._settings)
         try:
             names, conf = admin.brokers(), admin.runtime_configuration()
@@ -121,7 +128,7 @@ class BrokerLanes:
         return names
 
     def look(self) -> list[BrokerLook]:
-        """One request to each broker. Raises Refused where the role may not ask."""
+        """Return the answer of each broker, with one request to each. Raises Refused if the role may not ask."""
         if not self._brokers:
             self.find()
         with ThreadPoolExecutor(len(self._brokers) or 1) as threads:
@@ -133,7 +140,8 @@ class BrokerLanes:
         self._brokers = []
 
     def _at(self, broker: str, alone: bool) -> PulsarSettings:
-        """A single one is asked where the settings say: its own name may mean nothing here."""
+        """Return the settings for one broker. A single broker is reached at the configured address: the name it has for
+        itself may not resolve here."""
         if alone:
             return self._settings
         address = urlsplit(self._settings.admin_address)
@@ -149,5 +157,5 @@ class BrokerLanes:
 
 
 def lanes_told(looks: Iterable[BrokerLook]) -> Iterator[tuple[str, LaneStats]]:
-    """(broker, lane) of those that answered."""
+    """Return (broker, lane) for every lane of the brokers that answered."""
     return ((look.broker, lane) for look in looks for lane in look.lanes or ())

@@ -1,4 +1,4 @@
-"""The Pulsar client as Fairlane sets it up, its exceptions in Fairlane's words, and positions in topics as text."""
+"""The Pulsar client with Fairlane's settings, its exceptions as Fairlane's errors, and topic positions as text."""
 
 import os
 import socket
@@ -16,23 +16,25 @@ from dispatcher.wire.topics import Topics
 
 
 def topics(settings: PulsarSettings) -> Topics:
-    """The names of this installation's topics."""
+    """Return the names of this installation's topics."""
     return Topics(settings.tenant, settings.namespaces, settings.shared_lanes, settings.outcome_partitions)
 
 
 class PulsarClient(pulsar.Client):  # type: ignore[misc]  # the vendor's has no types
-    """A client that knows the address it was given, for errors."""
+    """A client that keeps the address it was given, for error messages."""
 
     address: Address
 
 
 def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threads: int = 1) -> PulsarClient:
-    """A client for one process. Raises NotConfigured, and Unreachable at once where nothing accepts connections: the
-    client itself would try for as long as an operation may take, and then call it a timeout.
+    """Return a client for one process; it is not fork-safe.
 
-    The client's own words (reconnects above all) go to log_file: its console logger would write to standard output,
-    among the data, and whatever matters reaches the caller as an error anyway. The first client of a process decides.
-    It is not fork-safe.
+    Raises NotConfigured, and Unreachable at once if nothing accepts connections: the client itself would retry for the
+    whole operation timeout and then report a timeout.
+
+    The client's own log (mostly reconnects) goes to log_file: its console logger would write to standard output, among
+    the data, and everything that matters reaches the caller as an error anyway. The first client of a process sets the
+    log file for all.
     """
     check_accepts(settings)
     with translated("connect"):
@@ -55,8 +57,8 @@ def connect(settings: PulsarSettings, log_file: str = os.devnull, listener_threa
 
 
 def check_accepts(settings: PulsarSettings) -> None:
-    """Return once one of the hosts of the address accepts a connection. Raise NotConfigured, Unreachable, and
-    InvalidInput for what is no address."""
+    """Return once one of the address's hosts accepts a connection. Raise NotConfigured, Unreachable, and InvalidInput
+    for a malformed address."""
     address = settings.address
     places = _places(address)
     reasons = []
@@ -94,21 +96,23 @@ def _refusal(host: str, port: int, timeout_s: float) -> str | None:
 
 
 def close(client: pulsar.Client) -> None:
-    """Closes a client with all that it made. Never fails: after an outage the client says that it was closed before."""
+    """Close a client and everything it created. Never fails: after an outage the client reports that it is already
+    closed."""
     with suppress(pulsar.PulsarException):
         client.close()
 
 
 def partitions_of(client: pulsar.Client, topic: str) -> list[str]:
-    """The topics of its partitions; itself if it has none. Raises Unreachable."""
+    """Return the topics of a topic's partitions, or the topic itself if it has none. Raises Unreachable."""
     with translated(f"look up {topic}", client):
         return list(client.get_topic_partitions(topic))
 
 
 def let_go(producer: Any) -> None:
-    """Closes a raw producer in the background; nobody waits for it, and a broken one may refuse.
+    """Close a raw producer in the background, without waiting; a broken producer may refuse.
 
-    What it holds fails at once, and those callbacks run under the client's lock: they must not send with it.
+    Its pending messages fail at once. Their callbacks run under the client's lock, so they must not send with this
+    client.
     """
     producer.close_async(_ignore)
 
@@ -118,7 +122,7 @@ def _ignore(_result: Any) -> None:
 
 
 def _authentication(settings: PulsarSettings) -> pulsar.Authentication | None:
-    """A token where there is one; else the client certificate says who we are."""
+    """Return the token if one is set, else the client certificate, else None."""
     if settings.token is not None:
         return pulsar.AuthenticationToken(settings.token.get_secret_value())
     if settings.tls_cert is not None:
@@ -175,21 +179,24 @@ _ERRORS: dict[str, tuple[type[FairlaneError], str, str]] = {
 
 
 def error_of(name: str, what: str, client: object = None) -> FairlaneError:
-    """name: of a result or an exception of Pulsar's (they share their names). what: what was tried, "read topic x".
-    client: whose address the error names."""
+    """Return Fairlane's error for a result or an exception of Pulsar.
+
+    name: of the result or exception (they share their names). what: the attempted action, as in "read topic x". client:
+    the one whose address the error names.
+    """
     kind, cause, next_step = _ERRORS.get(name, (FairlaneError, f"it answered {name}", _BUG))
     where = f" at {client.address.named()}" if isinstance(client, PulsarClient) else ""
     return kind(f"Pulsar{where}: could not {what}: {cause} ({name}).", next_step)
 
 
 def failure_of(result: Any, what: str, client: object) -> FairlaneError | None:
-    """What a callback's result means; None if all went well."""
+    """Return the error for a callback's result, or None if it succeeded."""
     return None if result == pulsar.Result.Ok else error_of(result.name, what, client)
 
 
 @contextmanager
 def translated(what: str, client: object = None) -> Iterator[None]:
-    """Raises Pulsar's exceptions in Fairlane's words. what: what is tried, as in "create a producer for x"."""
+    """Raise Pulsar's exceptions as Fairlane's errors. what: the attempted action, as in "create a producer for x"."""
     try:
         yield
     except pulsar.PulsarException as error:
@@ -198,12 +205,12 @@ def translated(what: str, client: object = None) -> Iterator[None]:
 
 # ---------------------------------------------------------------- positions
 def position_of(message_id: Any) -> str:
-    """A message's place in its topic, as text that sorts in topic order."""
+    """Return a message's position in its topic, as text that sorts in topic order."""
     return f"{message_id.ledger_id():020d}:{message_id.entry_id():020d}:{message_id.batch_index() + 1:06d}"
 
 
 def message_id_from(position: str | None) -> Any:
-    """What Pulsar calls a position; None is the beginning of the topic. Raises InvalidInput."""
+    """Return Pulsar's message id for a position; None means the beginning of the topic. Raises InvalidInput."""
     if position is None:
         return pulsar.MessageId.earliest
     try:

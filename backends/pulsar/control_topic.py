@@ -1,7 +1,8 @@
-"""The control topic: the truth about tasks and controls, written before anybody is told.
+"""The control topic: the truth about tasks and controls, written before any caller gets an answer.
 
-The client's `flush_async` is used nowhere: it waits for the producer's lock while it holds Python's, and a thread that
-has the producer's and drops a callback wants Python's, so both stand still for ever. Batches leave after a short delay.
+The client's `flush_async` is not used anywhere, because it can deadlock: it waits for the producer's lock while it
+holds Python's, and a thread that holds the producer's lock needs Python's to drop a callback. Batches are sent after a
+short delay instead.
 """
 
 import threading
@@ -18,10 +19,10 @@ from dispatcher.wire.topics import Topics
 
 
 class ControlTopic:
-    """Implements ControlLog. Safe for threads; records appended at the same time share their way to the disk."""
+    """Implements ControlLog. Thread-safe; records appended at the same time are stored in one batch."""
 
     def __init__(self, client: pulsar.Client, topics: Topics, timeout_s: float = 10.0) -> None:
-        """timeout_s: how long a receipt is waited for. Raises Unreachable, NotFound (not provisioned), Refused."""
+        """timeout_s: how long to wait for a receipt. Raises Unreachable, NotFound (not provisioned), Refused."""
         self._client = client
         self._topic = topics.control
         self._timeout_s = timeout_s
@@ -30,12 +31,15 @@ class ControlTopic:
         self._open()
 
     def append(self, record: ControlRecord) -> str:
-        """Raises Unreachable: the record is then not stored, or (if the answer got lost) stored at most now, never
-        later; appending it again is safe."""
+        """Store a record and return its position.
+
+        Raises Unreachable: the record is then not stored, or it is stored already and only the answer was lost. It is
+        never stored later, and appending it again is safe.
+        """
         return self.append_many([record])[0]
 
     def append_many(self, records: Sequence[ControlRecord]) -> list[str]:
-        """Stores the records in this order, with one wait for all; returns their positions."""
+        """Store the records in this order, with one wait for all; return their positions."""
         receipts = _Receipts(len(records))
         producer = self._open()
         for index, record in enumerate(records):
@@ -50,7 +54,7 @@ class ControlTopic:
         raise error
 
     def reader(self, after: str | None = None) -> TopicReader:
-        """Reads the records stored behind a position (None: from the first); `decode_control` gives their meaning."""
+        """Return a reader of the records after a position (None: from the first). Decode them with `decode_control`."""
         return TopicReader(self._client, self._topic, after)
 
     def close(self) -> None:
@@ -69,8 +73,8 @@ class ControlTopic:
         with translated(f"create a producer for {self._topic}", self._client):
             return self._client.create_producer(
                 self._topic,
-                # A record must not be stored long after its caller was told that it is not: a late "pause" would
-                # overrule the "resume" that came after it. So the client gives up before the caller does.
+                # A record must not be stored long after its append failed: a late "pause" would override the "resume"
+                # that came after it. So the client gives up before the caller does.
                 send_timeout_millis=round(self._timeout_s * 1000),
                 max_pending_messages=0,
                 batching_enabled=True,
@@ -80,7 +84,8 @@ class ControlTopic:
             )._producer
 
     def _drop(self, producer: Any) -> None:
-        """The next append makes a new one: some failures leave a producer that never works again."""
+        """Discard the producer; the next append creates a new one. Some failures leave a producer that never works
+        again."""
         with self._lock:
             if self._producer is producer:
                 self._producer = None
@@ -106,7 +111,7 @@ class _Receipts:
         return answered
 
     def wait(self, timeout_s: float) -> tuple[list[str], Any]:
-        """(positions, Ok), or ([], the first failure)."""
+        """Return (positions, Ok), or ([], the first failure)."""
         with self._lock:
             if not self._lock.wait_for(lambda: not self._missing, timeout_s):
                 return [], pulsar.Result.Timeout

@@ -29,8 +29,8 @@ _log = logging.getLogger(__name__)
 
 
 class DeadLetterTopic:
-    """Implements DeadLetters. A letter is published again until it is stored; `done` gets an error only at closing, or
-    if the broker does not even take what is left of a letter without its texts."""
+    """Implements DeadLetters. A letter is published again until it is stored. `done` gets an error only on close, or if
+    the broker refuses a letter even after its texts were removed."""
 
     def __init__(self, client: pulsar.Client, topics: Topics) -> None:
         """Raises Unreachable, NotFound (not provisioned), Refused."""
@@ -48,12 +48,13 @@ class DeadLetterTopic:
             self._producer.publish(_encode(part), partial(self._answered, part, receipts), key=part.task)
 
     def without_task(self) -> Mapping[str, int]:
-        """Return how many letters without a task there were, by lane."""
+        """Return the number of letters without a task, by lane."""
         with self._lock:
             return dict(self._counts)
 
     def index(self, store: Callable[[Mapping[str, set[str]]], None]) -> None:
-        """Have `store` note in which blocks tasks have letters since the last time. If it raises, they come again."""
+        """Pass the blocks with new letters since the last call, by task, to `store`. If it raises, they are passed
+        again next time."""
         with self._lock:
             blocks, self._new_blocks = self._new_blocks, {}
         try:
@@ -65,7 +66,7 @@ class DeadLetterTopic:
             raise
 
     def close(self, timeout_s: float = 5.0) -> bool:
-        """Waits for receipts; False if some were still missing and were given up."""
+        """Wait for receipts. Return False if some were still missing and were given up."""
         return self._producer.close(timeout_s)
 
     def _count(self, lane: str) -> None:
@@ -74,7 +75,8 @@ class DeadLetterTopic:
             self._counts[lane if known else OTHER_LANES] += 1
 
     def _answered(self, letter: DeadLetter, receipts: "_Receipts", error: Exception | None, position: str) -> None:
-        """Store a refused letter without its texts. The caller may be a thread of the client, which must not send."""
+        """Publish a refused letter again without its texts, in a new thread: this may run in a thread of the client,
+        which must not send."""
         if isinstance(error, FairlaneError) and not error.retryable:
             left = _encode(without_texts(letter, f"This letter was refused: {error.cause}"))
             send = partial(self._producer.publish, left, receipts.add, letter.task)
@@ -107,10 +109,10 @@ class _Receipts:
 def read_dead_letters(
     client: pulsar.Client, topics: Topics, task: str, spans: Iterable[LetterSpan] = (), expected: int = 0
 ) -> Iterator[DeadLetter]:
-    """Yield a task's dead letters up to the topic's present end, each (writer, sequence, position) once, the first.
+    """Yield a task's dead letters up to the topic's present end; of copies of a (writer, sequence, position), the first.
 
-    Reads the given parts of the topic; then, if these have fewer targets than expected or there are none, the whole
-    topic (14 days), as fast as Pulsar sends it. Raises Unreachable, NotFound (not provisioned).
+    Reads the given parts of the topic first. If they hold no targets, or fewer than expected, reads the whole topic
+    (14 days), as fast as Pulsar sends it. Raises Unreachable, NotFound (not provisioned).
     """
     seen: set[_Key] = set()
     for span in spans:
@@ -122,7 +124,7 @@ def read_dead_letters(
 def _read(
     client: pulsar.Client, topics: Topics, task: str, seen: set[_Key], span: LetterSpan | None = None
 ) -> Iterator[DeadLetter]:
-    """Yield what was not seen before of a part of the topic, or of all of it."""
+    """Yield the letters of a part of the topic (or of all of it) that were not seen before."""
     after = () if span is None else (span.after,)
     with closing(TopicReader(client, topics.dead_letters, *after)) as reader:
         while not reader.at_end():
@@ -148,8 +150,11 @@ def _letter(record: Record) -> DeadLetter | None:
 
 
 def _without(letter: DeadLetter, seen: set[_Key]) -> DeadLetter | None:
-    """The letter with the targets not seen so far, None if there are none; those become seen. A letter without targets
-    (an envelope of an unknown task) counts as position -1, and a part of one as those below."""
+    """Return the letter with only the targets not seen before, or None if all were; mark them as seen.
+
+    A letter without targets (an envelope of an unknown task) counts as position -1, and the further parts of a split
+    one as -2, -3 and so on.
+    """
     keys = [(letter.writer, letter.sequence, position) for position in letter.positions or [-1 - letter.part]]
     fresh = [index for index, key in enumerate(keys) if key not in seen]
     seen.update(keys)

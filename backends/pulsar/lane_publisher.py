@@ -1,4 +1,4 @@
-"""Envelopes into many lanes: retries and moves."""
+"""Publishes envelopes into many lanes, for retries and moves."""
 
 import threading
 from collections import OrderedDict, deque
@@ -21,43 +21,49 @@ from dispatcher.wire.topics import task_of_lane
 
 _TIDY_S = 1.0
 _MAKERS = 16
-"""Producers that are made at once: more than there are retry lanes, so that others find room beside those of a broker
-that does not answer."""
+"""Number of producers created in parallel. There are fewer retry lanes than this, so a broker that does not answer
+leaves threads for other lanes."""
 
 
 @dataclass(frozen=True)
 class PublisherSettings:
-    """max_lanes: most producers kept. idle_s: one not used for so long is closed, so that its lane can be deleted.
-    stuck_s: one that gets no receipts for so long is closed, and what it holds and what waits for it fails (its topic
-    is gone, perhaps). producer: its in_flight_* bound what one lane has under way; what is beyond waits here."""
+    """Limits of a LanePublisher."""
 
     max_lanes: int = 64
+    """Maximum number of producers kept open."""
     idle_s: float = 5.0
+    """A producer unused for this long is closed, so that its lane can be deleted."""
     stuck_s: float = 30.0
+    """A producer without a receipt for this long is closed; its pending and waiting envelopes fail. Its topic may be
+    gone."""
     producer: LaneProducerSettings = field(
         default_factory=lambda: LaneProducerSettings(in_flight_bytes=16 * 1024 * 1024)
     )
+    """Its in_flight_* limits bound the unconfirmed envelopes of one lane; any others wait here."""
 
 
 @dataclass
 class _Lane:
-    """waiting: publishings until the producer is there and has room, in order; the engine holds their envelopes until
-    they are stored, so they take no memory of their own. used_s: last publishing; moved_s: when receipts were last
-    seen to have grown."""
+    """The state of one lane's producer."""
 
     used_s: float
+    """Time of the last publish call."""
     producer: LaneProducer | None = None
     waiting: deque[tuple[Sequence[Envelope], Done]] = field(default_factory=deque)
+    """Publish calls, in order, that wait until the producer exists and has room. They take no memory of their own: the
+    engine holds their envelopes until they are stored."""
     receipts: int = 0
     moved_s: float = 0.0
+    """When the number of receipts was last seen to grow."""
 
     def idle_for(self, now_s: float) -> float | None:
-        """Seconds since it was used; None if something is under way."""
+        """Return the seconds since the last use; None if anything is waiting or in flight."""
         busy = self.producer is None or bool(self.waiting) or self.producer.in_flight[0] > 0
         return None if busy else now_s - self.used_s
 
     def stuck_for(self, now_s: float) -> float:
-        """Seconds in which nothing was confirmed although something is in flight (a topic that is gone)."""
+        """Return for how many seconds nothing was confirmed while messages were in flight (as when the topic is
+        gone)."""
         if self.producer is None or not self.producer.in_flight[0] or self.producer.receipts != self.receipts:
             self.receipts = 0 if self.producer is None else self.producer.receipts
             self.moved_s = now_s
@@ -65,16 +71,18 @@ class _Lane:
 
 
 CreateLane = Callable[[str], None]
-"""Creates what is missing of a lane, be it the subscription only, for who made the topic may have died before that, and
-a topic without one drops what it is sent. Raises NotFound if the lane should not be there."""
+"""Creates the lane's topic and subscription if either is missing. A creator may have crashed between the two, and a
+topic without a subscription discards messages. Raises NotFound if the lane should not exist."""
 
 
 class LanePublisher:
-    """Implements EnvelopePublisher, for retries and moves: never blocks its caller and never raises; `done` is called
-    once, when all envelopes of the call are stored, or with what went wrong (publish again then; there may be copies).
+    """Implements EnvelopePublisher, for retries and moves. Never blocks its caller and never raises.
 
-    `run` owns the producers and sends; it never waits for a lane, so one that stands still holds up no other. Making a
-    producer takes round trips and is left to a few threads.
+    `done` is called once: when all envelopes of the call are stored, or with the error. After an error, publish again;
+    there may be copies.
+
+    `run` owns the producers and sends. It never waits for a lane, so a stalled lane does not delay others. A few
+    threads create the producers, which takes round trips.
     """
 
     def __init__(
@@ -84,7 +92,7 @@ class LanePublisher:
         settings: PublisherSettings = PublisherSettings(),
         create: CreateLane | None = None,
     ) -> None:
-        """create: called, in a thread of its own, before anything is sent to a lane."""
+        """create: called in a thread of its own before anything is sent to a lane."""
         self._client = client
         self._clock = clock
         self._create = create
@@ -104,8 +112,10 @@ class LanePublisher:
             self._jobs.put(partial(self._publish, lane, envelopes, done))
 
     def stop(self, deadline_s: float) -> bool:
-        """Waits for what was published, then closes the producers, and `run` returns. False if something was given up
-        at the deadline (its `done` may then never be called)."""
+        """Wait until everything published is stored, then close the producers; `run` returns.
+
+        Return False if something was given up at the deadline; its `done` may then never be called.
+        """
         self._stopped = True
         self._jobs.put(None)
         until_s = self._clock.monotonic_s() + deadline_s
@@ -128,7 +138,7 @@ class LanePublisher:
 
     # ------------------------------------------------------------ the publisher's thread
     def run(self, over: threading.Event) -> None:
-        """Publishes until `stop` is called and nothing waits any more, or `over` is set."""
+        """Publish until `stop` was called and nothing is waiting, or until `over` is set."""
         try:
             self._work(over)
         finally:
@@ -158,13 +168,13 @@ class LanePublisher:
             self._makers.submit(self._make, name)
         self._lanes.move_to_end(name)
         lane.used_s = self._clock.monotonic_s()
-        # Before it is offered: so the receipt that makes room sees that somebody waits for it.
+        # Append before offering, so that the receipt that makes room sees the waiting call.
         lane.waiting.append((envelopes, done))
         if len(lane.waiting) == 1:
             self._send_waiting(name, lane)
 
     def _send_waiting(self, name: str, lane: _Lane) -> None:
-        """As much as the lane has room for."""
+        """Send as many waiting calls as the lane has room for."""
         producer = lane.producer
         while producer is not None and lane.waiting:
             envelopes, done = lane.waiting[0]
@@ -172,22 +182,22 @@ class LanePublisher:
             try:
                 if not producer.offer(bodies, partial(self._answered, name, lane, done)):
                     return
-            except Exception as error:  # whatever it is, it is the caller's, and this thread goes on
+            except Exception as error:  # any error goes to the caller, and this thread continues
                 self._forget(name, error)
                 return
             lane.waiting.popleft()
 
     def _answered(self, name: str, lane: _Lane, done: Done, error: Exception | None) -> None:
-        """In the client's thread."""
+        """Report the result of one call. Runs in the client's thread."""
         done(error)
         if lane.waiting:
             self._jobs.put(partial(self._send_waiting, name, lane))
 
     def _make(self, name: str) -> None:
-        """In a maker's thread."""
+        """Create a lane's producer. Runs in one of the maker threads."""
         try:
             producer = self._producer_of(name)
-        except Exception as error:  # whatever it is, those who wait for the lane are told
+        except Exception as error:  # any error goes to the calls that wait for the lane
             self._jobs.put(partial(self._forget, name, error))
         else:
             self._jobs.put(partial(self._made, name, producer))
@@ -198,7 +208,7 @@ class LanePublisher:
         return LaneProducer(self._client, self._topic_of(name), self._settings.producer)
 
     def _topic_of(self, lane: str) -> str:
-        """The lane's topic, or one of its partitions, another each time: receipts come in order from one only."""
+        """Return the lane's topic, or its partitions in turn: receipts come in order from a single topic only."""
         if task_of_lane(lane) is None:
             return lane
         topics = partitions_of(self._client, lane)
@@ -210,7 +220,7 @@ class LanePublisher:
         self._send_waiting(name, lane)
 
     def _forget(self, name: str, error: Exception) -> None:
-        """Those who wait for the lane are told of the error; what it has under way fails by itself."""
+        """Drop the lane and pass the error to the calls that wait for it. Messages in flight fail by themselves."""
         lane = self._lanes.pop(name)
         producer, lane.producer = lane.producer, None
         if producer is not None:
@@ -219,7 +229,7 @@ class LanePublisher:
             lane.waiting.popleft()[1](error)
 
     def _tidy(self) -> None:
-        """Closes producers that are too many or too long unused, and those that are stuck (what they hold fails)."""
+        """Close surplus and idle producers, and stuck ones, whose messages then fail."""
         now_s = self._clock.monotonic_s()
         surplus = len(self._lanes) - self._settings.max_lanes
         if surplus <= 0 and now_s - self._tidied_s < _TIDY_S:

@@ -1,4 +1,4 @@
-"""Lanes that envelopes are to be moved to and that nobody has created yet."""
+"""Creates lanes that envelopes are moved to and that do not exist yet."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,20 +9,20 @@ from dispatcher.wire.topics import side_of_lane, task_of_lane
 
 class LaneCreator(Protocol):
     def create_lane(self, topic: str, partitions: int) -> None:
-        """What is missing of the topic and its subscription. Raises Unreachable, Refused."""
+        """Create the topic and its subscription if either is missing. Raises Unreachable, Refused."""
         ...
 
 
 class LaneOwner(Protocol):
     @property
     def partitions(self) -> int:
-        """Of its own lane, 0 for a plain topic."""
+        """Number of partitions of the task's own lane; 0 for a plain topic."""
         ...
 
 
 class KnownLanes(Protocol):
     def live_by_id(self, tasks: Sequence[str]) -> Sequence[LaneOwner]:
-        """Those of the named tasks that have not ended. Raises Unreachable."""
+        """Return those of the named tasks that have not ended. Raises Unreachable."""
         ...
 
     def add_side_lane(self, topic: str) -> None:
@@ -38,8 +38,10 @@ class MissingLanes:
         self._tasks = tasks
 
     def create(self, topic: str) -> None:
-        """What is missing of the lane; those that are provisioned are left alone. Raises NotFound for the lane of a
-        task that has ended (it was deleted, and must not come back); Unreachable."""
+        """Create a lane's topic and subscription if either is missing; provisioned lanes are left alone.
+
+        Raises Unreachable, and NotFound for the lane of a task that has ended: it was deleted and must not come back.
+        """
         task = task_of_lane(topic)
         if task is None:
             if side_of_lane(topic) is not None:

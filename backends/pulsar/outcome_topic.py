@@ -10,8 +10,8 @@ from dispatcher.wire.topics import Topics
 
 
 class OutcomeTopic:
-    """Implements OutcomeLog. Safe for threads. A record whose receipt is missing is published again until it is stored:
-    `done` gets an error only when this is closed. Records keep the order in which they were given."""
+    """Implements OutcomeLog. Thread-safe. Records keep the order in which they were given. A record without a receipt
+    is published again until it is stored: `done` gets an error only on close."""
 
     def __init__(self, client: pulsar.Client, topics: Topics, timeout_s: float = 10.0) -> None:
         """timeout_s: how long `append` waits for a receipt. Raises Unreachable, NotFound (not provisioned), Refused."""
@@ -28,15 +28,15 @@ class OutcomeTopic:
         )
 
     def append(self, partition: int, record: OutcomeRecord) -> str:
-        """Stores a record that belongs to a partition rather than a task (marks, ended claims); returns its position.
+        """Store a record that belongs to a partition rather than a task (marks, ended claims); return its position.
         Raises Unreachable; the record may then be stored later."""
         return self._producers[partition].append(encode_record(record), self._timeout_s)
 
     def reader(self, partition: int, after: str | None = None) -> TopicReader:
-        """Reads the records stored behind a position (None: from the first), as bytes."""
+        """Return a reader of the records after a position (None: from the first), as bytes."""
         return TopicReader(self._client, self._topics.outcomes(partition), after)
 
     def close(self, timeout_s: float = 5.0) -> bool:
-        """Waits for receipts; False if some were still missing and were given up."""
+        """Wait for receipts. Return False if some were still missing and were given up."""
         unfinished = [producer for producer in self._producers if not producer.close(timeout_s)]
         return not unfinished

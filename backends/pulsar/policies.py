@@ -1,4 +1,4 @@
-"""What Fairlane asks of its namespaces: every number in one place, and how far a namespace is from it."""
+"""The policies Fairlane needs on its namespaces, every number in one place, and where a namespace differs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,23 +9,26 @@ from dispatcher.wire.retention import DAY_MS, RECORDS_KEPT_MS
 RETENTION_DAYS = RECORDS_KEPT_MS // DAY_MS
 """Retention of control, outcome and dead-letter records."""
 BACKLOG_LIMIT_BYTES = 1 << 40
-"""Most a topic may hold before its producers are made to wait: 15,000 million targets of 64 characters."""
+"""Maximum backlog of a topic before its producers must wait: 15,000 million targets of 64 characters."""
 UNACKED_PER_CONSUMER = 50_000
-"""A worker holds far fewer; one that loses count of its acks stops here."""
+"""A worker holds far fewer; a worker that stops acknowledging is stopped here."""
 UNACKED_PER_SUBSCRIPTION = 1_000_000
-"""Not below what a hundred workers have prefetched together: a subscription that reaches it stops for all of them."""
+"""At least the combined prefetch of a hundred workers: a subscription that reaches it stops for all of them."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """One policy of a namespace. field: its name in Pulsar's namespace policies; path: its place in the REST interface,
-    where `body` (or, without one, the wanted value) is posted; what: in our words, said when it is changed."""
+    """One policy of a namespace."""
 
     field: str
+    """Its name in Pulsar's namespace policies."""
     path: str
+    """Its path in the REST interface below the namespace."""
     wanted: Any
     what: str
+    """Text shown when the policy is changed."""
     body: Any = None
+    """Body to post; None posts the wanted value."""
 
     @property
     def posted(self) -> Any:
@@ -35,7 +38,7 @@ class Policy:
 _BACKLOG_QUOTA = {"limitSize": BACKLOG_LIMIT_BYTES, "limitTime": -1, "policy": "producer_request_hold"}
 
 _COMMON: tuple[Policy, ...] = (
-    # Broker-wide defaults are overruled here wherever they could delete, evict, drop or invent something.
+    # Overrides every broker-wide default that could delete, evict, drop or create something.
     Policy(
         "autoTopicCreationOverride", "autoTopicCreation", {"allowAutoTopicCreation": False},
         "topics are not created by accident",
@@ -44,8 +47,8 @@ _COMMON: tuple[Policy, ...] = (
         "autoSubscriptionCreationOverride", "autoSubscriptionCreation", {"allowAutoSubscriptionCreation": False},
         "subscriptions are not created by accident",
     ),
-    # A resumed submission may cut its batches differently; deduplication would then drop new messages. Copies are told
-    # apart by the identity of the envelope instead.
+    # A resumed submission may split its batches differently; deduplication would then drop new messages. Copies are
+    # recognized by the identity of the envelope instead.
     Policy("deduplicationEnabled", "deduplication", False, "Pulsar's deduplication is off"),
     Policy(
         "backlog_quota_map", "backlogQuota", {"destination_storage": _BACKLOG_QUOTA},
@@ -87,28 +90,28 @@ def _retention(minutes: int, megabytes: int, what: str) -> Policy:
 
 
 LANE_POLICIES: tuple[Policy, ...] = (*_COMMON, _retention(0, 0, "what is acknowledged is not kept"))
-"""Of namespaces that hold lanes."""
+"""Policies of the namespaces that hold lanes."""
 SYSTEM_POLICIES: tuple[Policy, ...] = (
     *_COMMON,
     _retention(RETENTION_DAYS * 24 * 60, -1, f"records are kept for {RETENTION_DAYS} days, whatever their size"),
 )
-"""Of the namespace of the control, outcome and dead-letter topics."""
+"""Policies of the namespace of the control, outcome and dead-letter topics."""
 
 
 def at_creation(policies: tuple[Policy, ...], bundles: int) -> dict[str, Any]:
-    """What a namespace is created with: one call sets all."""
+    """Return the body that creates a namespace with all its policies, in one call."""
     return {"bundles": {"numBundles": bundles}, **{policy.field: policy.wanted for policy in policies}}
 
 
 def differing(policies: tuple[Policy, ...], found: Mapping[str, Any]) -> Iterator[Policy]:
-    """Policies that the namespace, as found, lacks or has otherwise."""
+    """Yield the policies that the namespace lacks or has with another value."""
     for policy in policies:
         if not _includes(found.get(policy.field), policy.wanted):
             yield policy
 
 
 def _includes(found: Any, wanted: Any) -> bool:
-    """Whether `found` has everything wanted; what brokers add to a policy (fields of later versions) is left alone."""
+    """Return whether `found` has everything wanted. Fields that later brokers add to a policy are ignored."""
     if isinstance(wanted, Mapping):
         return isinstance(found, Mapping) and all(_includes(found.get(key), value) for key, value in wanted.items())
     return bool(found == wanted)

@@ -1,4 +1,4 @@
-"""Makes a Pulsar cluster ready for Fairlane, and says what is not."""
+"""Prepares a Pulsar cluster for Fairlane, and checks one."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,21 +25,21 @@ from dispatcher.wire.retention import DAY_MS, TOMBSTONE_MS
 from dispatcher.wire.topics import SUBSCRIPTION, Topics
 
 _PARALLEL = 8
-"""Calls under way at once; more only make the broker's metadata store queue."""
+"""Number of parallel calls; more would only queue at the broker's metadata store."""
 _PROVISION = "Run `fairlane provision`."
 _SHOWN = 3
-"""Names that one finding lists."""
+"""Maximum number of names listed in one finding."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def provision(settings: PulsarSettings) -> list[str]:
-    """Creates what is missing and sets right what differs; returns a line for each change, none if all was well.
+    """Create what is missing and correct what differs; return one line for each change.
 
-    Bundles (4 a namespace unless set otherwise: 72 over the 18 namespaces, enough to spread lanes evenly over some ten
-    brokers) are set at creation and stay: a split closes every lane of the bundle in the middle of a run. Raises
-    Unreachable, Refused.
+    Bundles are set at creation and never changed: a split closes every lane of the bundle in the middle of a run. The
+    default of 4 per namespace gives 72 over the 18 namespaces, enough to spread lanes evenly over some ten brokers.
+    Raises Unreachable, Refused.
     """
     admin = PulsarAdmin(settings)
     names = topics(settings)
@@ -54,7 +54,7 @@ def provision(settings: PulsarSettings) -> list[str]:
 
 
 def deprovision(settings: PulsarSettings) -> None:
-    """Deletes the tenant with everything in it, whoever is attached. Nothing happens if there is none."""
+    """Delete the tenant and everything in it, even while clients are attached. Does nothing if it does not exist."""
     admin = PulsarAdmin(settings)
     try:
         namespaces = admin.namespaces(settings.tenant)
@@ -106,7 +106,7 @@ def _provision_topic(admin: PulsarAdmin, topic: str) -> list[str]:
 
 
 def _each(act: Callable[[T], Iterable[R]], things: Iterable[T]) -> list[R]:
-    """The results of all, in order; several at once."""
+    """Apply `act` to all things, several in parallel, and return the results in order."""
     with ThreadPoolExecutor(_PARALLEL, "provision") as pool:
         return list(chain.from_iterable(pool.map(act, things)))
 
@@ -114,21 +114,24 @@ def _each(act: Callable[[T], Iterable[R]], things: Iterable[T]) -> list[R]:
 # ---------------------------------------------------------------- check
 @dataclass(frozen=True)
 class Finding:
-    """level: ok, warn (works, but worse) or fail (does not work as promised). fix: what mends it, empty if ok."""
+    """One result of a check."""
 
     level: str
+    """`ok`, `warn` (works, but worse) or `fail` (does not work as promised)."""
     what: str
     fix: str = ""
+    """How to fix it; empty if ok."""
 
 
 @dataclass(frozen=True)
 class BrokerSetting:
-    """A setting of the broker's that Fairlane relies on. level: of the finding if it is not as wanted."""
+    """A broker setting that Fairlane relies on."""
 
     name: str
     wanted: str
     good: Callable[[str], bool]
     level: str
+    """Level of the finding if the setting has another value."""
     reason: str
 
 
@@ -173,9 +176,9 @@ BROKER_SETTINGS: tuple[BrokerSetting, ...] = (
 
 
 def check(settings: PulsarSettings) -> list[Finding]:
-    """What `doctor` says of a Pulsar cluster; changes nothing and raises nothing."""
+    """Return the findings of `doctor` about a Pulsar cluster. Changes nothing and raises nothing."""
     found = [finding for part in (_check_connection, _check_cluster) for finding in _said_of(part, settings)]
-    return list(dict.fromkeys(found))  # what is missing for both is said once
+    return list(dict.fromkeys(found))  # a setting missing for both parts is reported once
 
 
 def _said_of(part: Callable[[PulsarSettings], Iterable[Finding]], settings: PulsarSettings) -> Iterator[Finding]:
@@ -263,7 +266,8 @@ def _differs(namespace: str, policy: Policy, found: Any) -> Finding:
 
 
 def _retention_differs(namespace: str, found: Mapping[str, int]) -> Finding:
-    """Return the finding: a rebuild misses records that go too soon, and reads ended ones that stay too long."""
+    """Return the finding. A rebuild misses records deleted too early, and reads ended tasks from records kept too
+    long."""
     minutes, megabytes = found.get("retentionTimeInMinutes", 0), found.get("retentionSizeInMB", 0)
     long = minutes < 0 or minutes >= RETENTION_DAYS * 24 * 60
     kept = "for ever" if minutes < 0 else f"for {minutes / (24 * 60):.3g} days"
@@ -284,7 +288,7 @@ def _check_topics(admin: PulsarAdmin, names: Topics) -> list[Finding]:
 
 
 def _missing_lane(admin: PulsarAdmin, lane: str) -> list[str]:
-    """A topic without its subscription is none: it drops what it is sent."""
+    """Return the lane, or its subscription, if it is missing. A topic without the subscription discards messages."""
     try:
         return [] if SUBSCRIPTION in admin.subscriptions(lane) else [f"{lane}: its subscription {SUBSCRIPTION}"]
     except NotFound:

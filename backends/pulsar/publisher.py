@@ -1,4 +1,4 @@
-"""Envelopes into one lane, fast; backends/pulsar/lane_publisher.py is for many lanes."""
+"""Publishes envelopes into one lane, fast; backends/pulsar/lane_publisher.py is for many lanes."""
 
 import logging
 import threading
@@ -18,10 +18,11 @@ from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 
 _PIECE_MESSAGES = 100
 _PIECE_BYTES = 1 << 20
-"""A piece ends at whichever comes first; it has one receipt. A callback a message costs ten times the sending."""
+"""A piece ends at the first of these two limits, and has one receipt: a callback for each message would cost ten times
+as much as sending it."""
 _WATCHED_BYTES = 64 * 1024
-"""Messages from this size on have a receipt of their own: they are the ones Pulsar can refuse alone (too big for a
-broker set up with less than 5 MiB)."""
+"""Messages of this size and above have a receipt of their own, since Pulsar can refuse them alone: they may be too big
+for a broker configured with less than 5 MiB."""
 
 _COMPRESSION = {
     "lz4": pulsar.CompressionType.LZ4,
@@ -34,26 +35,29 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LaneProducerSettings:
-    """batch_*: a batch is sent at whichever comes first; a whole batch goes to one consumer, so it is kept far smaller
-    than receiver queues. in_flight_*: most that is sent and not yet confirmed; sending waits there. stall_s: how long
-    it waits without a single confirmation."""
+    """Limits of a LaneProducer. A batch is sent at the first of its three limits. A whole batch goes to one consumer,
+    so batches are kept far smaller than receiver queues."""
 
     batch_messages: int = 100
     batch_bytes: int = 128 * 1024
     batch_delay_ms: int = 5
     in_flight_messages: int = 20_000
+    """Maximum number of unconfirmed messages; sending waits at this limit."""
     in_flight_bytes: int = 32 * 1024 * 1024
+    """Maximum size of the unconfirmed messages; sending waits at this limit."""
     stall_s: float = 60.0
+    """How long sending waits without a single confirmation."""
     compression: Compression = "lz4"
 
 
 class LaneProducer:
-    """Publishes bodies to one lane, in order, at the full speed of the client. Safe for threads.
+    """Publishes bodies to one lane, in order, at the full speed of the client. Thread-safe.
 
-    No message is lost alone: nothing times out in the client (so a message fails only with all after it), sizes are
-    checked before, and receipts come in order, so the receipt of a piece's last message covers the piece. After a
-    failure everything later fails as well: go on from what is confirmed, with a new LaneProducer. `done` may run under
-    the client's lock: it must not raise, wait or send.
+    No message is lost alone. Nothing times out in the client, so a message fails only together with all after it. Sizes
+    are checked before sending. Receipts come in order, so the receipt of a piece's last message covers the piece.
+
+    After a failure everything later fails as well: continue after the last confirmed body with a new LaneProducer.
+    `done` may run under the client's lock: it must not raise, wait or send.
     """
 
     def __init__(
@@ -71,18 +75,20 @@ class LaneProducer:
         self._producer = _create_producer(client, topic, settings)
 
     def send(self, bodies: Sequence[bytes], done: Done) -> None:
-        """Sends all; waits while too much is unconfirmed. `done` is called once: when all are stored, or failed.
+        """Send all bodies, waiting while too much is unconfirmed. `done` is called once: when all are stored, or failed.
 
-        Raises (and then never calls `done`): InvalidInput for a body that is too big, before anything is sent;
-        Unreachable if Pulsar confirms nothing for stall_s; or what failed before.
+        Raises InvalidInput for a body that is too big, before anything is sent; Unreachable if Pulsar confirms nothing
+        for stall_s; or the error of an earlier failure. If it raises, `done` is never called.
         """
         _check_sizes(bodies)
         self._send_pieces(bodies, done, self._wait_for_room)
 
     def offer(self, bodies: Sequence[bytes], done: Done) -> bool:
-        """As `send`, but never waits: False, and nothing is sent, while too much is unconfirmed. The receipt of what
-        was accepted before, whose `done` is called, is the time to offer again. Of more bodies than in_flight_messages
-        the client makes its caller wait."""
+        """Send all bodies as `send` does, but never wait: return False and send nothing while too much is unconfirmed.
+
+        Offer again when the `done` of an earlier call runs. With more bodies than in_flight_messages the client itself
+        makes the caller wait.
+        """
         _check_sizes(bodies)
         with self._room:
             self._raise_failure()
@@ -94,7 +100,7 @@ class LaneProducer:
         return True
 
     def flush(self, timeout_s: float) -> None:
-        """Returns when all that was sent is stored. Raises what failed, or Unreachable after timeout_s."""
+        """Return when everything sent is stored. Raises the error of a failure, or Unreachable after timeout_s."""
         with self._room:
             self._room.wait_for(lambda: self._error is not None or not self._messages, timeout_s)
             self._raise_failure()
@@ -103,7 +109,8 @@ class LaneProducer:
 
     @property
     def receipts(self) -> int:
-        """Pieces confirmed or failed so far; if it stands still while something is in flight, Pulsar does."""
+        """Number of pieces confirmed or failed so far. If it does not grow while messages are in flight, Pulsar has
+        stalled."""
         with self._room:
             return self._receipts
 
@@ -114,7 +121,7 @@ class LaneProducer:
             return self._messages, self._bytes
 
     def close(self) -> None:
-        """Lets go of the topic; what is not stored by then fails."""
+        """Close the producer; messages not yet stored fail."""
         let_go(self._producer)
 
     # ------------------------------------------------------------ sending
@@ -130,7 +137,7 @@ class LaneProducer:
                 self._send_piece(bodies, start, end, answered)
         except BaseException:
             if group.take() is None:
-                return  # a receipt was quicker: `done` has been told
+                return  # a receipt came first: `done` has been called
             raise
 
     def _wait_for_room(self, count: int, size: int) -> None:
@@ -149,7 +156,7 @@ class LaneProducer:
         self._bytes += size
 
     def _has_room(self, count: int, size: int) -> bool:
-        """What is larger than the limit passes when nothing else is in flight."""
+        """Return whether a piece fits. A piece larger than the limit passes when nothing else is in flight."""
         limits = self._settings
         fits = self._messages + count <= limits.in_flight_messages and self._bytes + size <= limits.in_flight_bytes
         return fits or not self._messages
@@ -203,7 +210,7 @@ class LaneProducer:
 
 
 class _Group:
-    """The bodies of one call, and its `done`, which goes to the first who takes it."""
+    """The `done` of one call, which only the first caller of `take` gets."""
 
     def __init__(self, done: Done) -> None:
         self._done = [done]
@@ -226,7 +233,7 @@ def _check_sizes(bodies: Sequence[bytes]) -> None:
 
 
 def _pieces(bodies: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
-    """(start, end, bytes) of consecutive pieces."""
+    """Yield (start, end, bytes) of consecutive pieces."""
     start = size = 0
     for index, body in enumerate(bodies):
         if index > start and (index - start >= _PIECE_MESSAGES or size + len(body) > _PIECE_BYTES):

@@ -1,4 +1,4 @@
-"""Appends records to one topic and does not let go of one before its receipt."""
+"""Appends records to one topic and keeps each until its receipt."""
 
 import logging
 import threading
@@ -13,14 +13,14 @@ from backends.pulsar.client import failure_of, let_go, position_of, translated
 from dispatcher.model.errors import FairlaneError, Unreachable
 
 Stored = Callable[[Exception | None, str], None]
-"""Called once, from any thread, with None and the record's position, or with what went wrong. It must not raise."""
+"""Called once, from any thread, with None and the record's position, or with the error. It must not raise."""
 
 _BACKOFF_S = (0.1, 5.0)
-"""First and longest wait between two attempts to get a producer back."""
+"""First and longest wait between attempts to create a new producer."""
 
 _REFUSED = frozenset({"MessageTooBig", "InvalidMessage"})
-"""Results that concern one record and stay the same however often it is published. (What is too big is alone in its
-batch: the client closes one at 128 kB.)"""
+"""Results that concern a single record and do not change when it is published again. (A record that is too big is alone
+in its batch: the client closes a batch at 128 kB.)"""
 _log = logging.getLogger(__name__)
 
 
@@ -31,16 +31,18 @@ class _Record(NamedTuple):
 
 
 class RecordProducer:
-    """Keeps the order of its records. A record whose receipt is missing is published again (so there may be copies)
-    until it is stored; only closing gives up. One that the broker refuses for itself fails alone, with an error that is
-    not retryable. Bodies are small; memory is bounded by those who wait for receipts."""
+    """Appends records in order, and publishes those without a receipt again until they are stored.
+
+    So there may be copies, and only closing gives up. A record that the broker refuses for its own sake fails alone,
+    with an error that is not retryable. Bodies are small; callers bound the memory by waiting for receipts.
+    """
 
     def __init__(self, client: pulsar.Client, topic: str, batch_delay_ms: int = 1) -> None:
         """Raises Unreachable, NotFound (not provisioned), Refused."""
         self._client = client
         self._topic = topic
         self._batch_delay_ms = batch_delay_ms
-        # Receipts may come in the thread that sends, hence re-entrant.
+        # Re-entrant, because a receipt may arrive in the thread that sends.
         self._lock = threading.Condition(threading.RLock())
         self._pending: dict[int, _Record] = {}
         self._next = 0
@@ -49,7 +51,7 @@ class RecordProducer:
         self._producer: Any = self._open()
 
     def publish(self, body: bytes, stored: Stored, key: str = "") -> None:
-        """key: what readers may tell records apart by without decoding them."""
+        """Publish a record. key: lets readers select records without decoding them."""
         with self._lock:
             if not self._closed.is_set():
                 number = self._next
@@ -61,8 +63,8 @@ class RecordProducer:
         stored(self._closing(), "")
 
     def append(self, body: bytes, timeout_s: float) -> str:
-        """Return the record's position once it is stored. Raises Unreachable (the record may then be stored later) and
-        InvalidInput for a record that the broker does not take."""
+        """Store a record and return its position. Raises Unreachable (the record may then be stored later), and
+        InvalidInput for a record that the broker refuses."""
         answers: list[tuple[Exception | None, str]] = []
         answered = threading.Event()
 
@@ -79,7 +81,7 @@ class RecordProducer:
         return position
 
     def close(self, timeout_s: float = 5.0) -> bool:
-        """Waits for receipts, then gives up those still missing; False if there were any."""
+        """Wait for receipts, then give up records still without one. Return False if there were any."""
         with self._lock:
             all_stored = self._lock.wait_for(lambda: not self._pending, timeout_s)
             self._closed.set()
@@ -113,7 +115,7 @@ class RecordProducer:
         self._producer.send_async(builder.build(), partial(self._answered, self._generation, number))
 
     def _answered(self, generation: int, number: int, result: Any, message_id: Any) -> None:
-        """Runs in the client's thread, where an exception would end the process."""
+        """Handle a receipt. Runs in the client's thread, where an exception would end the process."""
         try:
             error = failure_of(result, f"append to {self._topic}", self._client)
             if error is None:
@@ -158,7 +160,7 @@ class RecordProducer:
             return
 
     def _resume(self, producer: Any) -> None:
-        """Publishes again what has no receipt, in order, before anything new."""
+        """Publish the records without a receipt again, in order, before any new record."""
         with self._lock:
             if self._closed.is_set():
                 let_go(producer)
@@ -167,7 +169,7 @@ class RecordProducer:
             self._producer = producer
             for number, record in list(self._pending.items()):
                 if self._producer is None:
-                    return  # broken again; the next repair begins anew
+                    return  # broken again; the next repair starts over
                 self._send(number, record)
 
     def _closing(self) -> Unreachable:

@@ -1,4 +1,4 @@
-"""Snapshots in Pulsar: a topic of its own for each, so that an old one goes as a whole."""
+"""Snapshots in Pulsar, each in a topic of its own, so that an old one is deleted as a whole."""
 
 import pulsar
 
@@ -10,7 +10,7 @@ from dispatcher.wire.snapshot import Record, encode
 from dispatcher.wire.topics import Topics
 
 _AHEAD = 32
-"""Records sent ahead of their receipts, or read ahead: about half a MB each."""
+"""Number of records sent ahead of their receipts, or read ahead; about half a MB each."""
 _RECEIPT_S = 30.0
 
 
@@ -23,7 +23,7 @@ class SnapshotTopics:
         self._topics = topics
 
     def numbers(self) -> list[str]:
-        """Of all there are, whole or not, newest first."""
+        """Return the numbers of all snapshots, complete or not, newest first."""
         found = self._admin.list_topics(self._topics.system_namespace)
         prefix = self._topics.snapshots
         return sorted((topic.removeprefix(prefix) for topic in found if topic.startswith(prefix)), reverse=True)
@@ -34,11 +34,11 @@ class SnapshotTopics:
         return SnapshotWriter(RecordProducer(self._client, topic))
 
     def reader(self, number: str) -> TopicReader:
-        """From its beginning. Raises NotFound."""
+        """Return a reader of a snapshot from its beginning. Raises NotFound."""
         return TopicReader(self._client, self._topics.snapshot(number), ahead=_AHEAD)
 
     def delete(self, number: str) -> None:
-        """Also while somebody reads it."""
+        """Delete a snapshot, even while it is being read."""
         self._admin.delete_topic(self._topics.snapshot(number), force=True)
 
 
@@ -50,24 +50,24 @@ class SnapshotWriter:
         self._ahead = 0
 
     def append(self, record: Record) -> None:
-        """Every so often waits for all receipts. Raises Unreachable."""
+        """Append a record; every 32nd call waits for all receipts. Raises Unreachable."""
         self._ahead += 1
         if self._ahead < _AHEAD:
             self._producer.publish(encode(record), _ignore)
         else:
-            # Receipts come in order: this one is that of all.
+            # Receipts come in order, so this one covers all before it.
             self._ahead = 0
             self._producer.append(encode(record), _RECEIPT_S)
 
     def finish(self) -> None:
-        """Returns once everything is stored. Raises Unreachable."""
+        """Return once everything is stored. Raises Unreachable."""
         if not self._producer.close(_RECEIPT_S):
             raise Unreachable("Pulsar did not confirm a snapshot.", "The next one is made by itself.")
 
     def close(self) -> None:
-        """What is not stored by now is given up."""
+        """Close without waiting; records not yet stored are given up."""
         self._producer.close(0.0)
 
 
 def _ignore(error: Exception | None, position: str) -> None:
-    """The receipt of a later record is waited for."""
+    """Ignore a receipt; `append` and `finish` wait for that of a later record."""

@@ -1,4 +1,4 @@
-"""Reads a topic from a position on, without a subscription."""
+"""Reads a topic from a given position, without a subscription."""
 
 import secrets
 from collections.abc import Iterator
@@ -11,24 +11,28 @@ from backends.pulsar.client import message_id_from, position_of, translated
 from dispatcher.model.errors import FairlaneError
 
 _AHEAD = 2_000
-"""Records are a few hundred bytes each."""
+"""Number of records fetched ahead; a record is a few hundred bytes."""
 
 
 class Record(NamedTuple):
-    """A stored record. position sorts as text in topic order; key is what it was published with."""
+    """A stored record."""
 
     position: str
+    """Sorts as text in topic order."""
     body: bytes
     key: str
+    """The key it was published with."""
 
 
 class TopicReader:
-    """Follows the topic as it grows: records are pushed to it. It goes on by itself after a lost connection, and after
-    an error the next read begins where the last one ended. For one thread at a time."""
+    """Follows a topic as it grows; the broker pushes records to it. For one thread at a time.
+
+    It recovers from a lost connection by itself. After an error the next read starts where the last one ended.
+    """
 
     def __init__(self, client: pulsar.Client, topic: str, after: str | None = None, ahead: int = _AHEAD) -> None:
-        """after: position of the last record not wanted; None: from the beginning. ahead: records fetched ahead. Raises
-        Unreachable, NotFound."""
+        """after: read from behind this position; None: from the beginning. ahead: number of records fetched ahead.
+        Raises Unreachable, NotFound."""
         self._client = client
         self._ahead = ahead
         self._topic = topic
@@ -37,8 +41,8 @@ class TopicReader:
         self._open()
 
     def read(self, max_records: int, timeout_s: float) -> list[Record]:
-        """Waits at most timeout_s for the first record, then takes what has arrived, at most max_records. Raises
-        Unreachable."""
+        """Wait up to timeout_s for the first record, then return the records that have arrived, at most max_records.
+        Raises Unreachable."""
         records: list[Record] = []
         with self._reading():
             message = self._take(round(timeout_s * 1000))
@@ -50,7 +54,7 @@ class TopicReader:
         return records
 
     def at_end(self) -> bool:
-        """Whether everything stored by now has been read. Asks the broker. Raises Unreachable."""
+        """Ask the broker whether everything stored so far has been read. Raises Unreachable."""
         with self._reading():
             return not self._open().has_message_available()
 
@@ -64,12 +68,12 @@ class TopicReader:
         if self._reader is None:
             with translated(f"read {self._topic}", self._client):
                 after = message_id_from(self._after)
-                # Its own names for subscriptions have met: one of two readers of a topic was then refused.
+                # The client's own subscription names have collided: one of two readers of a topic was then refused.
                 reader = self._client.create_reader(
                     self._topic, after, receiver_queue_size=self._ahead, subscription_role_prefix=secrets.token_hex(8)
                 )
             self._reader = reader
-        # The wrapper makes an object a message; a rebuild reads millions.
+        # The wrapper creates an object for each message, and a rebuild reads millions.
         return self._reader._reader
 
     def _take(self, timeout_ms: int) -> Any:
@@ -80,7 +84,7 @@ class TopicReader:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Any other failure: the reader is opened anew the next time."""
+        """Translate errors; after one, the next read opens a new reader."""
         try:
             with translated(f"read {self._topic}", self._client):
                 yield
