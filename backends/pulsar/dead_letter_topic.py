@@ -109,7 +109,7 @@ class _Receipts:
 def read_dead_letters(
     client: pulsar.Client, topics: Topics, task: str, spans: Iterable[LetterSpan] = (), expected: int = 0
 ) -> Iterator[DeadLetter]:
-    """Yield a task's dead letters up to the topic's present end; of copies of a (writer, sequence, position), the first.
+    """Yield a task's dead letters up to the topic's present end, each (writer, sequence, position) once.
 
     Reads the given parts of the topic first. If they hold no targets, or fewer than expected, reads the whole topic
     (14 days), as fast as Pulsar sends it. Raises Unreachable, NotFound (not provisioned).

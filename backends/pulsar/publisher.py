@@ -75,7 +75,7 @@ class LaneProducer:
         self._producer = _create_producer(client, topic, settings)
 
     def send(self, bodies: Sequence[bytes], done: Done) -> None:
-        """Send all bodies, waiting while too much is unconfirmed. `done` is called once: when all are stored, or failed.
+        """Send all bodies; wait while too much is unconfirmed. `done` is called once: when all are stored, or failed.
 
         Raises InvalidInput for a body that is too big, before anything is sent; Unreachable if Pulsar confirms nothing
         for stall_s; or the error of an earlier failure. If it raises, `done` is never called.
