@@ -112,6 +112,18 @@ def reported(draw: st.DrawFn) -> tuple[list[Delivery], list[Report | None]]:
     return deliveries(3, sizes, attempt), reports
 
 
+def test_neighbors_with_unlike_outcomes_are_recorded_apart() -> None:
+    """A run has one outcome: the envelope behind one that was sent may have failed."""
+    parts, _ = envelope_runs(deliveries(0, [2, 2, 2]))
+    failed = Report(Verdict(int(Outcome.FAILED), "no route"))
+    plan, _ = settle(parts, [ALL_SENT, failed, failed])
+    sent = {(0, 0, position): int(Outcome.SENT) for position in range(2)}
+    assert told(plan.record) == sent | {
+        (sequence, 0, position): int(Outcome.FAILED) for sequence in (1, 2) for position in range(2)
+    }
+    assert len(plan.record.runs) == 2
+
+
 @given(reported())
 def test_every_target_is_told_of_once_and_what_follows_fits(
     case: tuple[list[Delivery], list[Report | None]],
