@@ -1,1 +1,2 @@
-"""Audiences and tasks from files and standard input. What makes a target valid is in `producers.submit.validation`."""
+"""Read audiences and tasks from files and standard input. The rules for targets are in
+`producers.submit.validation`."""

@@ -1,4 +1,4 @@
-"""What the readers of audiences share: the column of the target, and how rows become targets."""
+"""Shared parts of the audience readers: the target's column, and the conversion of rows to targets."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
@@ -7,19 +7,19 @@ from producers.submit.cutter import Slab
 from producers.submit.validation import Unreadable
 
 TARGET_COLUMNS = ("target", "token", "address")
-"""The column (CSV) or key (JSON) that holds the target; the first of them that is there."""
+"""Names of the column (CSV) or key (JSON) that holds the target; the first that is present is used."""
 
 Items = tuple[list[object], Sequence[int]]
 """Targets, and the line of each."""
 Parse = Callable[[Slab], Items]
 Row = tuple[int, object]
-"""A row of CSV or a value of JSON, or an Unreadable, with the line it begins on."""
+"""The line a row begins on, and the row of CSV, value of JSON, or Unreadable."""
 Keep = Mapping[str, Sequence[str]]
-"""Columns, and the values of which a row must have one."""
+"""Column -> the accepted values of a row."""
 
 
 def parser(make: Callable[..., object]) -> Parse:
-    """Make targets of slabs of rows. make: returns None for a row that is not wanted."""
+    """Return a parser that makes targets of slabs of rows. make: returns None for an unwanted row."""
     return lambda slab: _made(cast("list[Row]", slab.items), make)
 
 

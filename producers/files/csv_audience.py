@@ -1,4 +1,4 @@
-"""Read an audience from CSV: rows with the line they begin on, and the way from a row to a target."""
+"""Read an audience from CSV: rows with the line each begins on, and their conversion to targets."""
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,12 +16,15 @@ _COLUMNS: Final = " or ".join(TARGET_COLUMNS)
 
 
 def delimiter_of(line: str) -> str | None:
-    """Return the delimiter by which a header has a target's column; None if it has none by any of them."""
+    """Return the delimiter that gives the header a target column; None if none of them does."""
     return next((each for each in DELIMITERS if _target_column(_cells(line, each)) is not None), None)
 
 
 def csv_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterable[Row]], Parse]:
-    """Return the rows in bursts, and what makes targets of them. Raise InvalidInput without a target's column."""
+    """Return the rows in bursts, and the parser that makes targets of them.
+
+    Raise InvalidInput if there is no target column.
+    """
     line = source.beginning()
     bursts = _bursts(source, delimiter_of(line) or ",", path)
     first = next(chain.from_iterable(bursts), None)
@@ -41,7 +44,7 @@ def csv_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterable[Ro
 
 
 def _no_row(row: list[str]) -> None:
-    """Of an empty file."""
+    """Return no target: the parser of an empty file."""
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
@@ -62,8 +65,10 @@ def _no_column(path: str, line: str) -> InvalidInput:
 
 
 def _bursts(source: Lines, delimiter: str, path: str) -> Iterator[Iterator[Row]]:
-    """Rows with the lines they begin on; an Unreadable for a line that breaks the format. A quoted field that is not
-    closed takes in the rows behind it, so none of these can be trusted: that ends the file."""
+    """Yield rows with the lines they begin on; an Unreadable for a line that breaks the format.
+
+    A quoted field that is not closed swallows the rows behind it, so none of these can be trusted: reading ends there.
+    """
     reader = csv.reader(source, delimiter=delimiter, strict=True)
 
     def burst() -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Targets that come more than once in an audience: kept, counted or removed."""
+"""Repeated targets of an audience: kept, counted or removed."""
 
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -7,15 +7,15 @@ from typing import Final, Literal
 from producers.submit.validation import Accepted, digest_text
 
 Duplicates = Literal["keep", "count", "remove"]
-"""What becomes of them. count: among the first 100,000 targets, and they are kept. remove: the first of each is kept;
-takes about 110 bytes of memory a target."""
+"""What to do with repeated targets. count: count them among the first 100,000 targets, and keep them.
+remove: keep the first of each; takes about 110 bytes of memory per target."""
 COUNTED: Final = 100_000
-"""Targets among which duplicates are counted: 8 ms. In an audience of millions, all of them would take a fifth of the
-time of the submission."""
+"""The number of targets among which duplicates are counted; this takes 8 ms. Counting all targets of an audience of
+millions would take a fifth of the submission's time."""
 
 
 class DuplicateFilter:
-    """found: duplicates so far; None if they are kept without being counted."""
+    """Applies the rule for duplicates. found: duplicates so far; None if they are kept without being counted."""
 
     def __init__(self, rule: Duplicates) -> None:
         self.found: int | None = None if rule == "keep" else 0
@@ -24,7 +24,7 @@ class DuplicateFilter:
         self._seen: set[int] | set[bytes] = set()
 
     def __call__(self, accepted: Accepted) -> Accepted:
-        """Return what is to be submitted of these targets."""
+        """Return the targets that are to be submitted."""
         if self._rule == "remove":
             return self._without_repeated(accepted)
         if self._rule == "count" and self._left:
@@ -33,7 +33,7 @@ class DuplicateFilter:
 
     def _count(self, addresses: Sequence[str]) -> None:
         seen, before = self._seen, len(self._seen)
-        seen.update(map(hash, addresses))  # type: ignore[arg-type]  # of numbers, where they are counted
+        seen.update(map(hash, addresses))  # type: ignore[arg-type]  # hashes, where duplicates are counted
         self.found = (self.found or 0) + len(addresses) - (len(seen) - before)
         self._left -= len(addresses)
         if not self._left:
@@ -44,7 +44,7 @@ class DuplicateFilter:
         keys = [blake2b(address.encode(), digest_size=16).digest() for address in addresses]
         first = {key: index for index, key in reversed(list(enumerate(keys)))}
         kept = sorted(index for key, index in first.items() if key not in self._seen)
-        self._seen.update(first)  # type: ignore[arg-type]  # of digests, where they are removed
+        self._seen.update(first)  # type: ignore[arg-type]  # digests, where duplicates are removed
         if len(kept) == len(addresses):
             return accepted
         self.found = (self.found or 0) + len(addresses) - len(kept)

@@ -29,7 +29,7 @@ def jsonl_items(slab: Slab, keep: Keep) -> Items:
 
 
 def _jsonl_item(text: str, keep: Keep) -> object:
-    """None if it is not wanted."""
+    """Return the target on a line; None if it is not wanted."""
     if not text:
         return None
     try:
@@ -40,7 +40,7 @@ def _jsonl_item(text: str, keep: Keep) -> object:
 
 
 def from_mapping(row: dict[str, Any], keep: Keep, text: str) -> object:
-    """The target that an object describes (an Unreadable if none); None if `keep` does not want it."""
+    """Return the target that an object describes, or an Unreadable; None if `keep` does not select it."""
     if any(str(row.get(name)) not in values for name, values in keep.items()):
         return None
     column = next((name for name in TARGET_COLUMNS if name in row), None)
@@ -63,7 +63,7 @@ def _item(value: object, keep: Keep, text: str) -> object:
 # ----------------------------------------------------------------- an array
 
 _MAX_VALUE: Final = 1 << 20
-"""Most characters of one value of an array. A target with its variables has a few thousand."""
+"""The maximum number of characters of one value in an array. A target with its variables has a few thousand."""
 _SPACE: Final = re.compile(r"[ \t\n\r]*").match
 
 
@@ -75,8 +75,12 @@ _value_at = json.JSONDecoder(parse_constant=_no_constant).raw_decode
 
 
 def array_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterator[Row]], Parse]:
-    """Return the values of an array in bursts, and what makes targets of them. Only a part of the array is in memory at
-    a time. Raise InvalidInput where it is no JSON: what follows cannot be told apart."""
+    """Return the values of an array in bursts, and the parser that makes targets of them.
+
+    Only a part of the array is in memory at a time. Raise InvalidInput at malformed JSON: the values behind it cannot
+    be
+    separated.
+    """
     return _Array(source, path).bursts(), parser(lambda found: _item(found[0], keep, found[1]))
 
 
@@ -86,14 +90,14 @@ class _Array:
         self._path = path
         self._text = ""
         self._at = 0
-        """Place in the text up to where values were taken."""
+        """Position in the text up to which values were taken."""
         self._line = 1
-        """Line of that place."""
+        """The line of that position."""
         self._begun = self._any = self._closed = False
-        """Whether the opening bracket, a value and the closing bracket were taken."""
+        """Whether the opening bracket, any value, and the closing bracket were taken."""
 
     def bursts(self) -> Iterator[Iterator[Row]]:
-        """Yield the values that are there at once, and after each burst wait for more."""
+        """Yield the values that are available at once, and wait for more after each burst."""
         while not self._closed:
             if not self._more():
                 self._fail_at_end()
@@ -115,7 +119,7 @@ class _Array:
         return bool(text)
 
     def _next(self) -> Row | None:
-        """The next value that is there with the comma or bracket behind it; None if more text is needed."""
+        """Return the next value that is followed by its comma or bracket; None if more text is needed."""
         start = self._skip(self._at)
         if not self._begun:
             self._begun, start = True, self._skip(start + 1)
@@ -154,7 +158,7 @@ class _Array:
         self._move(at + 1)
 
     def _check_incomplete(self, error: Exception) -> None:
-        """Raise InvalidInput if what is there is no value, however much comes behind it."""
+        """Raise InvalidInput if the text cannot become a value, whatever follows it."""
         if isinstance(error, RecursionError):
             self._fail("a value is nested too deeply", self._at)
         if len(self._text) - self._at > _MAX_VALUE:

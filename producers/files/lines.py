@@ -1,4 +1,4 @@
-"""Read the lines of a file or pipe in bursts: those that are there, before more are waited for."""
+"""Read the lines of a file or pipe in bursts: those that are available, before waiting for more."""
 
 import codecs
 import io
@@ -9,18 +9,18 @@ from typing import BinaryIO, Final
 
 _READ: Final = 1 << 16
 _COUNTED: Final = 1 << 26
-"""Bytes in which lines are counted."""
+"""The number of bytes in which lines are counted."""
 _BOM: Final = b"\xef\xbb\xbf"
 
 
 class Lines:
-    """Lines with their ends, decoded from UTF-8. Bytes that are no UTF-8 become characters that cannot be printed.
+    """Lines with their line ends, decoded from UTF-8. Invalid bytes become unprintable characters.
 
     Iterate over it for all lines. `taken` is the number of lines handed out in lists so far.
     """
 
     def __init__(self, file: BinaryIO, watched: BinaryIO) -> None:
-        """watched: what the system reads for `file`; its descriptor tells whether something is there."""
+        """watched: the system's file behind `file`; its descriptor shows whether input is available."""
         self.taken = 0
         self._file = file
         self._poll = _poll_of(watched)
@@ -28,13 +28,13 @@ class Lines:
         self._ready: list[str] = []
         self._begun = self._ended = False
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        """Of text that may end within a character."""
+        """Decodes text that may end within a character."""
 
     def __iter__(self) -> Iterator[str]:
         return chain.from_iterable(iter(self.take, []))
 
     def bursts(self) -> Iterator[Iterator[str]]:
-        """Yield the lines that are there at once, and after each burst wait for the next."""
+        """Yield the lines that are available at once, and wait for the next after each burst."""
         while self.first():
             yield chain.from_iterable(self._present())
 
@@ -45,8 +45,10 @@ class Lines:
         return self._ready[0] if self._ready else ""
 
     def beginning(self) -> str:
-        """Wait for the first line that is not blank. Return it, or the first part of one that is long, without taking
-        it; empty if there is none in the first 64 KiB."""
+        """Wait for the first line that is not blank. Return it, or the first part of a long one, without taking it.
+
+        Return an empty text if there is none in the first 64 KiB.
+        """
         while not self._ended and sum(map(len, chain(self._ready, self._read))) < _READ:
             if line := next(filter(str.strip, self._ready), ""):
                 return line
@@ -55,7 +57,10 @@ class Lines:
         return next(filter(str.strip, self._ready), part)
 
     def text(self) -> str:
-        """Wait for text, and take what is there, whole lines or not; empty at the end. Lines cannot be had after it."""
+        """Wait for text, and take the available text, whole lines or not; empty at the end.
+
+        Lines cannot be read after this call.
+        """
         text = "".join(self._ready) + self._decoder.decode(b"".join(self._read), self._ended)
         self._ready, self._read = [], []
         while not text and not self._ended:
@@ -67,18 +72,18 @@ class Lines:
         return text
 
     def text_present(self) -> bool:
-        """Return whether text can be had without waiting."""
+        """Return whether text can be read without waiting."""
         return bool(self._ready or self._read) or self._poll is None or bool(self._poll.poll(0))
 
     def take(self) -> list[str]:
-        """Wait for lines, and take those that are there; none at the end."""
+        """Wait for lines, and take the available ones; none at the end."""
         self.first()
         lines, self._ready = self._ready, []
         self.taken += len(lines)
         return lines
 
     def present(self) -> bool:
-        """Return whether a line can be had without waiting."""
+        """Return whether a line can be read without waiting."""
         while not self._ready and not self._ended and (self._poll is None or self._poll.poll(0)):
             self._read_on()
         return bool(self._ready)
@@ -88,10 +93,10 @@ class Lines:
             yield self.take()
 
     def _read1(self) -> bytes:
-        return self._file.read1(_READ)  # type: ignore[attr-defined,no-any-return]  # as all buffered readers have
+        return self._file.read1(_READ)  # type: ignore[attr-defined,no-any-return]  # all buffered readers have it
 
     def _read_on(self) -> None:
-        """One read of the system's; keeps what is behind the last end of a line."""
+        """Read once from the system; keep the text behind the last line end."""
         data = self._read1()
         self._ended = not data
         end = data.rfind(b"\n") + 1 if data else len(data)
@@ -106,8 +111,10 @@ class Lines:
 
 
 def count_lines(file: BinaryIO) -> int:
-    """Count the lines of a file up to the last that is not blank: 40 ms for two million. Those behind the first 64 MiB
-    are estimated from the ones before."""
+    """Count the lines of a file up to the last that is not blank: 40 ms for two million.
+
+    Lines behind the first 64 MiB are estimated from those before.
+    """
     file.seek(0)
     lines, read, last = 0, 0, b""
     while read < _COUNTED and (data := file.read(_READ)):
@@ -122,7 +129,7 @@ def _ends_of_lines(data: bytes) -> int:
 
 
 def _poll_of(file: BinaryIO) -> "select.poll | None":
-    """None: it has no descriptor, and never makes one wait."""
+    """Return a poll for the file's descriptor; None if it has no descriptor and so never makes a reader wait."""
     try:
         descriptor = file.fileno()
     except (OSError, ValueError, AttributeError):

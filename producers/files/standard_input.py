@@ -1,8 +1,9 @@
-"""Standard input that an interrupt (Ctrl-C) always ends the wait for.
+"""Standard input whose wait an interrupt (Ctrl-C) always ends.
 
-Python raises KeyboardInterrupt wherever its main thread is. Where that is in a destructor or another callback of the
-interpreter's, it is printed and forgotten; where it is just before the system's `read`, that is not told and waits for
-a line that may never come. So what is waited for is input or a signal's byte, which stays until it is looked at.
+Python raises KeyboardInterrupt wherever its main thread is. If that is in a destructor or another callback of the
+interpreter, the exception is printed and lost. If it is just before the system's `read`, the read does not notice it
+and waits for a line that may never come. So this module waits for input or for a signal's byte, which stays until it
+is read.
 """
 
 import io
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def standard_input() -> Iterator[BinaryIO]:
-    """The bytes of standard input, as they come. What is read ahead and not used is gone."""
+    """Yield the bytes of standard input as they come. Bytes read ahead and not used are lost."""
     if not _may_watch():
         yield sys.stdin.buffer
         return
@@ -37,7 +38,7 @@ def standard_input() -> Iterator[BinaryIO]:
 
 
 def _may_watch() -> bool:
-    """Whether signals are ours to look at, and the input is a file of the system's."""
+    """Return whether this process may watch signals, and the input is a file of the system."""
     if threading.current_thread() is not threading.main_thread():
         return False
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -49,7 +50,7 @@ def _may_watch() -> bool:
 
 
 class _Interruptible(io.RawIOBase):
-    """woken: gets a byte for each signal, its number."""
+    """A raw input whose wait a signal ends. woken: receives one byte for each signal, its number."""
 
     def __init__(self, source: int, woken: socket.socket) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Reads audiences from files: CSV, JSON, or one target a line; streaming, with the lines of what is wrong."""
+"""Read audiences from files: CSV, JSON, or one target a line. Reading is streamed, and errors name their lines."""
 
 import gzip
 import zlib
@@ -25,13 +25,13 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class TargetsFile:
-    """An audience in a file (or "-": standard input, which can be read once). Hand it to `submit` as it is.
+    """An audience in a file, or "-" for standard input, which can be read once. Pass it to `submit` directly.
 
-    CSV: with a header that names a column target, token or address; other columns become variables of the target. The
-    delimiter (, ; tab |) is the one by which the header has such a column. JSON: an array of values or one value a
-    line, each a text, or an object with target and variables (or, without these, its other keys). Else one target a
-    line; blank lines are skipped. gzip is recognised. where: rows are kept whose column (key) has one of the values;
-    such columns only choose, and are no variables. limit: the number of these rows that are taken.
+    CSV: the header names a column target, token or address; other columns become variables of the target. The delimiter
+    (, ; tab |) is the one with which the header has such a column. JSON: an array of values or one value a line, each a
+    text, or an object with target and variables (or, without these, its other keys). Any other file: one target a line;
+    blank lines are skipped. gzip is recognised. where: take only rows whose column (key) has one of the values; such
+    columns only select and are not variables. limit: the maximum number of these rows to take.
     """
 
     def __init__(
@@ -47,26 +47,28 @@ class TargetsFile:
         self._keep: Keep = {name: [v] if isinstance(v, str) else list(v) for name, v in (where or {}).items()}
         self._limit = limit
         self._raw: BinaryIO | None = None
-        """The file itself, while it is read."""
+        """The file itself while it is being read."""
         self._packed = False
 
     @property
     def waits(self) -> bool:
-        """Whether more targets may come later, and none can be read twice."""
+        """Return whether targets may come later. If so, none can be read twice."""
         return str(self.path) == STDIN or Path(self.path).is_fifo()
 
     @property
     def part_read(self) -> float | None:
-        """The part of the file's bytes that is read by now; None if it is not being read or has no size."""
+        """Return the part of the file's bytes read so far; None if it is not being read or has no size."""
         raw = self._raw
         try:
             return None if raw is None or self.waits else raw.tell() / max(1, Path(self.path).stat().st_size)
-        except (OSError, ValueError):  # it was closed, or is gone
+        except (OSError, ValueError):  # the file was closed or is gone
             return None
 
     def estimate(self) -> int | None:
-        """Return about how many targets the file has: its lines, counted without reading them as targets. None where
-        lines say nothing: a filter, an array, gzip, a pipe."""
+        """Return the approximate number of targets: the file's lines, counted without parsing them.
+
+        Return None where lines say nothing: a filter, an array, gzip, a pipe.
+        """
         if self.waits or self._keep:
             return None
         with self._open() as lines:
@@ -85,15 +87,21 @@ class TargetsFile:
             yield from slab.items
 
     def check(self, allow_empty: bool = True) -> None:
-        """Raise InvalidInput if there is no such file, its beginning cannot be an audience, or (unless allowed) it has
-        no rows to take. Standard input and pipes are not looked at."""
+        """Raise InvalidInput if the file is missing, its beginning cannot be an audience, or it has no rows to take.
+
+        allow_empty: accept a file without rows. Standard input and pipes are not checked.
+        """
         if not self.waits and next(self.slabs(1), None) is None and not allow_empty:
             cause = "no rows that the filter keeps" if self._keep else "no targets"
             raise InvalidInput(f"targets: {self._name} has {cause}; `--allow-empty` accepts that.")
 
     def slabs(self, unit: int) -> Iterator[Slab]:
-        """Raises InvalidInput if the file cannot be read, is a CSV without a target's column, or is malformed in a way
-        that leaves open where the next target begins."""
+        """Yield the file's slabs.
+
+        Raises InvalidInput if the file cannot be read, is a CSV without a target column, or is malformed so that the
+        beginning
+        of the next target is unclear.
+        """
         left = self._limit
         with self._open() as file:
             bursts, parse = self._rows(file)
@@ -108,7 +116,7 @@ class TargetsFile:
                     return
 
     def _rows(self, lines: Lines) -> tuple[Iterator[Iterable[object]], Parse]:
-        """Lines or rows in bursts, and the function that makes targets of them."""
+        """Return lines or rows in bursts, and the parser that makes targets of them."""
         kind = self._kind(lines)
         if kind == "csv":
             return csv_rows(lines, self._keep, self._name)
@@ -142,7 +150,7 @@ class TargetsFile:
         try:
             with _binary(self.path) as raw:
                 self._raw = raw
-                self._packed = raw.peek(2)[:2] == _GZIP_MAGIC  # type: ignore[attr-defined]  # as all buffered readers have
+                self._packed = raw.peek(2)[:2] == _GZIP_MAGIC  # type: ignore[attr-defined]  # all buffered readers have it
                 yield Lines(cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if self._packed else raw, raw)
         except (OSError, EOFError, zlib.error) as error:
             raise InvalidInput(f"targets: {self._name} cannot be read: {error}.") from error
@@ -159,7 +167,7 @@ def _binary(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def _guess(line: str) -> Format:
-    """The format of what has no known suffix, by its first line."""
+    """Guess the format of a file without a known suffix from its first line."""
     if _is_json(line) or (line.lstrip().startswith('"') and "," not in line and delimiter_of(line) is None):
         return "json"
     return "csv" if delimiter_of(line) or any(each in line.strip() for each in DELIMITERS) else "lines"

@@ -1,4 +1,4 @@
-"""Reads files of push tasks, in YAML or JSON: one or several, each with the fields of PushTask and an audience."""
+"""Read files of push tasks, in YAML or JSON: one or several, each with the fields of PushTask and an audience."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,9 +15,9 @@ from producers.files.json_audience import from_mapping
 from producers.files.targets_file import STDIN, TargetsFile
 
 ROW_FIELDS = ("filter", "limit")
-"""Which rows of `targets` are taken; for `fairlane task submit`."""
+"""Fields that select rows of `targets`; for `fairlane task submit`."""
 TABLE_FIELDS = ("target", "variables", "split", "messages")
-"""Which columns of a table are what, and the messages by language; for `fairlane ingest`."""
+"""Fields that assign a table's columns, and the messages by language; for `fairlane ingest`."""
 _FIELDS = (*PushTask.model_fields, "targets", *ROW_FIELDS, *TABLE_FIELDS)
 _ALL = ", ".join(_FIELDS)
 _STRING, _NULL, _MERGE, *_NUMBERS = (
@@ -27,19 +27,20 @@ _STRING, _NULL, _MERGE, *_NUMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A task as its file has it. name: for messages, "tasks.yaml: task 3 (news)". fields: those that are not null, as
-    texts, lists and mappings."""
+    """A task as it is written in its file."""
 
     name: str
+    """The name used in messages: "tasks.yaml: task 3 (news)"."""
     fields: Mapping[str, Any]
+    """The fields that are not null, as texts, lists and mappings."""
 
     @property
     def task_fields(self) -> dict[str, Any]:
-        """Those of a PushTask."""
+        """The fields that belong to PushTask."""
         return {field: value for field, value in self.fields.items() if field in PushTask.model_fields}
 
     def check_names(self, elsewhere: Sequence[str], command: str) -> None:
-        """Raise InvalidInput that names each field that does not exist, or is for another command."""
+        """Raise InvalidInput that names each field that is unknown or belongs to another command."""
         complaints = [*map(_no_such_field, self.fields.keys() - set(_FIELDS))]
         complaints += [f"{name}: is for `{command}`; leave it out." for name in elsewhere if name in self.fields]
         if complaints:
@@ -47,11 +48,11 @@ class Entry:
 
 
 class Complaints(list[str]):
-    """What is wrong with a file: a line for each field, with the file and the task."""
+    """The errors found in a file: a line for each field, with the file and the task."""
 
     @contextmanager
     def of(self, entry: Entry) -> Iterator[None]:
-        """Keep what an InvalidInput says of this task."""
+        """Collect the message of an InvalidInput that is raised for this task."""
         try:
             yield
         except InvalidInput as error:
@@ -65,9 +66,10 @@ class Complaints(list[str]):
 
 @dataclass(frozen=True, slots=True)
 class TaskEntry:
-    """A task and its audience, ready for `submit`. name: as of its entry."""
+    """A task and its audience, ready for `submit`."""
 
     name: str
+    """The name of its entry."""
     task: PushTask
     targets: TargetsFile | list[Any]
 
@@ -75,8 +77,9 @@ class TaskEntry:
 def read_entries(path: str | Path) -> list[Entry]:
     """Return the tasks of a file: a mapping of one task's fields, a list of these, or a mapping with a list `tasks`.
 
-    A scalar is kept as it is written (`id: 2026`, `app: yes`) and a null is no value (`channel: null` is the default,
-    the channel of this name). The values in `message` are those of JSON.
+    A scalar is kept as it is written (`id: 2026`, `app: yes`). A null means no value (`channel: null` is the default,
+    the
+    channel with this name). The values in `message` are those of JSON.
     """
     path = Path(path)
     content = _load(path)
@@ -89,11 +92,14 @@ def read_entries(path: str | Path) -> list[Entry]:
 
 
 def read_task_file(path: str | Path, allow_empty: bool = True) -> list[TaskEntry]:
-    """Return the tasks of a file with their audiences. Besides the fields of PushTask each has
+    """Return the tasks of a file with their audiences.
 
-    targets: a file (CSV, JSON lines, one a line; relative to this one), or a list. filter: column -> value or values;
-    limit: the number of rows that are taken; both for files only. allow_empty: whether a list or file may be empty.
-    Raises InvalidInput that names file, task and field of everything that is wrong, before anything is submitted.
+    Besides the fields of PushTask each task has targets: a file (CSV, JSON lines, one a line; relative to this file),
+    or a
+    list. For files only: filter: column -> value or values; limit: the maximum number of rows to take. allow_empty:
+    whether
+    a list or file may be empty. Raises InvalidInput, before anything is submitted, naming the file, task and field of
+    every error.
     """
     jobs: list[TaskEntry] = []
     complaints = Complaints()
@@ -152,7 +158,7 @@ def _task_nodes(root: yaml.Node | None) -> list[yaml.MappingNode]:
 
 
 def _keep_as_written(task: yaml.MappingNode) -> None:
-    """Make texts of what YAML takes for something else: `no`, `0123`, `2026-11-23`, `1:30`."""
+    """Turn values that YAML reads as other types back into texts: `no`, `0123`, `2026-11-23`, `1:30`."""
     seen: set[yaml.Node] = set()
     for key, value in task.value:
         key.tag = _STRING
@@ -165,7 +171,7 @@ def _keep_as_written(task: yaml.MappingNode) -> None:
 
 
 def _as_text(node: yaml.Node, seen: set[yaml.Node], keep: Sequence[str]) -> None:
-    """keep: kinds of scalars that stay what they are. In a mapping these are the kinds that JSON has."""
+    """Turn scalars into texts. keep: kinds of scalars that stay unchanged. In a mapping these are JSON's kinds."""
     if node in seen:
         return
     seen.add(node)

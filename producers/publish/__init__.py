@@ -1,1 +1,1 @@
-"""Envelopes into the partitions of a lane, tuned and bounded. Nothing here knows what a submission is."""
+"""Send envelopes into the partitions of a lane, tuned and bounded. Nothing here knows what a submission is."""

@@ -1,4 +1,4 @@
-"""How the batches of a submission are compressed: push tokens are random, and envelopes full of them do not shrink."""
+"""Compression of a submission's batches: push tokens are random, and envelopes full of them do not shrink."""
 
 import zlib
 from collections.abc import Sequence
@@ -8,21 +8,23 @@ from producers.settings import CompressionRule
 
 SAMPLE_BYTES = 64 * 1024
 LEAST_BYTES = 4 * 1024
-"""Of less nobody can tell: what envelopes have in common (the message) shows only in several."""
+"""Less data is not enough to judge by: what envelopes have in common (the message) shows only in several of them."""
 WORTH = 0.8
-"""Deflate's part left, below which LZ4 saves a tenth or more (benchmarks/RESULTS.md, Producers)."""
+"""LZ4 saves a tenth or more where Deflate leaves less than this part (benchmarks/RESULTS.md, Producers)."""
 
 
 def compression_for(rule: CompressionRule, first: Sequence[bytes]) -> Compression:
-    """first: the first envelopes, encoded; `auto` judges by them."""
+    """Return the compression to use. first: the first envelopes, encoded; `auto` judges by them."""
     if rule == "auto":
         return "lz4" if worth_compressing(first) else "none"
     return rule
 
 
 def worth_compressing(envelopes: Sequence[bytes]) -> bool:
-    """Whether LZ4 saves something; true if there is too little to judge by. Deflate's matches, without codes made for
-    them, find what LZ4 finds, and come with Python."""
+    """Return whether LZ4 saves something; true if there is too little to judge by.
+
+    Deflate's matches, without codes built for them, find the same redundancy as LZ4, and come with Python.
+    """
     sample = _sample(envelopes)
     if len(sample) < LEAST_BYTES:
         return True
@@ -31,7 +33,7 @@ def worth_compressing(envelopes: Sequence[bytes]) -> bool:
 
 
 def _sample(envelopes: Sequence[bytes]) -> bytes:
-    """Of the beginning and the end, for the variables of an envelope come after its targets."""
+    """Return a sample of the beginning and the end: an envelope's variables come after its targets."""
     some = b"".join(envelopes[: 1 + SAMPLE_BYTES // len(envelopes[0])] if envelopes else ())
     half = SAMPLE_BYTES // 2
     return some if len(some) <= SAMPLE_BYTES else some[:half] + some[-half:]

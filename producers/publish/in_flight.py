@@ -1,10 +1,10 @@
-"""What a router keeps count of: what each partition has unanswered, and how far everything is stored without a gap."""
+"""Counts of a router: the unanswered messages of each partition, and how far everything is stored without a gap."""
 
 from collections import OrderedDict
 
 
 class SendWindow:
-    """Messages and bytes of one partition that are sent and not answered. Bounded: `takes` says what may come."""
+    """Messages and bytes of one partition that are sent and not answered. `takes` enforces the bounds."""
 
     def __init__(self, most_messages: int, most_bytes: int, now_s: float) -> None:
         self._most_messages = most_messages
@@ -15,12 +15,13 @@ class SendWindow:
         self.bytes = 0
 
     def takes(self, messages: int, size: int) -> bool:
-        """Whether so much more stays within the bounds; what is larger than they are passes alone."""
+        """Return whether this much more stays within the bounds. A piece larger than the bounds passes when it is
+        alone."""
         fits = self.messages + messages <= self._most_messages and self.bytes + size <= self._most_bytes
         return fits or not self.messages
 
     def add(self, first: int, messages: int, size: int, now_s: float) -> None:
-        """first: number of the first of these messages; `answered` names it."""
+        """Count messages as sent. first: the number of the first message, by which `answered` refers to them."""
         self._sent_s[first] = now_s
         self.messages += messages
         self.bytes += size
@@ -32,22 +33,24 @@ class SendWindow:
         self.bytes -= size
 
     def silent_s(self, now_s: float) -> float:
-        """For how long it has owed an answer and given none, to anything; 0 if it owes none."""
+        """Return for how long the partition has owed answers without giving any; 0 if it owes none."""
         if not self._sent_s:
             return 0.0
         return now_s - max(self._answered_s, next(iter(self._sent_s.values())))
 
 
 class Confirmed:
-    """Numbers of messages that are stored, in any order; `upto` is the first that is not. What is stored behind a gap
-    is kept as ranges, and these grow together: there are no more of them than gaps."""
+    """Numbers of messages that are stored, in any order. `upto` is the first number that is not.
+
+    Numbers stored behind a gap are kept as ranges that are merged, so there are no more ranges than gaps.
+    """
 
     def __init__(self) -> None:
         self.upto = 0
         self._ends: dict[int, int] = {}
-        """Ranges behind a gap: first -> end."""
+        """Ranges behind a gap, first -> end."""
         self._firsts: dict[int, int] = {}
-        """The same: end -> first."""
+        """The same ranges, end -> first."""
 
     def add(self, first: int, end: int) -> None:
         if first in self._firsts:
@@ -63,5 +66,5 @@ class Confirmed:
 
     @property
     def ranges(self) -> int:
-        """Behind gaps."""
+        """Return the number of ranges behind gaps."""
         return len(self._ends)

@@ -1,4 +1,4 @@
-"""Lanes as submissions use them: created by REST, then filled through a tuned producer for each partition."""
+"""Lanes for submissions: created by REST, then filled through a tuned producer for each partition."""
 
 import threading
 import time
@@ -23,7 +23,8 @@ from producers.publish.tuning import ProducerSettings, tune
 from producers.settings import ProducerOptions
 
 _CREATED_AT_ONCE = 8
-"""Lanes. One after the other, a broker of two cores creates 37 lanes a second, 8 at once 157, 16 at once 160."""
+"""The number of lanes created at once. A broker of two cores creates 37 lanes a second one by one, 157 with 8 at once,
+160 with 16 at once."""
 
 
 class SubmissionLanes:
@@ -54,7 +55,7 @@ class SubmissionLanes:
 def open_producers(
     client: pulsar.Client, topics: Sequence[str], settings: ProducerSettings, compression: Compression = "lz4"
 ) -> list[LaneProducer]:
-    """One for each topic, opened together. Raises as LaneProducer."""
+    """Open one producer for each topic, all together. Raises as LaneProducer."""
     made = _lane_settings(settings, compression)
     if len(topics) == 1:
         return [LaneProducer(client, topics[0], made)]
@@ -66,7 +67,7 @@ def open_producers(
 
 
 def _lane_settings(settings: ProducerSettings, compression: Compression) -> LaneProducerSettings:
-    """Its own bounds are beyond the router's, so that it never waits."""
+    """Return the settings of a lane's producers. Their own bounds are above the router's, so that they never wait."""
     return LaneProducerSettings(
         batch_messages=settings.batch_messages,
         batch_bytes=settings.batch_bytes,

@@ -1,4 +1,4 @@
-"""How many partitions the lane of a task gets, and what its producer needs."""
+"""The number of partitions for a task's lane, and the needs of its producer."""
 
 import math
 
@@ -9,14 +9,16 @@ from producers.settings import ProducerOptions
 
 TARGETS_PER_S = 2_000_000.0
 ENVELOPES_PER_S = 50_000.0
-"""What one submitting process is to reach; whichever is less is the rate of its producer."""
+"""Rates that one submitting process should reach; the lower of the two is the rate of its producer."""
 
 
 def partitions_for(expected_targets: int | None, need_bytes: int, options: ProducerOptions) -> int:
-    """0: a topic without partitions, for up to a million targets, or nobody knows how many. Else one for each 2.5
-    million, at least two, at most twelve, and no more than the memory gives a thousand pending envelopes each.
+    """Return the number of partitions; 0: a topic without partitions.
 
-    need_bytes: of an envelope.
+    The result is 0 for up to a million targets or an unknown number. Otherwise it is one partition for each 2.5
+    million,
+    at least two, at most twelve, and no more than the memory allows at a thousand pending envelopes each.
+    need_bytes: the size of an envelope.
     """
     if not options.partition_above or expected_targets is None or expected_targets <= options.partition_above:
         return 0
@@ -25,7 +27,7 @@ def partitions_for(expected_targets: int | None, need_bytes: int, options: Produ
 
 
 def need_of(record: TaskRecord, options: ProducerOptions) -> ProducerNeeds:
-    """What the producer of a submission needs."""
+    """Return the needs of a submission's producer."""
     size = envelope_bytes(record.chunk, len(record.message))
     return ProducerNeeds(
         partitions=max(1, record.partitions),

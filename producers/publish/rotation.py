@@ -1,4 +1,4 @@
-"""Which partition takes the next messages: one after the other, a batch each, past those that are full or silent."""
+"""Selection of the partition for the next messages: in turn, one batch each, skipping full and silent partitions."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,10 @@ from producers.publish.tuning import ProducerSettings
 class PartitionRotation:
     """The partitions of one lane in turn. Not safe for threads by itself.
 
-    A partition that owes answers and has given none for `late_s` gets nothing new as long as another one answers:
-    what it is sent would only wait there, and hold up what is confirmed without a gap. If all are silent it is Pulsar
-    that is slow, and those with room go on.
+    A partition that owes answers and has given none for `late_s` gets nothing new as long as another one answers: new
+    messages would only wait there and hold up the gapless confirmation. If all are silent, Pulsar itself is slow, and
+    the
+    partitions with room continue.
     """
 
     def __init__(self, settings: ProducerSettings, late_s: float, now_s: float) -> None:
@@ -26,7 +27,7 @@ class PartitionRotation:
         self._began_s = now_s
 
     def cut(self, bodies: Sequence[bytes], start: int, now_s: float) -> tuple[int, int]:
-        """(end, bytes) of the piece from `start` on that fills up the batch at hand, or begins the next one."""
+        """Return (end, bytes) of the piece from `start` on that fills the current batch or begins the next one."""
         settings = self._settings
         if self._messages and (now_s - self._began_s) * 1000 >= settings.batch_delay_ms:
             self._turn()  # the client has sent it
@@ -40,7 +41,7 @@ class PartitionRotation:
         return end, size
 
     def choose(self, messages: int, size: int, now_s: float) -> int | None:
-        """The partition for a piece; None if it has to wait."""
+        """Return the partition for a piece; None if the piece has to wait."""
         count = len(self.windows)
         order = [(self._at + step) % count for step in range(count)]
         free = [index for index in order if self.windows[index].takes(messages, size)]
@@ -50,7 +51,7 @@ class PartitionRotation:
         return prompt
 
     def add(self, index: int, first: int, messages: int, size: int, now_s: float) -> None:
-        """The piece goes to that partition. first: number of its first message."""
+        """Assign the piece to that partition. first: the number of its first message."""
         self.windows[index].add(first, messages, size, now_s)
         if index != self._at:
             self._at, self._messages, self._bytes = index, 0, 0
@@ -62,7 +63,7 @@ class PartitionRotation:
             self._turn()
 
     def silent_s(self, now_s: float) -> float:
-        """For how long no partition that owes an answer has given one; 0 if none owes any."""
+        """Return for how long no partition that owes answers has given one; 0 if none owes any."""
         return min((window.silent_s(now_s) for window in self.windows if window.messages), default=0.0)
 
     def _turn(self) -> None:

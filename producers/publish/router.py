@@ -1,8 +1,7 @@
-"""Envelopes into the partitions of a lane, with a bound on what is under way; implements LaneWriter.
+"""Send envelopes into the partitions of a lane, with a bound on what is in flight. Implements LaneWriter.
 
-pulsar-client shows neither its queues nor its memory, and its own routing goes on filling a partition that stands still
-until that one's queue has taken all the memory there is. So there is a producer for each partition and the count is
-kept here.
+pulsar-client exposes neither its queues nor its memory use. Its own routing keeps filling a stalled partition until
+that partition's queue holds all the memory. So there is a producer for each partition, and the counts are kept here.
 """
 
 import logging
@@ -21,22 +20,27 @@ from producers.publish.spill import Spill
 from producers.publish.tuning import ProducerSettings
 
 WhenFull = Literal["wait", "fail", "spill"]
-"""What becomes of messages that no partition takes: the sender waits, is told (QueueFull), or they go to a file."""
+"""What to do with messages that no partition takes: wait, raise QueueFull, or write them to a file."""
 _log = logging.getLogger(__name__)
 
 
 class QueueFull(Unreachable):
-    """No partition takes more now, and it was chosen not to wait for that. taken: how many of the call's messages are
-    on their way; the others are not."""
+    """No partition takes more now, and the caller chose not to wait.
+
+    taken: how many of the call's messages are on their way; the others are not.
+    """
 
     taken = 0
 
 
 class Partition(Protocol):
-    """Publishes to one partition, in order; backends.pulsar.publisher.LaneProducer."""
+    """Publishes to one partition, in order. Implemented by backends.pulsar.publisher.LaneProducer."""
 
     def send(self, bodies: Sequence[bytes], done: Done) -> None:
-        """Never waits within the bounds the router keeps. `done` may run under a lock: it must not raise or send."""
+        """Send the messages; never wait within the router's bounds.
+
+        `done` may run under a lock: it must not raise or send.
+        """
         ...
 
     def close(self) -> None: ...
@@ -44,12 +48,13 @@ class Partition(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RouterSettings:
-    """late_s: a partition that owes an answer for so long gets nothing new until it answers (see Rotation). stall_s:
-    how long a sender waits while no partition answers anything."""
+    """Settings of a router."""
 
     when_full: WhenFull = "wait"
     late_s: float = 0.5
+    """A partition that owes an answer for this long gets nothing new until it answers (see PartitionRotation)."""
     stall_s: float = 60.0
+    """How long a sender waits while no partition answers anything."""
 
 
 class UnconfirmedSends(NamedTuple):
@@ -60,8 +65,10 @@ class UnconfirmedSends(NamedTuple):
 
 
 class Router:
-    """Safe for threads; one sends at a time. After a failure everything later fails as well: go on from what is
-    confirmed, with a new one."""
+    """Sends messages to partitions. Safe for threads; one thread sends at a time.
+
+    After a failure every later call fails as well: continue from the confirmed messages with a new router.
+    """
 
     def __init__(
         self,
@@ -71,7 +78,7 @@ class Router:
         clock_s: Callable[[], float],
         spill: Spill | None = None,
     ) -> None:
-        """clock_s: monotonic. spill: needed where `when_full` is spill; closed with the router."""
+        """clock_s: monotonic. spill: required if `when_full` is spill; closed with the router."""
         self._partitions = partitions
         self._settings = settings
         self._clock_s = clock_s
@@ -87,9 +94,12 @@ class Router:
 
     # ------------------------------------------------------------ LaneWriter
     def send_many(self, bodies: Sequence[bytes]) -> None:
-        """Sends all, or does with what finds no room as was chosen. Raises InvalidInput for a body that is too big,
-        before anything is sent; QueueFull, which says how many were taken; Unreachable if Pulsar answers nothing for
-        stall_s; what failed before."""
+        """Send all messages. Those that find no room are treated as `when_full` says.
+
+        Raises InvalidInput for a body that is too big, before anything is sent; QueueFull, with the number of messages
+        taken;
+        Unreachable if Pulsar answers nothing for stall_s; an earlier failure.
+        """
         if bodies and max(map(len, bodies)) > MAX_ENVELOPE_BYTES:
             raise InvalidInput(f"An envelope is larger than {MAX_ENVELOPE_BYTES} bytes.", "Choose a smaller chunk.")
         with self._sending:
@@ -108,14 +118,14 @@ class Router:
         return self._confirmed.upto
 
     def flush(self) -> None:
-        """Returns when all that was sent is stored, what was spilled included. Raises as `send_many`."""
+        """Return when all sent messages are stored, including spilled ones. Raises as `send_many`."""
         with self._room:
             while self._confirmed.upto < self._sent:
                 self._wait()
             self._check()
 
     def close(self) -> None:
-        """Lets go of the lane. What is not stored by then fails; what is still spilled is not published."""
+        """Close the lane. Messages not stored by then fail; messages still spilled are not published."""
         with self._room:
             self._closed = True
             self._room.notify_all()
@@ -131,7 +141,7 @@ class Router:
     # ------------------------------------------------------------ looking
     @property
     def in_flight(self) -> UnconfirmedSends:
-        """Over all partitions; what is spilled is not in it."""
+        """Return the messages and bytes in flight over all partitions, without the spilled ones."""
         return UnconfirmedSends(*map(sum, zip(*self.in_flight_by_partition, strict=True)))
 
     @property
@@ -141,7 +151,7 @@ class Router:
 
     # ------------------------------------------------------------ sending
     def _place(self, piece: Sequence[bytes], size: int) -> None:
-        """Hands the piece to a partition, or spills it, however long that takes."""
+        """Hand the piece to a partition or spill it, however long that takes."""
         while True:
             with self._room:
                 self._check()
@@ -161,7 +171,7 @@ class Router:
                 self._wait()
 
     def _reserve(self, first: int, messages: int, size: int) -> int | None:
-        """The partition that takes these messages, which are then its; None if none does for now."""
+        """Reserve room on a partition for these messages and return its index; None if none takes them now."""
         now_s = self._clock_s()
         index = self._rotation.choose(messages, size, now_s)
         if index is not None:
@@ -169,7 +179,7 @@ class Router:
         return index
 
     def _hand_over(self, index: int, first: int, piece: Sequence[bytes], size: int) -> None:
-        """Outside of the lock: answers come under locks of the client's."""
+        """Send a reserved piece. This runs outside the lock, since answers arrive under locks of the client."""
         answered = partial(self._answered, index, first, len(piece), size)
         try:
             self._partitions[index].send(piece, answered)
@@ -178,7 +188,7 @@ class Router:
             raise
 
     def _answered(self, index: int, first: int, messages: int, size: int, error: Exception | None) -> None:
-        """From any thread."""
+        """Handle the answer for a piece. Called from any thread."""
         with self._room:
             self._rotation.windows[index].answered(first, messages, size, self._clock_s())
             if error is None:
@@ -189,7 +199,8 @@ class Router:
 
     # ------------------------------------------------------------ waiting (with the lock held)
     def _wait(self) -> None:
-        """For an answer, not for long: who is late is a matter of time, too. Raises if there are none any more."""
+        """Wait briefly for an answer. Lateness depends on the time too, so the wait is short. Raise if answers stop
+        coming."""
         self._check()
         if self._rotation.silent_s(self._clock_s()) >= self._settings.stall_s:
             raise Unreachable(
@@ -216,7 +227,7 @@ class Router:
             self._drainer.start()
 
     def _drain(self) -> None:
-        """Publishes what is spilled as soon as there is room, until the router is closed or has failed."""
+        """Publish spilled messages as soon as there is room, until the router is closed or has failed."""
         assert self._spill is not None
         while self._wait_for(lambda: bool(self._spill)):
             first, piece = self._spill.take()
@@ -228,10 +239,10 @@ class Router:
             try:
                 self._hand_over(places[0], first, piece, size)
             except FairlaneError:
-                return  # senders are told
+                return  # the senders get the error
 
     def _wait_for(self, happened: Callable[[], bool]) -> bool:
-        """False if the router was closed or failed meanwhile."""
+        """Wait for a condition; return False if the router was closed or failed meanwhile."""
         with self._room:
             while not (self._closed or self._error or happened()):
                 self._room.wait(self._settings.late_s)

@@ -1,4 +1,4 @@
-"""Where a router puts what no partition takes: a bounded file, first in, first out."""
+"""A bounded file for messages that no partition takes: first in, first out."""
 
 import os
 from array import array
@@ -19,20 +19,20 @@ class _Place(NamedTuple):
 
 
 class Spill:
-    """One piece of messages after the other, in a file used as a ring.
+    """A queue of pieces of messages in a file used as a ring.
 
-    The file has no name and goes with the process: it is no second truth. A submission that died goes on from its
-    checkpoint, and what was spilled was not confirmed. One thread may put while another takes.
+    The file has no name and disappears with the process: it is no second source of truth. A submission that died
+    continues from its checkpoint, and spilled messages were not confirmed. One thread may put while another takes.
     """
 
     def __init__(self, folder: Path, limit_bytes: int) -> None:
-        """limit_bytes: the largest the file becomes. Raises Refused if the folder cannot be written to."""
+        """limit_bytes: the maximum size of the file. Raises Refused if the folder cannot be written to."""
         self._limit = limit_bytes
         self._places: deque[_Place] = deque()
         self._tail = 0
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  # open as long as the spill is
+            self._file = TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  # open as long as the spill exists
         except OSError as error:
             raise Refused(
                 f"The folder {folder} for what is spilled cannot be written to: {error.strerror}.",
@@ -40,8 +40,10 @@ class Spill:
             ) from error
 
     def put(self, first: int, bodies: Sequence[bytes]) -> bool:
-        """Keeps a piece; False if there is no room for it. first: the number of its first message. Raises Refused if
-        the disk is full."""
+        """Append a piece; return False if there is no room for it.
+
+        first: the number of the piece's first message. Raises Refused if the disk is full.
+        """
         lengths = array("L", map(len, bodies))
         offset = self._room_for(sum(lengths))
         if offset is None:
@@ -55,17 +57,17 @@ class Spill:
         return True
 
     def take(self) -> tuple[int, list[bytes]]:
-        """The oldest piece, which stays until `drop`: the number of its first message, and the messages."""
+        """Return the number of the oldest piece's first message, and its messages. The piece stays until `drop`."""
         first, offset, lengths = self._places[0]
         text = os.pread(self._file.fileno(), sum(lengths), offset)
         return first, [text[start:end] for start, end in pairwise([0, *accumulate(lengths)])]
 
     def drop(self) -> None:
-        """Forgets the oldest piece."""
+        """Remove the oldest piece."""
         self._places.popleft()
 
     def __len__(self) -> int:
-        """Pieces."""
+        """Return the number of pieces."""
         return len(self._places)
 
     @property
@@ -74,14 +76,14 @@ class Spill:
 
     @property
     def size_on_disk(self) -> int:
-        """Bytes."""
+        """Return the size of the file in bytes."""
         return os.fstat(self._file.fileno()).st_size
 
     def close(self) -> None:
         self._file.close()
 
     def _room_for(self, size: int) -> int | None:
-        """Where a piece of this size can be written: behind the last one, or again at the beginning."""
+        """Return the offset for a piece of this size: behind the last one, or again at the beginning."""
         try:
             head, tail = self._places[0].offset, self._tail
         except IndexError:

@@ -1,5 +1,7 @@
-"""From what a task needs of its producer (partitions, message size, rate, memory) to the producer's settings, each with
-its reason. Nothing here knows a server; `fairlane tune producer` shows what submissions use."""
+"""Derive a producer's settings, each with its reason, from a task's needs: partitions, message size, rate, memory.
+
+Nothing here knows a server. `fairlane tune producer` shows the settings that submissions use.
+"""
 
 import math
 from collections.abc import Mapping
@@ -9,14 +11,16 @@ from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 
 LEAST_PENDING, MOST_PENDING = 1_000, 2_000
-"""Messages of one partition sent and not yet confirmed. Fewer leave the broker idle between two answers; more only wait
-in the client, where a partition that stands still keeps them from the others."""
+"""Minimum and maximum of the messages of one partition that are sent and not yet confirmed.
+Fewer leave the broker idle between two answers. More only wait in the client, where a stalled partition keeps them
+from the others."""
 CONFIRM_S = 0.3
-"""What a busy broker may take to confirm; so much of the rate is pending."""
+"""The time a busy broker may take to confirm; the messages sent in this time are pending."""
 LARGEST_BATCH_BYTES = 1024 * 1024
-"""A fifth of what a broker takes in one piece."""
+"""A fifth of the largest message a broker accepts."""
 BATCHES_READ_AHEAD = 4
-"""Of a consumer's queue one batch takes one part in so many: permits count messages, but a batch comes whole."""
+"""One batch takes this fraction (one in four) of a consumer's queue: permits count messages, but a batch comes
+whole."""
 SHORTEST_DELAY_MS, LONGEST_DELAY_MS = 1, 100
 FIXED: Mapping[str, tuple[str, str]] = {
     "routing": ("round robin by batch", "a batch goes to one partition whole, so that batches are as few as can be"),
@@ -26,24 +30,27 @@ FIXED: Mapping[str, tuple[str, str]] = {
     ),
     "send_timeout": ("none", "a message fails only with all after it, so what is confirmed has no gap"),
 }
-"""What is so whatever is needed: value and reason."""
+"""Settings that do not depend on the need: value and reason."""
 MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerNeeds:
-    """What is needed of one producer.
+    """The needs of one producer.
 
-    message_bytes: of a typical message. rate: messages/s, over all partitions. memory_bytes: most that unconfirmed
-    messages may take. receiver_queue: messages each consumer holds ahead of time. Raises InvalidInput where that cannot
-    be: something is not positive, a message no broker takes, or a memory that does not hold two messages a partition.
+    Raises InvalidInput where they cannot be met: a value that is not positive, a message no broker takes, or a memory
+    that does not hold two messages per partition.
     """
 
     partitions: int = 1
     message_bytes: int = 1_000
+    """Size of a typical message."""
     rate: float = 50_000.0
+    """Messages/s over all partitions."""
     memory_bytes: int = 64 * MIB
+    """The maximum memory of unconfirmed messages."""
     receiver_queue: int = 1_000
+    """Messages each consumer holds ahead of time."""
 
     def __post_init__(self) -> None:
         for name in ("partitions", "message_bytes", "rate", "memory_bytes", "receiver_queue"):
@@ -65,36 +72,44 @@ class ProducerNeeds:
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """pending_messages: most that one partition has unconfirmed; memory_bytes: the same over all partitions, in bytes.
-    A batch is sent at whichever comes first of its three bounds; the partition changes once a batch."""
+    """Settings of a lane's producers. A batch is sent when the first of its three bounds is reached.
+
+    The partition changes after each batch.
+    """
 
     partitions: int
     pending_messages: int
+    """The maximum number of unconfirmed messages of one partition."""
     pending_messages_all: int
     memory_bytes: int
+    """The maximum size of unconfirmed messages over all partitions, in bytes."""
     batch_messages: int
     batch_bytes: int
     batch_delay_ms: int
 
     @property
     def partition_bytes(self) -> int:
-        """Most bytes of one partition that are unconfirmed: its part of the memory, so that one that stands still takes
-        nothing from the others."""
+        """The maximum bytes of one partition that are unconfirmed.
+
+        This is its part of the memory, so that a stalled partition takes nothing from the others.
+        """
         return self.memory_bytes // self.partitions
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """reasons: by the name of the setting. remarks: what the need does not allow to be as it should."""
+    """The settings for a need, with explanations."""
 
     need: ProducerNeeds
     settings: ProducerSettings
     reasons: Mapping[str, str] = field(default_factory=dict)
+    """The reason for each setting, by its name."""
     remarks: tuple[str, ...] = ()
+    """Deviations from good settings that the need forces."""
 
 
 def tune(need: ProducerNeeds) -> Tuning:
-    """The settings for a need."""
+    """Return the settings for a need."""
     pending, why_pending = _pending(need)
     memory = pending * need.partitions * need.message_bytes
     batch_messages, why_messages = _batch_messages(need, pending)
@@ -116,7 +131,7 @@ def tune(need: ProducerNeeds) -> Tuning:
 
 
 def _pending(need: ProducerNeeds) -> tuple[int, str]:
-    """Of one partition, and why."""
+    """Return the pending messages of one partition, and the reason."""
     by_rate = math.ceil(need.rate * CONFIRM_S / need.partitions)
     by_memory = need.memory_bytes // (need.partitions * need.message_bytes)
     pending = min(max(by_rate, LEAST_PENDING), MOST_PENDING)
@@ -137,7 +152,7 @@ def _batch_messages(need: ProducerNeeds, pending: int) -> tuple[int, str]:
 
 
 def _delay(need: ProducerNeeds, in_batch: int) -> tuple[int, str]:
-    """Milliseconds, and why. One partition is filled at a time, with the whole rate."""
+    """Return the batch delay in milliseconds, and the reason. One partition is filled at a time, at the whole rate."""
     fill_ms = 1000 * in_batch / need.rate
     delay_ms = min(max(math.ceil(2 * fill_ms), SHORTEST_DELAY_MS), LONGEST_DELAY_MS)
     if delay_ms == LONGEST_DELAY_MS:
