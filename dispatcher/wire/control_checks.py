@@ -1,8 +1,8 @@
-"""Check whether a record of the control topic makes sense: one rule for every reader of the topic.
+"""Check whether a record of the control topic is valid: one rule for every reader of the topic.
 
-Anybody with access to Pulsar can write anything into the topic, and later versions write what this one does not know.
-A record that cannot be read, or whose fields are beyond their limits, is passed over by all readers alike: the folds
-keep its position, so that a newer version can apply it (backends/redis/passed_over.py).
+Anybody with access to Pulsar can write anything into the topic, and later versions write records that this one does not
+know. All readers skip a record that cannot be read, or whose fields are beyond their limits. The folds keep its
+position, so that a newer version can apply it (backends/redis/passed_over.py).
 """
 
 import re
@@ -47,10 +47,10 @@ MAX_TIME_MS = 253_402_300_799_999
 """The end of the year 9999."""
 MAX_PARTITIONS = 10_000
 MAX_CLAIM_MS = 86_400_000
-"""After a fail-over nothing is granted for the longest claim."""
+"""After a failover, nothing is granted for the time of the longest claim."""
 MAX_EDITS = 10**9
 MAX_COUNT = 2**50
-"""Maximum targets in all. Scripts count with doubles, which are exact up to 2^53."""
+"""Maximum targets in total. Scripts count with doubles, which are exact up to 2^53."""
 _MAX_DIGITS = 16
 _MAX_TEXT = 1_024
 _NO_MESSAGE, _SOME_MESSAGE = msgspec.msgpack.encode(""), msgspec.msgpack.encode({})
@@ -67,7 +67,7 @@ _EPOCH = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 def read_control(position: str, body: bytes) -> tuple[str, ControlRecord]:
     """Return the record stored at a position, and its original position. Raises Malformed, with the reason, for a
-    record that must be passed over."""
+    record that must be skipped."""
     record = _decoded(body)
     _check(record)
     if not isinstance(record, Restated):
@@ -80,7 +80,7 @@ def read_control(position: str, body: bytes) -> tuple[str, ControlRecord]:
 
 
 def check_kept(record: ControlRecord) -> None:
-    """Raise Malformed if a record that a view holds makes no sense."""
+    """Check a record that a view holds. Raises Malformed if it is invalid."""
     _check(_with_message(record))
 
 
@@ -127,7 +127,7 @@ def _text(value: str, field: str) -> None:
 
 
 def _digits(text: str, field: str, maximum: int, minimum: int = 0) -> None:
-    """Parse a whole number."""
+    """Check a whole number in text form."""
     whole = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
     _need(whole and minimum <= int(text) <= maximum, field, text)
 
@@ -168,8 +168,8 @@ def _message(raw: bytes | msgspec.Raw) -> None:
 
 
 def _lane(lane: str, task: str) -> None:
-    """task: whose own it is; empty: shared. Workers draw from lanes and delete those of ended tasks, so no other topic
-    may pass for one."""
+    """Check the name of a lane: the own lane of `task`, or a shared lane if `task` is empty. Workers draw from lanes
+    and delete those of ended tasks, so no other topic may be one."""
     own = _OWN_LANE.fullmatch(lane)
     _need(own and own[1] == task if task else _SHARED_LANE.fullmatch(lane), "lane", lane)
 
@@ -245,7 +245,7 @@ def _switch(text: str, field: str) -> None:
 
 
 def _reason(text: str) -> None:
-    """Accept any short text: it is escaped where it is shown."""
+    """Accept any short text: it is escaped when shown."""
     _need(len(text.encode()) <= MAX_REASON_BYTES, "reason", text)
 
 
@@ -268,7 +268,7 @@ def _global(record: GlobalChange) -> None:
 
 
 def check_setting(field: str, text: str) -> None:
-    """Raise Malformed if a stored setting of the whole service makes no sense."""
+    """Check a stored setting of the whole service. Raises Malformed if it is invalid."""
     kind, _, name = field.partition(":")
     check = _SETTINGS.get(kind)
     if check is None or (kind in (CAPACITY, TIER_WEIGHTS, SHARING) and kind != field):

@@ -1,7 +1,7 @@
-"""How much of an outcome topic is folded in one call of the view's script. Redis serves nobody else meanwhile, and a
-lease lasts 2 s: a call is to take at most 20 ms.
+"""Limit the part of an outcome topic that is folded in one call of the view's script.
 
-Costs are counted in envelopes folded one by one, which take 8 us each and 35 us at most (`python -m benchmarks fold`).
+Redis is blocked during a call, and a lease lasts 2 s, so a call should take at most 20 ms. Costs are counted in
+envelopes folded one by one, which take 8 us each and 35 us at most (`python -m benchmarks fold`).
 """
 
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ from msgspec.structs import replace
 from dispatcher.wire.outcome import ClaimsEnded, Mixed, Outcome, OutcomeRecord, Outcomes, Run
 
 CALL_COST = 550
-"""Maximum cost of the records in a call; workers write records that cost no more."""
+"""Maximum cost of the records in a call; workers write no record that costs more."""
 CALL_COMMANDS = 4_000
-"""Maximum commands of a call: 8 for a mixed envelope of a writer of its own, 20 for a record of a task of its own."""
+"""Maximum commands of a call: 8 for a mixed envelope of a new writer, 20 for a record of a new task."""
 _RECORD_COST = 3
-"""Of the counts of its task, which are read and written once a call."""
+"""Cost of the counts of a record's task, which are read and written once per call."""
 _RUN_ENVELOPES = 5
-"""Envelopes of a run that cost as much as one mixed envelope: all may be open, by a record of their first attempt."""
+"""Envelopes of a run that cost as much as one mixed envelope. A record of their first attempt may leave all open."""
 _CLAIM_COST = 100
-"""Of the end of a claim, which holds what a lease granted at once."""
+"""Cost of the end of a claim, which covers everything that a lease granted at once."""
 
 
 def cost_of(record: OutcomeRecord) -> int:
-    """Return what folding the record costs."""
+    """Return the cost of folding the record."""
     if isinstance(record, Outcomes):
         return _RECORD_COST + sum(map(_cost_of_part, record.runs)) + len(record.mixed)
     if isinstance(record, ClaimsEnded):
@@ -33,8 +33,8 @@ def cost_of(record: OutcomeRecord) -> int:
 
 
 def cut(record: OutcomeRecord) -> Iterator[OutcomeRecord]:
-    """Cut a record into parts that each fit into a call: versions up to 0.2.0 wrote larger ones, and a channel can make
-    any. A part that is folded again changes nothing."""
+    """Split a record into parts that each fit into a call: versions up to 0.2.0 wrote larger ones, and any channel can
+    cause one. Folding a part twice changes nothing."""
     if cost_of(record) <= CALL_COST:
         yield record
     elif isinstance(record, Outcomes):
@@ -46,7 +46,7 @@ def cut(record: OutcomeRecord) -> Iterator[OutcomeRecord]:
 
 
 def one_by_one(record: Outcomes) -> Outcomes:
-    """Return the record with its runs without a final outcome as mixed envelopes, which is what they cost."""
+    """Return the record with its runs without a final outcome as mixed envelopes, which have the same cost."""
     final = [run for run in record.runs if run.code < len(Outcome)]
     if len(final) == len(record.runs):
         return record

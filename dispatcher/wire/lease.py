@@ -1,4 +1,4 @@
-"""What a worker asks of the ledger, and what the ledger answers. On the wire as msgpack arrays."""
+"""Requests of a worker to the ledger, and the ledger's answers. On the wire as msgpack arrays."""
 
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
@@ -10,29 +10,28 @@ from dispatcher.wire.positions import unpack_positions
 FORMAT = 1
 
 DUE_AGAIN_MS = 3_000
-"""A claim past its end that was looked at is looked at again after this, should it not have been ended by then."""
+"""How long before an overdue claim is reported again."""
 ALIVE_MS = 5_000
-"""A worker counts as alive for so long after a heartbeat."""
+"""A worker counts as alive for this long after a heartbeat."""
 SPARED_MS = 60_000
-"""What claims of a worker that is alive are given beyond their end, should Pulsar be gone and its records be late."""
+"""Extra time after the end of a live worker's claims, for when Pulsar is down and the worker's records are late."""
 
 
 class LaneKind(StrEnum):
-    """own: one task's lane; its tier and weight are the task's. shared: low tasks by hash. retry: by tier and delay.
-    side: small low tasks of one app on one channel, taken out of a shared lane for a paused channel or a cap."""
+    """The kind of a lane, which determines the tasks in it."""
 
     OWN = "o"
+    """The lane of one task, with the task's tier and weight."""
     SHARED = "s"
+    """A lane of low tasks, which are assigned by hash."""
     RETRY = "r"
+    """A lane by tier and delay."""
     SIDE = "d"
+    """Small low tasks of one app on one channel, taken out of a shared lane because of a paused channel or a cap."""
 
 
 class Want(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """`count` buffered envelopes of consecutive sequences, in the order of delivery.
-
-    size: targets in *each* of these envelopes (what it costs). total: targets in the first envelope of the sequence
-    (equal to size for attempt 0).
-    """
+    """`count` buffered envelopes of consecutive sequences, in the order of delivery."""
 
     task: str
     writer: str
@@ -40,32 +39,36 @@ class Want(msgspec.Struct, array_like=True, frozen=True, gc=False):
     first: int
     count: int
     size: int
+    """Targets in *each* of these envelopes (its cost)."""
     total: int
+    """Targets in the first envelope of the sequence (equal to `size` for attempt 0)."""
 
 
 class LaneAsk(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One lane of the worker: its demand (targets it could send now; announced for a few calls' time), and the
-    envelopes it wants leased, in the order of delivery. An ask without wants only announces. waiting: the demand is
-    known from the registry and nobody is attached to the lane, which keeps its place meanwhile."""
+    """One lane of the worker: its demand and the envelopes to lease. An ask without wants only announces demand."""
 
     lane: str
     kind: LaneKind
     tier: str
-    """Of a retry lane; empty otherwise (the ledger knows)."""
+    """Tier of a retry lane. Empty for other lanes, whose tier the ledger knows."""
     demand: int
+    """Targets that it could send now. The announcement lasts for the time of a few calls."""
     wants: list[Want]
+    """In the order of delivery."""
     waiting: bool = False
+    """True for demand that is known from the registry, in a lane without an attached worker. The lane keeps its place
+    meanwhile."""
     task: str = ""
-    """The task whose own lane it is; empty for other lanes."""
+    """The task that owns the lane; empty for other lanes."""
     app: str = ""
     channel: str = ""
     """App and channel of a side lane."""
     delay_s: int = 0
-    """The delay of a retry lane."""
+    """Delay of a retry lane."""
 
 
 class GivenBack(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Granted envelopes that were not sent and will not be under this claim."""
+    """Granted envelopes that were not sent and will not be sent under this claim."""
 
     claim: str
     lane: str
@@ -78,33 +81,34 @@ class GivenBack(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class LeaseRequest(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One round trip for many lanes.
-
-    number: chosen by the worker before it asks, growing by one a call; the same number again (after a lost answer) gets
-    the same answer. lease_ms: how long the grant may be used. claim_ms: how long its claims last (lease + the longest
-    channel timeout + a margin). demand_ms: how long the announced demand is good for; waiting_ms: the same for demand
-    of lanes that nobody is attached to. shared_namespace: where side lanes are (Topics.shared_namespace).
-    """
+    """One round trip for many lanes."""
 
     format: int
     worker: str
     number: int
+    """Chosen by the worker before it asks; grows by one per call. The same number again (after a lost answer) gets the
+    same answer."""
     lease_ms: int
+    """How long the grant may be used."""
     claim_ms: int
+    """How long its claims last (lease + the longest channel timeout + a margin)."""
     demand_ms: int
+    """How long the announced demand is valid."""
     lanes: list[LaneAsk]
     given_back: list[GivenBack]
     waiting_ms: int = 3_000
+    """The same for demand of lanes without an attached worker."""
     shared_namespace: str = ""
+    """The namespace of side lanes (Topics.shared_namespace)."""
 
     @property
     def claim(self) -> str:
-        """Name of the claims this call makes (one for each task in it)."""
+        """Name of the claims that this call makes (one for each task in it)."""
         return claim_name(self.worker, self.number)
 
 
 class Status(IntEnum):
-    """What the ledger says of one wanted envelope. On the wire: never renumber."""
+    """The ledger's answer for one wanted envelope. On the wire: never renumber."""
 
     GRANTED = 0
     """Claimed and paid for: send before the use-by."""
@@ -115,7 +119,7 @@ class Status(IntEnum):
     DROP = 3
     """All final, or the task has ended, or its writer does not count: ack."""
     REPUBLISH = 4
-    """Recorded with open targets: publish the next attempt again, then ack. The piece says which targets are open."""
+    """Recorded with open targets: publish the next attempt again, then ack. The piece lists the open targets."""
     CANCELLED = 5
     """Claimed without a lease: record all its targets cancelled."""
     EXPIRED = 6
@@ -123,24 +127,24 @@ class Status(IntEnum):
     UNKNOWN = 7
     """No such task and the view is complete: dead-letter it, never send."""
     PARKED = 8
-    """The task is paused, scheduled, held until sealed, or closing: keep out of this lane until the view says else."""
+    """The task is paused, scheduled, held until sealed, or closing: stay out of this lane until the view changes it."""
     MOVE = 9
-    """Met in a lane of many and must wait, or its task has a lane of its own by now: publish it to the lane that the
-    piece names (the task's own, or a side lane), then ack."""
+    """Found in a shared lane and must wait, or its task has its own lane by now. Publish it to the lane in the piece
+    (the task's own, or a side lane), then ack."""
 
 
 class Piece(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The next `count` envelopes of a want have `status`.
-
-    REPUBLISH (count is 1): attempt is the one recorded, open the places in the first envelope that are still open
-    (dispatcher/wire/positions.py). MOVE: lane is where to. Otherwise these are empty.
-    """
+    """The next `count` envelopes of a want have `status`."""
 
     status: int
     count: int
+    """1 for REPUBLISH."""
     attempt: int = 0
+    """REPUBLISH: the recorded attempt."""
     open: str = ""
+    """REPUBLISH: the positions in the first envelope that are still open (dispatcher/wire/positions.py)."""
     lane: str = ""
+    """MOVE: the lane to publish to."""
 
     @property
     def open_positions(self) -> list[int]:
@@ -155,25 +159,25 @@ class Closable(NamedTuple):
     reason: str = ""
     """Why it was stopped or closed."""
     closed: bool = False
-    """An operator closed it: it must end, whatever holds its end up."""
+    """Whether an operator closed it: it must end, even if something holds its end up."""
     waits: bool = False
-    """It is closed, and has claims in force or a seal that does not count yet."""
+    """Whether it is closed and has claims in force, or a seal that does not count yet."""
 
 
 class LeaseAnswer(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """lanes: for each LaneAsk, for each Want, its pieces in order (together `count` envelopes).
-
-    ready: False if the view is empty or being rebuilt (all is HELD then). capacity: targets/s, 0 = unlimited.
-    tier_weights: of high, medium and low, in thousandths. now_ms: the ledger's time when it carried the call out (of an
-    answer that is given again: the first time); 0 from an older version.
-    """
+    """The answer to a lease call."""
 
     number: int
     ready: bool
+    """False if the view is empty or being rebuilt (then everything is HELD)."""
     lanes: list[list[list[Piece]]]
+    """For each LaneAsk, for each Want, its pieces in order (together `count` envelopes)."""
     capacity: int = 0
+    """Targets/s; 0 = unlimited."""
     tier_weights: list[int] = []
+    """Weights of high, medium and low, in thousandths."""
     now_ms: int = 0
+    """The ledger's time when it carried the call out (a repeated answer has the first time); 0: an older version."""
 
 
 def claim_name(worker: str, number: int) -> str:
@@ -181,7 +185,7 @@ def claim_name(worker: str, number: int) -> str:
 
 
 def worker_of(claim: str) -> str:
-    """claim: with or without `|<task>` behind it."""
+    """Return the worker of a claim, with or without a trailing `|<task>`."""
     return claim.partition("|")[0].rpartition(".")[0]
 
 

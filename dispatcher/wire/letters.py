@@ -11,15 +11,15 @@ from dispatcher.wire.outcome import OUTCOME_NAMES, sound_text
 MAX_LETTER_BYTES = 1_000_000
 """Maximum size of an encoded letter: far below the broker's default limit of 5 MiB, and small enough to list."""
 _ROW_BYTES = 24
-"""Bytes of a target's position, outcome and text headers."""
+"""Bytes of a target's position, outcome and string headers."""
 _HEAD_BYTES = 4_000
 """Bytes of the other fields of a letter."""
 
 
 def parts_of(letter: DeadLetter) -> list[DeadLetter]:
-    """Cut the letter into letters of at most MAX_LETTER_BYTES, with reasons of at most 1 kB.
+    """Split the letter into letters of at most MAX_LETTER_BYTES, with reasons of at most 1 kB.
 
-    Targets go with their positions, outcomes and reasons. A body is parted too, each part with its number.
+    Targets stay with their positions, outcomes and reasons. A body is split too, and each part is numbered.
     """
     if len(letter.body) > MAX_LETTER_BYTES - _HEAD_BYTES:
         return list(_body_parts(letter))

@@ -14,8 +14,8 @@ _CONTROLS = {b"moved_lane": "lane"} | {
 
 
 def checked(parts: Iterable[Part]) -> list[Part]:
-    """Return the parts without controls and settings that make no sense, and without tasks whose record makes none. The
-    control topic is read again after them, which fills the gaps."""
+    """Return the parts without invalid controls and settings, and without tasks whose record is invalid. The control
+    topic is read again afterwards, which fills the gaps."""
     return [sound for part in parts if (sound := _checked(part)) is not None]
 
 
@@ -41,7 +41,7 @@ def _task(part: TaskPart) -> TaskPart | None:
     senseless = {name for name in _CONTROLS.keys() & fields.keys() if not _makes_sense(part.task, name, fields[name])}
     if not senseless:
         return part
-    # Without the place of its record, the record gives the controls their first values again.
+    # Without the position of its record, the record gives the controls their initial values again.
     gone = senseless | {f"{_CONTROLS[name]}_pos".encode() for name in senseless} | {b"record_pos"}
     return TaskPart(part.task, part.kept_ms, _without(fields, gone))
 

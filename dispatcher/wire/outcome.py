@@ -1,4 +1,4 @@
-"""Results of targets: verdicts of a channel, and the outcome records that are the one commit point."""
+"""Results of targets: verdicts of a channel, and the outcome records, which are the one commit point."""
 
 from enum import IntEnum
 from typing import Annotated
@@ -12,44 +12,44 @@ from dispatcher.wire.topics import TASK_PATTERN
 
 FORMAT = 1
 MAX_ENVELOPES = 10_000
-"""Maximum envelopes in one record; workers write up to 500 (0.2.0: 1,500). A fold cuts larger ones into calls."""
+"""Maximum envelopes in one record; workers write up to 500 (0.2.0: 1,500). A fold splits larger ones into calls."""
 MAX_CLAIMS = 10_000
 """Maximum claims in one record; workers write up to 400 (0.2.0: 1,000)."""
 MAX_REASON = 200
 """Maximum characters of a reason in an outcome record; the dead letter has more of it."""
 MAX_REASON_BYTES = 1_024
-"""Maximum bytes of a channel's reason: a provider may answer with a page, an exception with its input."""
+"""Maximum bytes of a channel's reason: a provider may answer with a web page, an exception with its input."""
 
 
 class Outcome(IntEnum):
     """Final outcomes. The values are on the wire: never renumber."""
 
     SENT = 0
-    """The provider has taken it."""
+    """Accepted by the provider."""
     INVALID = 1
-    """There is no such target, or not any more."""
+    """Unknown to the provider, or no longer valid."""
     FAILED = 2
-    """It was given up."""
+    """Given up."""
     EXPIRED = 3
-    """Its task's time to live ran out before it was sent."""
+    """Not sent before its task's time to live ran out."""
     CANCELLED = 4
-    """Its task was cancelled or stopped before it was sent."""
+    """Not sent before its task was cancelled or stopped."""
 
 
 RETRY = 9
-"""A verdict's code instead of an Outcome: not final, to be tried again."""
+"""A verdict's code instead of an Outcome: not final, try again."""
 OUTCOME_NAMES: tuple[str, ...] = tuple(outcome.name.lower() for outcome in Outcome)
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """A channel's word on one target."""
+    """A channel's result for one target."""
 
     code: int
     """SENT, INVALID or FAILED of Outcome, or RETRY."""
     reason: str = ""
     """Why it was not sent, for people; cut at 1 kB."""
     retry_after_s: float | None = None
-    """With RETRY: the provider's wish, if it has one."""
+    """With RETRY: the delay that the provider asks for, if any."""
 
 
 SENT = Verdict(int(Outcome.SENT))
@@ -57,10 +57,10 @@ SENT = Verdict(int(Outcome.SENT))
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):
-    """A channel's word on one envelope."""
+    """A channel's results for one envelope."""
 
     verdict: Verdict = SENT
-    """On all its targets, but for the exceptions."""
+    """The verdict on all its targets except `exceptions`."""
     exceptions: dict[int, Verdict] | None = None
     """Verdicts on single targets, by index in `envelope.targets`."""
 
@@ -80,7 +80,7 @@ FinalCode = Annotated[int, Meta(ge=0, lt=len(Outcome))]
 
 
 class Run(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """`count` envelopes of consecutive sequences, `size` targets each, all of whose targets have outcome `code`."""
+    """`count` envelopes of consecutive sequences with `size` targets each. All targets have the outcome `code`."""
 
     writer: Writer
     attempt: Attempt
@@ -91,41 +91,38 @@ class Run(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Mixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One envelope whose targets have different results, or fewer targets than the first envelope of its sequence.
-
-    size: targets in the first envelope. positions: places in it that this attempt had (None: all).
-    codes: one byte a target of this attempt, an Outcome value or RETRY. delay_s: of the next attempt (0: none).
-    """
+    """One envelope whose targets have different results, or fewer targets than the first envelope of its sequence."""
 
     writer: Writer
     attempt: Attempt
     sequence: Sequence
     size: Size
+    """Targets in the first envelope."""
     positions: Positions | None
+    """Positions in the first envelope of this attempt's targets (None: all)."""
     codes: Annotated[bytes, Meta(max_length=MAX_CHUNK)]
+    """One byte per target of this attempt: an Outcome value or RETRY."""
     delay_s: Annotated[int, Meta(ge=0, lt=1 << 31)] = 0
+    """Delay of the next attempt (0: none)."""
 
 
 class Named(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Targets of one envelope whose outcome the record tells, by value, for the journal; a fold passes them over.
-
-    positions: places in the first envelope (None: all, in order). reasons: one a target, cut at MAX_REASON characters
-    (None: none has any).
-    """
+    """Targets of one envelope that the record names, for the journal; a fold skips them."""
 
     writer: Writer
     attempt: Attempt
     sequence: Sequence
     positions: Positions | None
+    """Positions in the first envelope (None: all, in order)."""
     targets: list[str]
     reasons: list[str] | None = None
+    """One per target, cut at MAX_REASON characters (None: none has any)."""
 
 
 class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o"):
     """The outcome record of a drain of envelopes of one task, under one claim.
 
-    For the journal alone, and missing in older records: app; latency_ms, from when the oldest of these envelopes was
-    published, or due where it is a later attempt, to the record; named, as `journal.targets` wants it.
+    The fields app, latency_ms and named are only for the journal, and are missing in older records.
     """
 
     format: int
@@ -137,23 +134,25 @@ class Outcomes(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="o"):
     mixed: list[Mixed]
     app: str = ""
     latency_ms: Time = 0
+    """Time to the record from when the oldest of these envelopes was published (for a later attempt: due)."""
     named: list[Named] = []
+    """As set by `journal.targets`."""
 
 
 class CloseTask(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="c"):
-    """All open targets of a task get `code` (CANCELLED or EXPIRED). Written once its claims have ended. reason: of a
-    task that was stopped for one; for the journal alone."""
+    """All open targets of a task get `code` (CANCELLED or EXPIRED). Written once its claims have ended."""
 
     format: int
     task: TaskName
     code: FinalCode
     at_ms: Time
     reason: str = ""
+    """Why the task was stopped, if a reason was given. Only for the journal."""
 
 
 class ClaimsEnded(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="e"):
-    """These claims passed their end time. Reading this, the fold has read all that stood before: identities that are
-    still unrecorded may be granted again."""
+    """These claims passed their end time. When a fold reads this, it has read everything before it, so identities that
+    are still unrecorded may be granted again."""
 
     format: int
     claims: Annotated[list[str], Meta(max_length=MAX_CLAIMS)]
@@ -169,14 +168,14 @@ class EpochMark(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="m")
 OutcomeRecord = Outcomes | CloseTask | ClaimsEnded | EpochMark
 
 encode_record = msgspec.msgpack.Encoder().encode
-"""OutcomeRecord -> bytes. Arrays led by the tag, so that the ledger's scripts can read them as they are."""
+"""OutcomeRecord -> bytes. Arrays led by the tag, so that the ledger's scripts can read them directly."""
 decode_record = msgspec.msgpack.Decoder(OutcomeRecord).decode
 """bytes -> OutcomeRecord. Raises one of DECODING_ERRORS, also for a number beyond its limits."""
 
 
 def read_outcomes(body: bytes) -> OutcomeRecord:
-    """Decode a record. Raises Malformed, with the reason, for one that must be passed over: it cannot be read, its
-    fields are beyond their limits, or it is of a later format."""
+    """Decode a record. Raises Malformed, with the reason, for one that must be skipped: it cannot be read, its fields
+    are beyond their limits, or it has a later format."""
     try:
         record: OutcomeRecord = decode_record(body)
     except DECODING_ERRORS as error:
@@ -189,7 +188,7 @@ def read_outcomes(body: bytes) -> OutcomeRecord:
 
 
 def read_record(body: bytes) -> OutcomeRecord | None:
-    """Decode a record; return None for one that must be passed over."""
+    """Decode a record; return None for one that must be skipped."""
     try:
         return read_outcomes(body)
     except Malformed:
@@ -197,15 +196,15 @@ def read_record(body: bytes) -> OutcomeRecord | None:
 
 
 def reads_back(record: OutcomeRecord) -> bool:
-    """Return whether the record can be encoded and its readers will not pass it over."""
+    """Return whether the record can be encoded and its readers will not skip it."""
     try:
         return read_record(encode_record(record)) is not None
-    except Exception:  # the encoder raises what a wrong type makes it raise
+    except Exception:  # the encoder raises whatever a wrong type makes it raise
         return False
 
 
 def _is_sound(record: Outcomes) -> bool:
-    """Return whether a fold can read that many envelopes, and every code is that of an outcome."""
+    """Return whether a fold can read this number of envelopes, and every code is that of an outcome."""
     if sum([run.count for run in record.runs]) + len(record.mixed) > MAX_ENVELOPES:
         return False
     if any(run.first + run.count > MAX_SEQUENCE + 1 for run in record.runs):

@@ -1,4 +1,4 @@
-"""How long records are kept, and what follows from that number."""
+"""How long records are kept, and the periods that follow from it."""
 
 from dispatcher.model.task import MAX_TTL_S
 
@@ -7,6 +7,7 @@ RECORDS_KEPT_MS = 2 * MAX_TTL_S * 1_000
 """How long control, outcome and dead-letter records are kept: twice the longest ttl, so that an empty Redis can be
 rebuilt with everything that may still be in a lane."""
 TOMBSTONE_MS = RECORDS_KEPT_MS + 2 * DAY_MS
-"""How long an ended task is remembered, by the view and by the journal. Its id may be used again after that; before, a
-rebuild would read how the first task of that name ended, and lose the second. Two days longer than the records, since
-a broker deletes these ledger by ledger. The scripts have the same number in backends/redis/lua/view/keys.lua."""
+"""How long the view and the journal remember an ended task. After that its id may be used again. If it were used
+earlier, a rebuild would read how the first task of that name ended, and lose the second. Two days longer than the
+records, since a broker deletes these ledger by ledger. The scripts have the same number in
+backends/redis/lua/view/keys.lua."""

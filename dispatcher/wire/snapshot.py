@@ -1,9 +1,9 @@
-"""A snapshot of the fold: what the control and outcome topics had made of the view, so that a rebuild need not read
+"""A snapshot of the fold: the view that the control and outcome topics had produced, so that a rebuild need not read
 them from their beginnings.
 
-In order: `Begun`, chunks of parts, `Closed`. Its cursors were read before anything else: what is folded behind them
-again changes nothing that is in it already, for control records never undo newer ones, and of each target the first
-final outcome counts. Claims are not in it; they have ended before a rebuilt view grants.
+The order is `Begun`, chunks of parts, `Closed`. Its cursors were read before anything else. Records behind them that
+are already in the snapshot change nothing when folded again: control records never undo newer ones, and the first final
+outcome of each target counts. Claims are not in it; they have ended before a rebuilt view grants.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,27 +16,28 @@ from dispatcher.model.errors import Malformed
 from dispatcher.model.view_form import FORM
 
 FORMAT = FORM
-"""Format of a snapshot. It follows the form of the view: 0.1.0 uses none of a later form."""
+"""Format of a snapshot. It follows the form of the view: 0.1.0 uses no snapshot of a later form."""
 
 
 class Cursors(NamedTuple):
-    """Up to where control and outcome topics (by partition) are folded; empty: from their beginnings."""
+    """Positions up to which the control and outcome topics (by partition) are folded; empty: nothing is folded."""
 
     control: str
     outcomes: list[str]
 
 
 class TaskPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="t"):
-    """A task's hash, whole: fields and values in turn. kept_ms: how long its tombstone is kept (-1: it has not ended).
-    Whatever was known of the task before is replaced; parts of its envelopes follow."""
+    """A task's whole hash. It replaces everything known of the task before; parts of its envelopes follow."""
 
     task: str
     kept_ms: int
+    """How long its tombstone is kept (-1: it has not ended)."""
     fields: list[bytes]
+    """Fields and values alternating."""
 
 
 class BitsPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="b"):
-    """Bits of envelopes all of whose targets have an outcome, from byte `offset` on."""
+    """One bit per envelope, set if all its targets have an outcome, starting at byte `offset`."""
 
     task: str
     writer: str
@@ -45,46 +46,49 @@ class BitsPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="b"):
 
 
 class OpenPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="p"):
-    """Envelopes recorded with open targets: names and states in turn."""
+    """Envelopes recorded with open targets: names and states alternating."""
 
     task: str
     envelopes: list[bytes]
 
 
 class SettingsPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="g"):
-    """The service's settings: fields and values in turn."""
+    """The service's settings: fields and values alternating."""
 
     fields: list[bytes]
 
 
 class PassedPart(msgspec.Struct, array_like=True, frozen=True, gc=False, tag="n"):
-    """Records of a topic (`control`, or the number of an outcome topic) that were passed over: positions and notes in
-    turn. The cursors are behind them, so a newer version learns of them here."""
+    """Records of a topic that were skipped. The cursors are behind them, so a newer version learns of them here."""
 
     topic: str
+    """`control`, or the number of an outcome topic."""
     notes: list[bytes]
+    """Positions and notes alternating."""
 
 
 Part = TaskPart | BitsPart | OpenPart | SettingsPart | PassedPart
 
 
 class Begun(msgspec.Struct, array_like=True, frozen=True, tag="begun"):
-    """cursors: up to where the topics are in it."""
+    """The first record."""
 
     format: int
     at_ms: int
     cursors: Cursors
+    """How far the topics are included in the snapshot."""
 
 
 class Chunk(msgspec.Struct, array_like=True, frozen=True, tag="chunk"):
-    """parts: encoded, for the digest."""
+    """Some of the parts."""
 
     number: int
     parts: bytes
+    """Encoded, for the digest."""
 
 
 class Closed(msgspec.Struct, array_like=True, frozen=True, tag="closed"):
-    """The last record: only a snapshot that has it, and all chunks with this digest, is used."""
+    """The last record. A snapshot is used only if it has this record, and all chunks with this digest."""
 
     chunks: int
     tasks: int
@@ -103,7 +107,7 @@ def encode(record: Record) -> bytes:
 
 
 def parts_of(chunk: Chunk) -> list[Part]:
-    """Raises Malformed."""
+    """Decode the parts of a chunk. Raises Malformed."""
     try:
         found: list[Part] = _decode_parts(chunk.parts)
     except msgspec.MsgspecError as error:
@@ -112,7 +116,7 @@ def parts_of(chunk: Chunk) -> list[Part]:
 
 
 class Packer:
-    """Packs parts into chunks of about `chunk_bytes`, and knows how to close the snapshot."""
+    """Packs parts into chunks of about `chunk_bytes`, and closes the snapshot."""
 
     def __init__(self, chunk_bytes: int) -> None:
         self.tasks = 0
@@ -123,7 +127,7 @@ class Packer:
         self._digest = _new_digest()
 
     def add(self, parts: Iterable[Part]) -> Iterator[Chunk]:
-        """Chunks that are full by now."""
+        """Add parts. Yield the chunks that are now full."""
         for part in parts:
             encoded = _encode(part)
             self.tasks += isinstance(part, TaskPart)
@@ -133,7 +137,7 @@ class Packer:
                 yield self._chunk()
 
     def end(self) -> Iterator[Chunk | Closed]:
-        """What is left, and the closing record."""
+        """Yield the remaining chunk and the closing record."""
         if self._parts:
             yield self._chunk()
         yield Closed(self._chunks, self.tasks, self._digest.digest())
@@ -147,8 +151,8 @@ class Packer:
 
 
 def records_of(bodies: Iterable[bytes]) -> Iterator[Record]:
-    """The records of a topic up to the closing one, each once: copies follow where a receipt was lost. Raises Malformed
-    for one that cannot be read."""
+    """Yield the records of a topic up to the closing one, each once: a copy may follow where a receipt was lost. Raises
+    Malformed for a record that cannot be read."""
     following = 0
     for body in bodies:
         try:
@@ -165,8 +169,8 @@ def records_of(bodies: Iterable[bytes]) -> Iterator[Record]:
 
 
 def check(records: Iterable[Record], partitions: int) -> Begun:
-    """How the snapshot began, if it is whole and this version and number of outcome topics can use it.
-    Raises Malformed, saying why not."""
+    """Return the first record if the snapshot is complete and fits this version and number of outcome topics. Raises
+    Malformed, with the reason."""
     begun, chunks, digest = None, 0, _new_digest()
     for record in records:
         match record:

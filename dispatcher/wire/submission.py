@@ -1,7 +1,8 @@
-"""Tell from the control topic who may submit a task, and how far its audience is written ahead.
+"""Find out from the control topic who may submit a task, and how far its audience is written ahead.
 
-One submitter at a time: the one that the task's record names, until a `TakenOver` names another. Nothing is published
-before it is announced, so a submitter that takes over knows the digest of all that may be in the lane, and its windows.
+There is one submitter at a time: the one in the task's record, until a `TakenOver` names another. Nothing is published
+before it is announced, so a submitter that takes over knows the windows and the digest of everything that may be in the
+lane.
 """
 
 from collections.abc import Mapping
@@ -21,13 +22,16 @@ class WindowEnd(NamedTuple):
 
 
 class WrittenAhead(NamedTuple):
-    """submitter: the current one, since taken_ms (0: from the beginning); before: the one before it, or the same if
-    nobody took over. ends: of the announced windows that are not below the last checkpoint, ascending."""
+    """The current submitter of a task and the announced windows."""
 
     submitter: str = ""
+    """The current submitter."""
     before: str = ""
+    """The submitter before it, or the same if nobody took over."""
     taken_ms: int = 0
+    """When the current one took over; 0: it was the first."""
     ends: tuple[WindowEnd, ...] = ()
+    """Ends of the announced windows that are not below the last checkpoint, ascending."""
 
 
 NOTHING_AHEAD = WrittenAhead()
@@ -35,7 +39,7 @@ NOTHING_AHEAD = WrittenAhead()
 
 def written_ahead(record: TaskRecord, entries: Entries, checkpoint: Checkpoint | None = None) -> WrittenAhead:
     """Fold a task's entries in the topic's order. A takeover counts if its lease is later than those before. An
-    announcement counts if its submitter is the current one at its position and its window begins where the last one
+    announcement counts if its submitter is the current one at its position, and its window starts where the last one
     ended, or later: windows below a checkpoint are forgotten."""
     submitter, before, taken_ms = record.submitter, record.submitter, 0
     ends = [WindowEnd(record.announced, record.announced_digest)] if record.announced_digest else []

@@ -1,7 +1,7 @@
-"""Topic names are made here and nowhere else.
+"""The names of all topics. No other module makes them.
 
-A name says nothing of a tier where a task may change it, and namespaces are numbered, so that a task keeps its lane
-whatever becomes of its controls.
+A name contains no tier where a task may change its tier, and namespaces are numbered. So a task keeps its lane when its
+controls change.
 """
 
 import re
@@ -14,40 +14,42 @@ SUBSCRIPTION = "dispatch"
 NAME_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 """Name of an app or a channel."""
 TASK_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
-"""A task's id, which names its topic."""
+"""A task's id, which is part of its topic's name."""
 RETRY_STEPS_S: tuple[int, ...] = (1, 5, 30, 120, 600)
 """Delay steps of the retry lanes, in seconds; delays round up to one."""
 _PARTITION = re.compile(r"-partition-\d+$")
 OWN_LANE_ABOVE = 5_000
-"""A low task of more expected targets than this gets a lane of its own."""
+"""A low task with more expected targets than this gets its own lane."""
 
 
 def stable_hash(text: str) -> int:
-    """The same on every machine and in every process."""
+    """Return a hash that is the same on every machine and in every process."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 @dataclass(frozen=True)
 class Topics:
-    """Names for one tenant. namespaces: how many the tasks are spread over; shared_lanes: how many low tasks share;
-    outcome_partitions: how many outcome topics there are."""
+    """Topic names for one tenant."""
 
     tenant: str = "fairlane"
     namespaces: int = 16
+    """Namespaces for the lanes of tasks."""
     shared_lanes: int = 8
+    """Lanes shared by low tasks."""
     outcome_partitions: int = 4
+    """Outcome topics."""
 
     def task_namespaces(self) -> list[str]:
         return [f"{self.tenant}/tasks-{i:02d}" for i in range(self.namespaces)]
 
     @property
     def shared_namespace(self) -> str:
-        """Holds the shared, the side and the retry lanes."""
+        """Namespace of the shared, the side and the retry lanes."""
         return f"{self.tenant}/shared"
 
     @property
     def system_namespace(self) -> str:
-        """Holds the control, outcome and dead-letter topics; they have retention."""
+        """Namespace of the control, outcome and dead-letter topics; they have retention."""
         return f"{self.tenant}/system"
 
     def own_lane(self, task: str) -> str:
@@ -61,18 +63,18 @@ class Topics:
         return self.shared_lane(stable_hash(task) % self.shared_lanes)
 
     def side_lane(self, app: str, channel: str) -> str:
-        """Holds small low tasks of one app on one channel that may not stand in a shared lane."""
+        """Return the lane for small low tasks of one app on one channel that may not use a shared lane."""
         return f"persistent://{self.shared_namespace}/side.{app}~{channel}"
 
     def retry_lane(self, tier: Tier, step_s: int) -> str:
         return f"persistent://{self.shared_namespace}/retry-{tier}-{step_s}s"
 
     def retry_lanes(self) -> list[tuple[str, Tier, int]]:
-        """(topic, tier, delay step in seconds) of every retry lane."""
+        """Return (topic, tier, delay step in seconds) of every retry lane."""
         return [(self.retry_lane(tier, step), tier, step) for tier in TIERS for step in RETRY_STEPS_S]
 
     def standing_lanes(self) -> list[str]:
-        """Lanes that exist always: the shared and the retry lanes."""
+        """Return the lanes that always exist: the shared and the retry lanes."""
         return [self.shared_lane(n) for n in range(self.shared_lanes)] + [name for name, _, _ in self.retry_lanes()]
 
     @property
@@ -80,7 +82,7 @@ class Topics:
         return f"persistent://{self.system_namespace}/control"
 
     def outcomes(self, partition: int) -> str:
-        """Outcome topics are numbered plain topics: each is folded in order, with a cursor of its own."""
+        """Return an outcome topic. These are numbered plain topics: each is folded in order, with its own cursor."""
         return f"persistent://{self.system_namespace}/outcomes-{partition}"
 
     def partition_of(self, task: str) -> int:
@@ -92,11 +94,11 @@ class Topics:
 
     @property
     def snapshots(self) -> str:
-        """What the names of snapshots of the fold begin with."""
+        """Prefix of the names of all snapshots of the fold."""
         return f"persistent://{self.system_namespace}/snapshot-"
 
     def snapshot(self, number: str) -> str:
-        """A topic for each; numbers sort by time."""
+        """Return the topic of one snapshot; numbers sort by time."""
         return f"{self.snapshots}{number}"
 
     def system_topics(self) -> list[str]:
@@ -104,23 +106,23 @@ class Topics:
 
 
 def topics_of_lane(lane: str, partitions: int) -> list[str]:
-    """The topics that hold a lane: itself, or its partitions, as Pulsar names them."""
+    """Return the topics that hold a lane: itself, or its partitions, as Pulsar names them."""
     return [f"{lane}-partition-{number}" for number in range(partitions)] if partitions else [lane]
 
 
 def lane_of_topic(topic: str) -> str:
-    """The lane that a topic or a partition belongs to. (No task's id ends like a partition.)"""
+    """Return the lane that a topic or a partition belongs to. (No task's id ends like a partition.)"""
     return _PARTITION.sub("", topic)
 
 
 def task_of_lane(topic: str) -> str | None:
-    """The task that owns a lane, or None for a shared, retry or system topic."""
+    """Return the task that owns a lane, or None for a shared, retry or system topic."""
     namespace, _, name = topic.removeprefix("persistent://").rpartition("/")
     return name if namespace.rpartition("/")[2].startswith("tasks-") else None
 
 
 def side_of_lane(topic: str) -> tuple[str, str] | None:
-    """App and channel of a side lane, or None for any other topic."""
+    """Return app and channel of a side lane, or None for any other topic."""
     name = topic.rpartition("/")[2]
     if task_of_lane(topic) is not None or not name.startswith("side."):
         return None
@@ -129,5 +131,5 @@ def side_of_lane(topic: str) -> tuple[str, str] | None:
 
 
 def retry_step_s(delay_s: float) -> int:
-    """The delay step for a wished delay: rounded up, at most the longest."""
+    """Return the delay step for a requested delay: rounded up, at most the longest."""
     return next((step for step in RETRY_STEPS_S if delay_s <= step), RETRY_STEPS_S[-1])
