@@ -1,4 +1,4 @@
-"""Turns a PushTask into the record that is frozen in the control topic, and tells whether two are the same task."""
+"""Turn a PushTask into the record frozen in the control topic, and compare tasks with records."""
 
 from hashlib import blake2b
 
@@ -25,7 +25,7 @@ def accept(
     topics: Topics,
     options: ProducerOptions = ProducerOptions(),
 ) -> TaskRecord:
-    """The record of a new task. Raises InvalidInput if its start time is past or too far ahead."""
+    """Return the record of a new task. Raises InvalidInput if its start time is past or too far ahead."""
     if task.start_ms > now_ms + MAX_START_AHEAD_S * 1000:
         raise InvalidInput(f"task: start_at: is more than {MAX_START_AHEAD_S // 86_400} days ahead.")
     if task.start_at is not None and task.start_ms < now_ms - MAX_START_BEHIND_S * 1000:
@@ -61,16 +61,18 @@ def accept(
 
 
 def task_digest(task: PushTask) -> str:
-    """Of all that must be the same when an id is submitted again: everything but the id and the expected size (a hint,
-    used once)."""
+    """Return the digest of everything that must match when an id is submitted again.
+
+    This excludes the id and the expected size, which is a hint and used once.
+    """
     fields = task.model_dump(mode="json", exclude={"id", "expected_targets", "start_at"}) | {"start_ms": task.start_ms}
     if task.cap_burst is None:
-        del fields["cap_burst"]  # as before there were bursts: stored digests stay good
+        del fields["cap_burst"]  # as before bursts existed: stored digests remain valid
     return blake2b(_canonical(fields), digest_size=16).hexdigest()
 
 
 def check_admitted(record: TaskRecord, admission: Admission) -> None:
-    """Raises LimitReached if the app may have no more, NotReady if that cannot be told."""
+    """Raise LimitReached if the app may have no more tasks, NotReady if the limit cannot be checked."""
     if admission.reached in ("", "known"):
         return
     if admission.reached == "view":
@@ -90,7 +92,7 @@ def check_admitted(record: TaskRecord, admission: Admission) -> None:
 
 
 def check_same(task: PushTask, record: TaskRecord) -> None:
-    """Raises AudienceMismatch, naming what differs, if `record` is not of this task."""
+    """Raise AudienceMismatch, naming the differences, if `record` belongs to another task."""
     if task_digest(task) == record.digest:
         return
     stored_message = msgspec.msgpack.decode(record.message)

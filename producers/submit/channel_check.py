@@ -10,11 +10,11 @@ from dispatcher.model.view import WorkerBeat
 
 _log = logging.getLogger(__name__)
 _KEPT_S = 1.0
-"""Workers beat once a second, so many submissions in a row need one look."""
+"""Workers beat once a second, so many submissions in a row share one read."""
 
 
 class ChannelCheck:
-    """Safe for threads: two that look at once do it twice."""
+    """Checks channels against the live workers. Safe for threads: two checks at once both read."""
 
     def __init__(self, workers: Callable[[], Sequence[WorkerBeat]]) -> None:
         self._workers = workers

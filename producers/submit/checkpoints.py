@@ -1,4 +1,4 @@
-"""Stores how far a submission has come, in the background, so that the stream never waits for it."""
+"""Store a submission's progress in the background, so that the stream never waits for it."""
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,10 +12,10 @@ _POLL_S: Final = 0.01
 
 
 class Checkpointer:
-    """One checkpoint at a time; a new one is made only when the last is stored.
+    """Stores one checkpoint at a time; a new one is made only when the last is stored.
 
-    base: the sequence of the first envelope that `writer` was given. After each checkpoint the task is looked at:
-    `stopped` then says why its submission should end (cancelled, ...), or is empty.
+    base: the sequence of the first envelope given to `writer`. After each checkpoint the task is read: `stopped` then
+    says why its submission should end (cancelled, ...), or is empty.
     """
 
     def __init__(self, services: Services, writer: LaneWriter, task: str, base: int) -> None:
@@ -33,7 +33,7 @@ class Checkpointer:
         self._closing = threading.Event()
 
     def due(self, sequence: int) -> bool:
-        """Whether to `store` now. Raises what the last checkpoint failed with."""
+        """Return whether to `store` now. Raise the error of the last checkpoint if it failed."""
         if self._pending is not None:
             if not self._pending.done():
                 return False
@@ -45,7 +45,7 @@ class Checkpointer:
         return now_s >= self._due_s or sequence - self._sequence >= self._pace.envelopes
 
     def store(self, sequence: int, targets: int, refused: int, digest: str) -> None:
-        """Stores a checkpoint as soon as all envelopes below `sequence` are confirmed. Returns at once."""
+        """Store a checkpoint as soon as all envelopes below `sequence` are confirmed. Returns at once."""
         self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         now_s = self._services.clock.monotonic_s()
         self._sequence, self._soonest_s, self._due_s = (
@@ -58,7 +58,7 @@ class Checkpointer:
         self._pending = self._pool.submit(self._store, record)
 
     def finish(self) -> None:
-        """Waits for the checkpoint under way, if all is confirmed; gives it up otherwise."""
+        """Wait for the checkpoint in progress if all envelopes are confirmed; abandon it otherwise."""
         self._closing.set()
         if self._pool is not None:
             self._pool.shutdown(wait=True)

@@ -1,4 +1,4 @@
-"""Cuts an audience into envelopes: a stream in, blocks of whole envelopes out, the same cut whenever it is repeated."""
+"""Cut an audience into envelopes: a stream in, blocks of whole envelopes out. Repeated cuts are identical."""
 
 import time
 from collections import deque
@@ -15,14 +15,14 @@ from dispatcher.wire.envelope import FORMAT, MAX_SEQUENCE, Envelope, encode_enve
 from producers.submit.validation import Accepted, Variables, digest_text
 
 MAX_SLAB = 4_096
-"""Most targets taken from the audience at once."""
+"""The maximum number of targets taken from the audience at once."""
 _FIRST_SLAB = 64
 _QUICK_S = 0.02
 _SLOW_S = 0.1
 
 
 class Slab:
-    """Some consecutive items of an audience. lines: where they come from, if not simply counted from first_line."""
+    """Consecutive items of an audience. lines: the line of each item, unless they count up from first_line."""
 
     __slots__ = ("first_line", "items", "lines")
 
@@ -32,17 +32,19 @@ class Slab:
         self.lines = lines
 
     def line_of(self, index: int) -> int:
-        """The line to report for the item at `index`."""
+        """Return the line to report for the item at `index`."""
         return self.first_line + index if self.lines is None else self.lines[index]
 
 
 @runtime_checkable
 class SlabSource(Protocol):
-    """An audience that hands out its own slabs, because it reads them in bulk and knows their lines. If it has an
-    attribute `waits` that is true, a slab may come long after the one before."""
+    """An audience that yields its own slabs, because it reads them in bulk and knows their lines.
+
+    If it has a true attribute `waits`, a slab may come long after the one before.
+    """
 
     def slabs(self, unit: int) -> Iterator[Slab]:
-        """Best a multiple of `unit` targets each."""
+        """Yield slabs, preferably of a multiple of `unit` targets each."""
         ...
 
 
@@ -53,9 +55,14 @@ def slabs_of(
     begun: Callable[[Slab], None] = lambda _: None,
     bursts: Callable[[Iterable[object]], Iterable[Iterable[object]]] = lambda items: [items],
 ) -> Iterator[Slab]:
-    """Slabs of any iterable, each a multiple of `unit` targets (but the last). They follow its speed: a slow one is not
-    waited for until a large slab is full. begun: shown each slab (of a plain iterable) before it is filled; its items
-    come to stand in it one by one. bursts: parts an iterable that is neither a list nor a SlabSource."""
+    """Yield slabs of any iterable, each a multiple of `unit` targets except the last.
+
+    Slab sizes follow the audience's speed: a slow one is not made to fill a large slab. begun: receives each slab of a
+    plain
+    iterable before it is filled; items are added to it one by one. bursts: divides an iterable that is neither a list
+    nor a
+    SlabSource.
+    """
     # A check of a protocol takes 0.05 ms, which shows in a small submission: lists are spared it.
     if isinstance(audience, Sequence):
         return slabs_of_bursts([audience], unit, clock_s, begun)
@@ -70,7 +77,7 @@ def slabs_of_bursts(
     clock_s: Callable[[], float] = time.monotonic,
     begun: Callable[[Slab], None] = lambda _: None,
 ) -> Iterator[Slab]:
-    """Slabs of an audience that comes in bursts. A burst's last slab ends where the burst ends."""
+    """Yield slabs of an audience that comes in bursts. A burst's last slab ends where the burst ends."""
     units, line = max(_FIRST_SLAB // unit, 1), 1
     for burst in bursts:
         items = iter(burst)
@@ -94,7 +101,7 @@ def _next_units(units: int, took_s: float, most: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole envelopes (the audience's last may be shorter), from sequence `first` on."""
+    """Whole envelopes, from sequence `first` on. The audience's last envelope may be shorter."""
 
     first: int
     envelopes: int
@@ -103,10 +110,11 @@ class Block:
 
 
 class Cutter:
-    """Turns accepted targets into blocks and keeps the digest of all that is in them so far.
+    """Turns accepted targets into blocks and keeps the digest of all targets in them so far.
 
-    Neither cut nor digest depends on how the targets were slabbed. ends: an envelope and a block end at each of these
-    numbers of targets, the envelope short if need be: the ends of windows are part of the cut.
+    Neither the cut nor the digest depends on how the targets were divided into slabs. ends: an envelope and a block end
+    at
+    each of these numbers of targets, with a short envelope if necessary: the ends of windows are part of the cut.
     """
 
     def __init__(self, chunk: int, ends: Iterable[int] = ()) -> None:
@@ -120,20 +128,20 @@ class Cutter:
 
     @property
     def within_ends(self) -> bool:
-        """Whether one of the ends is still ahead."""
+        """Return whether one of the ends is still ahead."""
         return bool(self._ends)
 
     @property
     def waiting(self) -> int:
-        """Number of targets that are not in a block yet."""
+        """Return the number of targets that are not in a block yet."""
         return len(self._addresses)
 
     def digest(self) -> str:
-        """Of the targets in the blocks so far."""
+        """Return the digest of the targets in the blocks so far."""
         return self._hash.hexdigest()
 
     def add(self, accepted: Accepted) -> Iterator[Block]:
-        """Blocks of whole envelopes. Take each before asking for the next: the digest moves along."""
+        """Yield blocks of whole envelopes. Use each block before requesting the next: the digest advances with it."""
         whole = len(accepted.addresses)
         if not self._addresses and whole % self.chunk == 0 and whole <= self._room():
             if whole:
@@ -144,16 +152,16 @@ class Cutter:
             yield self._take(count)
 
     def rest(self) -> Iterator[Block]:
-        """The last, shorter envelope, if there is one."""
+        """Yield the last, shorter envelope, if there is one."""
         if self._addresses:
             yield self._take(len(self._addresses))
 
     def _room(self) -> float:
-        """Number of targets up to the next end."""
+        """Return the number of targets up to the next end."""
         return self._ends[0] - self.targets if self._ends else inf
 
     def _ready(self) -> int:
-        """Number of targets that can be cut off now."""
+        """Return the number of targets that can be cut off now."""
         waiting, room = len(self._addresses), self._room()
         return int(room) if waiting >= room else waiting - waiting % self.chunk
 
@@ -189,7 +197,7 @@ class Cutter:
 
 
 def bodies(record: TaskRecord, block: Block, published_ms: int, writer: str = MAIN_WRITER) -> list[bytes]:
-    """The encoded envelopes of a block."""
+    """Return the encoded envelopes of a block."""
     chunk, addresses, encode = record.chunk, block.addresses, encode_envelope
     task, app, channel = record.task, record.app, record.channel
     expires_ms, attempts, message = record.expires_ms, record.max_attempts, record.message

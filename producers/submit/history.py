@@ -1,4 +1,4 @@
-"""What is known of a submission: from the registry, or, while that is not complete, from the control topic itself."""
+"""The known state of a submission: from the registry or, while that is incomplete, from the control topic itself."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -54,7 +54,7 @@ class SubmissionTable(Protocol):
 
 class Readiness(Protocol):
     def ready(self) -> bool:
-        """Whether the registry is complete."""
+        """Return whether the registry is complete."""
         ...
 
 
@@ -74,8 +74,8 @@ class ControlReader(Protocol):
 
 
 class KnownSubmissions:
-    """Implements Registrar. control: opens a reader of the control topic behind a position, or (None) at its
-    beginning."""
+    """Implements Registrar. control: opens a reader of the control topic behind a position, or at its beginning
+    (None)."""
 
     def __init__(
         self, registry: SubmissionTable, epochs: Readiness, control: Callable[[str | None], ControlReader]
@@ -85,36 +85,36 @@ class KnownSubmissions:
         self._control = control
 
     def apply(self, position: str, record: ControlRecord) -> None:
-        """As the registry's."""
+        """Apply a record, as the registry does."""
         self._registry.apply(position, record)
 
     def admit(self, record: TaskRecord, who: str = "") -> Admission:
-        """As the registry's."""
+        """Admit a task, as the registry does."""
         return self._registry.admit(record, who)
 
     def hold_submission(self, action: HoldAction, task: str, submitter: str, who: str = "") -> SubmitLease:
-        """As the registry's."""
+        """Take, renew or release a lease, as the registry does."""
         return self._registry.hold_submission(action, task, submitter, who)
 
     def start_submission(self, position: str, record: TaskRecord, by: str) -> tuple[SubmitLease, Submission | None]:
-        """As the registry's."""
+        """Start a submission, as the registry does."""
         lease, row = self._registry.start_submission(position, record, by)
         return lease, self._known(record.task, row)
 
     def seal_submission(self, position: str, seal: Sealed) -> bool:
-        """As the registry's."""
+        """Apply a seal, as the registry does."""
         return self._registry.seal_submission(position, seal)
 
     def apply_all(self, records: Sequence[tuple[str, ControlRecord]]) -> None:
-        """As the registry's."""
+        """Apply records, as the registry does."""
         self._registry.apply_all(records)
 
     def in_flight(self, tasks: Sequence[str]) -> Mapping[str, InFlight]:
-        """As the registry's."""
+        """Return what is in flight, as the registry does."""
         return {task: InFlight(*counts) for task, counts in self._registry.in_flight(tasks).items()}
 
     def submission(self, task: str) -> Submission | None:
-        """None: no such task. Raises Unreachable."""
+        """Return the submission; None if the task does not exist. Raises Unreachable."""
         return self._known(task, self._registry.submission(task))
 
     def _known(self, task: str, row: SubmissionRow | None) -> Submission | None:
@@ -123,11 +123,13 @@ class KnownSubmissions:
         return None if row is None else _submission(row)
 
     def submission_at(self, task: str, position: str) -> Submission:
-        """The same, by all that the control topic has up to a position: the view may be behind. Raises Unreachable;
-        NotReady if the topic has no record of the task."""
+        """Return the submission according to the control topic up to a position; the view may be behind.
+
+        Raises Unreachable; NotReady if the topic has no record of the task.
+        """
         cursor = self._registry.control_cursor()
         row = self._registry.submission(task)
-        if not self._epochs.ready():  # asked last: what was read before is of a view that was complete
+        if not self._epochs.ready():  # checked last: then everything read before came from a complete view
             cursor = row = None
         row = self._read(task, row, cursor, position)
         if row is None:
@@ -152,8 +154,10 @@ class KnownSubmissions:
 
 
 def _of_task(task: str, stored: Stored) -> tuple[str, ControlRecord] | None:
-    """A record of the task, with the place where it was said first. What makes no sense is passed over, as everywhere:
-    the folds say so."""
+    """Return a record of the task with its original position; None for others.
+
+    Malformed records are skipped, as everywhere: the folds report them.
+    """
     try:
         position, record = read_control(stored.position, stored.body)
     except Malformed:

@@ -1,4 +1,4 @@
-"""Task ids for those who do not choose their own."""
+"""Generate task ids for callers that do not choose their own."""
 
 import secrets
 from collections.abc import Callable
@@ -11,7 +11,8 @@ _RANDOM_LETTERS = 16
 
 
 def id_maker(clock: Clock, random_bits: Callable[[int], int] = secrets.randbits) -> Callable[[], str]:
-    """Makes ids of 26 letters and digits: the time in milliseconds, then 80 random bits; they sort by time."""
+    """Return a generator of ids of 26 letters and digits: the time in milliseconds, then 80 random bits. They sort by
+    time."""
 
     def new_id() -> str:
         return _letters(clock.wall_ms(), _TIME_LETTERS) + _letters(random_bits(_RANDOM_LETTERS * 5), _RANDOM_LETTERS)

@@ -1,4 +1,4 @@
-"""Take in and check an audience; targets that have come can be used while the rest is waited for."""
+"""Read and check an audience. Targets that have come can be used while waiting for the rest."""
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -14,9 +14,10 @@ from producers.submit.validation import Accepted, Refusal, check_slab
 
 @dataclass(frozen=True, slots=True)
 class AudienceRules:
-    """What an audience may be. allow_empty: that it has no target, or none that is accepted."""
+    """The rules for an audience."""
 
     allow_empty: bool = False
+    """Whether the audience may have no target, or no accepted target."""
     duplicates: Duplicates = "keep"
 
     def __post_init__(self) -> None:
@@ -25,7 +26,8 @@ class AudienceRules:
 
 
 def check_audience(audience: object) -> None:
-    """Raise InvalidInput for what is no audience, though it may be iterable: a text yields its characters."""
+    """Raise InvalidInput for an object that is not an audience, even if it is iterable: a text yields its
+    characters."""
     is_other = isinstance(audience, str | bytes | bytearray | memoryview | Mapping)
     if is_other or not isinstance(audience, Iterable | SlabSource):
         raise InvalidInput(
@@ -36,17 +38,21 @@ def check_audience(audience: object) -> None:
 
 @dataclass(slots=True)
 class _Filling:
-    """A slab being filled from the audience. taken: items of it that were already handed out."""
+    """A slab being filled from the audience."""
 
     slab: Slab
     began_s: float
     taken: int = 0
+    """The number of its items already handed out."""
 
 
 class Intake:
-    """The audience is iterated in the caller's thread, for a database cursor may be behind it. `working` is held there
-    except while the audience is waited for: a thread that gets it then may use `early` and all that the caller
-    works with."""
+    """Reads an audience in the caller's thread, since a database cursor may be behind it.
+
+    `working` is held in that thread except while waiting for the audience. Another thread that acquires it may use
+    `early`
+    and everything that the caller works with.
+    """
 
     def __init__(
         self,
@@ -68,12 +74,16 @@ class Intake:
 
     @property
     def duplicates(self) -> int | None:
-        """Targets so far that came before; None if they are not counted."""
+        """Return the number of repeated targets so far; None if they are not counted."""
         return self._duplicates.found
 
     def accepted(self, unit: int) -> Generator[Accepted, None, None]:
-        """Yield good targets in the audience's order, a multiple of `unit` at a time where possible. Close it when
-        done; exceptions of the audience pass through. Of an iterable the first good target comes alone, at once."""
+        """Yield good targets in the audience's order, a multiple of `unit` at a time where possible.
+
+        Close the generator when done; exceptions of the audience pass through. The first good target of an iterable
+        comes
+        alone, at once.
+        """
         slabs = slabs_of(self._audience, unit, begun=self._begin, bursts=lambda items: self._bursts(items, unit))
         self.working.acquire()
         try:
@@ -87,7 +97,7 @@ class Intake:
             self.working.release()
 
     def early(self, older_s: float) -> Accepted | None:
-        """Return the items of a slab that is not full `older_s` after it was begun. Call it with `working` held."""
+        """Return the items of a partly filled slab `older_s` after it was begun. Call this with `working` held."""
         filling = self._filling
         if filling is None or self._clock_s() - filling.began_s < older_s:
             return None
@@ -99,7 +109,7 @@ class Intake:
         return accepted if accepted.addresses else None
 
     def _bursts(self, audience: Iterable[object], unit: int) -> Iterator[Iterable[object]]:
-        """One by one up to the first good target, then up to whole envelopes, then the rest."""
+        """Yield items one by one up to the first good target, then up to whole envelopes, then the rest."""
         items, count = iter(audience), 0
         while not self._any and (one := list(islice(items, 1))):
             yield one

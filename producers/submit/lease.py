@@ -1,4 +1,4 @@
-"""One submitter of a task at a time: a lease in Redis, renewed while the submission goes on."""
+"""One submitter of a task at a time: a lease in Redis, renewed during the submission."""
 
 import secrets
 import threading
@@ -17,9 +17,13 @@ _RETRY_S = 0.5
 
 
 class Lease:
-    """One task's lease. A submitter that publishes a window has seen, after the receipt of its announcement, that it
-    still held the lease. A takeover is appended after the lease is taken, so it comes after that announcement, and the
-    new submitter has read it."""
+    """The lease of one task.
+
+    A submitter publishes a window only after it has seen, after the receipt of its announcement, that it still held the
+    lease. A takeover is appended after the lease is taken, so it comes after that announcement, and the new submitter
+    has
+    read it.
+    """
 
     def __init__(self, services: Services, task: str) -> None:
         self.submitter = new_submitter()
@@ -29,7 +33,7 @@ class Lease:
         self._taken = False
 
     def take(self, attempt: Callable[[], SubmitLease]) -> SubmitLease:
-        """Try until nobody else holds the lease. Raises BeingSubmitted if its holder renews it."""
+        """Try until no other submitter holds the lease. Raises BeingSubmitted if its holder renews it."""
         pace, clock = self._services.leases, self._services.clock
         began_s, first = clock.monotonic_s(), attempt()
         lease = first
@@ -42,13 +46,15 @@ class Lease:
         return lease
 
     def take_known(self) -> SubmitLease:
-        """Take the lease of a task that is known."""
+        """Take the lease of a task that already exists."""
         services = self._services
         return self.take(lambda: services.registry.hold_submission("take", self._task, self.submitter, services.who))
 
     def take_over(self, since_ms: int) -> Submission:
-        """Makes it known in the control topic that the lease was taken at a time; what that has of the submission up
-        to there. Takeovers count in the order of leases, so after Redis' clock was set back a later time is chosen."""
+        """Record in the control topic that the lease was taken at a time. Return the submission up to that record.
+
+        Takeovers count in the order of leases, so a later time is chosen after Redis' clock was set back.
+        """
         for _ in range(_TAKEOVERS):
             record = TakenOver(FORMAT, self._task, self.submitter, since_ms)
             known = self._services.registry.submission_at(self._task, self._services.control.append(record))
@@ -63,8 +69,10 @@ class Lease:
         self._services.renewals.add(self._renew, self._services.leases.renew_s)
 
     def check(self, wait: bool = True) -> None:
-        """Returns if it is still ours: what was appended before this call counts. Raises BeingSubmitted if it is not;
-        Unreachable if Redis is away (wait: for longer than a submission waits)."""
+        """Return if the lease is still ours: everything appended before this call counts.
+
+        Raises BeingSubmitted if it is not; Unreachable if Redis is away (wait: for longer than a submission waits).
+        """
         self.confirm(self._asked(self._services.leases.redis_s if wait else 0.0))
 
     def confirm(self, lease: SubmitLease) -> None:
@@ -75,7 +83,7 @@ class Lease:
             raise _taken_over(self._task, lease.who)
 
     def close(self, done: bool) -> None:
-        """done: the task is sealed, and the lease went with that."""
+        """Stop renewing the lease. done: the task is sealed, which already ended the lease."""
         self._ended.set()
         self._services.renewals.remove(self._renew)
         if self._taken and not done:
@@ -92,7 +100,7 @@ class Lease:
                     raise
 
     def _take_again(self) -> None:
-        """Take the lease as another submitter after Redis was emptied; the topic shows that nobody came between."""
+        """Take the lease as a new submitter after Redis was emptied; the topic shows that nobody came between."""
         before, self.submitter = self.submitter, new_submitter()
         lease = self.take_known()
         if self.take_over(lease.since_ms).ahead.before != before:

@@ -1,4 +1,4 @@
-"""Many tasks submitted from one process: while one waits for its topic to be created, others are published."""
+"""Submit many tasks from one process: while one waits for its topic to be created, others are published."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,7 @@ H = TypeVar("H")
 A = TypeVar("A")
 CONCURRENCY = 16
 _AHEAD = 4
-"""Submissions that may be done before the oldest is, for each that is under way: one that takes long holds up none."""
+"""How many submissions, per one in progress, may finish before the oldest does, so that a slow one holds up none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +21,22 @@ class Submitted(Generic[H]):
     """The result of one submission."""
 
     task: PushTask
-    """What was submitted."""
+    """The submitted task."""
     handle: H | None
-    """The task, if it was accepted."""
+    """The handle of the task, if it was accepted."""
     error: FairlaneError | None = None
-    """Why it failed; submit it again, with the same id."""
+    """The reason it failed; submit it again with the same id."""
 
 
 def submit_many(
     submissions: Iterable[tuple[PushTask, A]], submit: Callable[[PushTask, A], H], concurrency: int
 ) -> Iterator[Submitted[H]]:
-    """Submits each, `concurrency` at once, and yields what became of them in the order given. Takes from `submissions`
-    only as far as it is ahead of the caller; a caller that stops ends it once those under way are done. Raises, beside
-    what `submissions` raises, what a submission raised that is no FairlaneError."""
+    """Submit each task, `concurrency` at once, and yield the results in the order given.
+
+    Reads `submissions` only a limited number ahead of the caller. A caller that stops iterating ends it once the
+    submissions in progress are done. Raises exceptions of `submissions`, and exceptions of a submission that are no
+    FairlaneError.
+    """
 
     def one(task: PushTask, targets: A) -> Submitted[H]:
         try:

@@ -22,11 +22,13 @@ _HELP_S: Final = 0.1
 
 
 class Publication:
-    """While one window is announced, the one before it is published; no more than two are kept. One thread at a
-    time. stopped: why the task takes no more targets, or empty."""
+    """Publishes one window while the next is announced; no more than two are kept. One thread at a time.
+
+    stopped: why the task takes no more targets, or empty.
+    """
 
     def __init__(self, services: Services, record: TaskRecord, lease: Lease, base: int) -> None:
-        """record: with the lane its envelopes go to now. base: the first sequence to be published."""
+        """record: names the lane its envelopes go to now. base: the first sequence to be published."""
         self._services = services
         self._record = record
         self._lease = lease
@@ -46,7 +48,7 @@ class Publication:
         self._checkpoints = Checkpointer(self._services, self._writer, self._record.task, self._base)
 
     def put(self, window: Window) -> None:
-        """Announce a window, to publish it later. Raise what announcing or publishing earlier windows raised."""
+        """Announce a window, to publish it later. Raise errors of earlier announcements and publications."""
         if window.announced:
             self._announcing.append((window, lambda: None, lambda: True))
         else:
@@ -58,12 +60,12 @@ class Publication:
         self.advance()
 
     def advance(self) -> None:
-        """Publish what is announced by now."""
+        """Publish the windows announced by now."""
         while self._announcing and self._announcing[0][2]() and not self.stopped:
             self._publish_next()
 
     def finish(self) -> None:
-        """Return when everything is published and stored."""
+        """Return when all windows are published and stored."""
         while self._announcing and not self.stopped:
             self._publish_next()
         if self._writer is not None and not self.stopped:
@@ -100,8 +102,11 @@ class Publication:
             self._checkpoints.store(window.sequence, window.targets, window.refused, window.digest)
 
     def _leave_shared_lane(self, window: Window) -> None:
-        """Move the task to a lane of its own: it is larger than expected, and other tasks of the lane must not wait for
-        it. Workers that meet its envelopes in the shared lane move them."""
+        """Move the task to a lane of its own, because it is larger than expected.
+
+        Other tasks of the shared lane must not wait for it. Workers that find its envelopes in the shared lane move
+        them.
+        """
         services, task, lane = self._services, self._record.task, self._services.topics.own_lane(self._record.task)
         services.lanes.create(lane, 0)
         change = ControlChange(FORMAT, task, "lane", lane, services.clock.wall_ms())
@@ -118,7 +123,7 @@ class Publication:
 
 
 class Helper:
-    """Goes on with the publication while the audience is waited for: closes and publishes what has waited too long."""
+    """Continues the publication during waits for the audience: closes and publishes windows that waited too long."""
 
     def __init__(self, intake: Intake, windows: WindowCutter, publication: Publication) -> None:
         self._intake = intake
@@ -133,12 +138,12 @@ class Helper:
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        """Stop it and wait until it has ended."""
+        """Stop the thread and wait until it has ended."""
         self._ended.set()
         self._thread.join()
 
     def check(self) -> None:
-        """Raise what it failed with."""
+        """Raise the error that ended the thread, if any."""
         if self._error is not None:
             raise self._error
 

@@ -1,4 +1,4 @@
-"""Renews the leases of a process's submissions in the background."""
+"""Renew the leases of a process's submissions in the background."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ class Renewals:
         self._running = False
 
     def add(self, renew: Renew, every_s: float) -> None:
-        """Call `renew` from now on, at this pace or that of a thread that runs already."""
+        """Call `renew` from now on, at this pace or at that of the thread already running."""
         with self._lock:
             self._leases.add(renew)
             if not self._running:
@@ -27,14 +27,14 @@ class Renewals:
                 self._running = True
 
     def remove(self, renew: Renew) -> None:
-        """Call it no more, once a call that is under way is through."""
+        """Stop calling `renew`; a call in progress is waited for."""
         with self._lock:
             self._leases.discard(renew)
 
     def _run(self, every_s: float) -> None:
         while leases := self._due(every_s):
             for renew in leases:
-                with suppress(FairlaneError):  # the submission meets it itself when it checks its lease
+                with suppress(FairlaneError):  # the submission gets this error itself when it checks its lease
                     renew()
 
     def _due(self, every_s: float) -> list[Renew]:

@@ -8,22 +8,22 @@ from dispatcher.model.errors import InvalidInput
 from producers.submit.validation import Refusal
 
 KEPT_REFUSALS = 100
-"""Refused targets that a SubmitResult names; the count is of all."""
+"""The number of refused targets that a SubmitResult names; the count includes all."""
 _PROGRESS_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitProgress:
-    """How far a submission is."""
+    """The progress of a submission."""
 
     task: str
-    """Id of the task."""
+    """The task's id."""
     accepted: int
-    """Targets so far, those of an earlier submission of this task included."""
+    """Accepted targets so far, including those of an earlier submission of this task."""
     refused: int
-    """Targets so far, counted in the same way."""
+    """Refused targets so far, counted in the same way."""
     seconds: float
-    """Since it began."""
+    """Time since the submission began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +31,23 @@ class SubmitResult:
     """The result of a submission."""
 
     task: str
-    """Id of the task."""
+    """The task's id."""
     accepted: int
-    """Targets."""
+    """The number of accepted targets."""
     refused: int
-    """Targets."""
+    """The number of refused targets."""
     refusals: tuple[Refusal, ...]
-    """The first 100."""
+    """The first 100 refused targets."""
     envelopes: int
-    """Of the whole task."""
+    """The number of envelopes of the whole task."""
     resumed_from: int
-    """The envelope that this call began to send at. 0: the first; equal to `envelopes`: nothing was left to send."""
+    """The envelope at which this call began to send. 0: the first; equal to `envelopes`: nothing was left to send."""
     stopped: str
-    """Empty, or why the rest of the audience was not taken (cancelled, ...)."""
+    """Why the rest of the audience was not taken (cancelled, ...), or empty."""
     seconds: float
-    """How long it took."""
+    """The duration of the call."""
     duplicates: int | None = None
-    """Targets that came before, removed or counted (among the first 100,000); None: not counted."""
+    """Repeated targets, removed or counted (among the first 100,000); None: not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Watchers:
 
 
 class SubmitReport:
-    """Progress of one submission. refused: targets so far."""
+    """Tracks and reports the progress of one submission. refused: targets so far."""
 
     def __init__(self, task: str, watchers: Watchers, clock: Clock) -> None:
         self.refused = 0
@@ -71,7 +71,7 @@ class SubmitReport:
         self._shown_s = self._began_s
 
     def refuse(self, refusals: list[Refusal]) -> None:
-        """Count them, and show them to the caller."""
+        """Count refused targets and report them to the caller."""
         self.refused += len(refusals)
         self._refusals += refusals[: KEPT_REFUSALS - len(self._refusals)]
         if self._watchers.on_refused is not None:
@@ -79,7 +79,7 @@ class SubmitReport:
                 self._watchers.on_refused(refusal)
 
     def nothing_accepted(self) -> InvalidInput:
-        """Return the error for an audience without a target that is accepted."""
+        """Return the error for an audience without an accepted target."""
         cause = "is empty"
         if self._refusals:
             first = self._refusals[0]
@@ -91,14 +91,14 @@ class SubmitReport:
         )
 
     def progress(self, accepted: int) -> None:
-        """Show it to the caller, not more often than twice a second."""
+        """Report the progress to the caller, at most twice a second."""
         now_s = self._clock.monotonic_s()
         if self._watchers.on_progress is not None and now_s - self._shown_s >= _PROGRESS_EVERY_S:
             self._shown_s = now_s
             self._watchers.on_progress(self._now(accepted, now_s))
 
     def result(self, stopped: str, accepted: int, envelopes: int, resumed_from: int) -> SubmitResult:
-        """The result; it is shown as progress first."""
+        """Return the result; it is reported as progress first."""
         now = self._now(accepted, self._clock.monotonic_s())
         if self._watchers.on_progress is not None:
             self._watchers.on_progress(now)

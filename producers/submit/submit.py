@@ -30,12 +30,13 @@ def submit(
     watchers: Watchers,
     rules: AudienceRules = AudienceRules(),
 ) -> SubmitResult:
-    """Submits a task, or goes on with it. Blocks until the audience is stored and sealed.
+    """Submit a task, or continue its submission. Blocks until the audience is stored and sealed.
 
-    Raises InvalidInput (for an empty audience too, unless the rules allow it), AudienceMismatch (the id is taken by
-    another task or audience), BeingSubmitted (by another process, now), LimitReached (its app may have no more; nothing
-    was created), TaskEnded (it ended before its audience was complete), NotReady, Unreachable (submit the same again to
-    go on); what the audience raises goes through.
+    Raises InvalidInput (also for an empty audience, unless the rules allow it), AudienceMismatch (the id belongs to
+    another
+    task or audience), BeingSubmitted (by another process, now), LimitReached (its app may have no more; nothing was
+    created), TaskEnded (it ended before its audience was complete), NotReady, Unreachable (submit the same again to
+    continue). Exceptions of the audience pass through.
     """
     check_audience(targets)
     return _Run(services, task, targets, watchers, rules).run()
@@ -51,7 +52,7 @@ def _size(task: PushTask, targets: Iterable[object] | SlabSource) -> int | None:
 
 
 class _resumable:  # noqa: N801  # reads as a verb phrase: with _resumable(...)
-    """Tells the caller how to go on after whatever interrupts a submission."""
+    """Adds to any error that interrupts a submission how the caller can continue."""
 
     def __init__(self, task: str) -> None:
         self._hint = f"Submit the same task with id={task!r} again to go on from its last checkpoint."
@@ -63,7 +64,7 @@ class _resumable:  # noqa: N801  # reads as a verb phrase: with _resumable(...)
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Unreachable):
             raise Unreachable(error.cause, self._hint) from error
-        if type(error) is InvalidInput:  # of the audience, which is looked at as it is read
+        if type(error) is InvalidInput:  # from the audience, which is checked while it is read
             raise InvalidInput(error.cause, f"{error.next_step} {self._rest}".strip()) from error
         if error is not None and not isinstance(error, FairlaneError):
             error.add_note(self._hint)
@@ -71,7 +72,7 @@ class _resumable:  # noqa: N801  # reads as a verb phrase: with _resumable(...)
 
 @contextmanager
 def _stored(task: str) -> Iterator[None]:
-    """Redis went away after a task's record was stored."""
+    """Add to an Unreachable that the task's record was stored before Redis went away."""
     try:
         yield
     except Unreachable as error:
@@ -80,8 +81,11 @@ def _stored(task: str) -> Iterator[None]:
 
 @contextmanager
 def _one_thread() -> Iterator[Executor]:
-    """Yield a thread whose work must be done at the end of the block. The thread's own end is waited for only after an
-    error, with the work that is still under way: waiting takes 0.15 ms."""
+    """Yield a thread whose work must be done at the end of the block.
+
+    Waiting for the thread itself takes 0.15 ms, so it is waited for only after an error, with the work still in
+    progress.
+    """
     pool = ThreadPoolExecutor(1, thread_name_prefix="lane")
     try:
         yield pool
@@ -92,7 +96,7 @@ def _one_thread() -> Iterator[Executor]:
 
 
 class _Run:
-    """One submission under way."""
+    """One submission in progress."""
 
     def __init__(
         self,
@@ -122,8 +126,10 @@ class _Run:
 
     # ------------------------------------------------------------ a new task
     def _begin(self) -> SubmitResult:
-        """An audience is begun before its task is stored: one that is empty or cannot be read leaves nothing behind.
-        Of a list or file the first window goes into the record, of what comes gradually one target is taken."""
+        """Submit a new task. The audience is begun first: an empty or unreadable one leaves nothing behind.
+
+        The first window of a list or file goes into the record; of a gradual audience one target is taken.
+        """
         size = _size(self._task, self._targets)
         record = self._accepted(size)
         accepted = self._intake.accepted(record.chunk)
@@ -141,7 +147,7 @@ class _Run:
             admission = self._admitted(record)
             with _resumable(self._id):
                 publication = Publication(self._services, record, self._lease, 0)
-                known = admission.reached == "known"  # it was made since it was looked for
+                known = admission.reached == "known"  # it was created after the lookup
                 winner = self._services.registry.submission(self._id) if known else None
                 winner = winner or self._store(record, publication, first, self._is_fresh(admission))
                 if winner is not None:
@@ -157,8 +163,12 @@ class _Run:
     def _first_window(
         self, windows: WindowCutter, accepted: Iterator[Accepted], begun: list[Accepted]
     ) -> Window | None:
-        """begun: the first part; gets what is taken besides. Of standard input the first part is all: more may not come
-        for long."""
+        """Return the first window, if it is available without a long wait.
+
+        begun: the first part; parts taken besides are appended. Of standard input only the first part is used: more may
+        not
+        come for long.
+        """
         waits = getattr(self._targets, "waits", False)
         for part in chain(begun.copy(), accepted):
             if part is not begun[0]:
@@ -169,7 +179,7 @@ class _Run:
         return next(windows.end(), None)
 
     def _admitted(self, record: TaskRecord) -> Admission:
-        """Takes the lease with it. Raises LimitReached, NotReady, BeingSubmitted, Unreachable."""
+        """Admit the task and take its lease. Raises LimitReached, NotReady, BeingSubmitted, Unreachable."""
         found: list[Admission] = []
 
         def attempt() -> SubmitLease:
@@ -187,7 +197,7 @@ class _Run:
     def _store(
         self, record: TaskRecord, publication: Publication, first: Window | None, fresh: bool
     ) -> Submission | None:
-        """Stores the record. Returns the submission to go on with, if another record of this id came before."""
+        """Store the record. If another record of this id came first, return the submission to continue."""
         try:
             winner = self._store_fresh(record, publication, first) if fresh else self._store_after(record)
         except BaseException:
@@ -198,8 +208,11 @@ class _Run:
         return winner
 
     def _store_fresh(self, record: TaskRecord, publication: Publication, first: Window | None) -> Submission | None:
-        """Nobody else had the lease, so nobody's record can come before. The lane is created meanwhile (each takes a
-        disk write of Pulsar's); it is opened while the registry is told."""
+        """Store the record of a task whose lease nobody else had, so no other record can come first.
+
+        The lane is created meanwhile, since each takes a disk write of Pulsar's. It is opened while the registry is
+        updated.
+        """
         services = self._services
         with _one_thread() as thread:
             created = None if record.shared else thread.submit(services.lanes.create, record.lane, record.partitions)
@@ -223,7 +236,7 @@ class _Run:
         return None if known.record.submitter == record.submitter else known
 
     def _tell(self, position: str, record: TaskRecord) -> Submission | None:
-        """The registry; the other one's submission, if it knows of another record."""
+        """Update the registry. Return the other submission if the registry knows another record."""
         with _stored(self._id):
             lease, known = self._services.registry.start_submission(position, record, self._lease.submitter)
             self._lease.confirm(lease)
@@ -240,7 +253,7 @@ class _Run:
             return self._take_up(accepted, known, self._lease.take_known().since_ms)
 
     def _take_up(self, accepted: Iterator[Accepted], known: Submission, since_ms: int) -> SubmitResult:
-        """Go on with a known task. The lease is held."""
+        """Continue a known task. The lease is held."""
         check_same(self._task, known.record)
         if not known.sealed:
             _check_open(known)
@@ -259,7 +272,7 @@ class _Run:
             return self._publish(accepted, self._windows(known), publication, None, known.sequences)
 
     def _verify(self, accepted: Iterator[Accepted], known: Submission) -> SubmitResult:
-        """Check that the audience is that of the sealed task. Sends nothing."""
+        """Check that the audience matches the sealed task. Sends nothing."""
         cutter = Cutter(known.record.chunk)
         for part in accepted:
             for _ in cutter.add(part):
@@ -295,7 +308,7 @@ class _Run:
         first: Window | None,
         base: int = 0,
     ) -> SubmitResult:
-        """first: announced with the task's record. base: what is stored already."""
+        """Publish the windows. first: announced with the task's record. base: the sequence stored already."""
         try:
             stopped = self._stream(accepted, windows, publication, first)
         except FairlaneError:
@@ -313,7 +326,7 @@ class _Run:
     def _stream(
         self, accepted: Iterator[Accepted], windows: WindowCutter, publication: Publication, first: Window | None
     ) -> str:
-        """Sends what was not sent before. Returns why it stopped early, if it did."""
+        """Send the targets not sent before. Return why it stopped early, if it did."""
         if first is not None:
             publication.put(replace(first, announced=True))
         self._lease.keep()
@@ -334,7 +347,8 @@ class _Run:
         return publication.stopped
 
     def _stopped_meanwhile(self) -> str:
-        """A lane of an ended task is deleted under the writer's feet: then the task has stopped, not Pulsar."""
+        """Return why the task has stopped, if it has: the lane of an ended task is deleted while a writer still uses
+        it."""
         try:
             found = self._services.registry.submission(self._id)
         except Unreachable:

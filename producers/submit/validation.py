@@ -1,4 +1,4 @@
-"""Checks targets by the slab: a good one costs a few calls at C speed, only a bad one is looked at target by target."""
+"""Check targets by the slab: a good slab costs a few calls at C speed; only a bad one is checked target by target."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, cast
@@ -16,11 +16,11 @@ _encode_variables = msgspec.msgpack.Encoder(order="deterministic").encode
 
 Variables = dict[str, Any] | None
 LineOf = Callable[[int], int]
-"""Index in a slab -> the line (1-based place in the audience) to report."""
+"""Returns the line to report (1-based place in the audience) for an index in a slab."""
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """Stands in a stream for a target that could not even be read (a bad line of a file); it is refused."""
+    """Marks a target that could not be read (a bad line of a file); it is refused."""
 
     reason: str
     text: str = ""
@@ -30,30 +30,31 @@ class Refusal(msgspec.Struct, frozen=True):
     """A target that was not accepted."""
 
     line: int
-    """Place in the audience, from 1; in a file its line."""
+    """Place in the audience, from 1; in a file, the line."""
     reason: str
-    """Why, without figures of this target: many are grouped by their reasons."""
+    """The reason, without values of this target: refusals are grouped by their reasons."""
     target: str
-    """Its address, shortened."""
+    """The target's address, shortened."""
 
 
 class Accepted(NamedTuple):
-    """Good targets of a slab, in order. variables: one a target, or None when none has any. text: what the audience's
-    digest is taken of."""
+    """Good targets of a slab, in order."""
 
     addresses: list[str]
     variables: list[Variables] | None
+    """The variables of each target, or None when no target has any."""
     text: bytes
+    """The bytes that enter the audience's digest."""
 
 
 def check_slab(slab: Sequence[object], line_of: LineOf) -> tuple[Accepted, list[Refusal]]:
-    """Splits a slab of strings, Targets, (address, variables) pairs and Unreadables into good and refused."""
+    """Split a slab of strings, Targets, (address, variables) pairs and Unreadables into good and refused ones."""
     accepted = _plain(slab) or _with_variables(slab)
     return (accepted, []) if accepted is not None else check_each(slab, line_of)
 
 
 def digest_text(addresses: Sequence[str], variables: Sequence[Variables] | None) -> bytes:
-    """The audience's digest is taken of these bytes: each address, its variables if any, and a space."""
+    """Return the bytes of the audience's digest: each address, its variables if any, and a space."""
     if variables is None:
         return (_SEPARATOR.join(addresses) + _SEPARATOR).encode() if addresses else b""
     return b"".join(
@@ -62,7 +63,7 @@ def digest_text(addresses: Sequence[str], variables: Sequence[Variables] | None)
 
 
 def check_each(slab: Iterable[object], line_of: LineOf) -> tuple[Accepted, list[Refusal]]:
-    """The same, one by one: says which are bad, and why."""
+    """Split a slab like `check_slab`, but one by one, to find the bad targets and the reasons."""
     addresses: list[str] = []
     variables: list[Variables] = []
     refusals: list[Refusal] = []
@@ -79,7 +80,7 @@ def check_each(slab: Iterable[object], line_of: LineOf) -> tuple[Accepted, list[
 
 
 def _plain(slab: Sequence[object]) -> Accepted | None:
-    """Of texts without variables; None if some may be bad, or are something else."""
+    """Return the targets of a slab of texts without variables; None if some may be bad or have another type."""
     try:
         addresses = msgspec.convert(slab, _Addresses)
     except msgspec.ValidationError:
@@ -89,17 +90,17 @@ def _plain(slab: Sequence[object]) -> Accepted | None:
 
 
 def _join_if_good(addresses: Sequence[str]) -> bytes | None:
-    """The digest's text, or None if some address may be bad. Their lengths are checked."""
+    """Return the digest's text, or None if some address may be bad. Their lengths are already checked."""
     text = _SEPARATOR.join(addresses)
     if not text.isascii():
         return (text + _SEPARATOR).encode() if text.isprintable() and text.count(" ") == len(addresses) - 1 else None
     encoded = text.encode()
-    # What is left without the graphic characters are the separators, and anything bad.
+    # Without the graphic characters, only the separators and bad characters remain.
     return encoded + b" " if encoded.translate(None, _GRAPHIC) == b" " * (len(addresses) - 1) else None
 
 
 def _with_variables(slab: Sequence[object]) -> Accepted | None:
-    """Of Targets; None if some may be bad, or are something else."""
+    """Return the targets of a slab of Targets; None if some may be bad or have another type."""
     if set(map(type, slab)) != {Target}:
         return None
     targets = cast("Sequence[Target]", slab)
@@ -148,7 +149,7 @@ def _variables_complaint(variables: object) -> str:
 
 
 def _variables_text(variables: Variables) -> bytes:
-    """Led by its length, so that no two audiences have the same text."""
+    """Return the variables' text for the digest, led by its length, so that no two audiences have the same text."""
     if not variables:
         return b""
     encoded = _encode_variables(variables)

@@ -1,5 +1,7 @@
-"""Cut an audience into windows, the units that are announced before they are published. Find the windows of an earlier
-submission again, and check that the audience is the same up to their ends."""
+"""Cut an audience into windows, the units that are announced before they are published.
+
+Find the windows of an earlier submission again, and check that the audience is the same up to their ends.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,24 +14,32 @@ from producers.submit.validation import Accepted
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """bodies: encoded envelopes, some at a time; the last may be short. first, first_sequence: targets and envelopes
-    before it; targets, refused, sequence: those up to its end; digest: of all targets up to there. announced: the
-    control topic has it already."""
+    """A range of an audience's targets, in encoded envelopes."""
 
     bodies: list[list[bytes]]
+    """The encoded envelopes, in parts; the last envelope may be short."""
     first: int
+    """The number of targets before the window."""
     first_sequence: int
+    """The number of envelopes before the window."""
     targets: int
+    """The number of targets up to the end of the window."""
     refused: int
+    """The number of refused targets up to the end of the window."""
     sequence: int
+    """The number of envelopes up to the end of the window."""
     digest: str
+    """The digest of all targets up to the end of the window."""
     announced: bool
+    """Whether the control topic already has the window."""
 
 
 class WindowCutter:
-    """Turns accepted targets into windows. What an earlier submission had confirmed is passed over; its windows behind
-    that come first, at the same ends. All methods raise AudienceMismatch as soon as a digest is another, InvalidInput
-    where there are too many envelopes."""
+    """Turns accepted targets into windows.
+
+    Targets confirmed by an earlier submission are skipped. Its later windows come first, at the same ends. All methods
+    raise AudienceMismatch as soon as a digest differs, InvalidInput if there are too many envelopes.
+    """
 
     def __init__(
         self,
@@ -40,8 +50,10 @@ class WindowCutter:
         refused: Callable[[], int],
         clock_s: Callable[[], float],
     ) -> None:
-        """known: of an unsealed task. encode: makes the envelopes of a block, at once: targets that were just looked at
-        are encoded a tenth faster. refused: targets refused so far."""
+        """known: the submission of an unsealed task. refused: targets refused so far.
+
+        encode: makes the envelopes of a block at once: encoding targets right after checking them is a tenth faster.
+        """
         self._task = known.record.task
         self._known = known
         self._ends = {end.targets: end.digest for end in known.ahead.ends}
@@ -82,7 +94,7 @@ class WindowCutter:
             yield from self._take(block)
 
     def overdue(self, now: bool = False) -> Iterator[Window]:
-        """Yield a short window if it has waited long enough (now: in any case), since no target comes for now."""
+        """Yield a short window if it has waited long enough (now: in any case), while no target comes."""
         if self._cutter.within_ends or not (now or self._is_old()):
             return
         if self._may_be_short:
@@ -92,11 +104,11 @@ class WindowCutter:
             yield self._close()
 
     def cut_off(self) -> Window | None:
-        """Close the present window, in whole envelopes."""
+        """Close the current window, in whole envelopes."""
         return self._close() if self._bodies else None
 
     def end(self) -> Iterator[Window]:
-        """Yield the last windows; the audience is at its end."""
+        """Yield the last windows at the end of the audience."""
         for block in self._cutter.rest():
             yield from self._take(block)
         if self._cutter.within_ends:
