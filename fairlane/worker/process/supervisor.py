@@ -57,7 +57,7 @@ class Supervisor:
     def run(self, stop: threading.Event) -> int:
         """Run until `stop` is set or a worker finds its settings wrong; then stop all.
 
-        Returns the exit code: 0 if every worker drained in time, else that of the failure, such as wrong settings.
+        Returns 0 if every worker drained in time, else 1; after wrong settings, the exit code of InvalidInput.
         """
         while not stop.is_set():
             for member in self._members:
