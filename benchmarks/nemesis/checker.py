@@ -1,7 +1,7 @@
 """The laws, judged by what was left behind: a pure function of four logs.
 
-It shares nothing with Fairlane's ledger or view: what it takes is what the provider, the submitters and the one who did
-the damage have noted themselves, and the outcome records as they are stored.
+It shares nothing with Fairlane's ledger or view. Its input is what the provider, the submitters and the fault injector
+have noted themselves, and the outcome records as they are stored.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ from typing import NamedTuple
 RETRY = 9
 """The code of a result that is not final."""
 UNDELIVERED = frozenset({2, 3, 4})
-"""Codes of outcomes that may be recorded of a target that the recording worker has not called: failed, expired,
+"""Codes of outcomes that may be recorded for a target that the recording worker has not called: failed, expired,
 cancelled."""
 
 
@@ -24,24 +24,25 @@ class Call(NamedTuple):
     task: str
     target: str
     envelope: tuple[str, int]
-    """Writer and sequence."""
+    """Writer and sequence number."""
     position: int
     attempt: int
 
 
 class Fault(NamedTuple):
-    """worker: the incarnation that was killed, stopped or cut off; empty if the fault hit something else. until_ms:
-    when it was over."""
+    """A fault that was applied."""
 
     kind: str
     worker: str
+    """The incarnation that was killed, stopped or cut off; empty if the fault hit something else."""
     from_ms: int
     until_ms: float
+    """When it was over."""
     what: str = ""
 
 
 class Recorded(NamedTuple):
-    """What one record says of one envelope. codes: by position."""
+    """The part of one record about one envelope."""
 
     stored_ms: int
     worker: str
@@ -50,35 +51,40 @@ class Recorded(NamedTuple):
     envelope: tuple[str, int]
     attempt: int
     codes: Mapping[int, int]
+    """By position."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """accepted: targets by task."""
+    """The four logs."""
 
     accepted: Mapping[str, Sequence[str]]
+    """Targets by task."""
     calls: Sequence[Call]
     faults: Sequence[Fault]
     records: Sequence[Recorded]
 
 
 class Case(NamedTuple):
-    """What became of one target, for people. why: in a sentence; fault: the excuse, or the nearest one."""
+    """The history of one target, for people."""
 
     task: str
     target: str
     why: str
+    """One sentence."""
     calls: tuple[Call, ...] = ()
     records: tuple[tuple[str, int, int, int], ...] = ()
     """Worker, attempt, code and time of each record."""
     fault: Fault | None = None
+    """The excuse, or the nearest fault."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """accepted: how many targets. Each list names a target at most once."""
+    """The result of the check. Each list names a target at most once."""
 
     accepted: int
+    """Number of targets."""
     calls: int
     lost: list[Case] = field(default_factory=list)
     never_ended: list[Case] = field(default_factory=list)
@@ -118,7 +124,7 @@ class _Court:
         return found
 
     def _judge(self, task: str, target: str, accepted: bool, found: Verdict) -> None:
-        """A target that was not accepted need not end; it may not be called twice, either."""
+        """Judge one target. A target that was not accepted need not end, but must not be called twice, either."""
         calls = self._calls.get((task, target), [])
         records = self._records_of(calls[0]) if calls else []
         if accepted and not calls:
@@ -146,7 +152,7 @@ class _Court:
             found.excused.append(self._case(calls, records, why, excuses[0]))
 
     def _excuse(self, first: Call, second: Call, records: list[Recorded]) -> Fault | None:
-        """The fault of the first caller between its call and its record, and before the second call."""
+        """Return the fault of the first caller between its call and its record, and before the second call."""
         mine = [r.stored_ms for r in records if r.worker == first.worker and r.attempt == first.attempt]
         until_ms = min([*mine, second.at_ms])
         faults = self._faults.get(first.worker, [])
@@ -164,7 +170,10 @@ class _Court:
         fault: Fault | None = None,
         about: Call | None = None,
     ) -> Case:
-        """fault: None for the one nearest to the call that it is about, the first unless it is given."""
+        """Return the history of a target.
+
+        `fault`: None for the one nearest to the call `about`, by default the first call.
+        """
         call = about or calls[0]
         kept = tuple((r.worker, r.attempt, r.codes[call.position], r.stored_ms) for r in records)
         nearest = fault or min(self._evidence.faults, key=lambda one: _distance_ms(one, call.at_ms), default=None)
@@ -172,7 +181,7 @@ class _Court:
 
 
 def _pairs(calls: Sequence[Call]) -> Iterator[tuple[Call, Call]]:
-    """Each call with those before it that it repeats: those of its attempt or, if it is the first of that, all."""
+    """Yield calls with the earlier ones that each repeats: those of its attempt, or all if it is the first of it."""
     for index, second in enumerate(calls):
         earlier = calls[:index]
         same = [call for call in earlier if call.attempt == second.attempt]
@@ -192,7 +201,7 @@ def _was_retried(call: Call, records: Iterable[Recorded]) -> bool:
 
 
 def _without_call(records: Iterable[Recorded], calls: Sequence[Call]) -> Recorded | None:
-    """A record whose worker has not made the call that it tells of."""
+    """Return a record whose worker has not made the call that the record reports."""
     made = {(call.worker, call.attempt) for call in calls}
     told = (record for record in records if _code(record, calls[0]) not in UNDELIVERED)
     return next((record for record in told if (record.worker, record.attempt) not in made), None)

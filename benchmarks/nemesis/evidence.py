@@ -1,5 +1,7 @@
-"""Reads what a run has left behind: the logs, and the outcome topics as bytes, with the time at which the broker stored
-each entry. Nothing here knows what Fairlane makes of a record."""
+"""Reads what a run has left behind: the logs, and the outcome topics as bytes, with the broker's time of each entry.
+
+Nothing here knows how Fairlane interprets a record.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -22,14 +24,14 @@ from fairlane.settings import Settings
 BROKER_TIME = {
     "brokerEntryMetadataInterceptors": "org.apache.pulsar.common.intercept.AppendBrokerTimestampMetadataInterceptor"
 }
-"""Settings of the brokers under which they keep the time at which they stored an entry."""
+"""Broker settings that make brokers keep the time at which they stored an entry."""
 _STORED_AT = "X-Pulsar-Broker-Entry-METADATA-timestamp"
 _OUTCOMES = "o"
 WAIT_S = 2.0
 
 
 def calls(folder: Path) -> list[Call]:
-    """All calls of the provider; one whose line a kill cut short was not answered."""
+    """Return all calls of the provider; a call whose line was cut short by a kill was not answered."""
     return [call for path in sorted(folder.glob("calls-*.jsonl")) for call in _calls_in(path)]
 
 
@@ -40,7 +42,10 @@ def _calls_in(path: Path) -> Iterator[Call]:
 
 
 class Submissions:
-    """What the submitters have noted. accepted: targets of the tasks that were confirmed; open: tasks that were not."""
+    """The notes of the submitters.
+
+    `accepted`: targets of the tasks that were confirmed. `open`: tasks that were not confirmed.
+    """
 
     def __init__(self, folder: Path) -> None:
         noted = [line for path in folder.glob("submitted-*.jsonl") for line in lines(path)]
@@ -61,7 +66,7 @@ class OutcomeTopics:
         self.records: list[Recorded] = []
 
     def read(self) -> list[Recorded]:
-        """Everything stored by now. Raises Unreachable."""
+        """Return everything stored by now. Raises Unreachable."""
         names = topics(self._settings.pulsar)
         client = connect(self._settings.pulsar)
         try:
@@ -79,13 +84,13 @@ class OutcomeTopics:
                     self._after[topic] = position
 
     def keep(self, path: Path) -> None:
-        """Write what was read into a file: the topics go with the brokers."""
+        """Write what was read into a file: the topics are deleted with the brokers."""
         with path.open("w") as log:
             log.writelines(json.dumps(record) + "\n" for record in self.records)
 
 
 class _EntryTimes:
-    """When the broker stored an entry; messages of one batch share it."""
+    """Finds when the broker stored an entry; messages of one batch share it."""
 
     def __init__(self, settings: Settings) -> None:
         self._root = f"{str(settings.pulsar.admin_address).rstrip('/')}/admin/v2/persistent"
@@ -108,7 +113,7 @@ class _EntryTimes:
 
 
 def recorded(body: bytes, stored_ms: int) -> list[Recorded]:
-    """What an outcome record says, envelope by envelope; of other records, nothing."""
+    """Return the content of an outcome record, envelope by envelope; nothing for other records."""
     record = msgspec.msgpack.decode(body)
     if not isinstance(record, list) or not record or record[0] != _OUTCOMES:
         return []

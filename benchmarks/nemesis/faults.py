@@ -33,16 +33,20 @@ Undo = Callable[[], None]
 
 @dataclass
 class Journal:
-    """The kill log: what was done to whom, in memory and in a file. failed: what could not be done."""
+    """The log of faults: what was done to which process, in memory and in a file."""
 
     path: Path
     faults: list[Fault] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    """Faults that could not be applied."""
     lock: Lock = field(default_factory=Lock)
 
     @contextmanager
     def noted(self, kind: Kind, what: str = "", worker: Place | None = None) -> Iterator[None]:
-        """The fault lasts as long as the block, and is one of every incarnation that the worker has meanwhile."""
+        """Note a fault that lasts as long as the block.
+
+        It counts for every incarnation that the worker has meanwhile.
+        """
         from_ms, first = now_ms(), worker.number if worker else 0
         try:
             yield
@@ -55,7 +59,7 @@ class Journal:
 
 
 class Nemesis:
-    """Applies one step after the other; a fault that takes time does not hold up the next."""
+    """Applies one step after the other; a fault that takes time does not delay the next."""
 
     def __init__(self, scene: Scene, journal: Journal, say: Callable[[str], None]) -> None:
         self._scene, self._journal, self._say = scene, journal, say
@@ -76,7 +80,7 @@ class Nemesis:
         }
 
     def run(self, steps: list[Step], seconds: float) -> None:
-        """Apply all of them, each at its time, and tend the processes; return when the last one is over."""
+        """Apply all steps, each at its time, and tend the processes; return when the last step is over."""
         began_s = time.monotonic()
         with ThreadPoolExecutor(THREADS) as pool:
             waiting = list(steps)
@@ -92,13 +96,13 @@ class Nemesis:
         try:
             with suppress(NotFound):  # the lane of a task that has just ended
                 self._apply[step.kind](step)
-        except Exception as error:  # whatever it is, it is noted, and the other faults go on
+        except Exception as error:  # every error is noted, and the other faults continue
             self._journal.failed.append(f"{step.kind} ({step.victim}): {error!r}")
             self._say(f"        not done: {step.kind}: {error!r}")
 
     # ------------------------------------------------------------- lanes
     def _lanes(self) -> list[str]:
-        """Lanes of the newest tasks, and all topics that always exist."""
+        """Return the lanes of the newest tasks, and all permanent topics."""
         names = self._names
         tasks = [task for place in self._scene.submitters for task in asked_tasks(self._scene.folder, place.name)[-3:]]
         return [*map(names.own_lane, tasks), *names.standing_lanes()[:12]]
@@ -114,7 +118,7 @@ class Nemesis:
             admin.unload(topic)
 
     def _unload_bundle(self, step: Step) -> None:
-        """And hand the bundle to one of the brokers, if that asks before any client does."""
+        """Unload a bundle and hand it to one of the brokers, if that broker asks before any client does."""
         found = [*self._lanes(), *self._names.system_topics()]
         topic = found[int(step.pick * len(found))]
         namespace = topic.removeprefix("persistent://").rpartition("/")[0]
@@ -122,7 +126,7 @@ class Nemesis:
             edges = admin.policies(namespace)["bundles"]["boundaries"]
             for low, high in pairwise(edges):
                 admin.unload_bundle(namespace, f"{low}_{high}")
-            with suppress(KeyError, HTTPError):  # that broker is not there
+            with suppress(KeyError, HTTPError):  # that broker is not running
                 take(topic, self._scene.brokers.web_url(int(step.pick * 1_000) % 2))
 
     def _nonsense(self, step: Step) -> None:
@@ -156,7 +160,7 @@ class Nemesis:
             self._scene.redis.wipe()
 
     def _fail_over(self, step: Step) -> None:
-        """The replica lacks what the primary was given in the last moments."""
+        """Fail over to the replica, which lacks the last writes of the primary."""
         with self._journal.noted(step.kind, f"the replica lacks {step.lasts_s:.1f} s"):
             self._scene.redis.stop_replication()
             time.sleep(step.lasts_s)
@@ -207,13 +211,13 @@ def now_ms() -> int:
 
 
 def asked_tasks(folder: Path, submitter: str) -> list[str]:
-    """Tasks that a submitter has asked for so far."""
+    """Return the tasks that a submitter has requested so far."""
     found = lines(folder / f"submitted-{submitter}.jsonl")
     return [line["task"] for line in found if line["what"] == "asked"]
 
 
 def nonsense(task: str) -> list[bytes]:
-    """Messages that are no envelopes: empty, text, cut short, with impossible fields, of no known format."""
+    """Return messages that are no envelopes: empty, text, truncated, with impossible fields, of no known format."""
     whole = Envelope(
         FORMAT, task, "0", 7, 0, "app", provider.NAME, 1, 0, 0, 2, 5, encode_message({"body": "Hi"}), ["a", "b"]
     )

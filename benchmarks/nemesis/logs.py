@@ -6,7 +6,7 @@ from typing import Any
 
 
 def lines(path: Path) -> list[Any]:
-    """The whole lines of a file that may not be there. Its writer may be in the middle of the last one."""
+    """Return the complete lines of a file, which may not exist. Its writer may be in the middle of the last line."""
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]

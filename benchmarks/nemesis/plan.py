@@ -1,4 +1,4 @@
-"""Which faults happen when: all of it follows from the seed."""
+"""The schedule of faults, which follows entirely from the seed."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -9,7 +9,7 @@ WORKERS, SUBMITTERS = 3, 2
 
 
 class Kind(StrEnum):
-    """What a fault does."""
+    """The kinds of faults."""
 
     UNLOAD_TOPIC = "unload topic"
     UNLOAD_BUNDLE = "unload bundle"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 class Victim(StrEnum):
-    """Whom a fault hits; each suffers one fault at a time."""
+    """The targets of faults; each suffers one fault at a time."""
 
     LANES = "lanes"
     BROKER = "broker"
@@ -36,11 +36,14 @@ class Victim(StrEnum):
 
 
 class Shape(NamedTuple):
-    """victim: who is hit. lasts_s: least and longest time. weight: how often it is in a round of all kinds."""
+    """The properties of a kind of fault."""
 
     victim: Victim
+    """What it hits."""
     lasts_s: tuple[float, float] = (0.0, 0.0)
+    """Minimum and maximum duration."""
     weight: int = 2
+    """How often it occurs in a round of all kinds."""
 
 
 SHAPES: dict[Kind, Shape] = {
@@ -60,18 +63,21 @@ SHAPES: dict[Kind, Shape] = {
 PLACES = {Victim.WORKER: WORKERS, Victim.SUBMITTER: SUBMITTERS}
 GAP_S = (0.5, 7.0)
 REST_S = {Victim.BROKER: 25.0, Victim.REDIS: 15.0}
-"""How long a victim is left alone after a fault, so that some work is done between: a broker takes some 10 s to start,
-and 13 s after a fault of Redis nothing is granted."""
+"""Minimum time between two faults of a victim, so that some work is done: a broker takes about 10 s to start, and
+nothing is granted for 13 s after a fault of Redis."""
 
 
 class Step(NamedTuple):
-    """A fault to come. at_s: from the start. number: which of the victims. pick: in [0, 1), chooses a topic."""
+    """A planned fault."""
 
     at_s: float
+    """From the start."""
     kind: Kind
     number: int
+    """Which of the victims."""
     lasts_s: float
     pick: float
+    """In [0, 1); chooses a topic."""
 
     @property
     def victim(self) -> str:
@@ -79,7 +85,7 @@ class Step(NamedTuple):
 
 
 def plan(seed: int, seconds: float) -> list[Step]:
-    """Return the faults of a run, by time. Kinds come in rounds, each in random order, so that none is left out."""
+    """Return the faults of a run, by time. Kinds come in rounds, each in random order, so that none is omitted."""
     chance = Random(seed)
     steps: list[Step] = []
     free_s: dict[str, float] = {}
@@ -98,7 +104,7 @@ def plan(seed: int, seconds: float) -> list[Step]:
 
 
 def _rounds(chance: Random) -> Iterator[Kind]:
-    """Yield every kind as often as it weighs, in random order, again and again."""
+    """Yield every kind as often as its weight, in random order, again and again."""
     while True:
         turn = [kind for kind, shape in SHAPES.items() for _ in range(shape.weight)]
         chance.shuffle(turn)

@@ -16,13 +16,16 @@ from dispatcher.wire.outcome import RETRY, SENT, Outcome, Report, Verdict
 
 NAME = "nemesis"
 TAKES_S = (0.02, 0.4)
-"""Least and longest time of a call: long enough to be hit by a fault."""
+"""Minimum and maximum time of a call: long enough to be hit by a fault."""
 RETRIED, DEAD = 40, 50
-"""Of a thousand targets so many are tried again, and the rest up to here are invalid."""
+"""Thresholds in a thousand targets: those below the first are retried, the rest below the second are invalid."""
 
 
 class NemesisChannel(NullChannel):
-    """Settings: path of the log, and the incarnation of the worker, which stands in each line."""
+    """Notes every call before it answers.
+
+    Settings: the path of the log, and the incarnation of the worker, which is in each line.
+    """
 
     timeout_s = 5.0
     concurrency = 8
@@ -42,7 +45,7 @@ class NemesisChannel(NullChannel):
         return [_report(envelope) for envelope in envelopes]
 
     def note(self, envelopes: Sequence[Envelope]) -> None:
-        """Write a line for each envelope. A killed process leaves what it has written."""
+        """Write a line for each envelope. A killed process leaves the lines it has written."""
         at_ms = time.time_ns() // 1_000_000
         lines = [json.dumps([at_ms, self._worker, *_fields(envelope)]) + "\n" for envelope in envelopes]
         os.write(self._file, "".join(lines).encode())
@@ -62,7 +65,7 @@ def _report(envelope: Envelope) -> Report:
 
 
 def _verdict(envelope: Envelope, target: str) -> Verdict:
-    """The same whoever asks: of a target and an attempt."""
+    """Return the verdict, which depends only on task, target and attempt."""
     text = f"{envelope.task}/{target}/{envelope.attempt}"
     drawn = int.from_bytes(blake2b(text.encode(), digest_size=4).digest(), "big") % 1_000
     if drawn < RETRIED:
@@ -71,6 +74,6 @@ def _verdict(envelope: Envelope, target: str) -> Verdict:
 
 
 def environment(path: Path, worker: str, channel: str) -> dict[str, str]:
-    """Of a worker that serves it. channel: module:Class."""
+    """Return the environment of a worker that serves the channel. `channel`: module:Class."""
     settings = {NAME: {"path": str(path), "worker": worker}}
     return {"FAIRLANE_WORKER_CHANNELS": json.dumps({NAME: channel}), "FAIRLANE_CHANNELS": json.dumps(settings)}

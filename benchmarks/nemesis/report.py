@@ -1,4 +1,4 @@
-"""What a run has shown, for people and as JSON."""
+"""The result of a run, for people and as JSON."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,19 +14,22 @@ EXAMPLES = 10
 
 @dataclass(frozen=True)
 class Report:
-    """ended: workers and submitters that ended without being killed. failed: faults that could not be applied."""
+    """The result of a run."""
 
     seed: int
     seconds: float
     verdict: Verdict
     faults: list[Fault]
     failed: list[str]
+    """Faults that could not be applied."""
     submissions: Submissions
     ended: dict[str, int]
+    """Workers and submitters that ended without being killed."""
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was lost, left open or done twice without a reason, and every submission came to its end."""
+        """Return whether no target was lost, left open or called twice without a reason, and every submission
+        completed."""
         return self.verdict.holds and not self.submissions.open
 
     def document(self) -> dict[str, Any]:
@@ -52,7 +55,7 @@ class Report:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """The figures alone."""
+        """Return the figures alone."""
         found = self.document()
         counts = ("lost", "never_ended", "twice_and_excused", "twice_and_not_excused")
         return [
@@ -63,7 +66,7 @@ class Report:
         ]
 
     def examples(self) -> Iterator[str]:
-        """Lines about targets that break a law."""
+        """Yield lines about targets that break a law."""
         verdict = self.verdict
         broken = (
             ("lost", verdict.lost),
@@ -75,7 +78,7 @@ class Report:
 
 
 def _told(case: Case) -> str:
-    """Return a case in one line; times are of the wall clock."""
+    """Return a case in one line; times are wall-clock times."""
     calls = ", ".join(f"{call.worker} at {_clock(call.at_ms)}" for call in case.calls) or "nobody"
     fault = case.fault
     near = f"{fault.kind} {fault.worker or fault.what}, {_clock(fault.from_ms)}" if fault else "none"
@@ -91,7 +94,7 @@ def _cases(cases: list[Case]) -> dict[str, Any]:
 
 
 def _case(case: Case) -> dict[str, Any]:
-    """A target, who called it and when, what was recorded, and the fault that was nearest."""
+    """Return a target, who called it and when, what was recorded, and the nearest fault."""
     return {
         "task": case.task,
         "target": case.target,

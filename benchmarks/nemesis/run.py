@@ -1,4 +1,4 @@
-"""A run: servers of its own, work and faults for some minutes, peace until all has ended, the verdict."""
+"""One run: private servers, work and faults for some minutes, a calm period until all has ended, the verdict."""
 
 import json
 import os
@@ -24,13 +24,13 @@ from producers.client import PushClient
 
 CAPACITY = 600
 SESSION_MS = 6_000
-"""After so long without the second broker its topics go to the first."""
+"""After this time without the second broker, its topics go to the first."""
 OF_BROKERS = {**evidence.BROKER_TIME, "metadataStoreSessionTimeoutMillis": str(SESSION_MS)}
 READY_S = 120.0
 LEAVE_S = 180.0
-"""For the submitters to have their last task confirmed, in peace."""
+"""Maximum time for the submitters to have their last task confirmed, without faults."""
 CALM_S = 120.0
-"""A run is over when nothing more has ended for so long: 13 s after a fault nothing is granted, and a retry may wait
+"""A run is over when no target has ended for this long: nothing is granted for 13 s after a fault, and a retry may wait
 for 30 s."""
 LOOK_S = 3.0
 CHANNEL = f"{provider.__name__}:{provider.NemesisChannel.__name__}"
@@ -38,16 +38,17 @@ CHANNEL = f"{provider.__name__}:{provider.NemesisChannel.__name__}"
 
 @dataclass(frozen=True)
 class Trial:
-    """channel: module:Class of the workers' provider, another one in the tests."""
+    """Parameters of a run."""
 
     seed: int
     seconds: float
     channel: str = CHANNEL
+    """module:Class of the workers' provider; the tests use another one."""
     calm_s: float = CALM_S
 
 
 def run(settings: Settings, trial: Trial, say: Callable[[str], None]) -> Report:
-    """One run; logs stay in a folder of the settings' home."""
+    """Do one run; its logs stay in a folder of the settings' home."""
     folder = settings.home.absolute() / "logs" / "nemesis" / f"{trial.seed}-{time.strftime('%m%d-%H%M%S')}"
     folder.mkdir(parents=True)
     say(f"the logs are in {folder}")
@@ -67,7 +68,7 @@ def run(settings: Settings, trial: Trial, say: Callable[[str], None]) -> Report:
 
 
 def _own(settings: Settings, brokers: Brokers, redis_url: str) -> Settings:
-    """Settings of the servers that were started; either broker may be asked."""
+    """Return settings of the started servers; they name both brokers."""
     first, second = (f"127.0.0.1:{chosen.broker}" for chosen in brokers.ports)
     where = {"url": f"pulsar://{first},{second}", "admin_url": brokers.web_url(0), "namespaces": 4}
     return settings.model_copy(
@@ -91,7 +92,7 @@ def _watched(found: Scene, trial: Trial, say: Callable[[str], None]) -> Report:
 
 
 def _begin(found: Scene) -> None:
-    """Return once all workers serve."""
+    """Wait until all workers serve."""
     for place in found.workers:
         place.tend()
     with PushClient.connect(found.settings) as client:
@@ -104,7 +105,10 @@ def _serving(client: PushClient) -> int:
 
 
 def _let_submitters_leave(found: Scene) -> None:
-    """A submitter that is not there now goes on with what it had asked for first, and then leaves."""
+    """Let the submitters leave.
+
+    A submitter that is not running is started, continues with what it had requested, and then leaves.
+    """
     until_s = time.monotonic() + LEAVE_S
     for place in found.submitters:
         place.tend()
@@ -113,7 +117,7 @@ def _let_submitters_leave(found: Scene) -> None:
 
 
 def _at_rest(found: Scene, journal: Journal, calm_s: float, say: Callable[[str], None]) -> Verdict:
-    """The verdict once every accepted target has ended, or nothing has changed for long."""
+    """Return the verdict once every accepted target has ended, or nothing has changed for `calm_s`."""
     topics, changed_s, seen = evidence.OutcomeTopics(found.settings), time.monotonic(), (-1, -1)
     while True:
         found.tend()
@@ -130,10 +134,10 @@ def _at_rest(found: Scene, journal: Journal, calm_s: float, say: Callable[[str],
 
 
 def judged(folder: Path, journal: Journal, topics: evidence.OutcomeTopics) -> Verdict:
-    """What the logs and topics say now."""
+    """Return the verdict by the present logs and topics."""
     try:
         records = topics.read()
-    except Unreachable:  # a broker that has just started; what was read counts
+    except Unreachable:  # a broker that has just started; what was read so far counts
         records = topics.records
     accepted = evidence.Submissions(folder).accepted
     return check(Evidence(accepted, evidence.calls(folder), journal.faults, records))

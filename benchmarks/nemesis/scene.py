@@ -1,4 +1,4 @@
-"""The processes that faults hit: workers behind proxies, submitters; each is started again when it has ended."""
+"""The processes that faults hit: workers behind proxies, and submitters; each is restarted when it has ended."""
 
 import signal
 import subprocess
@@ -20,21 +20,23 @@ from fairlane.isolation import environment
 from fairlane.settings import Settings
 
 AGAIN_S = 1.0
-"""Between the end of a process and the next start in its place."""
+"""Delay between the end of a process and the next start in its place."""
 STOP_S = 30.0
 
 
 @dataclass
 class Place:
-    """A worker's or a submitter's place, and the process that fills it. start: begins the incarnation of that number.
-    vacant: the process is not to be started now. ended: how often it has ended without being killed."""
+    """A worker's or a submitter's place, and the process that fills it."""
 
     name: str
     start: Callable[[int], subprocess.Popen[bytes]]
+    """Starts the incarnation with that number."""
     process: subprocess.Popen[bytes] | None = None
     number: int = 0
     vacant: bool = False
+    """Whether the process must not be started now."""
     ended: int = 0
+    """How often it has ended without being killed."""
     due_s: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -55,7 +57,7 @@ class Place:
                 self.process, self.due_s = None, time.monotonic() + AGAIN_S
 
     def kill(self) -> None:
-        """End the process at once; the place stays empty until `vacant` is reset."""
+        """Kill the process; the place stays empty until `vacant` is reset."""
         with self.lock:
             self.vacant = True
             if self.process is not None:
@@ -69,7 +71,7 @@ class Place:
                 self.process.send_signal(number)
 
     def leave(self, deadline_s: float) -> bool:
-        """Ask the process to end, and make it; return whether it ended by itself in time."""
+        """Ask the process to end, and kill it after the deadline; return whether it ended by itself in time."""
         with self.lock:
             self.vacant = True
             process = self.process
@@ -87,15 +89,17 @@ class Place:
 
 @dataclass(frozen=True)
 class Scene:
-    """settings: reach all without a proxy. proxies: of Pulsar, by worker."""
+    """All servers and processes of a run."""
 
     settings: Settings
+    """Settings that reach all servers without a proxy."""
     folder: Path
     brokers: Brokers
     redis: RedisPair
     workers: list[Place]
     submitters: list[Place]
     proxies: list[list[CuttableProxy]]
+    """Pulsar's proxies, by worker."""
 
     def tend(self) -> None:
         for place in (*self.workers, *self.submitters):
@@ -106,7 +110,7 @@ class Scene:
 def scene(
     settings: Settings, folder: Path, brokers: Brokers, redis: RedisPair, seed: int, channel: str
 ) -> Iterator[Scene]:
-    """Places for all processes; they end with the context."""
+    """Yield places for all processes, which end with the context."""
     with ExitStack() as stack:
         numbers = [brokers.ports[0].broker, brokers.ports[1].broker, brokers.ports[0].web, brokers.ports[1].web]
         proxies = [stack.enter_context(cuttable_proxies(*numbers)) for _ in range(WORKERS)]
@@ -124,7 +128,10 @@ def scene(
 
 
 def behind(settings: Settings, proxies: list[CuttableProxy], name: str) -> Settings:
-    """The same servers through a worker's own proxies; to Redis' proxy it gives its name."""
+    """Return settings for the same servers through a worker's own proxies.
+
+    The worker identifies itself to Redis' proxy by its name.
+    """
     first, second, web, _ = (proxy.port for proxy in proxies)
     url = f"pulsar://127.0.0.1:{first},127.0.0.1:{second}"
     pulsar = settings.pulsar.model_copy(update={"url": url, "admin_url": f"http://127.0.0.1:{web}"})

@@ -1,7 +1,7 @@
-"""A process that submits task after task and notes what it asks for and what was confirmed.
+"""A process that submits task after task and notes what it requests and what was confirmed.
 
-Started again after a kill, it goes on with what it had asked for. Settings come from the environment; arguments: its
-name, the path of its log, a seed. SIGTERM: it ends once the task at hand is confirmed.
+Restarted after a kill, it continues with what it had requested. Settings come from the environment. Arguments: its
+name, the path of its log, a seed. On SIGTERM it ends once the present task is confirmed.
 """
 
 import json
@@ -24,25 +24,26 @@ from fairlane.worker.process.process import stop_on_signals
 CHUNKS = (1, 7, 20)
 SIZES = (20, 200, 1_500)
 AGAIN_S = 0.5
-"""Between two attempts, and between two tasks for each hundred targets: what is submitted is about what is sent."""
+"""Pause between two attempts, and between two tasks per hundred targets, so that the submitted rate is about the sent
+rate."""
 PACE = 200.0
-"""Targets a second of one submitter, about half of what the workers may send."""
+"""Targets per second of one submitter: about half of what the workers may send."""
 
 
 def audience(task: str, count: int) -> list[str]:
-    """Targets that no other task has."""
+    """Return targets that no other task has."""
     return [f"{task}/{number:05d}" for number in range(count)]
 
 
 def wish(name: str, number: int, seed: int) -> dict[str, Any]:
-    """The task of this number: the same for a seed."""
+    """Return the task with this number; it is the same for the same seed."""
     chance = Random(f"{seed}/{name}/{number}")
     tier, count, chunk = chance.choice(TIERS), chance.choice(SIZES), chance.choice(CHUNKS)
     return {"task": f"{name}-{number:04d}", "tier": str(tier), "count": count, "chunk": chunk}
 
 
 class Submitter:
-    """Its log is its memory."""
+    """Submits tasks. Its log is its memory."""
 
     def __init__(self, name: str, log: Path, seed: int, stop: threading.Event) -> None:
         self._name, self._log, self._seed, self._stop = name, log, seed, stop
@@ -59,7 +60,10 @@ class Submitter:
                 return
 
     def _numbers(self) -> Iterator[tuple[int, bool]]:
-        """Yield the task left over, if there is one, and those that follow; with whether it was asked for before."""
+        """Yield the number of the unfinished task, if there is one, and those that follow.
+
+        Each comes with whether it was requested before.
+        """
         noted = lines(self._log)
         asked = sum(line["what"] == "asked" for line in noted)
         if asked > sum(line["what"] == "confirmed" for line in noted):
@@ -69,7 +73,7 @@ class Submitter:
             asked += 1
 
     def _submitted(self, client: PushClient, asked: dict[str, Any]) -> int:
-        """Submit until it is confirmed."""
+        """Submit until the task is confirmed."""
         task = PushTask(
             id=asked["task"], app=self._name, tier=asked["tier"], channel=NAME, message="Hi", chunk=asked["chunk"]
         )
