@@ -1,1 +1,1 @@
-"""Measurements of the real thing: the local stack, real worker processes, the `null` channel."""
+"""Measurements of the real service: the local stack, real worker processes, the `null` channel."""

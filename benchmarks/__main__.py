@@ -1,4 +1,4 @@
-"""`python -m benchmarks NAME`."""
+"""Entry point of `python -m benchmarks NAME`."""
 
 import sys
 

@@ -1,8 +1,8 @@
-"""One process of the bare loop: the Pulsar client's public receive and acknowledge on given topics, and nothing else.
+"""One process of the bare loop: only the Pulsar client's public receive and acknowledge on given topics.
 
-Run as `python -m benchmarks.bare plain|decode TOPIC...`; prints one JSON object: received (messages) and busy_s,
-the seconds from a topic's first message to its last, summed. One topic after the other, so that nothing is fetched
-ahead while no clock runs.
+Run as `python -m benchmarks.bare plain|decode TOPIC...`. It prints one JSON object: received (messages) and busy_s, the
+seconds from a topic's first message to its last, summed. Topics are read one after the other, so that nothing is
+prefetched while the time is not counted.
 """
 
 import json
@@ -19,7 +19,7 @@ EMPTY_AFTER_MS = 2_000
 
 
 def loop(consumer: Any, decode: bool) -> tuple[int, float, float]:
-    """Receives until nothing comes any more: (messages, wall time of the first, of the last)."""
+    """Receive until no more messages come; return (messages, wall time of the first, of the last)."""
     import pulsar
 
     count, began, ended = 0, 0.0, 0.0
@@ -38,7 +38,7 @@ def loop(consumer: Any, decode: bool) -> tuple[int, float, float]:
 
 
 def subscribed(client: Any, topic: str) -> Any:
-    """A consumer as in the client's documentation, with its usual queue."""
+    """Return a consumer as in the client's documentation, with its default queue."""
     import pulsar
 
     return client.subscribe(topic, NAME, consumer_type=pulsar.ConsumerType.Shared, receiver_queue_size=1000)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from fairlane.settings import Settings
 
 Run = Callable[["Settings", int], dict[str, float]]
-"""One run, given the seed of its made-up targets: the figures by name."""
+"""One run, given the seed of its random targets: returns figures by name."""
 Benchmark = tuple[str, Run]
-"""What it is called in the output, and one run of it."""
+"""Its name in the output, and one run of it."""
 
 
 @click.group(cls=CommandGroup)
@@ -31,7 +31,10 @@ def bench() -> None:
 
 
 def _measured(command: Callable[..., Benchmark]) -> Callable[..., None]:
-    """Make a command of what gives a benchmark: with --runs, --seed and -o, it runs it and prints the figures."""
+    """Make a command of a function that returns a benchmark.
+
+    With --runs, --seed and -o, the command runs the benchmark and prints the figures.
+    """
 
     @wraps(command)
     def called(ctx: click.Context, /, output: Output, runs: int, seed: int, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Live controls with a standing backlog: seconds until a change shows in what eight workers send."""
+"""Live controls with a standing backlog: seconds until a change is visible in what eight workers send."""
 
 import statistics
 import time
@@ -27,18 +27,19 @@ from producers.handle import TaskHandle
 WORKERS = 8
 TARGETS = 1_000_000
 CHUNK = 5
-"""Envelopes are leased whole: at 2,000/s a larger one would be seen in the shares of a second."""
+"""Envelopes are leased whole: at 2,000/s a larger one would be visible in the shares of a second."""
 CHANNEL = "log"
 APP, OTHER_APP = "bench", "bench-other"
 TASKS = {Tier.HIGH: 2, Tier.MEDIUM: 2, Tier.LOW: 4}
 OF_OTHER_APP = "low-3"
-"""Stays as it is when the low tasks of the app are changed, so that this shows within the tier."""
+"""This task does not change when the low tasks of the app are changed, so that the change is visible within the tier.
+"""
 BODY, EDITED = "x", "edited"
 Change = Callable[[], object]
 
 
 def fill(client: PushClient, seed: int) -> dict[str, TaskHandle]:
-    """By name: a tier and a number. A third of the million targets for each tier."""
+    """Submit a million targets, a third for each tier; return the tasks by name: a tier and a number."""
     tiers = {f"{tier}-{number}": tier for tier, count in TASKS.items() for number in range(count)}
     return {name: _submit(client, name, tier, seed + number) for number, (name, tier) in enumerate(tiers.items())}
 
@@ -53,8 +54,10 @@ def _submit(client: PushClient, name: str, tier: Tier, seed: int) -> TaskHandle:
 
 
 class Trial:
-    """Changes made one after the other, each watched for some seconds. found: seconds by change, and what else there is
-    to tell."""
+    """Makes changes one after the other, and watches each for some seconds.
+
+    `found`: seconds by change, and other figures.
+    """
 
     def __init__(self, scene: Stage, tasks: dict[str, TaskHandle]) -> None:
         self.now = Expected({handle.id: name.partition("-")[0] for name, handle in tasks.items()})
@@ -65,7 +68,7 @@ class Trial:
         self._returned_ms = 0.0
 
     def settle(self) -> None:
-        """Returns once the shares are as they should be."""
+        """Wait until the shares are as expected."""
 
         def even() -> bool:
             self._sent.read()
@@ -75,20 +78,25 @@ class Trial:
         wait_for("shares as they should be, before anything is changed", even, 120, period_s=0.5)
 
     def change(self, name: str, change: Change, expect: Change) -> None:
-        """expect: the same change of what is expected."""
+        """Make a change, and record the time until it is visible. `expect`: applies it to the expected shares."""
         changed_ms = self._watched(change, expect)
         self._tell(name, seconds_until(self._sent, changed_ms, self.now.parts()))
 
     def edit(self, task: TaskHandle) -> None:
-        """Until the last delivery with the message as it was; and how many targets were sent so meanwhile."""
+        """Edit the message.
+
+        Record the time until the last delivery of the old message, and the targets sent with it meanwhile.
+        """
         changed_ms = self._watched(lambda: task.edit_message({"body": EDITED}), lambda: None)
         since = self._sent.since(changed_ms, task.id)
         self._tell("edit", seconds_of_others(since, changed_ms, EDITED))
         self.found["edited_sent_old"] = sum(delivery.targets for delivery in since if delivery.body != EDITED)
 
     def cancel(self, task: TaskHandle) -> None:
-        """And what was sent after the call returned, which says how much may be: the log has whole ms, so what was sent
-        in the same one counts."""
+        """Cancel the task, and record what was sent after the call returned.
+
+        The call reports a bound on that. The log has whole ms, so targets sent in the same ms count.
+        """
         told = list[Cancelled]()
         self.change("cancel", lambda: told.append(task.cancel()), lambda: self.now.stopped.add(task.id))
         later = self._sent.since(floor(self._returned_ms), task.id)
@@ -96,12 +104,12 @@ class Trial:
         self.found["cancelled_sent"] = sum(delivery.targets for delivery in later)
 
     def figures(self) -> dict[str, float]:
-        """With the worst time, and the rate while anything should be sent."""
+        """Return the figures, with the worst time, and the rate while anything is expected to be sent."""
         worst_s = max(value for name, value in self.found.items() if name.endswith("_s"))
         return self.found | {"worst_s": worst_s, "sent_targets_s": statistics.mean(self._rates)}
 
     def _watched(self, change: Change, expect: Change) -> float:
-        """When the change was asked for."""
+        """Make a change and watch what is sent. Return the time at which the change was requested."""
         changed_ms = time.time() * 1000
         change()
         self._returned_ms = time.time() * 1000
@@ -119,7 +127,7 @@ class Trial:
 
 
 def steps(client: PushClient, tasks: dict[str, TaskHandle], now: Expected) -> list[tuple[str, Change, Change]]:
-    """Each change that shows in the shares, and the same of what is expected."""
+    """Return each change that is visible in the shares, with the same change of what is expected."""
     first, second, moved = (tasks[name] for name in ("high-0", "high-1", "low-1"))
     left = {tasks[name].id: 0.25 for name in ("low-0", "low-2")}
     low = TaskFilter(app=APP, tier=Tier.LOW)
@@ -141,7 +149,10 @@ _EQUAL = {"high": 1.0, "medium": 1.0, "low": 1.0}
 
 
 def measure(scene: Stage, tasks: dict[str, TaskHandle]) -> dict[str, float]:
-    """Seconds by change; the cancel comes last, since it ends a task. Edited and cancelled is what most is sent of."""
+    """Return seconds by change.
+
+    The cancel comes last, since it ends a task. The task that is edited and cancelled is the one that most is sent of.
+    """
     trial, most = Trial(scene, tasks), tasks["high-0"]
     trial.settle()
     for step in steps(scene.client, tasks, trial.now):
@@ -152,7 +163,7 @@ def measure(scene: Stage, tasks: dict[str, TaskHandle]) -> dict[str, float]:
 
 
 def run(settings: Settings, seed: int, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: eight workers at 2,000/s over a million queued targets."""
+    """Do one run: eight workers at 2,000/s over a million queued targets."""
     with stage(settings, say) as scene:
         scene.client.set_capacity(CAPACITY)
         tasks = fill(scene.client, seed)

@@ -1,4 +1,4 @@
-"""When a change is seen: what each task's part of the sending should be, and what was sent."""
+"""Determines when a change is visible, by comparing each task's expected share with what was sent."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -11,26 +11,29 @@ from benchmarks.deliveries import Delivery, DeliveryLog
 CAPACITY = 2_000
 WINDOW_MS, STEP_MS = 1_000, 50
 TOLERANCE = 0.025
-"""Of all that is sent in a second: so near must each task's part be to what it should be, for another second on end."""
+"""Maximum deviation of a task's share, as a part of everything sent in a second; it must hold for one more second."""
 LEAST_USED = 0.5
-"""Of the capacity: shares of less say little, as just after a pause."""
+"""Minimum part of the capacity that is used: shares of less say little, as just after a pause."""
 WATCHED_S = 8.0
 NEVER_S = 99.0
 
 
 @dataclass
 class Expected:
-    """What each task's part of the sending should be. weights: of tasks; caps: in targets/s; stopped: paused or
-    cancelled."""
+    """The expected share of each task."""
 
     tiers: dict[str, str]
+    """Tier by task."""
     tier_weights: dict[str, float] = field(default_factory=lambda: {"high": 6.0, "medium": 3.0, "low": 1.0})
     weights: dict[str, float] = field(default_factory=dict)
+    """Weight by task."""
     stopped: set[str] = field(default_factory=set)
+    """Tasks that are paused or cancelled."""
     caps: dict[str, int] = field(default_factory=dict)
+    """Targets/s by task."""
 
     def parts(self) -> dict[str, float]:
-        """By task; what a cap leaves goes to the others of the tier."""
+        """Return the share by task; what a cap leaves goes to the other tasks of the tier."""
         open_now = {task: tier for task, tier in self.tiers.items() if task not in self.stopped}
         whole = sum(self.tier_weights[tier] for tier in set(open_now.values()))
         parts = dict.fromkeys(self.tiers, 0.0)
@@ -51,26 +54,26 @@ class Expected:
 
 
 class Sent:
-    """What was sent, from the workers' `log` channel."""
+    """Targets sent, read from the workers' `log` channel."""
 
     def __init__(self, log: Path) -> None:
         self._log = DeliveryLog(log)
         self._found: list[Delivery] = []
 
     def read(self) -> None:
-        """Takes what was written since."""
+        """Read what was written since the last call."""
         self._found += self._log.new()
         self._found.sort()
 
     def within(self, from_ms: float, till_ms: float) -> dict[str, int]:
-        """Targets by task."""
+        """Return the targets by task."""
         counts: dict[str, int] = {}
         for delivery in self._found[self._place(from_ms) : self._place(till_ms)]:
             counts[delivery.task] = counts.get(delivery.task, 0) + delivery.targets
         return counts
 
     def since(self, from_ms: float, task: str) -> list[Delivery]:
-        """Of one task, as far as it is read."""
+        """Return the deliveries of one task, as far as they have been read."""
         return [delivery for delivery in self._found[self._place(from_ms) :] if delivery.task == task]
 
     def _place(self, at_ms: float) -> int:
@@ -78,7 +81,10 @@ class Sent:
 
 
 def is_as_expected(counts: dict[str, int], parts: dict[str, float]) -> bool:
-    """Whether what was sent in one second (or more) is near enough to what should be; nothing, if all are stopped."""
+    """Return whether what was sent in one second (or more) is close enough to what is expected.
+
+    Nothing may be sent if all tasks are stopped.
+    """
     total = sum(counts.values())
     if not any(parts.values()):
         return total == 0
@@ -87,7 +93,10 @@ def is_as_expected(counts: dict[str, int], parts: dict[str, float]) -> bool:
 
 
 def seconds_until(sent: Sent, changed_ms: float, parts: dict[str, float]) -> float:
-    """From the change to the end of the first window of one second that is as expected, and stays so for a second."""
+    """Return the time from the change to the end of the first one-second window that is as expected.
+
+    The next second must be as expected, too.
+    """
     ends = [changed_ms + step for step in range(0, round(WATCHED_S * 1000), STEP_MS)]
     good = [is_as_expected(sent.within(end - WINDOW_MS, end), parts) for end in ends]
     lasting = WINDOW_MS // STEP_MS
@@ -98,7 +107,10 @@ def seconds_until(sent: Sent, changed_ms: float, parts: dict[str, float]) -> flo
 
 
 def seconds_of_others(since: Sequence[Delivery], changed_ms: float, body: str) -> float:
-    """From an edit to the last delivery with a message other than the new one; never, if none had the new one."""
+    """Return the time from an edit to the last delivery with a message other than the new one.
+
+    It is infinite if no delivery had the new message.
+    """
     if all(delivery.body != body for delivery in since):
         return NEVER_S
     return max((delivery.at_us / 1e6 - changed_ms / 1000 for delivery in since if delivery.body != body), default=0.0)

@@ -1,4 +1,4 @@
-"""What a piece of work costs: CPU of the workers, of the broker and of Redis, and how often Redis is called."""
+"""Measures the cost of work: CPU of the workers, of the broker and of Redis, and the number of calls of Redis."""
 
 import urllib.request
 from dataclasses import dataclass
@@ -14,16 +14,17 @@ _ANSWER_S = 20.0
 
 @dataclass(frozen=True)
 class Costs:
-    """CPU seconds so far; redis_calls: requests that Redis has read (a pipeline that comes at once is one)."""
+    """CPU seconds so far."""
 
     workers_s: float
     broker_s: float
     redis_s: float
     redis_calls: int
+    """Requests that Redis has read (a pipeline that arrives at once is one)."""
 
 
 def so_far(scene: Stage) -> Costs:
-    """Of the stage's workers, and of servers that nobody else should be using."""
+    """Return the costs so far of the stage's workers, and of servers that nobody else should be using."""
     redis = connect(scene.settings.redis)
     try:
         info: dict[str, Any] = redis.info()
@@ -38,7 +39,7 @@ def so_far(scene: Stage) -> Costs:
 
 
 def each(before: Costs, after: Costs, envelopes: int, targets: int, own_calls: int) -> dict[str, float]:
-    """Microseconds an envelope, and calls of Redis a target; own_calls: those of the benchmark itself."""
+    """Return microseconds per envelope, and calls of Redis per target. `own_calls`: those of the benchmark itself."""
     us = 1e6 / envelopes
     return {
         "workers_us_envelope": (after.workers_s - before.workers_s) * us,

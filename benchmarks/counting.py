@@ -12,13 +12,16 @@ from dispatcher.wire.envelope import Envelope
 from dispatcher.wire.outcome import ALL_SENT, Report
 
 DIGITS = 10
-"""At the end of every target: its number."""
+"""Number of digits at the end of every target."""
 _MOST = 255
 
 
 class CountingChannel:
-    """Every target is sent at once. Settings: `folder`, where each process has a file of its own with a byte for each
-    target; `targets`, one more than the highest number. What a process has counted stays if it is killed."""
+    """Accepts every target at once, and counts it.
+
+    Settings: `folder`, where each process has its own file with a byte for each target; `targets`, one more than the
+    highest number. The counts of a process survive if it is killed.
+    """
 
     timeout_s = 5.0
     concurrency = 1
@@ -31,7 +34,7 @@ class CountingChannel:
         self._counts: mmap.mmap | bytearray = bytearray()
 
     async def open(self) -> None:
-        """Raises OSError."""
+        """Open the file of counts. Raises OSError."""
         with (self._folder / f"{os.getpid()}.counts").open("w+b") as file:
             file.truncate(self._targets)
             self._counts = mmap.mmap(file.fileno(), self._targets)
@@ -45,20 +48,26 @@ class CountingChannel:
         return [ALL_SENT] * len(envelopes)
 
     async def close(self) -> None:
-        """What was counted is in the file."""
+        """Do nothing: the counts are in the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Targets: never sent though they should be; sent more than once; sent though they should not be."""
+    """Numbers of targets that were sent too rarely or too often."""
 
     missing: int
+    """Never sent, although expected."""
     doubled: int
+    """Sent more than once."""
     unexpected: int
+    """Sent, although not expected."""
 
 
 def compare(folder: Path, expected: bytes) -> Counted:
-    """What all processes together have sent. expected: by number, 1 for each target that should be, else 0."""
+    """Compare what all processes together have sent with what is expected.
+
+    `expected`: by number, 1 for each target that is to be sent, else 0.
+    """
     sent = bytearray(len(expected))
     for file in folder.glob("*.counts"):
         sent = bytearray(min(one + other, _MOST) for one, other in zip(sent, file.read_bytes(), strict=True))

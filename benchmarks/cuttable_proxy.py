@@ -1,4 +1,4 @@
-"""A TCP proxy that can be cut: connections break, and new ones are closed at once."""
+"""A TCP proxy that can be cut: its connections break, and new ones are closed at once."""
 
 import re
 import socket
@@ -10,16 +10,17 @@ from typing import TypeVar
 _CHUNK = 1 << 16
 _SET_NAME = re.compile(rb"SETNAME\r\n\$\d+\r\n(\S+)\r\n")
 Change = Callable[[socket.socket, bytes], bytes]
-"""What is passed on of what a socket has sent."""
+"""Rewrites bytes that a socket has sent before they are passed on."""
 Proxy = TypeVar("Proxy", bound="CuttableProxy")
 
 
 class CuttableProxy:
-    """Passes bytes on in both directions. cut: whether it does not; see `set_cut`. to_port: where connections lead to
-    that are made from now on.
+    """Passes bytes on in both directions.
 
-    Pulsar's answer to a lookup names a broker's own address, around the proxy. `addresses` in what the server says
-    are replaced by others of the same length, so that lengths in the frames stay right.
+    `cut` (see `set_cut`): whether it passes nothing. `to_port`: the destination of new connections.
+
+    Pulsar's answer to a lookup names a broker's own address, which would bypass the proxy. `addresses` in the server's
+    answers are replaced by others of the same length, so that lengths in the frames stay right.
     """
 
     def __init__(self, to_port: int, listener: socket.socket, addresses: dict[bytes, bytes]) -> None:
@@ -31,13 +32,13 @@ class CuttableProxy:
         self._ends: set[socket.socket] = set()
 
     def set_cut(self, cut: bool) -> None:
-        """Break all connections and refuse new ones; or let them through again."""
+        """Break all connections and refuse new ones; or let connections through again."""
         self.cut = cut
         if cut:
             hang_up(self._ends)
 
     def accept(self) -> None:
-        """Until it is closed."""
+        """Accept connections until it is closed."""
         with suppress(OSError):
             while True:
                 here, _ = self._listener.accept()
@@ -54,14 +55,14 @@ class CuttableProxy:
         hang_up(self._ends)
 
     def _connected(self) -> socket.socket | None:
-        """Return a connection to the server; None if it is not there."""
+        """Return a connection to the server; None if there is no server."""
         try:
             return socket.create_connection(("127.0.0.1", self.to_port))
         except OSError:
             return None
 
     def _serve(self, here: socket.socket, there: socket.socket) -> None:
-        """Pass on until one end is through, then close both."""
+        """Pass bytes on until one end closes, then close both."""
         self._ends |= {here, there}
         back = threading.Thread(target=self._pass_on, args=(there, here, self._from_server), daemon=True)
         back.start()
@@ -87,7 +88,7 @@ class CuttableProxy:
 
 
 class NamedProxy(CuttableProxy):
-    """A proxy of Redis that can be cut for single clients, told apart by the name they give themselves."""
+    """A proxy of Redis that can be cut for single clients, identified by the name they give themselves."""
 
     def __init__(self, to_port: int, listener: socket.socket, addresses: dict[bytes, bytes]) -> None:
         super().__init__(to_port, listener, addresses)
@@ -95,7 +96,7 @@ class NamedProxy(CuttableProxy):
         self._names: dict[socket.socket, str] = {}
 
     def set_cut_of(self, name: str, cut: bool) -> None:
-        """Break the connections of the client of this name and refuse its new ones; or let them through again."""
+        """Break the connections of the client with this name and refuse its new ones; or let them through again."""
         if not cut:
             self._cut_names.discard(name)
             return
@@ -131,14 +132,14 @@ def hang_up(ends: Iterable[socket.socket]) -> None:
 
 @contextmanager
 def cuttable_proxy(to_port: int) -> Iterator[CuttableProxy]:
-    """Its port is there to be connected to instead, for as long as the context lasts."""
+    """Yield a proxy whose port replaces the server's, for as long as the context lasts."""
     with cuttable_proxies(to_port) as (proxy,):
         yield proxy
 
 
 @contextmanager
 def cuttable_proxies(*to_ports: int) -> Iterator[list[CuttableProxy]]:
-    """A proxy for each server of a cluster: none of them leads around another."""
+    """Yield a proxy for each server of a cluster; no server's address bypasses them."""
     listeners = {port: _listener(len(str(port))) for port in to_ports}
     addresses: dict[bytes, bytes] = {}
     for to_port, listener in listeners.items():
@@ -151,7 +152,7 @@ def cuttable_proxies(*to_ports: int) -> Iterator[list[CuttableProxy]]:
 
 @contextmanager
 def named_proxy(to_port: int) -> Iterator[NamedProxy]:
-    """A proxy of Redis."""
+    """Yield a proxy of Redis."""
     with _serving([NamedProxy(to_port, _listener(len(str(to_port))), {})]) as (proxy,):
         yield proxy
 

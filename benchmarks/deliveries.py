@@ -1,4 +1,4 @@
-"""What the workers' `log` channel writes: every delivery, readable while they write."""
+"""Reads every delivery from the log of the workers' `log` channel, while they write it."""
 
 import json
 from datetime import datetime
@@ -7,17 +7,20 @@ from typing import NamedTuple
 
 
 class Delivery(NamedTuple):
-    """One envelope that was delivered. at_us: wall time; targets: how many; body: of the message."""
+    """One envelope that was delivered."""
 
     at_us: int
+    """Wall-clock time."""
     tier: str
     targets: int
+    """Number of targets."""
     task: str = ""
     body: str = ""
+    """The body of the message."""
 
 
 class DeliveryLog:
-    """path: may not be there yet."""
+    """The log of deliveries. The file at `path` may not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -25,8 +28,10 @@ class DeliveryLog:
         self._rest = b""
 
     def new(self) -> list[Delivery]:
-        """What was written since the last call, whole lines only. Lines of several workers come nearly, not quite, in
-        the order of time."""
+        """Return the deliveries written since the last call, from whole lines only.
+
+        Lines of several workers are nearly, but not exactly, in the order of time.
+        """
         if not self._path.exists():
             return []
         with self._path.open("rb") as file:

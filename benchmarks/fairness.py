@@ -20,7 +20,7 @@ def submit(scene: Stage, count: int, seed: int) -> TaskHandle:
 
 
 def run(settings: Settings, seed: int, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: each small task's time over its fair time (all ten share equally until the small ones end)."""
+    """Do one run: each small task's time over its fair time (all ten share equally until the small ones end)."""
     with stage(settings, say) as scene:
         scene.client.set_capacity(CAPACITY)
         large = submit(scene, LARGE, seed)

@@ -1,4 +1,4 @@
-"""What this process and all that it started cost: Spark's JVM and its Python workers are among the latter."""
+"""CPU cost of this process and of all that it started, among them Spark's JVM and its Python workers."""
 
 import os
 from collections.abc import Iterator
@@ -6,11 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 _PARENT, _TIMES = 1, slice(11, 15)
-"""Places in /proc/PID/stat after the command: user and system time, of the process and of its ended children."""
+"""Positions in /proc/PID/stat after the command: user and system time, of the process and of its ended children."""
 
 
 def family_cpu_s() -> float:
-    """User and system CPU seconds so far; of processes that ended, if they were waited for."""
+    """Return user and system CPU seconds so far; processes that ended count if they were waited for."""
     found = dict(_processes())
     ours = {os.getpid()}
     grew = True

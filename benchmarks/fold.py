@@ -12,21 +12,22 @@ from fairlane.settings import Settings
 WORKERS = 2
 REPLAYS = 3
 SHOWN = 4
-"""Scripts whose longest call is shown."""
+"""Number of scripts whose longest call is shown."""
 SHAPES = {500: 1, 50: 10, 1: 50}
-"""Targets per envelope: one task each, of this part of the targets."""
+"""Targets per envelope -> part of all targets: one task for each."""
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """count: targets of the largest task."""
+    """Size and seed of the audience."""
 
     count: int
+    """Targets of the largest task."""
     seed: int
 
 
 def send(scene: Stage, load: Outcomes) -> None:
-    """Returns once all tasks are completed."""
+    """Send all tasks; return once they are completed."""
     audience = targets(load.count, load.seed)
     handles = []
     for chunk, part in SHAPES.items():
@@ -43,7 +44,7 @@ def send(scene: Stage, load: Outcomes) -> None:
 
 
 def figures(found: Recording) -> dict[str, float]:
-    """The largest calls, and the longest of each script: of each call the least of some replays."""
+    """Return the largest calls, and the longest of each script; for each call, the shortest of several replays."""
     folds = found.of("fold")
     sizes = [call.envelopes() for call in folds]
     took_ms = map(min, zip(*(replay(found.calls) for _ in range(REPLAYS)), strict=True))
@@ -61,8 +62,10 @@ def figures(found: Recording) -> dict[str, float]:
 
 
 def run(settings: Settings, load: Outcomes, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: a backlog of three sizes of envelopes, two workers, and a provider that refuses a fifth of all first
-    attempts and says that a tenth of all targets are dead."""
+    """Do one run: a backlog with three sizes of envelopes, two workers, and a provider with mixed outcomes.
+
+    The provider refuses a fifth of all first attempts and reports a tenth of all targets as dead.
+    """
     with stage(settings, say) as scene:
         scene.crew.environment.update(mixed_channel.environment())
         with recording(scene.settings.redis) as found:

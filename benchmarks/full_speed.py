@@ -1,5 +1,7 @@
-"""Law 1 with no capacity set and a channel that takes no time: what limits the workers is receiving, and their own
-order of sending is all that shares."""
+"""Law 1 with no capacity set and a channel that takes no time.
+
+Receiving limits the workers, and only their own order of sending divides the rate among tiers.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -23,22 +25,27 @@ from dispatcher.model.tier import Tier
 from fairlane.settings import Settings
 
 ENVELOPES_PER_S, TARGETS_PER_S = 150_000, 3_000_000
-"""About what two cores handle: so much is queued for each second."""
+"""Approximately what two cores handle; this amount is queued for each second."""
 JUDGED = 0.8
-"""Of a task's targets: what comes later may be the last of it."""
+"""Part of a task's targets that is judged: later ones may be the last of the task."""
 
 
 @dataclass(frozen=True)
 class Backlog:
-    """chunk: targets an envelope; seconds: about as long as two cores need for it."""
+    """Size of the backlog."""
 
     chunk: int
+    """Targets per envelope."""
     seconds: int
+    """Approximate time that two cores need for it."""
 
 
 def standing(found: Sequence[Delivery], queued: Mapping[str, int]) -> list[Delivery]:
-    """Those made while every task had something: from the last one's first delivery until one has sent most of what was
-    queued of it. queued: targets by task."""
+    """Return the deliveries made while every task had a backlog.
+
+    They begin with the last task's first delivery and end when one task has sent most of its queued targets. `queued`:
+    targets by task.
+    """
     made = dict.fromkeys(queued, 0)
     idle, first = set(queued), 0
     for place, delivery in enumerate(found):
@@ -52,8 +59,11 @@ def standing(found: Sequence[Delivery], queued: Mapping[str, int]) -> list[Deliv
 
 
 def judged(found: Sequence[Delivery]) -> dict[str, float]:
-    """How far shares are off, in points: of any 10,000 targets, of any second and any 10 s (where it took so long), of
-    all. Beside it what an envelope of each tier is of 10,000 targets, and targets/s."""
+    """Return the deviations of the shares, in points, for any 10,000 targets, any second, any 10 s, and all.
+
+    The 10 s only where the run took so long. Also returns the part of 10,000 targets that an envelope of each tier
+    makes up, and targets/s.
+    """
     if sum(delivery.targets for delivery in found) < WINDOW_TARGETS:
         raise FairlaneError(f"{len(found)} deliveries of all tiers at once are too few to judge.", SEE_LOGS)
     by_count = sorted(map(deviation, windows_of_targets(found, WINDOW_TARGETS)))
@@ -74,7 +84,7 @@ def judged(found: Sequence[Delivery]) -> dict[str, float]:
 
 
 def _by_time(found: Sequence[Delivery]) -> dict[str, float]:
-    """Worst deviation of any second and of any 10 s. Workers that share a file note nearly in order."""
+    """Return the worst deviation of any second and of any 10 s. Workers that share a file write nearly in order."""
     in_time = sorted(found, key=lambda delivery: delivery.at_us)
     lengths = {"worst_of_a_second_points": SECOND_US, "worst_of_10_s_points": WINDOW_US}
     worst = {name: max(map(deviation, windows_of_time(in_time, us)), default=None) for name, us in lengths.items()}
@@ -82,7 +92,7 @@ def _by_time(found: Sequence[Delivery]) -> dict[str, float]:
 
 
 def run(settings: Settings, seed: int, workers: int, backlog: Backlog, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: all tiers backlogged before the workers start, all at once."""
+    """Do one run: all tiers have a backlog before the workers start, all at once."""
     with stage(settings, say) as scene:
         scene.crew.environment |= tally_channel.environment(scene.log)
         rate = min(TARGETS_PER_S, ENVELOPES_PER_S * backlog.chunk) / TASKS_A_TIER

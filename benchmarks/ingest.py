@@ -1,4 +1,4 @@
-"""A table of millions of rows becomes a task: how long that takes, beside the same job that writes Parquet instead."""
+"""Measures how long a table of millions of rows takes to become a task, beside the same job that writes Parquet."""
 
 import shutil
 import threading
@@ -21,25 +21,28 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 0.5
 DOUBLES, BAD = 100, 200
-"""One row in so many."""
+"""One row in this many."""
 TARGET = "substr(sha2(cast({number} as string), 256), 1, 60)"
 
 
 @dataclass(frozen=True)
 class Table:
-    """rows: with targets of 60 characters and one variable; 1 % doubles, 0.5 % bad."""
+    """The table and the session that reads it."""
 
     rows: int
+    """Rows, with targets of 60 characters and one variable; 1 % doubles, 0.5 % bad."""
     master: str
     memory: str
 
 
 @dataclass
 class Memory:
-    """Most that was resident, MiB: of Spark's JVM and of its largest Python worker."""
+    """Maximum resident memory, in MiB."""
 
     jvm: float = 0.0
+    """Of Spark's JVM."""
     python: float = 0.0
+    """Of its largest Python worker."""
     ended: threading.Event = field(default_factory=threading.Event)
 
     def watch(self) -> None:
@@ -54,7 +57,7 @@ class Memory:
 
 @contextmanager
 def memory() -> Iterator[Memory]:
-    """Watched while the block runs."""
+    """Watch memory while the block runs."""
     seen = Memory()
     thread = threading.Thread(target=seen.watch, daemon=True)
     thread.start()
@@ -66,7 +69,7 @@ def memory() -> Iterator[Memory]:
 
 
 def processes() -> Iterator[tuple[int, str]]:
-    """Of this machine: id and command line."""
+    """Yield id and command line of the processes on this machine."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with suppress(OSError):
@@ -74,7 +77,7 @@ def processes() -> Iterator[tuple[int, str]]:
 
 
 def make_table(spark: "SparkSession", rows: int, folder: Path, target: str = TARGET) -> str:
-    """The same rows for the same number. target: in SQL, of {number}."""
+    """Write a table; the same number gives the same rows. `target`: an SQL expression of {number}."""
     good = target.format(number=f"if(id % {DOUBLES} = {DOUBLES - 1}, id - 1, id)")
     spark.range(0, rows, 1, 8).selectExpr(
         f"if(id % {BAD} = 1, concat('bad ', id), {good}) target",
@@ -95,7 +98,7 @@ def options_of(scene: Stage, audience: str, tables: Path) -> "IngestOptions":
 
 
 def write_parquet(spark: "SparkSession", options: "IngestOptions", folder: Path) -> float:
-    """Seconds that the same transformation takes when its good rows go to Parquet."""
+    """Return the seconds that the same transformation takes when its good rows go to Parquet."""
     from spark_jobs.ingest.audience import read_table
     from spark_jobs.ingest.job import transform
 
@@ -107,14 +110,14 @@ def write_parquet(spark: "SparkSession", options: "IngestOptions", folder: Path)
 
 
 def check(scene: Stage, accepted: int) -> None:
-    """Raises FairlaneError if the task is not sealed with exactly these."""
+    """Raise FairlaneError unless the task is sealed with exactly these targets."""
     view = scene.client.task("ingested").progress()
     if not view.sealed or view.targets.total != accepted:
         raise FairlaneError(f"The task has {view.targets.total:,} targets; {accepted:,} were ingested.")
 
 
 def run(settings: Settings, table: Table, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: the table is made, written as Parquet by way of the same transformation, and ingested."""
+    """Do one run: make the table, write it as Parquet through the same transformation, and ingest it."""
     from spark_jobs.ingest.job import ingest
     from spark_jobs.session.session import SessionSettings, make_session
 

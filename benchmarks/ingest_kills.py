@@ -1,5 +1,7 @@
-"""An ingestion whose executors and driver are killed in mid-run, on a cluster of Spark's own: what is missing and what
-comes twice, counted by the channel."""
+"""An ingestion whose executors and driver are killed while it runs, on a private Spark cluster.
+
+The channel counts missing and doubled targets.
+"""
 
 import json
 import os
@@ -27,35 +29,38 @@ from fairlane.settings import Settings
 TASK, CHUNK = "ingested", 500
 TARGET = f"concat(substr(sha2(cast({{number}} as string), 256), 1, {60 - DIGITS}), lpad({{number}}, {DIGITS}, '0'))"
 DRIVER_DIES_AT = 0.3
-"""Of all envelopes: so many are stored when a driver is killed."""
+"""Part of all envelopes that is stored when a driver is killed."""
 LONGEST_S = 3_600.0
 _DROPPED = re.compile(r'^fairlane_envelopes_total\{event="dropped"\} (\S+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Kills:
-    """executors: killed one after the other in the run that completes the task; drivers: runs before that are ended by
-    killing theirs."""
+    """What is killed, and the size of the table."""
 
     rows: int
     memory: str
     executors: int
+    """Number of executors killed one after the other in the run that completes the task."""
     drivers: int
+    """Number of earlier runs that are ended by killing their driver."""
 
     @property
     def envelopes(self) -> int:
-        """Of all rows, about."""
+        """Return the approximate number of envelopes for all rows."""
         return self.rows // CHUNK
 
 
 def expected(rows: int) -> bytes:
-    """By number: 1 if that target is to be sent. What benchmarks.ingest.make_table makes of a double or a bad row
-    is not."""
+    """Return, by number, 1 if that target is to be sent, else 0.
+
+    Rows that benchmarks.ingest.make_table makes doubles or bad are not sent.
+    """
     return bytes(number % DOUBLES != DOUBLES - 1 and number % BAD != 1 for number in range(rows))
 
 
 def run(settings: Settings, kills: Kills, say: Callable[[str], None]) -> dict[str, float]:
-    """One run. Raises FairlaneError if an ingestion fails, or ends before all that was to die was killed."""
+    """Do one run. Raises FairlaneError if an ingestion fails, or ends before everything that should die was killed."""
     with stage(settings, say) as scene:
         audience = _table(scene, kills)
         say(f"a table of {kills.rows:,} rows is made")
@@ -94,14 +99,14 @@ class _Scenario:
         ]  # fmt: skip
 
     def lose_driver(self) -> None:
-        """A run that is killed with its driver."""
+        """Do a run that is killed with its driver."""
         with self._ingest() as process:
             self._await(process, self.stored() + int(self._kills.envelopes * DRIVER_DIES_AT))
             os.killpg(process.pid, signal.SIGKILL)
         self._say("the driver was killed")
 
     def lose_executors(self) -> None:
-        """A run that completes, with executors killed until half of it is stored."""
+        """Do a run that completes, with executors killed until half of it is stored."""
         step = max(self._kills.envelopes // (2 * self._kills.executors + 2), 1)
         with self._ingest() as process:
             for number in range(self._kills.executors):
@@ -113,7 +118,7 @@ class _Scenario:
                 raise FairlaneError(f"The ingestion failed: {self._log.read_text()[-1000:]}")
 
     def stored(self) -> int:
-        """Envelopes that came into the lane so far, of all writers."""
+        """Return the number of envelopes in the lane so far, from all writers."""
         settings = self._scene.settings.pulsar
         with closing(PulsarAdmin(settings)) as admin:
             try:
@@ -127,7 +132,7 @@ class _Scenario:
 
     @contextmanager
     def _ingest(self) -> Iterator["subprocess.Popen[bytes]"]:
-        """The command, with its JVM in one process group, which does not outlive the block."""
+        """Start the command, with its JVM in one process group that ends with the block."""
         env = self._scene.crew.environment
         with self._log.open("wb") as log:
             process = subprocess.Popen(self._command, env=env, stdout=log, stderr=log, start_new_session=True)
@@ -156,7 +161,7 @@ def _table(scene: Stage, kills: Kills) -> str:
 
 
 def _deliver(scene: Stage, kills: Kills) -> int:
-    """Sends all by two workers; how many envelopes they met whose writer does not count."""
+    """Send everything with two workers; return how many envelopes they received whose writer does not count."""
     channel = {"folder": str(scene.folder), "targets": kills.rows}
     scene.crew.environment |= {
         "FAIRLANE_WORKER_CHANNELS": json.dumps({"count": "benchmarks.counting:CountingChannel"}),

@@ -1,4 +1,4 @@
-"""A new high task among a large backlog: from the call of submit to the delivery of its last target."""
+"""Latency of a new high task among a large backlog: from the call of submit to the delivery of its last target."""
 
 import statistics
 import time
@@ -22,7 +22,7 @@ def fill(scene: Stage, seed: int) -> None:
 
 
 def delivered(found: Iterable[Delivery]) -> dict[str, float]:
-    """Wall time at which each probe's last target was delivered, for those that are through."""
+    """Return the wall time at which each finished probe's last target was delivered."""
     left: dict[str, int] = {}
     ends: dict[str, float] = {}
     for delivery in found:
@@ -32,7 +32,7 @@ def delivered(found: Iterable[Delivery]) -> dict[str, float]:
 
 
 def probe(scene: Stage, number: int) -> tuple[str, float]:
-    """Submits one small high task: its id and the wall time of the call."""
+    """Submit one small high task; return its id and the wall time of the call."""
     task = PushTask(
         app="bench", tier=Tier.HIGH, channel="log", message={"body": "probe"}, expected_targets=PROBE_TARGETS
     )
@@ -42,7 +42,7 @@ def probe(scene: Stage, number: int) -> tuple[str, float]:
 
 
 def run(settings: Settings, seed: int, say: Callable[[str], None]) -> dict[str, float]:
-    """One run of 40 probes: p50 and p95 in milliseconds."""
+    """Do one run of 40 probes; return p50 and p95 in milliseconds."""
     with stage(settings, say) as scene:
         scene.client.set_capacity(CAPACITY)
         fill(scene, seed)
@@ -54,7 +54,10 @@ def run(settings: Settings, seed: int, say: Callable[[str], None]) -> dict[str, 
 
 
 def waits_of_probes(scene: Stage) -> list[float]:
-    """40 of them, one after the other: milliseconds from the call of submit to the last delivery, least first."""
+    """Return the waits of 40 probes made one after the other, ascending.
+
+    Milliseconds from the call of submit to the last delivery.
+    """
     called = {}
     for number in range(PROBES):
         task, at = probe(scene, number)
@@ -72,5 +75,5 @@ def waits_of_probes(scene: Stage) -> list[float]:
 
 
 def quantiles_ms(waits: Sequence[float], prefix: str = "") -> dict[str, float]:
-    """waits: least first."""
+    """Return quantiles of the waits, which must be ascending."""
     return {f"{prefix}p50_ms": statistics.median(waits), f"{prefix}p95_ms": waits[int(len(waits) * 0.95) - 1]}

@@ -18,11 +18,11 @@ from producers.handle import TaskHandle
 MEASURED_S = 30.0
 WINDOW_TARGETS, WINDOW_US = 10_000, 10 * SECOND_US
 UNCAPPED_CHUNK = 20
-"""Targets an envelope, where the workers are the limit."""
+"""Targets per envelope where the workers are the limit."""
 
 
 def windows_of_targets(found: Sequence[Delivery], targets: int) -> Iterator[Counter[str]]:
-    """Targets by tier of any so many that follow each other, to the envelope."""
+    """Yield the targets by tier of every run of this many consecutive targets, to whole envelopes."""
     inside: Counter[str] = Counter()
     total = first = 0
     for delivery in found:
@@ -37,7 +37,7 @@ def windows_of_targets(found: Sequence[Delivery], targets: int) -> Iterator[Coun
 
 
 def windows_of_time(found: Sequence[Delivery], length_us: int) -> Iterator[Counter[str]]:
-    """Targets by tier in the time before each delivery, once that much has passed."""
+    """Yield the targets by tier in the time before each delivery, once that much time has passed."""
     inside: Counter[str] = Counter()
     first = 0
     for delivery in found:
@@ -50,13 +50,13 @@ def windows_of_time(found: Sequence[Delivery], length_us: int) -> Iterator[Count
 
 
 def deviation(inside: Counter[str]) -> float:
-    """Of the tier that is furthest from its wanted share, in points."""
+    """Return the deviation of the tier that is furthest from its wanted share, in points."""
     total = inside.total()
     return max(abs(100 * inside[tier] / total - 100 * WANTED[tier]) for tier in TIERS)
 
 
 def deviations(found: Sequence[Delivery]) -> dict[str, float]:
-    """Worst ones of the shares, in points, from the first delivery on."""
+    """Return the worst deviations of the shares, in points, from the first delivery on."""
     if not any(windows_of_time(found, WINDOW_US)) or sum(delivery.targets for delivery in found) < WINDOW_TARGETS:
         raise FairlaneError(f"{len(found)} deliveries are too few, or took too little time, to judge.", SEE_LOGS)
     return {
@@ -66,8 +66,10 @@ def deviations(found: Sequence[Delivery]) -> dict[str, float]:
 
 
 def judged(found: Sequence[Delivery]) -> dict[str, float]:
-    """Worst deviations of the shares, in points; most targets in any second, from the first delivery on, and the most
-    that capacity, burst and an envelope of each tier allow."""
+    """Return the worst deviations of the shares, in points, and the most targets in any second.
+
+    Both from the first delivery on. Also returns the maximum that capacity, burst and an envelope of each tier allow.
+    """
     shares = deviations(found)
     doses: list[Dose] = [(delivery.at_us, delivery.targets) for delivery in found]
     most, limit = overshoot(doses, [CapSince(0, Cap(CAPACITY))], envelope_of_each_tier(found)) or (0, 0.0)
@@ -75,8 +77,10 @@ def judged(found: Sequence[Delivery]) -> dict[str, float]:
 
 
 def judged_uncapped(found: Sequence[Delivery]) -> dict[str, float]:
-    """Worst deviations of the shares, and what an envelope of each tier is of 10,000 targets, in points; targets a
-    second."""
+    """Return the worst deviations of the shares, in points, and targets/s.
+
+    Also returns the part of 10,000 targets that an envelope of each tier makes up, in points.
+    """
     shares = deviations(found)
     seconds = (found[-1].at_us - found[0].at_us) / SECOND_US
     return {
@@ -87,12 +91,12 @@ def judged_uncapped(found: Sequence[Delivery]) -> dict[str, float]:
 
 
 def envelope_of_each_tier(found: Sequence[Delivery]) -> int:
-    """Targets of the largest ones together."""
+    """Return the sum of the largest envelopes of each tier, in targets."""
     return sum(max((d.targets for d in found if d.tier == tier), default=0) for tier in TIERS)
 
 
 def run(settings: Settings, seed: int, workers: int, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: all tiers backlogged before the workers start, all at once."""
+    """Do one run: all tiers have a backlog before the workers start, all at once."""
     with stage(settings, say) as scene:
         scene.client.set_capacity(CAPACITY)
         handles = fill(scene, MEASURED_S + 15, seed, Load("log"))
@@ -100,7 +104,7 @@ def run(settings: Settings, seed: int, workers: int, say: Callable[[str], None])
 
 
 def run_uncapped(settings: Settings, seed: int, workers: int, say: Callable[[str], None]) -> dict[str, float]:
-    """The same with no capacity set, and a channel whose calls take time: the workers are the limit."""
+    """Do the same with no capacity set, and a channel whose calls take time: the workers are the limit."""
     with stage(settings, say) as scene:
         scene.crew.environment |= slow_log.environment(scene.log)
         rate = workers * slow_log.CALLS / slow_log.CALL_S * UNCAPPED_CHUNK
@@ -109,7 +113,10 @@ def run_uncapped(settings: Settings, seed: int, workers: int, say: Callable[[str
 
 
 def _delivered(scene: Stage, handles: dict[Tier, list[TaskHandle]], workers: int) -> list[Delivery]:
-    """By so many workers, started now, in the order of time. Those of one millisecond stay as they were written."""
+    """Start the workers; return all deliveries in the order of time.
+
+    Deliveries of the same millisecond keep the order in which they were written.
+    """
     for number in range(workers):
         scene.crew.join(f"worker-{number}")
     wait_for("the first targets", lambda: sum(sent(handles).values()) > 0, 120)

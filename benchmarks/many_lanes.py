@@ -1,7 +1,8 @@
-"""Ten thousand live lanes of which twenty are busy, against the twenty alone; what a worker costs idle with them; and
-how soon a new high task is sent among them.
+"""Ten thousand live lanes of which twenty are busy, against the twenty alone.
 
-A machine that others share is not as fast now as a minute later, so the twenty are measured alone before and after.
+Also measures what an idle worker costs with them, and how soon a new high task is sent among them.
+
+The speed of a shared machine varies from minute to minute, so the twenty are measured alone before and after.
 """
 
 import time
@@ -23,7 +24,7 @@ from producers.handle import TaskHandle
 
 BUSY, WORKERS = 20, 2
 REPEATS = 3
-"""Backlogs in each of the three phases; of the first one more, in which everything starts up."""
+"""Backlogs in each of the three phases; the first phase has one more, for start-up."""
 CLEARED_S = 300.0
 CONCURRENCY = 12
 IDLE_WINDOW_S = 20.0
@@ -31,16 +32,22 @@ IDLE_WINDOW_S = 20.0
 
 @dataclass(frozen=True)
 class ManyLanes:
-    """lanes: live, the busy ones not counted. count: targets of the busy ones together; chunk: targets per envelope."""
+    """Sizes of the run."""
 
     lanes: int
+    """Live lanes, apart from the busy ones."""
     count: int
+    """Targets of all busy lanes together."""
     chunk: int
+    """Targets per envelope."""
     seed: int
 
 
 def backlog(scene: Stage, load: ManyLanes, seed: int) -> list[TaskHandle]:
-    """Twenty paused tasks of all tiers with all their targets stored. (Little is sent before they are paused.)"""
+    """Submit twenty paused tasks of all tiers; return when all their targets are stored.
+
+    A few targets are sent before they are paused.
+    """
     part = targets(load.count // BUSY, seed)
 
     def one(number: int) -> TaskHandle:
@@ -60,22 +67,23 @@ def backlog(scene: Stage, load: ManyLanes, seed: int) -> list[TaskHandle]:
 
 
 def settled(handles: list[TaskHandle]) -> tuple[int, int]:
-    """Targets with an outcome, and all."""
+    """Return the number of targets with an outcome, and of all targets."""
     counts = [handle.progress().targets for handle in handles]
     return sum(count.total - count.pending for count in counts), sum(count.total for count in counts)
 
 
 @dataclass(frozen=True)
 class Drained:
-    """targets_s: of the workers, from the tenth of the targets to the nine tenths, without the start and the end.
-    cpu_us: of both workers, for each target."""
+    """Speed and cost of one drain."""
 
     targets_s: float
+    """Rate of the workers, from 10 % to 90 % of the targets, without the start and the end."""
     cpu_us: float
+    """CPU of both workers, per target."""
 
 
 def drain(scene: Stage, handles: list[TaskHandle]) -> Drained:
-    """Resumes paused tasks and waits until all of their targets are sent."""
+    """Resume paused tasks and wait until all of their targets are sent."""
     _, total = settled(handles)
     workers = pids(scene)
     scene.say(f"{len(handles)} busy lanes with {total:,} targets")
@@ -90,12 +98,12 @@ def drain(scene: Stage, handles: list[TaskHandle]) -> Drained:
 
 
 def drain_again(scene: Stage, load: ManyLanes, phase: int) -> list[Drained]:
-    """One backlog after the other. phase: 0 to 2, so that no targets come twice."""
+    """Drain one backlog after the other. `phase`: 0 to 2, so that no targets repeat."""
     return [drain(scene, backlog(scene, load, load.seed + phase * REPEATS + turn)) for turn in range(REPEATS)]
 
 
 def close_lanes(scene: Stage) -> None:
-    """Ends the idle tasks and waits until their lanes are gone."""
+    """End the idle tasks and wait until their lanes are gone."""
     scene.say("the idle lanes are cleared away")
     scene.client.set_many(TaskFilter(id_prefix=IDLE_PREFIX), Changes(cancelled=True))
     wait_for("the lanes to be gone", lambda: topics_left(scene.settings) < BUSY, CLEARED_S, 1.0)
@@ -113,7 +121,7 @@ def pids(scene: Stage) -> list[int]:
 
 
 def idle_cost(scene: Stage) -> dict[str, float]:
-    """CPU of each worker once it has come to rest, and the most memory it had; the larger of both."""
+    """Return the CPU of each idle worker and its maximum memory; the larger value of the two workers."""
     workers = pids(scene)
     scene.say("idle workers")
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -127,13 +135,13 @@ def idle_cost(scene: Stage) -> dict[str, float]:
 
 
 def first_sends(scene: Stage, prefix: str) -> dict[str, float]:
-    """New high tasks of ten targets: from the call of submit to the last of them."""
+    """Submit new high tasks of ten targets; return the times from the call of submit to the last target."""
     scene.say(f"{PROBES} new high tasks")
     return quantiles_ms(waits_of_probes(scene), f"{prefix}_")
 
 
 def run(settings: Settings, load: ManyLanes, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: the twenty alone, among the many lanes, and alone again."""
+    """Do one run: the twenty alone, among the many lanes, and alone again."""
     with stage(settings, say, namespaces=16) as scene:
         scene.start_workers(WORKERS)
         drain(scene, backlog(scene, load, load.seed + 3 * REPEATS))  # what starts up, starts up here

@@ -1,4 +1,4 @@
-"""Ten thousand small tasks from one process: how long until all are delivered, and what is left two minutes later."""
+"""Ten thousand small tasks from one process: time until all are delivered, and what is left two minutes later."""
 
 import time
 from collections import Counter
@@ -15,23 +15,23 @@ from dispatcher.wire.topics import task_of_lane
 from fairlane.settings import Settings
 
 AFTER_S = 120.0
-"""How long after the last task's end everything has to be cleared away."""
+"""Maximum time after the last task's end until everything is cleared away."""
 LOOK_EVERY_S = 5.0
 WARM_UP_TASKS = 12
 LIMIT_S = 420.0
-"""When the wait for the last of them is given up."""
+"""Maximum wait for the last task."""
 
 
 @dataclass(frozen=True)
 class ManyTasks:
-    """tasks of `targets` each."""
+    """A number of tasks with `targets` targets each."""
 
     tasks: int = 10_000
     targets: int = 100
 
 
 def submissions(load: ManyTasks) -> Iterator[tuple[PushTask, list[str]]]:
-    """Tiers in turn; low tasks ask for their lane by a weight of their own."""
+    """Yield the tasks, with tiers in turn; low tasks get their own lane by setting a weight."""
     for number in range(load.tasks):
         tier = TIERS[number % len(TIERS)]
         task = PushTask(
@@ -60,7 +60,7 @@ def live_tasks(scene: Stage) -> int:
 
 
 def topics_left(settings: Settings) -> int:
-    """Lanes of tasks that still exist."""
+    """Return the number of task lanes that still exist."""
     admin = PulsarAdmin(settings.pulsar)
     try:
         tenant = settings.pulsar.tenant
@@ -71,7 +71,7 @@ def topics_left(settings: Settings) -> int:
 
 
 def keys_left(settings: Settings) -> Counter[str]:
-    """Keys by their kind (the part behind the prefix) and whether they expire: "task expires", "feed stays"."""
+    """Return the number of keys by kind (the part behind the prefix) and expiry: "task expires", "feed stays"."""
     view = open_view(settings.redis)
     try:
         names = list(view.client.scan_iter(match=f"{view.keys.prefix}:*", count=1_000))
@@ -86,16 +86,17 @@ def keys_left(settings: Settings) -> Counter[str]:
 
 
 def stays_of_tasks(keys: Counter[str]) -> int:
-    """Keys that belong to a task, or to its lane, and would stay for ever."""
+    """Return the number of keys that belong to a task, or to its lane, and never expire."""
     return sum(keys[f"{kind} stays"] for kind in ("task", "final", "touched", "open", "claim", "lane", "why"))
 
 
 @dataclass(frozen=True)
 class Left:
-    """What there is of lanes and keys. stays: keys without an expiry."""
+    """The lanes and keys that exist."""
 
     topics: int
     keys: Counter[str]
+    """Number by kind and expiry, see `keys_left`."""
 
     @property
     def stays(self) -> Counter[str]:
@@ -107,7 +108,7 @@ def left(scene: Stage) -> Left:
 
 
 def deliver_all(scene: Stage, began_s: float) -> float:
-    """Waits until no task is live; seconds since then."""
+    """Wait until no task is live; return the seconds since `began_s`."""
     shown_s = time.monotonic()
     while live := live_tasks(scene):
         now_s = time.monotonic()
@@ -121,7 +122,7 @@ def deliver_all(scene: Stage, began_s: float) -> float:
 
 
 def clear_away(scene: Stage, before: Left) -> tuple[Left, float]:
-    """What is left once all is cleared away, or when the time for it is over; and how long that took."""
+    """Return what is left once everything is cleared away or the time for it is over, and how long it took."""
     began_s = time.monotonic()
     while True:
         found, passed_s = left(scene), time.monotonic() - began_s
@@ -132,7 +133,7 @@ def clear_away(scene: Stage, before: Left) -> tuple[Left, float]:
 
 
 def warm_up(scene: Stage, load: ManyTasks) -> Left:
-    """What there is once some tasks have ended: the keys of the service itself are there then."""
+    """Return what exists once some tasks have ended: by then the service's own keys exist."""
     began_s = time.monotonic()
     submit_all(scene, ManyTasks(WARM_UP_TASKS, load.targets), began_s)
     deliver_all(scene, began_s)
@@ -145,7 +146,7 @@ def sent_by_workers(scene: Stage) -> int:
 
 
 def run(settings: Settings, load: ManyTasks, say: Callable[[str], None]) -> dict[str, float]:
-    """One run with two workers."""
+    """Do one run with two workers."""
     with stage(settings, say, namespaces=16) as scene:
         scene.start_workers(2)
         before = warm_up(scene, load)

@@ -9,13 +9,13 @@ from dispatcher.wire.outcome import RETRY, Outcome, Report, Verdict
 
 NAME = "mixed"
 REFUSED, DEAD = 5, 10
-"""Of so many envelopes one is refused in its first attempt; of so many targets one is dead."""
+"""One in this many envelopes is refused in its first attempt; one in this many targets is dead."""
 _BUSY = Report(Verdict(RETRY, "HTTP 503"))
 _GONE = Verdict(int(Outcome.INVALID), "unregistered")
 
 
 class MixedChannel(NullChannel):
-    """Takes no time."""
+    """Answers with mixed outcomes and takes no time."""
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         await super().deliver(envelopes, tier)
@@ -29,5 +29,5 @@ def _report(envelope: Envelope) -> Report:
 
 
 def environment() -> dict[str, str]:
-    """Of workers that serve it."""
+    """Return the environment of workers that serve it."""
     return {"FAIRLANE_WORKER_CHANNELS": json.dumps({NAME: f"{__name__}:{MixedChannel.__name__}"})}
