@@ -7,11 +7,11 @@ TARGET_CHARACTERS = 64
 LINE_BYTES = TARGET_CHARACTERS + 1
 BLOCK = 100_000
 MESSAGE = {"title": "Side by side", "body": "x" * 200}
-"""What is pushed."""
+"""The message that is pushed."""
 
 
 def write(path: Path, count: int, seed: int) -> None:
-    """Writes `count` targets."""
+    """Write `count` targets."""
     chance = random.Random(seed)
     with path.open("w") as file:
         for start in range(0, count, BLOCK):
@@ -21,12 +21,12 @@ def write(path: Path, count: int, seed: int) -> None:
 
 
 def read(path: Path, first: int, count: int) -> list[str]:
-    """Targets `first` to `first + count`."""
+    """Return `count` targets from index `first` on."""
     with path.open() as file:
         file.seek(first * LINE_BYTES)
         return file.read(count * LINE_BYTES).split("\n")[:count]
 
 
 def chunks(targets: list[str], size: int) -> list[list[str]]:
-    """Cut into messages."""
+    """Split targets into messages."""
     return [targets[start : start + size] for start in range(0, len(targets), size)]

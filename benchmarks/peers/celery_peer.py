@@ -13,7 +13,7 @@ from recording import Recorder
 URL = os.environ["PEER_URL"]
 PACED = float(os.environ.get("PEER_PACE", "0")) > 0
 BATCH = 500
-"""Messages in one round trip while submitting."""
+"""Messages per round trip while submitting."""
 
 app = Celery("peer", broker=URL)
 app.conf.update(
@@ -45,9 +45,9 @@ def submit(request: dict[str, Any], targets: list[str]) -> None:
 
 
 def warm() -> None:
-    """Connects before anything is timed."""
+    """Connect before anything is timed."""
     with app.producer_or_acquire() as producer:
-        producer.connection.default_channel  # noqa: B018  # connecting is what reading it does
+        producer.connection.default_channel  # noqa: B018  # reading it connects
 
 
 def clear() -> None:

@@ -20,13 +20,16 @@ LEAVE_S = 25.0
 
 @dataclass
 class Run:
-    """folder: of this run; environment: of its processes; paced: whether the capacity is CAPACITY or unlimited."""
+    """One run of one peer."""
 
     peer: Peer
     tools: Tools
     folder: Path
+    """The folder of this run."""
     environment: dict[str, str]
+    """The environment of its processes."""
     paced: bool
+    """Whether the capacity is CAPACITY; else it is unlimited."""
     workers: list[Process] = field(default_factory=list)
     submitter: Process | None = None
 
@@ -35,7 +38,7 @@ class Run:
         return self.folder / "records"
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """One request to the submitting process, and its answer."""
+        """Send one request to the submitting process; return its answer."""
         pipe = self._submitting().stdin
         assert pipe is not None
         pipe.write(json.dumps(request) + "\n")
@@ -59,14 +62,14 @@ class Run:
         return self.ask(op="submit", id=task, tier=tier, first=first, count=count, chunk=chunk)
 
     def open(self) -> None:
-        """Starts the submitting process and lets it connect."""
+        """Start the submitting process and let it connect."""
         command = self.peer.submit_command(self.tools)
         self.submitter = start(command, self.environment, self.folder / "submit.log", talks=True)
         while "ready" not in (said := self.hear()):
             self.environment.update(said["environment"])
 
     def work(self) -> None:
-        """Starts the workers; where nothing paces them, each waits with its first message until all have one."""
+        """Start the workers. Without pacing, each waits with its first message until all have one."""
         if self.peer.paces_itself:
             self.ask(op="hold")
         crew = self.peer.crew[:1] if self.peer.paces_itself else self.peer.crew
@@ -77,7 +80,10 @@ class Run:
         self.ask(op="release")
 
     def close(self) -> None:
-        """Ends the workers and clears the work that is left. Fairlane's leave in order: else its tenant cannot go."""
+        """End the workers and clear the remaining work.
+
+        Fairlane's workers leave in order: otherwise its tenant cannot be deleted.
+        """
         for worker in self.workers:
             stop(worker, LEAVE_S if self.peer.paces_itself else 0)
         if self.submitter is not None:
@@ -88,11 +94,11 @@ class Run:
             stop(self.submitter, 5)
 
     def so_far(self) -> int:
-        """Messages handled, without reading them."""
+        """Return the number of messages handled, without reading them."""
         return records.count(self.records)
 
     def fallen(self) -> str:
-        """The last words of a worker that ended by itself, or nothing."""
+        """Return the end of the log of a worker that ended by itself, or nothing."""
         logs = [self.folder / f"worker-{n}.log" for n, worker in enumerate(self.workers) if worker.poll() is not None]
         return tail(logs[0]) if logs else ""
 
@@ -103,7 +109,7 @@ def tail(path: Path) -> str:
 
 @contextmanager
 def running(peer: Peer, tools: Tools, folder: Path, found: dict[str, str], paced: bool) -> Iterator[Run]:
-    """A run with its submitting process connected; ended and cleared away however it goes."""
+    """Yield a run with its submitting process connected; it is ended and cleared away whatever happens."""
     for name in ("records", "gate"):
         (folder / name).mkdir(parents=True)
     own = {

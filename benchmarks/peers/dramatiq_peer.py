@@ -21,7 +21,7 @@ from recording import Recorder  # noqa: E402
 
 PRIORITIES = {"high": 0, "medium": 10, "low": 20}
 WORKER_TIMEOUT_MS = 50
-"""An idle queue is looked at this often; by default every second."""
+"""How often an idle queue is checked; the default is every second."""
 
 broker = RabbitmqBroker(url=os.environ["PEER_URL"], middleware=[Retries(), ShutdownNotifications()])
 dramatiq.set_broker(broker)
@@ -49,7 +49,7 @@ def submit(request: dict[str, Any], targets: list[str]) -> None:
 
 
 def warm() -> None:
-    """Connects and declares the queues before anything is timed."""
+    """Connect and declare the queues before anything is timed."""
     for queue in PRIORITIES:
         broker.declare_queue(queue, ensure=True)
 

@@ -1,4 +1,4 @@
-"""Fairlane's handler: a channel of one's own that appends a record per envelope, as every other peer's handler does."""
+"""Fairlane's handler: a custom channel that appends a record per envelope, as every other peer's handler does."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from dispatcher.wire.outcome import ALL_SENT, Report
 
 
 class RecordChannel:
-    """The capacity is Fairlane's own here; nothing is paced."""
+    """Appends a record per envelope. Fairlane itself enforces the capacity, so nothing is paced here."""
 
     timeout_s, concurrency, batch_limit = 5.0, 64, 500
 
@@ -23,7 +23,7 @@ class RecordChannel:
         self._recorder = Recorder({**os.environ, "PEER_PACE": "0"})
 
     async def close(self) -> None:
-        """The file is closed with the process."""
+        """Do nothing: the file is closed with the process."""
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:  # noqa: ARG002  # the port
         assert self._recorder is not None

@@ -15,7 +15,10 @@ WORKERS = 2
 
 
 class Submitter:
-    """capacity: targets/s of all workers together, 0 for no limit. All tasks are held and released in one call."""
+    """Submits tasks; all are held and released in one call.
+
+    `capacity`: targets/s of all workers together, 0 for no limit.
+    """
 
     def __init__(self, client: PushClient, capacity: int) -> None:
         self._client = client
@@ -30,7 +33,7 @@ class Submitter:
         self._client.submit(task, targets=targets)
 
     def hold(self) -> None:
-        """Paused tasks are not fetched ahead, so that no message is handled before the workers are there."""
+        """Pause all tasks. Paused tasks are not prefetched, so no message is handled before the workers run."""
         self._client.set_many(TaskFilter(app="bench"), Changes(paused=True))
 
     def release(self) -> None:
@@ -43,7 +46,7 @@ class Submitter:
 
 
 def say_environment(own: Settings) -> None:
-    """What the workers need to find the tenant of this run."""
+    """Print the environment that workers need to find the tenant of this run."""
     chosen = {name: value for name, value in environment(own).items() if os.environ.get(name) != value}
     talking.answer(environment=chosen)
 

@@ -1,4 +1,4 @@
-"""What the peers need, put where the project is not touched: packages in the user's cache directory, servers by apt."""
+"""Installs what the peers need outside the project: packages in the user's cache directory, servers by apt."""
 
 import os
 import shutil
@@ -10,23 +10,26 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SERVERS = {"redis": "redis-server", "rabbitmq": "rabbitmq-server"}
-"""Kind of server -> its Debian package."""
+"""Debian package by kind of server."""
 RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 START_POLICY = Path("/usr/sbin/policy-rc.d")
-"""Where Debian asks whether a package may start its service."""
+"""The file that Debian checks for whether a package may start its service."""
 
 
 class CannotInstall(Exception):
-    """Says what to run by hand."""
+    """Something cannot be installed; the message says what to run by hand."""
 
 
 @dataclass(frozen=True)
 class Tools:
-    """python: with the peers' clients; node_modules: with BullMQ; fairlane: the project's own python."""
+    """Paths of the installed tools."""
 
     python: Path
+    """The Python with the peers' clients."""
     node_modules: Path
+    """The folder with BullMQ."""
     fairlane: Path
+    """The project's own Python."""
 
 
 def cache() -> Path:
@@ -35,7 +38,7 @@ def cache() -> Path:
 
 
 def install(servers: set[str], python: bool, node: bool) -> Tools:
-    """Installs what is missing of the named servers and clients; does nothing the second time."""
+    """Install what is missing of the named servers and clients; a second call does nothing."""
     folder = cache()
     folder.mkdir(parents=True, exist_ok=True)
     _servers(sorted(kind for kind in servers if kind in SERVERS and not _found(kind)))
@@ -72,7 +75,7 @@ def _servers(missing: list[str]) -> None:
 
 
 def _forbid_start() -> bool:
-    """Keeps the packages from starting services of their own; whether it was us who had to say so."""
+    """Keep the packages from starting their own services. Return whether this call had to forbid it."""
     if START_POLICY.exists():
         return False
     START_POLICY.write_text("#!/bin/sh\nexit 101\n")

@@ -1,12 +1,14 @@
-"""The lines of the table: which figures of which row they show, which one decides who is ahead, and what explains it
-where Fairlane is not."""
+"""The lines of the table: the figures and row of each, the figure that decides who is ahead, and explanations.
+
+Explanations are shown where Fairlane is not ahead.
+"""
 
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 Cell = dict[str, float]
-"""The figures of one run."""
+"""The figures of one run, by name."""
 Show = Callable[[Sequence[Cell]], str]
 
 
@@ -16,16 +18,18 @@ def median(runs: Sequence[Cell], name: str) -> float:
 
 @dataclass(frozen=True)
 class Line:
-    """key: the figure that decides, the greater the better unless `less`. level: within this part of the best (or, with
-    `amount`, this much of it) a peer is level with it. why: said where Fairlane is not ahead."""
+    """A line of the table."""
 
     row: str
     title: str
     show: Show
     key: str
+    """The figure that decides; higher is better unless `less`."""
     why: str
+    """Explanation, shown where Fairlane is not ahead."""
     less: bool = False
     level: float = 0.05
+    """A peer within this part of the best figure (or, with `amount`, this much of it) is level with it."""
     amount: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Who is compared: how each is started, and how much of the work it gets."""
+"""The compared systems: how each is started, and how much of the work it gets."""
 
 import shutil
 from dataclasses import dataclass
@@ -6,28 +6,32 @@ from dataclasses import dataclass
 from installing import HERE, Tools
 
 PAIR = ("high,medium,low",) * 2
-"""Two workers, each of all tiers."""
+"""Two workers, each for all tiers."""
 POOLS = ("high", "medium", "low")
-"""A worker per tier."""
+"""One worker per tier."""
 
 ROWS = ("throughput-1", "throughput-500", "shares", "idle-tier", "wait-10", "wait-100", "behind")
 
 
 @dataclass(frozen=True)
 class Peer:
-    """server: redis, rabbitmq or stack. client: what its processes run on. sizes: targets of a throughput run, by
-    targets a message; enough for several seconds. crew: the tiers of each worker; weights: its part of the paced
-    capacity. rows: in which it takes part."""
+    """One compared system."""
 
     name: str
     title: str
     server: str
+    """redis, rabbitmq or stack."""
     client: str
+    """The environment in which its processes run."""
     program: str
     sizes: dict[int, int]
+    """Targets of a throughput run, by targets per message; enough for several seconds."""
     crew: tuple[str, ...] = PAIR
+    """The tiers of each worker."""
     weights: tuple[float, ...] = (0.5, 0.5)
+    """Each worker's part of the paced capacity."""
     rows: tuple[str, ...] = ROWS
+    """The rows in which it takes part."""
 
     def submit_command(self, tools: Tools) -> list[str]:
         return [_interpreter(self.client, tools), str(HERE / self.program), "submit"]
@@ -40,7 +44,10 @@ class Peer:
 
     @property
     def paces_itself(self) -> bool:
-        """Fairlane has a capacity; the others' handlers are slowed down instead."""
+        """Return whether the peer enforces the capacity itself.
+
+        Fairlane does; the handlers of the others are slowed down instead.
+        """
         return self.client == "fairlane"
 
 

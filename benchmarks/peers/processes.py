@@ -1,4 +1,4 @@
-"""Child processes: each in a group of its own, none of which outlives the run."""
+"""Child processes, each in its own process group; none outlives the run."""
 
 import contextlib
 import os
@@ -13,11 +13,11 @@ Process = subprocess.Popen[str]
 
 
 class Failed(Exception):
-    """A run could not be measured; says why."""
+    """A run could not be measured; the message says why."""
 
 
 def start(command: list[str], environment: Mapping[str, str], log: Path, talks: bool = False) -> Process:
-    """Starts a process whose messages go to `log`; with `talks` its input and output are pipes."""
+    """Start a process that logs to `log`; with `talks` its input and output are pipes."""
     pipe = subprocess.PIPE if talks else subprocess.DEVNULL
     with log.open("a") as messages:
         return subprocess.Popen(
@@ -27,7 +27,7 @@ def start(command: list[str], environment: Mapping[str, str], log: Path, talks: 
 
 
 def stop(process: Process, grace_s: float) -> None:
-    """Asks the process to end, and makes its whole group after `grace_s` seconds."""
+    """Ask the process to end, and kill its whole group after `grace_s` seconds."""
     if grace_s:
         process.terminate()
     else:
@@ -60,7 +60,7 @@ def reachable(port: int) -> bool:
 
 
 def wait_for(what: str, done: Callable[[], bool], timeout_s: float, period_s: float = 0.05) -> None:
-    """Raises Failed after the deadline, saying what did not happen."""
+    """Wait until `done`. Raises Failed after the deadline, with what did not happen."""
     deadline = time.monotonic() + timeout_s
     while not done():
         if time.monotonic() > deadline:

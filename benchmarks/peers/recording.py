@@ -1,7 +1,7 @@
-"""What every peer's handler does with a message: append one record to the process' own
-file, and, where the row is paced, take as long as sending would.
+"""The handling of a message, the same for every peer: append one record to the process' own file.
 
-bullmq_peer.js has the same in JavaScript. The settings come from the environment, set by crew.py.
+In paced rows it also takes as long as sending would. bullmq_peer.js has the same in JavaScript. The settings come from
+the environment, set by crew.py.
 """
 
 import os
@@ -10,18 +10,21 @@ from pathlib import Path
 
 RECORD_BYTES = 40
 SLACK_S = 0.1
-"""How much unused capacity a paced worker may catch up with: hides what a message costs besides its handling."""
+"""How much unused capacity a paced worker may catch up on: it hides what a message costs besides its handling."""
 GATE_POLL_S = 0.001
 
 
 def record(time_us: int, task: str, sequence: int, targets: int) -> bytes:
-    """One record of fixed size: when (wall, us), which message of which task, how many targets."""
+    """Return one record of fixed size: time (wall clock, us), task, sequence of the message, number of targets."""
     return b"%016d %-8s %08d %04d\n" % (time_us, task.encode(), sequence, targets)
 
 
 class Recorder:
-    """gate: a folder in which each worker leaves a file when it holds its first message, and the number to wait for.
-    pace: targets/s of this process, 0 for as fast as it can."""
+    """Records messages.
+
+    gate: a folder in which each worker leaves a file when it holds its first message, and the number to wait for.
+    pace: targets/s of this process, 0 for as fast as it can.
+    """
 
     def __init__(self, environment: dict[str, str]) -> None:
         folder = Path(environment["PEER_RECORDS"])
@@ -33,7 +36,7 @@ class Recorder:
         self._free_s = 0.0
 
     def handle(self, task: str, sequence: int, targets: int) -> None:
-        """Blocks while the gate is closed, and, where paced, while it sends."""
+        """Handle a message. Blocks while the gate is closed, and, where paced, while it sends."""
         if not self._open:
             self._pass_gate()
         self.append(task, sequence, targets)
@@ -41,7 +44,7 @@ class Recorder:
             self._send(targets)
 
     def append(self, task: str, sequence: int, targets: int) -> None:
-        """The handling itself."""
+        """Append the record of one message."""
         os.write(self._file, record(time.time_ns() // 1000, task, sequence, targets))
 
     def _pass_gate(self) -> None:
@@ -51,8 +54,11 @@ class Recorder:
         self._open = True
 
     def _send(self, targets: int) -> None:
-        """Takes as long as sending them would. The record is there already: a message counts as handled when its
-        sending begins, so that no peer's wait includes its own sending."""
+        """Take as long as sending the targets would.
+
+        The record is already written: a message counts as handled when its sending begins, so that no peer's wait
+        includes its own sending.
+        """
         now = time.monotonic()
         self._free_s = max(self._free_s, now - SLACK_S) + targets / self._pace
         if self._free_s > now:

@@ -9,21 +9,22 @@ from recording import RECORD_BYTES
 
 @dataclass(frozen=True)
 class Handled:
-    """A message that was handled. at_s: wall time."""
+    """A message that was handled."""
 
     at_s: float
+    """Wall-clock time."""
     task: str
     sequence: int
     targets: int
 
 
 def count(folder: Path) -> int:
-    """Records so far."""
+    """Return the number of records so far."""
     return sum(file.stat().st_size for file in folder.glob("*.records")) // RECORD_BYTES
 
 
 def read(folder: Path) -> list[Handled]:
-    """All whole records, by time."""
+    """Return all complete records, by time."""
     found = [_parsed(line) for file in folder.glob("*.records") for line in _lines(file.read_bytes())]
     return sorted(found, key=lambda handled: handled.at_s)
 
@@ -38,6 +39,6 @@ def _parsed(line: bytes) -> Handled:
 
 
 def repeated(handled: list[Handled]) -> int:
-    """Messages handled more than once."""
+    """Return the number of messages handled more than once."""
     times = Counter((one.task, one.sequence) for one in handled)
     return sum(count - 1 for count in times.values())

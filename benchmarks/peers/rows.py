@@ -1,4 +1,4 @@
-"""The rows of the table: each a piece of work, and the figures that its records give."""
+"""The rows of the table: each a piece of work, and the figures derived from its records."""
 
 import math
 import statistics
@@ -13,7 +13,7 @@ from processes import Failed, wait_for
 TIERS = ("high", "medium", "low")
 WANTED = {"high": 60.0, "medium": 30.0, "low": 10.0}
 CHUNK = 10
-"""Targets a message in the paced rows, unless the row says otherwise."""
+"""Targets per message in the paced rows, unless the row sets another number."""
 PROBE_TARGETS, PROBE_EVERY_S = 10, 0.2
 STALLED_S = 30.0
 Figures = dict[str, float]
@@ -21,14 +21,18 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Size:
-    """How large a run is. part: of the throughput's targets; window_s: of a paced measurement; probes: small high
-    tasks; large, small: targets of the fairness row's tasks."""
+    """The size of a run."""
 
     part: float
+    """Part of the throughput run's targets."""
     window_s: float
+    """Length of a paced measurement."""
     probes: int
+    """Number of small high tasks."""
     large: int
+    """Targets of the fairness row's large task."""
     small: int
+    """Targets of each of its small tasks."""
 
 
 FULL = Size(part=1.0, window_s=10.0, probes=40, large=100_000, small=1_000)
@@ -37,7 +41,7 @@ SMALL_TASKS = 9
 
 
 def throughput(run: Run, size: Size, chunk: int) -> Figures:
-    """Six tasks, two a tier, are submitted; then two workers handle them as fast as they can."""
+    """Submit six tasks, two a tier; then let two workers handle them as fast as they can."""
     total = int(run.peer.sizes[chunk] * size.part)
     each = total // 6 // chunk * chunk
     took = [run.submit(f"t{n}", TIERS[n // 2], n * each, each, chunk)["seconds"] for n in range(6)]
@@ -56,7 +60,7 @@ def throughput(run: Run, size: Size, chunk: int) -> Figures:
 
 
 def _until_handled(run: Run, messages: int) -> None:
-    """Raises Failed if a worker falls or nothing is handled for a while."""
+    """Wait until all messages are handled. Raises Failed if a worker dies or nothing is handled for a while."""
     seen, moved = 0, time.monotonic()
     while (now := run.so_far()) < messages:
         if now > seen:
@@ -69,7 +73,7 @@ def _until_handled(run: Run, messages: int) -> None:
 
 
 def _fill(run: Run, tiers: tuple[str, ...], seconds: float, chunk: int) -> None:
-    """Backlogs each of the tiers for that many seconds of the whole capacity, with two tasks."""
+    """Give each of the tiers a backlog for that many seconds of the whole capacity, with two tasks."""
     each = max(math.ceil(CAPACITY * seconds / 2 / chunk) * chunk, 6_000)
     for number, tier in enumerate(tiers):
         for half in range(2):
@@ -77,7 +81,7 @@ def _fill(run: Run, tiers: tuple[str, ...], seconds: float, chunk: int) -> None:
 
 
 def _window(run: Run, size: Size) -> list[records.Handled]:
-    """What is handled in the window, which begins a second after the first message."""
+    """Return what is handled in the window, which begins a second after the first message."""
     wait_for("the first message", lambda: run.so_far() > 0, 60)
     began = time.time() + 1.0
     time.sleep(1.2 + size.window_s)
@@ -85,13 +89,13 @@ def _window(run: Run, size: Size) -> list[records.Handled]:
 
 
 def _shares(handled: list[records.Handled]) -> dict[str, float]:
-    """Percent of the targets by tier, told from the task's first letter."""
+    """Return the percentage of the targets by tier, which the task's first letter identifies."""
     total = sum(one.targets for one in handled) or 1
     return {tier: 100 * sum(h.targets for h in handled if h.task[0] == tier[0]) / total for tier in TIERS}
 
 
 def shares(run: Run, size: Size) -> Figures:
-    """All tiers have a backlog: how is the capacity shared?"""
+    """Measure how the capacity is shared while all tiers have a backlog."""
     _fill(run, TIERS, size.window_s + 4, CHUNK)
     run.work()
     handled = _window(run, size)
@@ -104,7 +108,7 @@ def shares(run: Run, size: Size) -> Figures:
 
 
 def idle_tier(run: Run, size: Size) -> Figures:
-    """High has nothing to send: is its share of the capacity used by the others?"""
+    """Measure whether the others use high's share of the capacity while it has nothing to send."""
     _fill(run, TIERS[1:], size.window_s + 4, CHUNK)
     run.work()
     handled = _window(run, size)
@@ -114,7 +118,10 @@ def idle_tier(run: Run, size: Size) -> Figures:
 
 
 def wait(run: Run, size: Size, chunk: int) -> Figures:
-    """Small high tasks come while medium and low have a backlog: from the call of submit to the last target handled."""
+    """Measure the wait of small high tasks while medium and low have a backlog.
+
+    It lasts from the call of submit to the last target handled.
+    """
     _fill(run, TIERS[1:], size.probes * PROBE_EVERY_S + 6, chunk)
     run.work()
     wait_for("messages to be handled", lambda: run.so_far() > 1 + CAPACITY // chunk, 60)
@@ -132,13 +139,13 @@ def wait(run: Run, size: Size, chunk: int) -> Figures:
 
 
 def _ends(run: Run, tasks: set[str], timeout_s: float) -> dict[str, float]:
-    """Wall time at which the last message of each task was handled; waits until all of the tasks have begun."""
+    """Return the wall time at which the last message of each task was handled; wait until all tasks have begun."""
     wait_for("the small tasks", lambda: tasks <= {one.task for one in records.read(run.records)}, timeout_s, 0.25)
     return {one.task: one.at_s for one in records.read(run.records)}
 
 
 def behind_a_large(run: Run, size: Size) -> Figures:
-    """A large task, then nine small ones in the same tier: when does each small one end, from the first message on?"""
+    """Measure when nine small tasks behind a large one in the same tier end, from the first message on."""
     run.submit("large", "high", 0, size.large, CHUNK)
     for number in range(SMALL_TASKS):
         run.submit(f"s{number}", "high", size.large + number * size.small, size.small, CHUNK)
@@ -158,12 +165,15 @@ def behind_a_large(run: Run, size: Size) -> Figures:
 
 @dataclass(frozen=True)
 class Row:
-    """measure: one run. paced: whether the capacity is limited. runs: in a full measurement."""
+    """One row of the table."""
 
     name: str
     measure: Callable[[Run, Size], Figures]
+    """Does one run."""
     paced: bool = True
+    """Whether the capacity is limited."""
     runs: int = 1
+    """Number of runs in a full measurement."""
 
 
 ROWS = (

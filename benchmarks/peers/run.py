@@ -50,7 +50,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Of what is compared, from the files that pin it and the programs themselves."""
+    """Return the versions of the compared systems, from the files that pin them and from the programs themselves."""
     here = Path(__file__).resolve().parent
     lines = (here / "requirements.txt").read_text().splitlines()
     pinned = dict(line.split("==") for line in lines if "==" in line)
@@ -69,16 +69,17 @@ def _packages() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the runs of one peer happen. found: what its processes need to find its server."""
+    """The place in which the runs of one peer happen."""
 
     peer: Peer
     tools: Tools
     folder: Path
     found: dict[str, str]
+    """Environment that its processes need to find its server."""
 
 
 def measure(place: Place, row: Row, runs: int, size: Size) -> list[Cell]:
-    """The runs of one cell; one that cannot be measured is reported and left out."""
+    """Return the runs of one cell; a run that cannot be measured is reported and left out."""
     name = f"{place.peer.name} {row.name}"
     cells: list[Cell] = []
     for number in range(runs):
@@ -116,7 +117,7 @@ def _peers(chosen: argparse.Namespace) -> list[Peer]:
 
 
 def _audience(chosen: argparse.Namespace, path: Path) -> None:
-    """As many targets as the largest row to be run takes."""
+    """Write as many targets as the largest requested row needs."""
     part = (QUICK if chosen.quick else FULL).part
     sizes = [int(size * part) for peer in _peers(chosen) for chunk, size in peer.sizes.items()
              if not chosen.row or f"throughput-{chunk}" in chosen.row]  # fmt: skip

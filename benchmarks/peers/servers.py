@@ -1,4 +1,4 @@
-"""The servers of the peers: on free ports, with data of their own, gone at the end."""
+"""The servers of the peers: on free ports, with their own data, removed at the end."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ Environment = dict[str, str]
 
 @contextmanager
 def server(kind: str, folder: Path, tools: Tools) -> Iterator[Environment]:
-    """Starts a server of that kind; what a peer's processes need in their environment to find it."""
+    """Start a server of that kind; yield the environment that a peer's processes need to find it."""
     folder.mkdir(parents=True, exist_ok=True)
     if kind == "redis":
         with _redis(folder) as found:
@@ -29,7 +29,7 @@ def server(kind: str, folder: Path, tools: Tools) -> Iterator[Environment]:
 
 @contextmanager
 def _redis(folder: Path) -> Iterator[Environment]:
-    """Append-only file, written out every second."""
+    """Start Redis with an append-only file that is written every second."""
     port = free_port()
     options = {"port": str(port), "bind": "127.0.0.1", "dir": str(folder), "appendonly": "yes", "save": ""}
     command = ["redis-server", *(part for name, value in options.items() for part in (f"--{name}", value))]
@@ -43,7 +43,7 @@ def _redis(folder: Path) -> Iterator[Environment]:
 
 @contextmanager
 def _rabbitmq(folder: Path) -> Iterator[Environment]:
-    """Classic durable queues; the Erlang port mapper is its own too, and ended with it."""
+    """Start RabbitMQ with classic durable queues. The Erlang port mapper is private, too, and ends with it."""
     port, mapper = free_port(), free_port()
     plugins, settings = folder / "plugins", folder / "rabbitmq.conf"
     plugins.write_text("[].\n")
@@ -66,7 +66,7 @@ def _rabbitmq(folder: Path) -> Iterator[Environment]:
 
 @contextmanager
 def _stack(folder: Path, tools: Tools) -> Iterator[Environment]:
-    """Fairlane's own local stack, in a home of its own."""
+    """Start Fairlane's local stack in its own home."""
     environment = {**os.environ, "FAIRLANE_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
     program = [str(tools.fairlane), "-m", "fairlane", "stack"]
     try:

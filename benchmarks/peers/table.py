@@ -1,4 +1,4 @@
-"""The figures as a table: medians, who is ahead, and why Fairlane is not where it is not."""
+"""The figures as a table: medians, who is ahead, and explanations where Fairlane is not."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from lines import LINES, Cell, Line, median
 from peers import PEERS
 
 Results = dict[str, dict[str, list[Cell]]]
-"""Row name -> peer name -> its runs."""
+"""Runs by row name and peer name."""
 
 
 def ahead(line: Line, cells: dict[str, list[Cell]]) -> list[str]:
-    """Names of the peers that are best by the line's figure, those level with the best included."""
+    """Return the names of the peers that are best by the line's figure, including those level with the best."""
     values = {name: median(runs, line.key) for name, runs in cells.items() if runs}
     if not values:
         return []
@@ -20,7 +20,7 @@ def ahead(line: Line, cells: dict[str, list[Cell]]) -> list[str]:
 
 
 def markdown(results: Results) -> str:
-    """The table, then a line for each line of it where Fairlane is not ahead."""
+    """Return the table, followed by an explanation for each line where Fairlane is not ahead."""
     peers = [peer for peer in PEERS if any(peer.name in cells for cells in results.values())]
     lines = [line for line in LINES if line.row in results]
     table = ["| | " + " | ".join(peer.title for peer in peers) + " | ahead |", "|---" * (len(peers) + 2) + "|"]
@@ -59,7 +59,7 @@ def _why(line: Line, cells: dict[str, list[Cell]]) -> str:
 
 
 def document(results: Results, about: dict[str, Any]) -> dict[str, Any]:
-    """All there is, for the JSON file."""
+    """Return all results, for the JSON file."""
     found = {
         name: {
             "ahead": {line.key: ahead(line, cells) for line in LINES if line.row == name},

@@ -21,7 +21,7 @@ Submit = Callable[[Request, list[str]], None]
 
 
 def submit_timed(request: Request, submit: Submit) -> dict[str, float]:
-    """Reads the targets first: making them is not part of what is measured."""
+    """Read the targets, then time their submission: making them is not part of the measurement."""
     targets = audience.read(Path(os.environ["PEER_AUDIENCE"]), request["first"], request["count"])
     called_s, began = time.time(), time.monotonic()
     submit(request, targets)
@@ -29,7 +29,7 @@ def submit_timed(request: Request, submit: Submit) -> dict[str, float]:
 
 
 def serve(submit: Submit, **operations: Callable[[], object]) -> None:
-    """Answers requests until the input ends; `operations` by name."""
+    """Answer requests until the input ends. `operations`: by name."""
     answer(ready=True)
     for line in sys.stdin:
         request = json.loads(line)
