@@ -9,12 +9,12 @@ from dispatcher.scheduling.scheduler import Scheduler
 
 PICKS = 400_000
 QUANTUM = 50
-"""Targets of one pick, as in the engine."""
+"""Targets per pick, as in the engine."""
 SIZES = (1, 10, 37, 50)
 
 
 def run(lanes: int, seed: int, mixed: bool) -> dict[str, float]:
-    """Lanes over all tiers, all of them backlogged. mixed: random weights and sizes instead of equal ones."""
+    """Measure with lanes in all tiers, all with a backlog. `mixed`: random weights and sizes instead of equal ones."""
     chance = random.Random(seed)
     scheduler: Scheduler[int] = Scheduler()
     for number in range(lanes):

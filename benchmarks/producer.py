@@ -1,5 +1,7 @@
-"""Producers side by side on a topic with partitions: the client's defaults and the tuned settings; and what the router
-saves while a partition's broker stands still."""
+"""Compares producers on a topic with partitions: the client's defaults and the tuned settings.
+
+Also measures what the router saves while a partition's broker is stopped.
+"""
 
 import secrets
 import subprocess
@@ -26,30 +28,34 @@ from fairlane.stack.homes import Home
 from producers.settings import CompressionRule
 
 VARIANTS = ("defaults", "batched", "tuned")
-"""As the client comes; the same with batching switched on; as submissions publish."""
+"""The client's defaults; the same with batching on; the settings that submissions use."""
 PACED_S = 5.0
 PACED_TARGETS_S = 100_000
 PACED_MESSAGES_S = 2_000
-"""The rate at which times are compared: one that all variants keep up with."""
+"""The rate at which times are compared: all variants can keep up with it."""
 BEFORE_S, STOPPED_S, AFTER_S = 6.0, 10.0, 4.0
 SETTLE_S = 1.0
-"""After a start or a stop; what comes in it belongs to neither side."""
+"""Time after a start or a stop that counts for neither side."""
 Samples = Sequence[tuple[float, int]]
 
 
 @dataclass(frozen=True)
 class ProducerLoad:
-    """chunk: targets a message; count: targets in all; partitions: of the topic; compression: of the tuned."""
+    """Size of the load."""
 
     chunk: int
+    """Targets per message."""
     count: int
+    """Number of targets in all."""
     partitions: int
+    """Partitions of the topic."""
     seed: int
     compression: CompressionRule = "auto"
+    """Compression of the tuned producer."""
 
 
 def run(settings: Settings, load: ProducerLoad, say: Callable[[str], None]) -> dict[str, float]:
-    """One run of each variant at full speed, and one at a rate that all of them keep up with."""
+    """Do one run of each variant at full speed, and one at a rate that all of them keep up with."""
     own = isolated(settings, f"bench-{secrets.token_hex(3)}", 1)
     figures: dict[str, float] = {}
     turn = load.seed // 1_000 % len(VARIANTS)
@@ -66,7 +72,7 @@ def run(settings: Settings, load: ProducerLoad, say: Callable[[str], None]) -> d
 
 
 def _measured(own: Settings, variant: str, load: ProducerLoad) -> dict[str, float]:
-    """Figures of one variant; *_us and wire_bytes are of a target."""
+    """Return the figures of one variant; *_us and wire_bytes are per target."""
     names, broker = pulsar_client.topics(own.pulsar), broker_pid(own)
     with closing(PulsarAdmin(own.pulsar)) as admin:
         topic = names.own_lane(variant)
@@ -96,7 +102,7 @@ def _measured(own: Settings, variant: str, load: ProducerLoad) -> dict[str, floa
 
 
 def broker_pid(settings: Settings) -> int | None:
-    """Of the broker, if it is the local stack's."""
+    """Return the process id of the broker, if it is the local stack's."""
     server = states.load(Home(settings.home).state_file).living().pulsar
     if server is None or not settings.pulsar.address.endswith(f":{server.ports['broker']}"):
         return None
@@ -105,7 +111,7 @@ def broker_pid(settings: Settings) -> int | None:
 
 @contextmanager
 def publishing(spec: Spec) -> Iterator["subprocess.Popen[str]"]:
-    """A process that has just begun to publish."""
+    """Yield a process that has just begun to publish."""
     command = [sys.executable, "-m", "benchmarks.producer_process", msgspec.json.encode(spec).decode()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
@@ -132,10 +138,12 @@ def _result(process: "subprocess.Popen[str]") -> Published:
     return msgspec.json.decode(told, type=Published)
 
 
-# ---------------------------------------------------------------- one broker stands still
+# ---------------------------------------------------------------- one broker is stopped
 def run_blocked(settings: Settings, load: ProducerLoad, say: Callable[[str], None]) -> dict[str, float]:
-    """Both publish with the same settings while one of two brokers stands still for 10 s: the client with its own
-    routing, and the router."""
+    """Publish with the same settings while one of two brokers is stopped for 10 s.
+
+    Compares the client with its own routing and the router.
+    """
     figures: dict[str, float] = {}
     folder = Path(tempfile.mkdtemp(prefix="fairlane-brokers-"))
     with two_brokers(folder, settings.cache, load.partitions, say) as brokers:
@@ -182,7 +190,7 @@ def _stopped_meanwhile(brokers: TwoBrokers, variant: str, load: ProducerLoad) ->
 
 
 def rate_between(samples: Samples, from_s: float, to_s: float) -> float:
-    """Messages stored a second."""
+    """Return the messages stored per second."""
     within = [(at_s, count) for at_s, count in samples if from_s <= at_s <= to_s]
     if len(within) < 2:
         return 0.0
@@ -191,7 +199,7 @@ def rate_between(samples: Samples, from_s: float, to_s: float) -> float:
 
 
 def longest_still_s(samples: Samples, from_s: float, to_s: float) -> float:
-    """The longest time in which nothing was stored."""
+    """Return the longest time in which nothing was stored."""
     longest, moved_s, known = 0.0, from_s, -1
     for at_s, count in samples:
         if from_s <= at_s <= to_s:

@@ -1,6 +1,6 @@
-"""One process that publishes, as `python -m benchmarks producer` compares them: the client with its defaults, or tuned.
+"""One process that publishes for `python -m benchmarks producer`, with the client's defaults or with tuned settings.
 
-Run as `python -m benchmarks.producer_process SPEC` with a Spec in JSON. Says `ready` once its producers are open,
+Run as `python -m benchmarks.producer_process SPEC` with a Spec in JSON. It prints `ready` once its producers are open,
 waits for a line, publishes, and prints one JSON object (Published).
 """
 
@@ -34,60 +34,69 @@ from producers.settings import CompressionRule
 
 MESSAGE = encode_message({"title": "Benchmark", "body": "x" * 200})
 TIMED_EVERY = 16
-"""Of messages with a receipt each, so many are timed as one."""
+"""One in this many messages with their own receipt is timed."""
 BODIES = 512
-"""Different ones, used in turn: more than a batch takes, so that packing finds no more in common than it would."""
+"""Number of different bodies, used in turn: more than a batch holds, so that compression finds no additional
+repetition."""
 FIRST = 64
-"""By which a submission chooses the compression."""
+"""Number of bodies by which a submission chooses the compression."""
 SAMPLE_S = 0.05
 ACKED, TCP_INFO_BYTES = 120, 256
-"""Where Linux says how many bytes of a connection were confirmed (then how many came), and how much it says."""
+"""Offset at which Linux reports the confirmed bytes of a connection (the received ones follow), and the size of its
+report."""
 
 
 class Spec(msgspec.Struct, frozen=True):
-    """What to publish. variant: `defaults` (the client's), `batched` (the same with batching on, as other languages'
-    clients have it), `client` (our settings, its own routing) or `router`. messages: in all; 0: for so many seconds.
-    rate: messages/s, 0 for as fast as it goes. compression: of the router's."""
+    """What to publish."""
 
     url: str
     topic: str
     partitions: int
     variant: str
+    """`defaults` (the client's), `batched` (the same with batching on, as clients of other languages have it), `client`
+    (our settings, its own routing) or `router`."""
     chunk: int = 1
     messages: int = 0
+    """Number of messages in all. 0: publish for `seconds`."""
     seconds: float = 0.0
     rate: float = 0.0
+    """Messages/s; 0 for as fast as possible."""
     memory_mib: int = 128
     compression: CompressionRule = "auto"
+    """The router's compression."""
     seed: int = 1
 
 
 class Published(msgspec.Struct, frozen=True):
-    """seconds: until all was stored. wire_bytes: sent and received. samples: (monotonic time, messages stored) every
-    50 ms. p50_ms, p99_ms: from given to the client to stored."""
+    """The figures of one process."""
 
     messages: int
     seconds: float
+    """Time until all was stored."""
     cpu_s: float
     wire_bytes: int
+    """Bytes sent and received."""
     p50_ms: float
+    """From the hand-over to the client until stored."""
     p99_ms: float
+    """The same."""
     resident_mib: float
     samples: list[tuple[float, int]] = []
+    """(monotonic time, messages stored), every 50 ms."""
 
 
 class Publisher(Protocol):
     def send(self, bodies: Sequence[bytes]) -> None: ...
     def stored(self) -> int: ...
     def finish(self) -> None:
-        """Returns once all is stored."""
+        """Return once all messages are stored."""
         ...
 
     def close(self) -> None: ...
 
 
 class Times:
-    """How long messages took. Calls come one at a time for each partition, and appending is atomic."""
+    """Records how long messages took. Calls come one at a time for each partition, and appending is atomic."""
 
     def __init__(self) -> None:
         self._taken: list[tuple[float, int]] = []
@@ -105,8 +114,11 @@ class Times:
 
 
 class ClientPublisher:
-    """The client's producer of a topic with partitions, with its own routing, as its documentation has it: a callback
-    for each message. It waits while a queue is full, since else it would drop."""
+    """The client's producer of a topic with partitions, with its own routing.
+
+    As in its documentation, each message has a callback. It waits while a queue is full, since it would otherwise drop
+    messages.
+    """
 
     def __init__(self, client: Any, spec: Spec, times: Times) -> None:
         self._producer = client.create_producer(spec.topic, block_if_queue_full=True, **_options(spec))
@@ -141,7 +153,7 @@ class ClientPublisher:
 
 
 class TunedPublisher:
-    """What submissions use."""
+    """The producer that submissions use."""
 
     def __init__(self, client: Any, spec: Spec, times: Times) -> None:
         settings = settings_of(spec)
@@ -165,7 +177,7 @@ class TunedPublisher:
 
 
 class Timed:
-    """A partition that notes how long it took."""
+    """A partition that records how long its messages took."""
 
     def __init__(self, partition: Partition, times: Times) -> None:
         self._partition = partition
@@ -186,14 +198,14 @@ class Timed:
 
 
 def settings_of(spec: Spec) -> ProducerSettings:
-    """As a submission has them."""
+    """Return the settings that a submission uses."""
     rate = min(ENVELOPES_PER_S, TARGETS_PER_S / spec.chunk)
     size = envelope_bytes(spec.chunk, len(MESSAGE))
     return tune(ProducerNeeds(spec.partitions, size, rate, spec.memory_mib * MIB, receiver_queue(spec.chunk))).settings
 
 
 def _options(spec: Spec) -> dict[str, Any]:
-    """Of the client's producer. `defaults`: none but the waiting."""
+    """Return the options of the client's producer. `defaults`: only that it waits."""
     import pulsar
 
     if spec.variant == "client":
@@ -212,8 +224,8 @@ def _options(spec: Spec) -> dict[str, Any]:
 
 
 def bodies_of(spec: Spec, count: int = BODIES) -> list[bytes]:
-    """Envelopes as a submission makes them, targets of 64 random hex characters."""
-    chance = random.Random(spec.seed)  # targets, not secrets
+    """Return envelopes as a submission makes them, with targets of 64 random hex characters."""
+    chance = random.Random(spec.seed)  # the targets are not secrets
     made = []
     for number in range(count):
         targets = [f"{chance.getrandbits(256):064x}" for _ in range(spec.chunk)]
@@ -226,7 +238,10 @@ def bodies_of(spec: Spec, count: int = BODIES) -> list[bytes]:
 
 
 def wire_bytes() -> int:
-    """Sent and received so far over all TCP connections of this process; 0 where Linux does not say."""
+    """Return the bytes sent and received so far over all TCP connections of this process.
+
+    0 where Linux does not report them.
+    """
     total = 0
     for entry in Path("/proc/self/fd").iterdir():
         with suppress(OSError, struct.error):
@@ -238,7 +253,7 @@ def wire_bytes() -> int:
 
 
 class Sampler(threading.Thread):
-    """Looks every 50 ms."""
+    """Samples the number of stored messages every 50 ms."""
 
     def __init__(self, look: Callable[[], int]) -> None:
         super().__init__(daemon=True)
@@ -257,7 +272,7 @@ class Sampler(threading.Thread):
 
 
 def slices(spec: Spec, bodies: list[bytes]) -> Iterator[Sequence[bytes]]:
-    """What is sent at once, until there is enough; at the rate, where there is one."""
+    """Yield the messages to send at once until there are enough; at the rate, if one is set."""
     each = max(1, min(BODIES, 4_096 // spec.chunk))
     each = min(each, max(1, round(spec.rate / 100))) if spec.rate else each
     began_s, sent = time.monotonic(), 0

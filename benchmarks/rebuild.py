@@ -1,4 +1,4 @@
-"""Redis is emptied behind a long history: how soon grants begin again, from a snapshot or from the topics alone."""
+"""Empties Redis behind a long history: how soon do grants begin again, from a snapshot or from the topics alone?"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -23,26 +23,29 @@ POLL_S = 0.02
 
 @dataclass(frozen=True)
 class History:
-    """count: targets that have an outcome when Redis is emptied; chunk: targets per envelope. snapshot: one is stored
-    before the last tenth of them."""
+    """The history before Redis is emptied."""
 
     count: int
+    """Targets that have an outcome by then."""
     chunk: int
+    """Targets per envelope."""
     snapshot: bool
+    """Whether a snapshot is stored before the last tenth of them."""
     seed: int
 
 
 @dataclass
 class Moments:
-    """Seconds since Redis was emptied. claims_ended: when the longest claim made before has; 0: not known yet."""
+    """Times in seconds since Redis was emptied."""
 
     claims_ended: float = 0.0
+    """When the longest claim made before has ended; 0: not known yet."""
     complete: float = 0.0
     granted: float = 0.0
 
 
 def send(scene: Stage, load: History, audience: list[str], tasks: int) -> list[TaskHandle]:
-    """Tasks of all tiers, with the same targets each; returns once all are completed."""
+    """Submit tasks of all tiers, with the same targets each; return once all are completed."""
 
     def one(number: int) -> TaskHandle:
         task = PushTask(
@@ -60,7 +63,7 @@ def send(scene: Stage, load: History, audience: list[str], tasks: int) -> list[T
 
 
 def stand(scene: Stage) -> TaskHandle:
-    """A task that is granted something all the time."""
+    """Submit a task that is granted something all the time."""
     task = PushTask(
         app="bench", tier="high", channel="null", message={"body": "standing"},
         expected_targets=STANDING, chunk=1, cap=STANDING_CAP,
@@ -77,7 +80,7 @@ def view_of(settings: Settings) -> Iterator[RedisView]:
 
 
 def empty_and_watch(settings: Settings) -> Moments:
-    """Empties the view and returns once something is granted again."""
+    """Empty the view; return once something is granted again."""
     moments = Moments()
     with view_of(settings) as view:
         epochs = Epochs(view)
@@ -102,7 +105,7 @@ def note(moments: Moments, epoch: Epoch | None, now_s: float) -> None:
 
 
 def check(handles: list[TaskHandle], size: int) -> None:
-    """Raises FairlaneError if a task of the history is not as it was."""
+    """Raise FairlaneError if a task of the history has changed."""
     for handle in handles:
         view = handle.progress()
         if (view.state, view.targets.sent) != ("completed", size):
@@ -112,7 +115,7 @@ def check(handles: list[TaskHandle], size: int) -> None:
 
 
 def run(settings: Settings, load: History, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: nine tenths of the history, the snapshot, the rest, a standing task; then Redis is emptied."""
+    """Do one run: nine tenths of the history, the snapshot, the rest, a standing task; then Redis is emptied."""
     audience = targets(load.count // TASKS, load.seed)
     figures: dict[str, float] = {}
     with stage(settings, say) as scene:

@@ -1,4 +1,4 @@
-"""A made-up task of millions of targets reconciled with its audience, target by target: how long it takes."""
+"""Measures how long a synthetic task of millions of targets takes to be reconciled with its audience."""
 
 import tempfile
 import time
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def run(targets: int, master: str, seed: int, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: seconds of the session's start and of reconciling after it, CPU of both, most memory of Spark's JVM."""
+    """Do one run.
+
+    Returns the seconds of the session's start and of reconciling after it, the CPU of both, and the maximum memory of
+    Spark's JVM.
+    """
     from spark_jobs.ingest.audience import TableSource, read_table
     from spark_jobs.journal.synthetic import TASK, SyntheticJournal, make_tables
     from spark_jobs.reconcile.job import What, given_audience, reconcile
@@ -47,7 +51,7 @@ def run(targets: int, master: str, seed: int, say: Callable[[str], None]) -> dic
 
 
 def check(found: "Reconciled", size: "SyntheticJournal") -> None:
-    """Raises FairlaneError unless the task adds up and what was planted, and no more, was found."""
+    """Raise FairlaneError unless the task adds up and exactly the planted differences were found."""
     (one,) = found.sums
     told: dict[str, int] = {}
     for row in found.differences:

@@ -1,4 +1,4 @@
-"""A Redis with a replica, and an address under which clients find whichever is in charge."""
+"""A Redis with a replica, and an address that leads clients to the one in charge."""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from benchmarks.redis_server import RedisServer, running
 from dispatcher.model.errors import FairlaneError
 
 SYNC_S = 20.0
-"""How long a replica may take to have the primary's data."""
+"""Maximum time for a replica to receive the primary's data."""
 ACK_S = 1.5
 
 
@@ -19,7 +19,7 @@ class RedisPair:
     """A primary, its replica, and the proxy that leads to the one in charge."""
 
     def __init__(self, binary: str, servers: ExitStack) -> None:
-        """servers: ends what is started here."""
+        """Start the pair. `servers` ends what is started here."""
         self._binary = binary
         self._servers = servers
         self.primary = servers.enter_context(running(binary))
@@ -31,18 +31,18 @@ class RedisPair:
         return f"redis://127.0.0.1:{self.proxy.port}/0"
 
     def stop_replication(self) -> None:
-        """What the primary is given from now on, the replica lacks."""
+        """Stop replication: from now on the replica lacks what is written to the primary."""
         _command(self.replica, "REPLICAOF", "NO", "ONE")
 
     def fail_over(self) -> None:
-        """End the primary; clients find the replica."""
+        """End the primary; clients then reach the replica."""
         self.proxy.set_cut(True)
         self.primary.kill()
         self.proxy.to_port = self.replica.port
         self.proxy.set_cut(False)
 
     def renew(self) -> None:
-        """After a fail-over: give the one that is in charge now a replica of its own."""
+        """After a fail-over, give the server now in charge a replica of its own."""
         self.primary = self.replica
         self.replica = self._replica()
 
@@ -51,7 +51,7 @@ class RedisPair:
         _command(self.primary, "FLUSHALL")
 
     def has_all(self) -> bool:
-        """Whether the replica has what the primary was given until this call; it says so once a second."""
+        """Return whether the replica has everything the primary was given until this call; it reports once a second."""
         with _client(self.primary) as client:
             given, until_s = client.info("replication")["master_repl_offset"], time.monotonic() + ACK_S
             while time.monotonic() < until_s:
@@ -62,7 +62,7 @@ class RedisPair:
         return False
 
     def _replica(self) -> RedisServer:
-        """Start one, and return once it has the primary's data."""
+        """Start a replica, and return once it has the primary's data."""
         options = ("--replicaof", f"127.0.0.1 {self.primary.port}", "--repl-diskless-sync-delay", "0")
         server = self._servers.enter_context(running(self._binary, *options))
         until_s = time.monotonic() + SYNC_S
@@ -74,7 +74,7 @@ class RedisPair:
 
 @contextmanager
 def redis_pair(binary: str) -> Iterator[RedisPair]:
-    """Both servers, for as long as the context lasts. binary: redis-server or valkey-server."""
+    """Run both servers for as long as the context lasts. `binary`: redis-server or valkey-server."""
     with ExitStack() as servers:
         yield RedisPair(binary, servers)
 
@@ -85,5 +85,5 @@ def _command(server: RedisServer, *words: str | int) -> None:
 
 
 def _client(server: RedisServer) -> redis.Redis:
-    """A client of the server itself: connections of Fairlane write its guard, which a replica refuses."""
+    """Return a client of the server itself: Fairlane's connections write its guard, which a replica refuses."""
     return redis.Redis(port=server.port, protocol=2)

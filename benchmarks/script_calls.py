@@ -23,16 +23,18 @@ _END = "fairlane-recorded"
 
 @dataclass
 class ScriptCall:
-    """words: what the script was given behind the prefix. commands: how many it called."""
+    """One call of a script."""
 
     name: str
     digest: bytes
     prefix: bytes
     words: list[bytes]
+    """Arguments after the prefix."""
     commands: int = 0
+    """Number of commands it called."""
 
     def envelopes(self) -> tuple[int, int]:
-        """Return how many envelopes a fold's records name: one by one, and in runs."""
+        """Return the number of envelopes that a fold's records name: one by one, and in runs."""
         records = [msgspec.msgpack.decode(word, strict=False) for word in self.words[3:]]
         outcomes = [record for record in records if record[0] == "o"]
         return sum(len(one[7]) for one in outcomes), sum(run[4] for one in outcomes for run in one[6])
@@ -40,9 +42,10 @@ class ScriptCall:
 
 @dataclass
 class Recording:
-    """calls: of one prefix, in the order in which Redis carried them out."""
+    """A recording."""
 
     calls: list[ScriptCall] = field(default_factory=list)
+    """Calls with one prefix, in the order in which Redis executed them."""
 
     def of(self, name: str) -> list[ScriptCall]:
         return [call for call in self.calls if call.name == name]
@@ -50,7 +53,7 @@ class Recording:
 
 @contextmanager
 def recording(settings: RedisSettings) -> Iterator[Recording]:
-    """Record the calls while the block runs. It is complete behind the block."""
+    """Record the calls while the block runs. The recording is complete after the block."""
     found = Recording()
     with closing(open_view(settings)) as view:
         connection = view.client.connection_pool.get_connection()
@@ -90,8 +93,10 @@ def digests(view: RedisView) -> dict[str, str]:
 
 
 def replay(calls: Sequence[ScriptCall], binary: str | None = None) -> list[float]:
-    """Make the calls again, one after the other, on a Redis of its own. Return what each took (ms): the time of Redis'
-    thread on a processor, which other work on this machine does not lengthen."""
+    """Make the calls again, one after the other, on a private Redis; return the time of each (ms).
+
+    It is the processor time of Redis' thread, which other work on this machine does not lengthen.
+    """
     chosen = binary or sorted(binaries().items())[0][1]
     with running(chosen) as server, closing(open_view(RedisSettings(url=server.url))) as view:
         view.scripts.check()

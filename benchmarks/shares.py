@@ -18,15 +18,17 @@ WANTED = {Tier.HIGH: 0.6, Tier.MEDIUM: 0.3, Tier.LOW: 0.1}
 
 @dataclass(frozen=True)
 class Load:
-    """rate: targets/s of all. chunk: targets an envelope; None: by tier and size of the task."""
+    """The load of the run."""
 
     channel: str = "null"
     rate: float = CAPACITY
+    """Targets/s in all."""
     chunk: int | None = None
+    """Targets per envelope. None: by tier and size of the task."""
 
 
 def fill(scene: Stage, seconds: float, seed: int, load: Load) -> dict[Tier, list[TaskHandle]]:
-    """Two tasks a tier, each enough to stay backlogged for that long."""
+    """Submit two tasks a tier, each large enough to keep a backlog for that long."""
     handles: dict[Tier, list[TaskHandle]] = {}
     for tier, share in WANTED.items():
         count = max(int(load.rate * share * seconds), 6_000)
@@ -52,7 +54,7 @@ def sent(handles: dict[Tier, list[TaskHandle]]) -> dict[Tier, int]:
 
 
 def windows(handles: dict[Tier, list[TaskHandle]], count: int) -> list[dict[Tier, float]]:
-    """Shares in each of `count` windows after the first."""
+    """Return the shares in each of `count` windows after the first."""
     wait_for("the first targets", lambda: sum(sent(handles).values()) > 0, 60)
     time.sleep(WINDOW_S)
     before, found = sent(handles), []
@@ -66,7 +68,7 @@ def windows(handles: dict[Tier, list[TaskHandle]], count: int) -> list[dict[Tier
 
 
 def run(settings: Settings, seed: int, one_holds_low_only: bool, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: the largest deviation from 60:30:10 in any window, in points, and the capacity used."""
+    """Do one run: the largest deviation from 60:30:10 in any window, in points, and the capacity used."""
     count = 4
     with stage(settings, say) as scene:
         scene.client.set_capacity(CAPACITY)

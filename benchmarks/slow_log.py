@@ -1,4 +1,4 @@
-"""A channel that takes as long as a provider does, so that the workers and not what they receive are the limit."""
+"""A channel that takes as long as a provider does, so that the workers, not their input, are the limit."""
 
 import asyncio
 import json
@@ -12,11 +12,11 @@ from dispatcher.wire.outcome import Report
 NAME = "slow"
 CALL_S = 0.1
 CALLS = 8
-"""At a time."""
+"""Maximum number of concurrent calls."""
 
 
 class SlowLog(LogChannel):
-    """Writes what the `log` channel writes, an envelope a call."""
+    """Writes the same lines as the `log` channel, one envelope per call."""
 
     concurrency = CALLS
     batch_limit = 1
@@ -27,6 +27,6 @@ class SlowLog(LogChannel):
 
 
 def environment(log: Path) -> dict[str, str]:
-    """Of workers that serve it and write to this file."""
+    """Return the environment of workers that serve it and write to this file."""
     classes, channels = {NAME: f"{__name__}:{SlowLog.__name__}"}, {NAME: {"path": str(log)}}
     return {"FAIRLANE_WORKER_CHANNELS": json.dumps(classes), "FAIRLANE_CHANNELS": json.dumps(channels)}

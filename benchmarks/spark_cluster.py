@@ -1,4 +1,4 @@
-"""Spark's own master and workers on this machine, each a process: a cluster whose executors can be lost."""
+"""Spark's own master and workers on this machine, each in a process: a cluster whose executors can be killed."""
 
 import os
 import signal
@@ -24,18 +24,20 @@ _HERE = "127.0.0.1"
 
 @dataclass(frozen=True)
 class SparkCluster:
-    """url: of the master. workers: process ids."""
+    """A running cluster."""
 
     url: str
+    """Address of the master."""
     workers: tuple[int, ...]
+    """Process ids."""
 
     def executors(self) -> set[int]:
-        """Process ids of those that run."""
+        """Return the process ids of the running executors."""
         return {pid for pid, command in processes() if _EXECUTOR in command and parent_of(pid) in self.workers}
 
 
 def parent_of(pid: int) -> int:
-    """0 if there is no such process any more."""
+    """Return the id of the parent process; 0 if the process no longer exists."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
@@ -43,7 +45,7 @@ def parent_of(pid: int) -> int:
 
 
 def spark_home() -> Path:
-    """Of the pyspark package, which brings all of Spark."""
+    """Return the folder of the pyspark package, which contains all of Spark."""
     spec = find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None
@@ -52,7 +54,10 @@ def spark_home() -> Path:
 
 @contextmanager
 def spark_cluster(folder: Path, memory: str = "1g", env: Mapping[str, str] = os.environ) -> Iterator[SparkCluster]:
-    """Two workers of one core and this much memory each. folder: of their logs and files; env: of their processes."""
+    """Run two workers with one core and this much memory each.
+
+    `folder`: for their logs and files. `env`: the environment of their processes.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     url, ui = f"spark://{_HERE}:{_free_port()}", _free_port()
     with ExitStack() as running:
@@ -71,7 +76,7 @@ def spark_cluster(folder: Path, memory: str = "1g", env: Mapping[str, str] = os.
 
 @contextmanager
 def _daemon(folder: Path, name: str, command: Sequence[str], env: Mapping[str, str]) -> Iterator[int]:
-    """Its process id. In the end it is killed with all that it started."""
+    """Start a process; yield its id. At the end it is killed with all its children."""
     own = {
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_DIRS": str(folder / "local"),
@@ -95,7 +100,7 @@ def _daemon(folder: Path, name: str, command: Sequence[str], env: Mapping[str, s
 
 
 def _workers(ui: int) -> int:
-    """How many the master knows; -1 if it does not answer."""
+    """Return the number of workers that the master knows; -1 if it does not answer."""
     try:
         found = urllib3.request("GET", f"http://{_HERE}:{ui}/json/", timeout=5.0, retries=False).json()
     except (urllib3.exceptions.HTTPError, ValueError):

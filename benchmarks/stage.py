@@ -1,4 +1,4 @@
-"""Where a benchmark runs: a tenant and a prefix of its own on the configured servers, and its own worker processes."""
+"""The environment of a benchmark: its own tenant and prefix on the configured servers, and its own workers."""
 
 import json
 import os
@@ -21,35 +21,38 @@ from fairlane.settings import Settings
 from producers.client import PushClient
 
 SEE_LOGS = "The workers' logs are in `logs/bench`, in the folder that `fairlane config show` names as home."
-"""The next step where something does not happen."""
+"""The advice in errors when something does not happen."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """settings: of this benchmark's own tenant and prefix. client: connected to it. log: what the
-    workers' `log` channel writes. say: progress for the person."""
+    """The environment of a running benchmark."""
 
     settings: Settings
+    """Settings of the benchmark's own tenant and prefix."""
     client: PushClient
+    """Client connected to it."""
     crew: WorkerGroup
     folder: Path
     log: Path
+    """The file of the workers' `log` channel."""
     say: Callable[[str], None]
+    """Reports progress to the person."""
 
     def start_workers(self, count: int) -> None:
-        """Returns once all of them serve, so that none works alone while another starts."""
+        """Start workers; return once all of them serve, so that none works alone while another starts."""
         for number in range(count):
             self.crew.join(f"worker-{number}")
         wait_for("the workers to serve", lambda: len(self.serving()) == count, 60)
 
     def serving(self) -> list[WorkerBeat]:
-        """Workers that serve: the view lets them be granted something."""
+        """Return the workers that serve, which requires that the view may grant leases."""
         return [worker for worker in self.client.workers() if worker.state == "serving"]
 
 
 @contextmanager
 def stage(settings: Settings, say: Callable[[str], None], namespaces: int = 4) -> Iterator[Stage]:
-    """Provisions a fresh tenant, connects, and clears all away afterwards."""
+    """Provision a new tenant and connect; afterwards clear everything away."""
     own = isolated(settings, f"bench-{secrets.token_hex(3)}", namespaces)
     with TemporaryDirectory(prefix="fairlane-bench-") as folder, provisioned(own):
         log = Path(folder) / "delivered.jsonl"
@@ -63,7 +66,7 @@ def stage(settings: Settings, say: Callable[[str], None], namespaces: int = 4) -
 
 
 def wait_for(what: str, done: Callable[[], bool], timeout_s: float, period_s: float = 0.05) -> None:
-    """Waits until `done`; raises after the deadline, saying what did not happen."""
+    """Wait until `done`; raise an error after the deadline that says what did not happen."""
     deadline = time.monotonic() + timeout_s
     while not done():
         if time.monotonic() > deadline:
@@ -73,16 +76,17 @@ def wait_for(what: str, done: Callable[[], bool], timeout_s: float, period_s: fl
 
 @dataclass
 class Figures:
-    """Figures of repeated runs. values: by name, one entry a run."""
+    """Figures of repeated runs."""
 
     values: dict[str, list[float]] = field(default_factory=dict)
+    """By name, one entry per run."""
 
     def add(self, run: dict[str, float]) -> None:
         for name, value in run.items():
             self.values.setdefault(name, []).append(value)
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Median, least and most of each figure."""
+        """Return the median, minimum and maximum of each figure."""
         return {
             name: {"median": statistics.median(runs), "min": min(runs), "max": max(runs)}
             for name, runs in self.values.items()
@@ -90,7 +94,7 @@ class Figures:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """Return a description of the machine that the figures were measured on."""
     with Path("/proc/cpuinfo").open() as file:
         model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -104,7 +108,7 @@ def machine() -> dict[str, Any]:
 
 
 def targets(count: int, seed: int) -> list[str]:
-    """Targets of 64 random hex characters; the same seed gives the same ones."""
+    """Return targets of 64 random hex characters; the same seed gives the same ones."""
     import random
 
     chance = random.Random(seed)
@@ -112,6 +116,6 @@ def targets(count: int, seed: int) -> list[str]:
 
 
 def split(items: Sequence[str], parts: int) -> list[Sequence[str]]:
-    """Contiguous parts of nearly equal size."""
+    """Return contiguous parts of nearly equal size."""
     size = -(-len(items) // parts)
     return [items[start : start + size] for start in range(0, len(items), size)]

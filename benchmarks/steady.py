@@ -1,4 +1,4 @@
-"""A steady load on existing lanes: from the publishing of an envelope to the sending of its targets."""
+"""A steady load on existing lanes: the time from publishing an envelope to sending its targets."""
 
 import threading
 import time
@@ -19,20 +19,24 @@ WARM_S, MEASURED_S = 5.0, 10.0
 TICK_S = 0.01
 TARGETS = 50_000
 _BEAT_S = 1.0
-"""How old the figures of a worker may be."""
+"""Maximum age of a worker's figures."""
 
 
 @dataclass(frozen=True)
 class SteadyLoad:
-    """rate: targets/s of all tasks together; chunk: targets per envelope."""
+    """Rate and size of the load."""
 
     rate: int
+    """Targets/s of all tasks together."""
     chunk: int
+    """Targets per envelope."""
 
 
 class Paced:
-    """An audience that comes at `rate` targets per second until `stop` is set. It hands out ready slabs, since the load
-    generator shares the machine with what is measured."""
+    """An audience that arrives at `rate` targets per second until `stop` is set.
+
+    It returns prepared slabs, since the load generator shares the machine with what is measured.
+    """
 
     def __init__(self, rate: float, stop: threading.Event) -> None:
         self._rate = rate
@@ -40,7 +44,7 @@ class Paced:
         self._targets: list[object] = [f"{number:064x}" for number in range(TARGETS)]
 
     def slabs(self, unit: int) -> Iterator[Slab]:
-        """A slab each tick, of whole envelopes."""
+        """Yield a slab of whole envelopes each tick."""
         began_s, given = time.monotonic(), 0
         while not self._stop.wait(TICK_S):
             due = int((time.monotonic() - began_s) * self._rate) // unit * unit
@@ -59,7 +63,7 @@ def publish(scene: Stage, load: SteadyLoad, tier: Tier, stop: threading.Event) -
 
 
 def figures(scene: Stage) -> tuple[list[int], int]:
-    """Waits of all envelopes so far, one count a bucket; and the targets sent."""
+    """Return the waits of all envelopes so far, one count per bucket, and the number of targets sent."""
     beats = scene.client.workers()
     counts = [merged(beats, tier) for tier in TIERS]
     sent = sum(beat.tiers.get(tier, TierStats()).sent for beat in beats for tier in TIERS)
@@ -67,7 +71,7 @@ def figures(scene: Stage) -> tuple[list[int], int]:
 
 
 def measure(scene: Stage) -> dict[str, float]:
-    """The waits of what is sent within the measured time."""
+    """Return the waits of what is sent within the measured time."""
     wait_for("the first targets", lambda: figures(scene)[1] > 0, 60)
     time.sleep(WARM_S)
     before, sent_before = figures(scene)
@@ -81,7 +85,7 @@ def measure(scene: Stage) -> dict[str, float]:
 
 
 def run(settings: Settings, load: SteadyLoad, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: a task a tier, published at a third of the rate each while two workers send."""
+    """Do one run: a task a tier, published at a third of the rate each while two workers send."""
     stop = threading.Event()
     with stage(settings, say) as scene, ThreadPoolExecutor(len(TIERS)) as pool:
         scene.start_workers(2)
@@ -91,5 +95,5 @@ def run(settings: Settings, load: SteadyLoad, say: Callable[[str], None]) -> dic
         finally:
             stop.set()
         for each in published:
-            each.result()  # a load that broke off would flatter the waits
+            each.result()  # a load that stopped early would make the waits look better
         return found

@@ -1,4 +1,4 @@
-"""A channel that takes no time and notes every delivery in a few bytes, so that noting is not what takes long."""
+"""A channel that takes no time and records every delivery in a few bytes, so that recording takes little time."""
 
 import json
 import os
@@ -17,8 +17,11 @@ NAME = "tally"
 
 
 class TallyChannel(NullChannel):
-    """The `null` channel, with a line for each run of equal envelopes in a call: wall time (us), task, tier, targets in
-    each, how many. Worker processes may share the file."""
+    """The `null` channel, with a line for each run of equal envelopes in a call.
+
+    A line has wall time (us), task, tier, targets per envelope, and number of envelopes. Worker processes may share the
+    file.
+    """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__({"name": NAME})
@@ -40,7 +43,7 @@ class TallyChannel(NullChannel):
 
 
 def tallied(path: Path) -> Iterator[Delivery]:
-    """Every delivery, in the order in which they were noted; whole lines only, since workers may still write."""
+    """Yield every delivery in the order recorded; complete lines only, since workers may still write."""
     with path.open() as lines:
         for line in lines:
             if not line.endswith("\n"):
@@ -50,6 +53,6 @@ def tallied(path: Path) -> Iterator[Delivery]:
 
 
 def environment(path: Path) -> dict[str, str]:
-    """Of workers that serve it and write to this file."""
+    """Return the environment of workers that serve it and write to this file."""
     classes, channels = {NAME: f"{__name__}:{TallyChannel.__name__}"}, {NAME: {"path": str(path)}}
     return {"FAIRLANE_WORKER_CHANNELS": json.dumps(classes), "FAIRLANE_CHANNELS": json.dumps(channels)}

@@ -24,15 +24,18 @@ TASKS = 6
 
 @dataclass(frozen=True)
 class Load:
-    """chunk: targets per envelope; count: targets in all; seed: of the targets."""
+    """Size of the load."""
 
     chunk: int
+    """Targets per envelope."""
     count: int
+    """Number of targets in all."""
     seed: int
+    """Seed of the targets."""
 
 
 def submit_all(client: PushClient, load: Load, audience: list[str]) -> tuple[list[TaskHandle], float]:
-    """Submits the audience as six tasks, two a tier. Returns the handles and the seconds it took."""
+    """Submit the audience as six tasks, two a tier; return the handles and the seconds it took."""
     tiers = [tier for tier in Tier for _ in range(TASKS // len(Tier))]
     started = time.monotonic()
     handles = []
@@ -51,7 +54,7 @@ def settled(handles: list[TaskHandle]) -> int:
 
 
 def drain(scene: Stage, handles: list[TaskHandle], load: Load) -> dict[str, float]:
-    """Targets/s of the workers, from the first settled targets seen to the last, and what an envelope costs.
+    """Return the workers' targets/s, from the first to the last settled targets seen, and the cost of an envelope.
 
     The tasks are paused until both workers serve, so that none works alone while the other starts.
     """
@@ -76,7 +79,10 @@ def _look(handles: list[TaskHandle], looks: list[int]) -> int:
 
 
 def bare_rate(scene: Stage, lanes: list[str], load: Load, processes: int) -> float:
-    """Targets/s of processes that only receive and acknowledge these messages (decode, too, if chunks are large)."""
+    """Return the targets/s of processes that only receive and acknowledge these messages.
+
+    They decode them, too, if chunks are large.
+    """
     admin = PulsarAdmin(scene.settings.pulsar)
     for lane in lanes:
         admin.create_subscription(lane, bare_loop.NAME)
@@ -93,7 +99,7 @@ def bare_rate(scene: Stage, lanes: list[str], load: Load, processes: int) -> flo
 
 
 def run(settings: Settings, load: Load, say: Callable[[str], None]) -> dict[str, float]:
-    """One run: submit; then on the same messages one bare loop, two at once, and the two workers."""
+    """Do one run: submit; then process the same messages with one bare loop, two at once, and the two workers."""
     audience = targets(load.count, load.seed)
     with stage(settings, say) as scene:
         handles, submit_s = submit_all(scene.client, load, audience)
@@ -112,5 +118,5 @@ def run(settings: Settings, load: Load, say: Callable[[str], None]) -> dict[str,
 
 
 def default_count(chunk: int) -> int:
-    """Enough for several seconds of work: a million targets at one an envelope, 15 million at 500."""
+    """Return enough targets for several seconds of work: a million at one an envelope, 15 million at 500."""
     return min(1_000_000 * chunk, 15_000_000)

@@ -1,7 +1,7 @@
-"""Two brokers on this machine for as long as a benchmark needs them: the second can be stopped and go on.
+"""Two brokers on this machine for as long as a benchmark needs them: the second can be stopped and resumed.
 
 The first is a Pulsar standalone that keeps its metadata in the ZooKeeper of the distribution, so that another broker
-can join its cluster; it has the bookie as well.
+can join its cluster; it contains the bookie as well.
 """
 
 import os
@@ -27,12 +27,13 @@ from fairlane.stack.state import ServerState
 NAMESPACE = "public/bench"
 TOPIC = f"persistent://{NAMESPACE}/wide"
 BUNDLES = 64
-"""Topics of a bundle are on one broker; with so many hardly two of the partitions are in one."""
+"""Number of bundles. The topics of a bundle are on one broker; with this many, two partitions are rarely in one bundle.
+"""
 ZOOKEEPER = {"PULSAR_STANDALONE_USE_ZOOKEEPER": "1"}
 BROKER = "org.apache.pulsar.PulsarBrokerStarter"
 CLUSTER = "standalone"
 APART = 900
-"""How far apart the ports of two runs may be."""
+"""Minimum distance between the ports of two runs."""
 READY_S = 180.0
 STOP_S = 20.0
 OF_SECOND: dict[str, str] = {
@@ -41,23 +42,26 @@ OF_SECOND: dict[str, str] = {
     "managedLedgerDefaultWriteQuorum": "1",
     "managedLedgerDefaultAckQuorum": "1",
     "functionsWorkerEnabled": "false",
-    # Who was asked for a topic first keeps it.
+    # The first broker asked for a topic keeps it.
     "loadBalancerEnabled": "false",
 }
 
 
 @dataclass(frozen=True)
 class TwoBrokers:
-    """settings: how the first is reached; both answer for all topics. topic: has partitions, of which the second broker
-    serves those in `blocked`. second: can be stopped."""
+    """Two running brokers; both answer for all topics."""
 
     settings: PulsarSettings
+    """Settings that reach the first broker."""
     topic: str
+    """A topic with partitions."""
     blocked: tuple[int, ...]
+    """The partitions that the second broker serves."""
     second: ServerState
+    """The second broker's process, which can be stopped."""
 
     def pause(self) -> None:
-        """Stops the second broker where it stands: its connections stay open and nothing is answered."""
+        """Freeze the second broker: its connections stay open, but nothing is answered."""
         os.kill(self.second.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
@@ -68,7 +72,7 @@ class Brokers:
     """Two brokers of a cluster on this machine, started one by one; the second can be ended and started again."""
 
     def __init__(self, folder: Path, cache: Path, say: Callable[[str], None], more: Mapping[str, str]) -> None:
-        """more: settings of both."""
+        """Prepare the brokers without starting them. `more`: settings of both."""
         self._env = {**os.environ, **ZOOKEEPER}
         self._java, self._unpacked = java.find(self._env), distribution.ensure(cache, self._env, say)
         self.ports, self._zookeeper = _ports()
@@ -77,7 +81,7 @@ class Brokers:
 
     @property
     def first(self) -> PulsarSettings:
-        """How the first is reached; it answers for all topics."""
+        """Return settings that reach the first broker, which answers for all topics."""
         return PulsarSettings(url=f"pulsar://{ports.HOST}:{self.ports[0].broker}", admin_url=self.web_url(0))
 
     def web_url(self, number: int) -> str:
@@ -97,7 +101,7 @@ class Brokers:
         launch.wait_ready(server, lambda: pulsar_server.is_ready(self.ports[number].web), logs, READY_S)
 
     def kill(self, number: int) -> None:
-        """End a broker at once; its topics are nobody's until its session with ZooKeeper has ended."""
+        """Kill a broker; its topics belong to no broker until its session with ZooKeeper has ended."""
         server = self._started[number]
         processes.stop(server.pid, server.birth, 0.0)
 
@@ -113,7 +117,7 @@ class Brokers:
 def brokers_in(
     folder: Path, cache: Path, say: Callable[[str], None], more: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[Brokers]:
-    """Two brokers that are not started yet; what was started in `folder` is stopped and deleted afterwards."""
+    """Yield two brokers that are not started yet; those started in `folder` are stopped and deleted afterwards."""
     brokers = Brokers(folder, cache, say, more)
     try:
         yield brokers
@@ -124,10 +128,10 @@ def brokers_in(
 
 @contextmanager
 def two_brokers(folder: Path, cache: Path, partitions: int, say: Callable[[str], None]) -> Iterator[TwoBrokers]:
-    """Starts both in `folder`, and stops and deletes them afterwards.
+    """Start both brokers in `folder`; stop and delete them afterwards.
 
-    A broker alone takes every topic that it is asked for, so all partitions but one are asked for before the second is
-    there.
+    A broker that is alone takes every topic that it is asked for, so all partitions but one are requested before the
+    second starts.
     """
     with brokers_in(folder, cache, say) as brokers:
         brokers.start(0)
@@ -151,7 +155,7 @@ def _created(settings: PulsarSettings, partitions: int) -> list[str]:
 
 
 def _ports() -> tuple[list[pulsar_server.PulsarPorts], int]:
-    """Free ones, away from those of local stacks, and of other runs: a broker that is killed leaves its ports free."""
+    """Return free ports, away from those of local stacks and other runs: a killed broker leaves its ports free."""
     apart, numbers = secrets.randbelow(APART), list[int]()
     for preferred in (16_650, 16_651, 18_080, 18_081, 13_181, 12_181):
         numbers.append(ports.choose(preferred + apart, numbers))
@@ -192,7 +196,7 @@ def _started(command: list[str], home: Home, env: Mapping[str, str]) -> ServerSt
 
 
 def take(topic: str, admin_url: str) -> str:
-    """Ask a broker for the topic with authority: it takes it if nobody has it. Return the address of its broker."""
+    """Ask a broker for the topic with authority: it takes it if no broker has it. Return the address of its broker."""
     http = urllib3.PoolManager(retries=urllib3.Retry(5, backoff_factor=0.2, status_forcelist=(500, 503)))
     path = topic.replace("persistent://", "persistent/")
     try:

@@ -181,7 +181,10 @@ class _Court:
 
 
 def _pairs(calls: Sequence[Call]) -> Iterator[tuple[Call, Call]]:
-    """Yield calls with the earlier ones that each repeats: those of its attempt, or all if it is the first of it."""
+    """Yield pairs of an earlier call and a call that repeats it.
+
+    A call repeats those of its attempt or, if it is the first of that, all earlier ones.
+    """
     for index, second in enumerate(calls):
         earlier = calls[:index]
         same = [call for call in earlier if call.attempt == second.attempt]
