@@ -1,1 +1,1 @@
-"""Fairlane without servers: a Redis in memory that runs the scripts that ship."""
+"""Fairlane without servers: an in-memory Redis that runs the scripts that ship."""

@@ -1,4 +1,4 @@
-"""One installation in memory but for its workers: lanes, logs, and a view that the shipped code and scripts keep."""
+"""One installation in memory, except for its workers: lanes, logs, and a view kept by the shipped code and scripts."""
 
 from collections.abc import Mapping, Sequence
 from importlib.resources.abc import Traversable
@@ -25,7 +25,7 @@ from simulator.redis.server import MemoryRedis
 FIRST_VIEW = "first"
 FOLDED_AT_ONCE = 200
 COUNT_FIELDS = tuple("cancelled_n" if name == "cancelled" else name for name in OUTCOME_NAMES)
-"""Fields of a task's hash, in the order of Outcome."""
+"""The fields of a task's hash, in the order of Outcome."""
 
 
 def counts_in(values: Sequence[bytes | None]) -> dict[str, int]:
@@ -34,15 +34,17 @@ def counts_in(values: Sequence[bytes | None]) -> dict[str, int]:
 
 
 def view_in(server: MemoryRedis, prefix: str = "world") -> RedisView:
-    """Return the view under a prefix of a Redis in memory."""
+    """Return the view under a prefix of an in-memory Redis."""
     keys = Keys(prefix)
     client = server.client(restart_guard(keys, CLAIM_MAX_MS))
     return RedisView(client, keys, Scripts(client, lua_folder("backends.redis")), f"memory, prefix {prefix}")
 
 
 class World:
-    """The view is complete from the start and allows any rate. What is folded, ended and closed, and when, is up to
-    the user of the world: time moves only with its clock."""
+    """An installation whose view is complete from the start and allows any rate.
+
+    The caller decides what is folded, ended and closed, and when. Time moves only with the caller's clock.
+    """
 
     def __init__(
         self,
@@ -51,8 +53,10 @@ class World:
         view: RedisView | None = None,
         lua: Traversable | None = None,
     ) -> None:
-        """view: an empty one of a server; without it one in memory. lua: the ledger's scripts, if not those that
-        ship."""
+        """Build the installation.
+
+        view: an empty view of a server; by default one in memory. lua: the ledger's scripts, if not those that ship.
+        """
         self.clock = clock
         self.topics = topics or Topics(outcome_partitions=1)
         self.view = view or view_in(MemoryRedis(clock.wall_ms))
@@ -72,12 +76,12 @@ class World:
 
     # ------------------------------------------------------------- the view
     def begin_view(self, epoch: str, wait_ms: int = 0) -> None:
-        """Grant nothing before wait_ms have passed and the marks of this view are read."""
+        """Begin a view that grants nothing before wait_ms have passed and its marks are read."""
         self.view.command("DEL", self.view.keys.epoch)
         self.epochs.begin_epoch(epoch, wait_ms, self.topics.outcome_partitions)
 
     def read_marks(self, epoch: str) -> None:
-        """Say in every topic that it has been read to the mark of this view."""
+        """Write this view's mark to every topic, and read the topics up to it."""
         mark = EpochMark(FORMAT, epoch)
         self.registry.move_control_cursor(self.registry.control_cursor(), self.control.append(mark), epoch, marked=True)
         for partition in range(self.topics.outcome_partitions):
@@ -85,7 +89,7 @@ class World:
         self.fold_outcomes()
 
     def write(self, record: ControlRecord) -> list[str]:
-        """Store a record in the control topic and apply it. Return the task if by it all its targets have outcomes."""
+        """Store a record in the control topic and apply it. Return the task if all its targets now have outcomes."""
         return self.read_control(self.control.append(record), record)
 
     def read_control(self, position: str, record: ControlRecord) -> list[str]:
@@ -95,9 +99,9 @@ class World:
         task = getattr(record, "task", "")
         return self.registry.complete_among([task] if task else [])
 
-    # ------------------------------------------------------------- what some worker does for all
+    # ------------------------------------------------------------- work that one worker does for all
     def fold_outcomes(self) -> list[str]:
-        """Fold what the outcome topics hold. Return the tasks whose targets all have outcomes by now."""
+        """Fold all records of the outcome topics. Return the tasks whose targets now all have outcomes."""
         finished: dict[str, None] = {}
         for partition in range(self.topics.outcome_partitions):
             cursor = self.fold.cursor(partition)
@@ -111,11 +115,11 @@ class World:
         return list(finished)
 
     def keep_house(self) -> None:
-        """Say which claims have ended, and close the tasks that are cancelled or have expired."""
+        """End overdue claims, and close the tasks that are cancelled or have expired."""
         self.closing.end_claims()
         self.closing.close_tasks()
 
-    # ------------------------------------------------------------- what is known
+    # ------------------------------------------------------------- counts
     def counts(self, task: str) -> dict[str, int]:
         """Return the task's targets by the name of their outcome."""
         return counts_in(self.view.command("HMGET", self.view.keys.task(task), *COUNT_FIELDS))
@@ -125,7 +129,7 @@ class World:
         return {name: count for name, count in self.view.stats().items() if count}
 
     def held(self) -> dict[str, int]:
-        """Return by tier the targets that live claims hold of what was granted."""
+        """Return the granted targets that live claims hold, by tier."""
         names = self.view.command("ZRANGE", self.view.keys.claims, 0, -1)
         held: dict[str, int] = {}
         for name in names:

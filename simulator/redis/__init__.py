@@ -1,1 +1,4 @@
-"""A Redis in memory that runs the scripts that ship. It knows nothing of Fairlane but the commands its scripts use."""
+"""An in-memory Redis that runs the scripts that ship.
+
+It knows nothing of Fairlane except the commands its scripts use.
+"""

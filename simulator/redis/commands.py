@@ -1,5 +1,7 @@
-"""The commands that Fairlane's scripts and its client use, over a store. Arguments and answers are those of RESP2:
-bytes, whole numbers, None and lists; what Redis refuses raises ResponseError."""
+"""The commands that Fairlane's scripts and its client use, over a store.
+
+Arguments and answers are those of RESP2: bytes, integers, None and lists. Errors of Redis raise ResponseError.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -16,20 +18,20 @@ _LARGEST = 2**63
 
 
 class StatusReply(bytes):
-    """An answer such as OK, which Lua is given as a table with the field `ok`."""
+    """An answer such as OK, which Lua gets as a table with the field `ok`."""
 
 
 OK = StatusReply(b"OK")
 
 
 class Commands:
-    """Commands by name, each with the least number of its arguments."""
+    """Commands by name, each with its minimum and maximum number of arguments."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[int, int, Command]] = {}
 
     def command(self, name: str, least: int, most: int | None = None) -> Callable[[Command], Command]:
-        """Add a command. most: of its arguments; None: any number."""
+        """Add a command. least, most: the limits for the number of arguments; most None: any number."""
 
         def add(command: Command) -> Command:
             self._known[name.encode()] = (least, 10**9 if most is None else most, command)
@@ -53,7 +55,7 @@ class Commands:
 
 
 def whole(text: bytes) -> int:
-    """Parse a whole number as strictly as Redis does. Raises ResponseError."""
+    """Parse an integer as strictly as Redis does. Raises ResponseError."""
     digits = text[1:] if text[:1] == b"-" else text
     if not digits.isdigit() or (digits[:1] == b"0" and text != b"0") or not -_LARGEST <= int(text) < _LARGEST:
         raise ResponseError(NOT_AN_INTEGER)
@@ -69,8 +71,7 @@ def summed(value: bytes | None, by: int) -> int:
 
 
 def paged(cursor: bytes, options: Sequence[bytes]) -> tuple[slice, dict[bytes, bytes]]:
-    """Return the part of a collection that a scan reads from a cursor on, and the scan's options. Raises
-    ResponseError."""
+    """Return the slice that a scan reads from a cursor on, and the scan's options. Raises ResponseError."""
     if not cursor.isdigit():
         raise ResponseError("ERR invalid cursor")
     if len(options) % 2:
@@ -83,7 +84,7 @@ def paged(cursor: bytes, options: Sequence[bytes]) -> tuple[slice, dict[bytes, b
 
 
 def number(text: bytes, error: str) -> float:
-    """Parse a number, which may be infinite. Raises ResponseError with that text."""
+    """Parse a number, which may be infinite. Raises ResponseError with the given text."""
     try:
         found = float(text)
     except ValueError:

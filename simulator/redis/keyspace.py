@@ -72,7 +72,10 @@ def copy(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("SCAN", 1)
 def scan(store: Store, words: Sequence[bytes]) -> Answer:
-    """In the order in which keys came: one that goes meanwhile may hide another, so all are looked at at once."""
+    """Return all matching keys at once, in the order they were added.
+
+    With paging, a key that is deleted in between could hide another.
+    """
     _, options = paged(words[0], words[1:])
     pattern = options.get(b"MATCH", b"*").decode("latin-1")
     return [b"0", [key for key in store.there() if fnmatch.fnmatchcase(key.decode("latin-1"), pattern)]]
@@ -118,7 +121,7 @@ def xlen(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("XADD", 4)
 def xadd(store: Store, words: Sequence[bytes]) -> Answer:
-    """With an id that the server makes. A length is exact: what `~` may leave is cut."""
+    """Add an entry with an id that the server makes. The length is exact: entries that `~` may leave are cut."""
     key, *rest = words
     most = None
     if rest[0].upper() == b"MAXLEN":

@@ -1,4 +1,4 @@
-"""Runs Lua scripts as Redis does: Lua 5.1, `redis.call`, and cmsgpack as in Redis' lua_cmsgpack.c."""
+"""Run Lua scripts as Redis does: Lua 5.1, `redis.call`, and cmsgpack as in Redis' lua_cmsgpack.c."""
 
 import hashlib
 import struct
@@ -186,7 +186,7 @@ class ScriptHost:
 
     # ------------------------------------------------------------- for the scripts
     def _call(self, *words: Any) -> Any:
-        """Return the answer of a command as Lua takes it; None for an error, whose text is kept."""
+        """Return the answer of a command as Lua expects it; None for an error, whose text is kept."""
         try:
             answer = self._commands.call(self._store, [w if type(w) is bytes else _argument(w) for w in words])
         except ResponseError as error:
@@ -222,12 +222,12 @@ class ScriptHost:
         return self._table(value, recursive=True) if isinstance(value, (list, dict)) else value
 
     def _reply(self, answer: Any) -> Answer:
-        """Convert what a script returned."""
+        """Convert the value that a script returned."""
         kind = type(answer)
         if kind is bytes or kind is int:
             return answer  # type: ignore[no-any-return]
         if kind is float:
-            return int(answer) if -_LARGEST <= answer < _LARGEST else -_LARGEST  # what x86 makes of it
+            return int(answer) if -_LARGEST <= answer < _LARGEST else -_LARGEST  # the result on x86
         if answer is None or answer is False:
             return None
         if answer is True:
@@ -258,7 +258,7 @@ def _argument(word: Any) -> bytes:
 
 
 def _double(number: float) -> bytes:
-    """Pack a number that is not whole: in four bytes where these hold it."""
+    """Pack a number that is not an integer: in four bytes if that is exact."""
     try:
         short = struct.pack(">f", number)
     except OverflowError:

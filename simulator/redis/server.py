@@ -1,4 +1,4 @@
-"""A Redis in memory. The vendor's client speaks to it as to a server, so what it does with answers is its own."""
+"""An in-memory Redis. The vendor's client speaks to it as to a server, so answers go through the client's own code."""
 
 import secrets
 from collections import deque
@@ -21,14 +21,14 @@ class MemoryRedis:
     """One server: its store, its scripts, and the id of its run."""
 
     def __init__(self, now_ms: Callable[[], int], commands: Commands = KEYSPACE) -> None:
-        """now_ms: the wall time that it takes for its own. commands: those that scripts call."""
+        """Create a server. now_ms: its wall time. commands: those that scripts may call."""
         self.store = Store(now_ms)
         self.scripts = ScriptHost(self.store, commands)
         self.run_id = secrets.token_hex(20)
         self._started_ms = now_ms()
 
     def restart(self, *, emptied: bool = False) -> None:
-        """Come back with another run id and no scripts; without its data, if that was not saved."""
+        """Restart with another run id and no scripts; with `emptied` also without data, as if it had not been saved."""
         self.run_id = secrets.token_hex(20)
         self._started_ms = self.store.now_ms()
         self.scripts.forget()
@@ -36,11 +36,11 @@ class MemoryRedis:
             self.store.clear()
 
     def fail_over(self) -> None:
-        """Come back as a replica that took the place of this server: with another run id, its data and its scripts."""
+        """Replace this server by a replica: with another run id, its data and its scripts."""
         self.run_id = secrets.token_hex(20)
 
     def client(self, on_connect: OnConnect | None = None) -> RedisClient:
-        """Return a client. Its connections end where the server's run does."""
+        """Return a client. Its connections end when the server's run ends."""
         pool = redis.ConnectionPool(
             connection_class=MemoryConnection, server=self, protocol=2, redis_connect_func=on_connect
         )
@@ -87,17 +87,17 @@ class MemoryConnection(redis.connection.AbstractConnection):
         return [("server", "in memory")]
 
     def connect(self) -> None:
-        """Be a new connection if it was ended, or if the server's run is another one."""
+        """Reconnect if the connection was ended, or if the server's run id has changed."""
         if self._run_id != self._server.run_id:
             if self.redis_connect_func is not None:
-                self.redis_connect_func(self)  # type: ignore[call-arg]  # the vendor's type is of none
+                self.redis_connect_func(self)  # type: ignore[call-arg]  # the vendor's type has no argument
             self._run_id = self._server.run_id
 
     def on_connect_check_health(self, check_health: bool = True) -> None:
-        """There is nothing to agree on."""
+        """Do nothing: a connection in this process needs no handshake."""
 
     def _connect(self) -> None:
-        """There is nothing to connect to."""
+        """Do nothing: there is no socket."""
 
     def _host_error(self) -> str:
         return "memory"

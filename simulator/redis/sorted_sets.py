@@ -118,7 +118,7 @@ def _by_rank(store: Store, words: Sequence[bytes], backwards: bool) -> Answer:
 
 
 def _places(found: SortedSet | None, low: bytes, high: bytes) -> tuple[int, int]:
-    """Return the places of the first member in a range of scores, and behind the last."""
+    """Return the index of the first member in a range of scores, and the index after the last."""
     (first, first_open), (last, last_open) = _bound(low), _bound(high)
     if found is None:
         return 0, 0
@@ -133,7 +133,7 @@ def _behind(order: Sequence[tuple[float, bytes]], score: float) -> int:
 
 
 def _bound(text: bytes) -> tuple[float, bool]:
-    """Return a bound, and whether it is left out."""
+    """Return a bound, and whether it is exclusive."""
     is_open = text[:1] == b"("
     return number(text[is_open:] or b"0", _NOT_A_BOUND), is_open
 

@@ -1,4 +1,4 @@
-"""The keys of a Redis, of five types, and when they expire by the clock that is passed in."""
+"""The keys of a Redis, of five types, and their expiry by the clock that is passed in."""
 
 import copy
 from bisect import bisect_left, insort
@@ -18,14 +18,14 @@ class Text(bytearray):
 
 
 class Hash(dict[bytes, bytes]):
-    """Fields and values, in the order in which they came."""
+    """Fields and values, in the order they were added."""
 
     def __deepcopy__(self, _memo: object) -> "Hash":
         return Hash(self)
 
 
 class Set(dict[bytes, None]):
-    """Members, in the order in which they came."""
+    """Members, in the order they were added."""
 
     def __deepcopy__(self, _memo: object) -> "Set":
         return Set(self)
@@ -49,7 +49,7 @@ class SortedSet:
         return twin
 
     def put(self, member: bytes, score: float) -> bool:
-        """Return whether the member is new."""
+        """Set a member's score. Return whether the member is new."""
         known = self.scores.get(member)
         if known is not None:
             if known == score:
@@ -60,7 +60,7 @@ class SortedSet:
         return known is None
 
     def remove(self, member: bytes) -> bool:
-        """Return whether it was there."""
+        """Remove a member. Return whether it existed."""
         score = self.scores.pop(member, None)
         if score is None:
             return False
@@ -68,7 +68,7 @@ class SortedSet:
         return True
 
     def rank(self, member: bytes) -> int | None:
-        """Return the place from the lowest, from 0; None if it is not there."""
+        """Return the rank from the lowest, from 0; None if the member does not exist."""
         score = self.scores.get(member)
         return None if score is None else self._place(score, member)
 
@@ -99,17 +99,17 @@ T = TypeVar("T", Text, Hash, Set, SortedSet, Stream)
 
 
 class Store:
-    """Keys and values. A key of which nothing is left is gone, as in Redis."""
+    """Keys and values. As in Redis, a key with an empty value no longer exists."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
-        """now_ms: the wall time by which keys expire."""
+        """Create an empty store. now_ms: the wall time by which keys expire."""
         self.now_ms = now_ms
         self._values: dict[bytes, Value] = {}
         self._expire_ms: dict[bytes, int] = {}
 
     # ------------------------------------------------------------- values
     def get(self, key: bytes, kind: type[T]) -> T | None:
-        """Return the value, None without one. Raises ResponseError if it is of another kind."""
+        """Return the value, or None. Raises ResponseError if it is of another kind."""
         found = self._values.get(key)
         if found is None or (key in self._expire_ms and self._has_expired(key)):
             return None
@@ -118,39 +118,39 @@ class Store:
         return found
 
     def make(self, key: bytes, kind: type[T]) -> T:
-        """Return the value, a new one where there is none. Raises ResponseError if it is of another kind."""
+        """Return the value, and create it if it is missing. Raises ResponseError if it is of another kind."""
         found = self.get(key, kind)
         if found is None:
             self._values[key] = found = kind()
         return found
 
     def put(self, key: bytes, value: Value) -> None:
-        """Store a value, whatever was there. It does not expire."""
+        """Store a value, replacing any other. It does not expire."""
         self._values[key] = value
         self._expire_ms.pop(key, None)
 
     def tidy(self, key: bytes, value: Value) -> None:
-        """Remove the key if nothing is left in its value."""
+        """Remove the key if its value is empty."""
         if not value:
             self.delete(key)
 
     def delete(self, key: bytes) -> bool:
-        """Return whether the key was there."""
+        """Delete a key. Return whether it existed."""
         there = self.holds(key)
         self._values.pop(key, None)
         self._expire_ms.pop(key, None)
         return there
 
     def holds(self, key: bytes) -> bool:
-        """Return whether the key is there, and has not expired."""
+        """Return whether the key exists and has not expired."""
         return key in self._values and not self._has_expired(key)
 
     def kind(self, key: bytes) -> type[Value]:
-        """Return the type of a key that is there."""
+        """Return the type of an existing key."""
         return type(self._values[key])
 
     def copy_key(self, source: bytes, target: bytes, replace: bool) -> bool:
-        """Copy a value with its expiry. Return whether that was done."""
+        """Copy a value with its expiry. Return whether it was copied."""
         if not self.holds(source) or (self.holds(target) and not replace):
             return False
         self.put(target, copy.deepcopy(self._values[source]))
@@ -159,7 +159,7 @@ class Store:
         return True
 
     def there(self) -> Iterator[bytes]:
-        """Yield the keys there are."""
+        """Return an iterator over the existing keys."""
         return (key for key in list(self._values) if self.holds(key))
 
     # ------------------------------------------------------------- expiry
@@ -168,7 +168,7 @@ class Store:
         return self._expire_ms.get(key)
 
     def expire_at(self, key: bytes, at_ms: int) -> bool:
-        """Return whether the key was there. One in the past deletes it."""
+        """Set when a key expires; a time in the past deletes it. Return whether the key existed."""
         if not self.holds(key):
             return False
         self._expire_ms[key] = at_ms
@@ -176,7 +176,7 @@ class Store:
         return True
 
     def persist(self, key: bytes) -> bool:
-        """Return whether the key would have expired."""
+        """Cancel a key's expiry. Return whether it had one."""
         return self.holds(key) and self._expire_ms.pop(key, None) is not None
 
     def _has_expired(self, key: bytes) -> bool:
@@ -192,16 +192,16 @@ class Store:
         self._expire_ms.clear()
 
     def snapshot(self) -> object:
-        """Return a copy of all there is, for `restore`."""
+        """Return a copy of the whole store, for `restore`."""
         return copy.deepcopy((self._values, self._expire_ms))
 
     def restore(self, snapshot: object) -> None:
-        """Hold what was there when the snapshot was made."""
+        """Go back to a snapshot."""
         values, expire_ms = cast("tuple[dict[bytes, Value], dict[bytes, int]]", copy.deepcopy(snapshot))
         self._values, self._expire_ms = values, expire_ms
 
     def contents(self) -> dict[bytes, tuple[object, int | None]]:
-        """Return every key with its value in plain types and when it expires. Two stores are equal if these are."""
+        """Return every key with its value in plain types and its expiry. Two stores are equal if these are."""
         return {key: (_plain(self._values[key]), self._expire_ms.get(key)) for key in self.there()}
 
 

@@ -133,7 +133,7 @@ def bitpos(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("BITFIELD", 1)
 def bitfield(store: Store, words: Sequence[bytes]) -> Answer:
-    """SET of unsigned words only, which is all that the scripts use."""
+    """Run SET on unsigned words, the only operation that the scripts use."""
     changes = [(*field, whole(value) & ((1 << field[1]) - 1)) for field, value in _fields(words, b"SET", 4)]
     if not changes:
         return []
@@ -143,7 +143,7 @@ def bitfield(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("BITFIELD_RO", 1)
 def bitfield_ro(store: Store, words: Sequence[bytes]) -> Answer:
-    """GET of unsigned words only."""
+    """Run GET on unsigned words, the only supported operation."""
     fields = [field for field, _ in _fields(words, b"GET", 3)]
     text = store.get(words[0], Text) or b""
     return [_word(text, *field) for field in fields]
@@ -162,7 +162,7 @@ def _fields(words: Sequence[bytes], operation: bytes, length: int) -> Iterator[t
 
 
 def _word(text: bytes | Text, at: int, width: int) -> int:
-    """Return a word of bits; beyond its end a string has zeros."""
+    """Return a word of bits; past its end a string reads as zeros."""
     first, last = at >> 3, at + width + 7 >> 3
     bits = int.from_bytes(text[first:last].ljust(last - first, b"\0"))
     return bits >> (last * 8 - at - width) & ((1 << width) - 1)
@@ -179,7 +179,7 @@ def _offset(text: bytes) -> int:
 
 
 def _of_length(store: Store, key: bytes, length: int) -> Text:
-    """Return the string, with zeros up to that length."""
+    """Return the string, padded with zeros to this length."""
     text = store.make(key, Text)
     if len(text) < length:
         text.extend(bytes(length - len(text)))
@@ -187,7 +187,7 @@ def _of_length(store: Store, key: bytes, length: int) -> Text:
 
 
 def _swap(text: Text, at: int, width: int, value: int) -> int:
-    """Write a word of bits. Return what was there."""
+    """Write a word of bits. Return the old value."""
     first, last = at >> 3, at + width + 7 >> 3
     shift, mask = last * 8 - at - width, (1 << width) - 1
     stood = int.from_bytes(text[first:last])
@@ -196,7 +196,7 @@ def _swap(text: Text, at: int, width: int, value: int) -> int:
 
 
 def _in_bits(words: Sequence[bytes]) -> bool:
-    """Return whether a range is counted in bits, by the words behind it."""
+    """Return whether a range is counted in bits, from the words after it."""
     unit = [word.upper() for word in words]
     if unit not in ([], [b"BIT"], [b"BYTE"]):
         raise ResponseError(SYNTAX)
@@ -204,13 +204,13 @@ def _in_bits(words: Sequence[bytes]) -> bool:
 
 
 def _between(first: int, last: int, size: int) -> tuple[int, int]:
-    """Return a range with its ends counted from the beginning; those below 0 are counted from the end."""
+    """Return a range with both ends counted from the beginning; negative ends are counted from the end."""
     first, last = (max(0, size + end) if end < 0 else end for end in (first, last))
     return first, min(last, size - 1)
 
 
 def _range(text: bytes | Text, first: int, last: int, in_bits: bool) -> tuple[int, int]:
-    """Return the bits of a range as one number, and how many these are."""
+    """Return the bits of a range as one number, and the number of bits."""
     first, last = _between(first, last, len(text) * 8 if in_bits else len(text))
     if first > last:
         return 0, 0

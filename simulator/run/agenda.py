@@ -1,4 +1,4 @@
-"""Virtual time: what is to happen, in order. Nothing waits and nothing depends on the machine."""
+"""Virtual time: calls run in order. Nothing waits and nothing depends on the machine."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -8,7 +8,7 @@ START_MS = 1_700_000_000_000
 
 
 class Agenda:
-    """Calls by the microsecond, first come first served among those of one moment."""
+    """Calls by the microsecond; calls at the same moment run in the order they were added."""
 
     def __init__(self) -> None:
         self.now_us = 0
@@ -22,7 +22,7 @@ class Agenda:
         return self.now_us / 1e6
 
     def at(self, when_us: int, call: Call) -> None:
-        """Not before the present."""
+        """Schedule a call, but not before the present."""
         self._order += 1
         heappush(self._heap, (when_us if when_us > self.now_us else self.now_us, self._order, call))
 
@@ -32,11 +32,11 @@ class Agenda:
         heappush(self._heap, (self.now_us + delay_us if delay_us > 0 else self.now_us, self._order, call))
 
     def stop(self) -> None:
-        """Ends `run` at the present moment."""
+        """End `run` at the present moment."""
         self._stopped = True
 
     def run(self, until_us: int) -> None:
-        """Lets time pass until the moment, or until it is stopped."""
+        """Let time pass until the given moment, or until `stop`."""
         heap = self._heap
         while heap and heap[0][0] <= until_us and not self._stopped:
             self.now_us, _, call = heappop(heap)

@@ -1,4 +1,4 @@
-"""Tasks of a scenario as the service knows them: record, lane, envelopes."""
+"""The tasks of a scenario as the service knows them: record, lane, envelopes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,15 +18,17 @@ MESSAGE = encode_message({"title": "hello"})
 
 @dataclass
 class TaskControls:
-    """The controls of a task as they are now. weight: in thousandths. shared: whether it has no lane of its own."""
+    """The present controls of a task."""
 
     tier: str
     weight: int
+    """In thousandths."""
     cap: Cap
     shared: bool
+    """Whether the task has no lane of its own."""
 
     def note(self, field: str, value: str) -> None:
-        """Set what a change of the control topic sets."""
+        """Apply a change of the control topic."""
         match field:
             case "tier":
                 self.tier = value
@@ -38,16 +40,18 @@ class TaskControls:
 
 @dataclass(frozen=True)
 class SimTask:
-    """One task. lane: where its envelopes go; shared: with others."""
+    """One task."""
 
     name: str
     spec: Tasks
     lane: str
+    """The lane of its envelopes."""
     shared: bool
+    """Whether it shares its lane with others."""
     arrives_s: float
 
     def record(self, now_ms: int) -> TaskRecord:
-        """As the submission writes it to the control topic."""
+        """Return the record that the submission writes to the control topic."""
         spec = self.spec
         return TaskRecord(
             CONTROL_FORMAT,
@@ -75,19 +79,21 @@ class SimTask:
         return now_ms + int(self.spec.expires_s * 1000) if self.spec.expires_s else 0
 
     def controls(self) -> "TaskControls":
-        """As submitted."""
+        """Return the controls as submitted."""
         return TaskControls(str(self.spec.tier), round(self.spec.weight * MILLI), self.spec.cap, self.shared)
 
     def info(self, tier: str, weight: int) -> LaneInfo:
-        """The lane as a worker sees it."""
+        """Return the lane as a worker sees it."""
         spec = self.spec
         if self.shared:
             return LaneInfo(self.lane, LaneKind.SHARED, str(Tier.LOW), weight, spec.envelope_targets, "", spec.channel)
         return LaneInfo(self.lane, LaneKind.OWN, tier, weight, spec.envelope_targets, self.name, spec.channel)
 
     def envelopes(self, first_target: int, targets: int, now_ms: int, expires_ms: int) -> Iterator[Envelope]:
-        """Those of `targets` targets from `first_target` on, which stands at an envelope's beginning. The addresses
-        are made up, and the same in each envelope."""
+        """Yield the envelopes of `targets` targets from `first_target` on, which is the first target of an envelope.
+
+        The addresses are synthetic, and the same in each envelope.
+        """
         spec, chunk = self.spec, self.spec.envelope_targets
         full = [f"{self.name}:{place}" for place in range(min(chunk, spec.targets))]
         for start in range(first_target, first_target + targets, chunk):
@@ -111,7 +117,7 @@ class SimTask:
 
 
 def tasks_of(spec: Tasks, topics: Topics) -> list[SimTask]:
-    """Every task of one entry of a scenario, placed in its lane as a submission places it."""
+    """Return every task of one entry of a scenario, in the lane that a submission would choose."""
     small = spec.tier == Tier.LOW and spec.targets <= OWN_LANE_ABOVE and not spec.cap.rate and spec.weight == 1
     shared = spec.lane == "shared" or (spec.lane == "auto" and small)
     return [

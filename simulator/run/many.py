@@ -1,4 +1,4 @@
-"""Many seeds at once, in processes of their own."""
+"""Run many seeds at once, in separate processes."""
 
 import gc
 import multiprocessing
@@ -19,16 +19,17 @@ from simulator.verdict.figures import result_of
 from simulator.verdict.result import Result
 
 AT_ONCE = 10
-"""Seeds handed to a process."""
+"""The number of seeds given to a process at once."""
 SAY_EVERY_S = 5.0
 
 
 class SeedResult(msgspec.Struct, frozen=True):
-    """The result of one seed. failures: violations and expectations that were not met, in words."""
+    """The result of one seed."""
 
     seed: int
     good: bool
     failures: list[str]
+    """Violations and unmet expectations, as texts."""
     replay: str
     targets: int
     ran_s: float
@@ -36,44 +37,52 @@ class SeedResult(msgspec.Struct, frozen=True):
 
 
 class ManyResults(msgspec.Struct, frozen=True):
-    """bad: the seeds that failed. targets: sent in all. simulated_s: time that passed in the runs; took_s: really."""
+    """The results of many seeds."""
 
     format: int
     scenario: str
     seeds: int
     first_seed: int
     bad: list[SeedResult]
+    """The seeds that failed."""
     targets: int
+    """Targets sent in all runs."""
     simulated_s: float
+    """Virtual time that passed in the runs."""
     repeats: int
     took_s: float
+    """Real time that passed."""
     processes: int
 
 
 @dataclass(frozen=True)
 class Seeds:
-    """Which to run. processes 0: one for each core."""
+    """The seeds to run."""
 
     name: str
     first: int
     count: int
     processes: int = 0
+    """0: one for each core."""
 
 
 def scenario_for(name: str, seed: int) -> Scenario:
-    """By name, file, or made up (`random`, `random-large`). Raises NotFound, InvalidInput."""
+    """Return a scenario by name, from a file, or generated (`random`, `random-large`).
+
+    Raises NotFound, InvalidInput.
+    """
     return random_scenario(seed, name) if name in ENVELOPES else find(name)
 
 
 def run_one(name: str, seed: int) -> Result:
-    """One run and its figures."""
+    """Run one seed. Returns its figures."""
     with uncollected():
         return result_of(SimulatedRun(scenario_for(name, seed), seed, source=name).go())
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """No search for cycles meanwhile: among envelopes it takes a seventh of the time."""
+    """Disable garbage collection within the block: with all the envelopes it takes a seventh of the time."""
     if not gc.isenabled():
         yield
         return
@@ -86,7 +95,7 @@ def uncollected() -> Iterator[None]:
 
 
 def run_many(seeds: Seeds, say: Callable[[str], None]) -> ManyResults:
-    """Runs them all; tells of the progress and, at once, of each seed that fails."""
+    """Run all seeds. Reports progress and, at once, each seed that fails."""
     processes = seeds.processes or os.cpu_count() or 1
     began_s = time.monotonic()
     results: list[SeedResult] = []
@@ -140,7 +149,7 @@ def _batches(seeds: Seeds, processes: int) -> Iterator[list[SeedResult]]:
 
 
 def run_batch(name: str, first: int, last: int) -> list[SeedResult]:
-    """At most AT_ONCE of the seeds from first on, up to last, which is left out; in this process."""
+    """Run at most AT_ONCE seeds from first on, below last, in this process."""
     with uncollected():
         return [_run_seed(name, seed) for seed in range(first, min(last, first + AT_ONCE))]
 
@@ -149,7 +158,7 @@ def _run_seed(name: str, seed: int) -> SeedResult:
     again = replay(name, seed)
     try:
         result = run_one(name, seed)
-    except Exception as error:  # An engine that breaks is a finding like any other: the seed replays it.
+    except Exception as error:  # A crash of the engine is a finding like any other: the seed replays it.
         return SeedResult(seed, False, [f"{type(error).__name__}: {error}"], again, 0, 0.0, 0)
     failures = [f"{one.rule}: {one.what} (at {one.at_s:.3f} s)" for one in result.violations]
     failures += [f"{one.what}: wanted {one.wanted}, found {one.found}" for one in result.expectations if not one.met]

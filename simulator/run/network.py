@@ -1,4 +1,4 @@
-"""How long things take on their way, and what becomes of them."""
+"""Delay messages, and inject faults."""
 
 from random import Random
 
@@ -7,11 +7,11 @@ from simulator.run.agenda import Agenda, Call
 from simulator.scenario.scenario import Faults
 
 TIMEOUT_S = 0.5
-"""After so long an answer or a receipt is given up."""
+"""The time after which waiting for an answer or a receipt ends."""
 
 
 class Network:
-    """All delays and faults of a run come from here, in the order of the agenda, from one source of randomness."""
+    """The single source of all delays and faults of a run: one random generator, used in the order of the agenda."""
 
     def __init__(self, agenda: Agenda, random: Random, faults: Faults) -> None:
         self.agenda = agenda
@@ -22,24 +22,24 @@ class Network:
 
     @property
     def troubled(self) -> bool:
-        """Whether faults happen at present."""
+        """Return whether faults happen at present."""
         return self._until_us is None or self.agenda.now_us < self._until_us
 
     def hits(self, part: float) -> bool:
-        """Whether a fault of this probability happens now."""
+        """Return whether a fault of this probability happens now."""
         return part > 0 and self.troubled and self._draw() < part
 
     def delay_s(self, least_ms: float, most_ms: float) -> float:
-        """Of one message."""
+        """Return the delay of one message."""
         delay_ms = least_ms + (most_ms - least_ms) * self._draw()
         if self.hits(self.faults.late):
             delay_ms += self.random.uniform(0, self.faults.late_ms)
         return delay_ms / 1000
 
     def carry(self, call: Call, least_ms: float = 0.5, most_ms: float = 2.0) -> None:
-        """Makes a call when its message has arrived."""
+        """Run a call when its message has arrived."""
         self.agenda.after(self.delay_s(least_ms, most_ms), call)
 
     def receipt(self, done: Done, error: Exception | None, least_ms: float = 0.5, most_ms: float = 2.0) -> None:
-        """Tells that something is stored, or what went wrong."""
+        """Deliver the receipt of a stored message, or its error."""
         self.agenda.after(self.delay_s(least_ms, most_ms), lambda: done(error))

@@ -1,4 +1,4 @@
-"""The outcome of every target, read from the outcome topic by other means than the fold's."""
+"""Read the outcome of every target from the outcome topic, independently of the fold."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -11,14 +11,16 @@ MOST_OUTCOMES = len(OUTCOME_NAMES)
 
 @dataclass
 class Read:
-    """counts: targets of each task by outcome. closed: tasks whose open targets were given one outcome."""
+    """The outcomes read from the topic."""
 
     counts: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Targets by outcome, by task."""
     closed: dict[str, str] = field(default_factory=dict)
+    """The outcome given to the open targets of a closed task, by task."""
 
 
 def read_outcomes(records: Iterable[bytes], accepted: Mapping[str, int]) -> Read:
-    """Per target the first final outcome counts. accepted: targets published, by task."""
+    """Count outcomes: the first final one of each target. accepted: targets published, by task."""
     found = Read()
     seen: defaultdict[str, _Seen] = defaultdict(_Seen)
     for body in records:
@@ -39,21 +41,21 @@ def read_outcomes(records: Iterable[bytes], accepted: Mapping[str, int]) -> Read
 
 
 class _Seen:
-    """Positions of a task that have an outcome, by sequence."""
+    """The positions of a task that have an outcome, by sequence."""
 
     def __init__(self) -> None:
         self._positions: dict[int, set[int]] = {}
         self._whole: set[int] = set()
 
     def whole(self, run: Run) -> int:
-        """All of some envelopes'; returns how many had none before."""
+        """Mark all positions of a run of envelopes. Returns the number that had no outcome before."""
         new = [one for one in range(run.first, run.first + run.count) if one not in self._whole]
         self._whole.update(new)
         before = [len(self._positions[one]) for one in new if one in self._positions]
         return run.size * len(new) - sum(before)
 
     def new_codes(self, mixed: Mixed) -> list[int]:
-        """The final outcomes of an envelope's positions that had none before."""
+        """Return the final outcomes of an envelope's positions that had none before."""
         if mixed.sequence in self._whole:
             return []
         seen, codes = self._positions.setdefault(mixed.sequence, set()), mixed.codes

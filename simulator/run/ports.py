@@ -1,4 +1,4 @@
-"""The engine's ports over the simulated service: what they do takes time, and may go wrong on the way."""
+"""The engine's ports over the simulated service: their work takes time, and may fail on the way."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ class SimLeaseCaller:
         try:
             found = self._ledger.lease(request)
         except Refused:
-            return  # An old copy, overtaken by a later call: nobody awaits its answer.
+            return  # An old copy, overtaken by a later call: no caller waits for its answer.
         except FairlaneError as error:
             failure = error
             network.carry(lambda: answer(None, failure))
@@ -60,7 +60,7 @@ class SimLeaseCaller:
 
 
 class SimOutcomes:
-    """Implements dispatcher.ports.OutcomeLog. stored: told whenever a record has been added."""
+    """Implements dispatcher.ports.OutcomeLog. stored: called after each record that is added."""
 
     def __init__(self, log: OutcomeLog, network: Network, stored: Call) -> None:
         self._log = log
@@ -147,14 +147,16 @@ class SimLanes(MemoryLanes):
 
 
 class CallJournal(Protocol):
-    """Told of every call of a provider, when it starts."""
+    """Records every provider call when it starts."""
 
     def called(self, worker: str, batch: Batch) -> None: ...
 
 
 class SimCourier:
-    """Implements dispatcher.ports.Courier for one worker: so many calls at once, each of some time. awake: makes a call
-    when the worker's process runs."""
+    """Implements dispatcher.ports.Courier for one worker: a limited number of calls at once, each taking some time.
+
+    awake: runs a call when the worker's process runs.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Which lanes there are, and which worker holds which of them."""
+"""The lanes of a run, and the workers that hold them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,7 +13,7 @@ RETRY_CHUNK = 100
 
 
 class LaneDirectory:
-    """Lanes of live tasks, and the retry lanes."""
+    """The lanes of live tasks, and the retry lanes."""
 
     def __init__(self, controls: Mapping[str, TaskControls], topics: Topics, seed: int) -> None:
         self._controls = controls
@@ -37,18 +37,18 @@ class LaneDirectory:
         self._infos = None
 
     def move(self, task: SimTask, lane: str) -> None:
-        """The task has left its shared lane for one of its own."""
+        """Move a task from its shared lane to one of its own."""
         spec = task.spec
         own = LaneInfo(lane, LaneKind.OWN, str(spec.tier), MILLI, spec.envelope_targets, task.name, spec.channel)
         self._moved[task.name] = own
         self._infos = None
 
     def changed(self) -> None:
-        """Tiers or weights have."""
+        """Drop the cached lanes after a change of tiers or weights."""
         self._infos = None
 
     def infos(self) -> list[LaneInfo]:
-        """All lanes, the retry lanes first."""
+        """Return all lanes, the retry lanes first."""
         if self._infos is None:
             found: dict[str, LaneInfo] = {}
             shared: dict[str, int] = {}
@@ -66,7 +66,7 @@ class LaneDirectory:
         return self._infos
 
     def held_by(self, worker: SimWorker, live: Iterable[SimWorker]) -> Sequence[LaneInfo]:
-        """The lanes a worker holds, given those that live."""
+        """Return the lanes a worker holds, given the live workers."""
         sees = worker.member.spec.sees
         if sees == "all":
             return self.infos()
@@ -82,7 +82,7 @@ class LaneDirectory:
         ]
 
     def _holders(self, lane: str, seats: Mapping[str, SimWorker], count: int) -> list[SimWorker]:
-        """By rendezvous: when a worker comes or goes, only its lanes change hands."""
+        """Choose holders by rendezvous hashing: when a worker joins or leaves, only its lanes change hands."""
         ranked = sorted(seats, key=lambda seat: self._rank(seat, lane))
         return [seats[seat] for seat in ranked[:count]]
 

@@ -1,4 +1,4 @@
-"""One run of a scenario: what arrives, joins, leaves, stalls and dies when."""
+"""One run of a scenario: when tasks arrive, and when workers join, leave, stall and die."""
 
 import shlex
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from simulator.run.worker import Member, SimWorker
 from simulator.scenario.scenario import Scenario, ScenarioChange, WorkerSpec
 
 LOOK_MS = (5, 60)
-"""How long a change takes to reach a worker."""
+"""The time range, in ms, that a change takes to reach a worker."""
 
 
 @dataclass
 class WorkerStop:
-    """A worker died or stood still."""
+    """A time span in which a worker was dead or stalled."""
 
     from_us: int
     to_us: int
@@ -34,7 +34,7 @@ class WorkerStop:
 
 @dataclass
 class SimWorkers:
-    """All workers of a run, those that are gone included."""
+    """All workers of a run, including those that are gone."""
 
     live: dict[str, SimWorker] = field(default_factory=dict)
     count: int = 0
@@ -44,7 +44,10 @@ class SimWorkers:
 
 
 class SimulatedRun:
-    """Runs once. source: what the scenario was found by. make_ledger: for tests with a ledger that errs."""
+    """One run, which can run once.
+
+    source: the name or path by which the scenario was found. make_ledger: for tests with a faulty ledger.
+    """
 
     def __init__(self, scenario: Scenario, seed: int, make_ledger: MakeLedger | None = None, source: str = "") -> None:
         self.scenario = scenario
@@ -58,7 +61,7 @@ class SimulatedRun:
         self._plan()
 
     def go(self) -> "SimulatedRun":
-        """Until all is done or the time is over."""
+        """Run until everything is done or the time is over."""
         agenda = self.service.agenda
         agenda.run(int(self.scenario.duration_s * 1e6))
         world = self.service.world
@@ -67,10 +70,10 @@ class SimulatedRun:
 
     @property
     def done(self) -> bool:
-        """Every task of the scenario has ended."""
+        """Return whether every task of the scenario has ended."""
         return len(self.service.ended) == len(self.expected)
 
-    # ------------------------------------------------------------- what is to come
+    # ------------------------------------------------------------- plan
     def _plan(self) -> None:
         agenda, service = self.service.agenda, self.service
         for spec in self.scenario.tasks:
@@ -109,7 +112,7 @@ class SimulatedRun:
         service, spec = self.service, member.spec
         self.crew.count += 1
         settings = replace(self._settings, worker=member.name)
-        # A process' own clocks: the monotonic one starts anywhere; the wall clock is put right by its first heartbeat.
+        # A process's own clocks: the monotonic one starts anywhere; its first heartbeat corrects the wall clock.
         clock = ServiceClock(SimClock(service.agenda, spec.clock_off_s, service.network.random.uniform(0, 1e5)))
         clock.hear(service.clock.wall_ms(), clock.monotonic_s())
         worker = SimWorker(member, service.agenda, settings, clock, partial(self._ports, clock=clock), self._left)
@@ -133,7 +136,7 @@ class SimulatedRun:
             )
 
     def _by_seat(self, seat: str, call: Callable[[SimWorker], None]) -> None:
-        """To whoever sits there now."""
+        """Call with each live worker in a seat."""
         for worker in [one for one in self.crew.live.values() if one.member.seat == seat]:
             call(worker)
 
@@ -145,7 +148,7 @@ class SimulatedRun:
             network.agenda.after(network.random.expovariate(faults.stall_rate), lambda: self._stand_still(worker))
 
     def _crash(self, worker: SimWorker) -> None:
-        """By accident: another process takes its seat after a while."""
+        """Crash a worker by accident: another process takes its seat after a while."""
         network, faults, member = self.service.network, self.scenario.faults, worker.member
         if not (network.troubled and worker.alive):
             return
@@ -179,7 +182,7 @@ class SimulatedRun:
         self._look_soon()
 
     def _excused(self, worker: str, since_us: int) -> bool:
-        """Whether a worker died or stood still since a moment."""
+        """Return whether a worker has died or stalled since a moment."""
         return any(stop.to_us >= since_us for stop in self.crew.stops[worker])
 
     def _ports(self, worker: SimWorker, clock: Clock) -> EnginePorts:
@@ -198,7 +201,7 @@ class SimulatedRun:
 
     # ------------------------------------------------------------- the registry
     def _look_soon(self) -> None:
-        """Changes close together are told at once."""
+        """Schedule a look at the lanes; changes close together are announced together."""
         if not self._looking:
             self._looking = True
             self.service.agenda.after(LOOK_MS[0] / 1000, self._tell_all)
@@ -209,18 +212,18 @@ class SimulatedRun:
             self.service.network.carry(partial(self._tell, worker), *LOOK_MS)
 
     def _tell(self, worker: SimWorker) -> None:
-        """A worker that hears of a change reads what there is by then."""
+        """Give a worker its lanes as they are when the announcement arrives."""
         if worker.alive and not worker.draining:
             worker.hold(self.service.lanes.held_by(worker, self.crew.live.values()))
 
 
 def replay(source: str, seed: int) -> str:
-    """The command that runs it again."""
+    """Return the command that runs it again."""
     return f"fairlane simulate {shlex.quote(source)} --seed {seed}"
 
 
 def _engine_settings(scenario: Scenario) -> EngineSettings:
-    """Numbers of the engine that differ from its own: by the scenario, and a channel's places, as in a real worker."""
+    """Return the engine's settings with the scenario's changes, and the batches per channel of a real worker."""
     known = EngineSettings("")
     changed: dict[str, Any] = {}
     for name, value in scenario.engine.items():
@@ -234,7 +237,7 @@ def _engine_settings(scenario: Scenario) -> EngineSettings:
 
 
 def _controls(change: ScenarioChange) -> list[tuple[str, str]]:
-    """Field and value, as in the control topic."""
+    """Return field and value pairs, as in the control topic."""
     found: list[tuple[str, str]] = []
     if change.weight is not None:
         found.append(("weight", str(round(change.weight * MILLI))))

@@ -1,4 +1,4 @@
-"""The service of one run but its workers: a world, its settings and tasks, and what some worker does for all."""
+"""The service of one run, without its workers: a world, its settings and tasks, and work one worker does for all."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -23,12 +23,12 @@ from simulator.world import World
 
 HOUSEKEEPING_S = 1.0
 PUBLISH_S = 0.1
-"""A steady publisher sends a piece this often."""
+"""How often a steady publisher sends a piece."""
 MakeLedger = Callable[[World], Ledger]
 
 
 class WatchedLedger:
-    """Implements dispatcher.ports.Ledger; the journal is told of every call that arrives."""
+    """Implements dispatcher.ports.Ledger, and reports every call that arrives to the journal."""
 
     def __init__(self, ledger: Ledger, journal: RunJournal) -> None:
         self._ledger = ledger
@@ -41,8 +41,12 @@ class WatchedLedger:
 
 
 class SimService:
-    """lanes_changed: told when workers should look at the lanes. accepted: task -> targets published (an expired or
-    cancelled task takes no more). controls: task -> what was last set. ended: task -> when its end was written, in us.
+    """The simulated service.
+
+    - lanes_changed: called when workers should read the lanes again.
+    - accepted: targets published, by task (an expired or cancelled task takes no more).
+    - controls: the last controls set, by task.
+    - ended: when a task's end was written, in us, by task.
     """
 
     def __init__(
@@ -71,7 +75,7 @@ class SimService:
         self._lanes_changed = lanes_changed
         self._folding = False
         self._paused: dict[str, bool] = {}
-        """Channels."""
+        """Whether a channel is paused, by channel."""
         for lane in self.topics.standing_lanes():
             self.broker.create(lane)
         self._announce_settings()
@@ -94,7 +98,7 @@ class SimService:
         self.journal.gaps.set_weights({str(tier): weight for tier, weight in weights.items()})
 
     def set_cap(self, name: str, cap: Cap) -> None:
-        """name: total, or that of a pool (channel/NAME, app/NAME, app_channel/APP/NAME)."""
+        """Set a cap. name: total, or the name of a pool (channel/NAME, app/NAME, app_channel/APP/NAME)."""
         kind, _, what = name.partition("/")
         self._set("capacity" if name == "total" else f"cap:{kind}:{what}", cap.text)
         self._note_cap(name, cap)
@@ -112,7 +116,7 @@ class SimService:
         self.world.write(GlobalChange(CONTROL_FORMAT, field, value, self.clock.wall_ms()))
 
     def _is_capped(self, task: str) -> bool:
-        """By itself, or together with others."""
+        """Return whether a task is capped, by itself or together with others."""
         shared = [self.caps[pool][-1].cap for pool in self.tasks[task].spec.pools if pool in self.caps]
         return any(cap.rate for cap in (self.controls[task].cap, *shared))
 
@@ -121,7 +125,7 @@ class SimService:
 
     # ------------------------------------------------------------- tasks
     def submit(self, task: SimTask) -> None:
-        """Record, lane, envelopes (at once, or steadily), seal."""
+        """Submit a task: record, lane, envelopes (at once, or steadily), seal."""
         now_ms = self.clock.wall_ms()
         self.tasks[task.name] = task
         self.broker.create(task.lane)
@@ -161,12 +165,12 @@ class SimService:
         self._finish_soon(self.world.write(record))
 
     def _is_over(self, task: str) -> bool:
-        """Whether nothing more of it is taken."""
+        """Return whether the task takes no more envelopes."""
         view = self.world.registry.task(task)
         return view is None or view.ended or view.closed
 
     def control(self, name: str, field: str, value: str) -> None:
-        """A control of a task; what shares its lane with others gets one of its own first."""
+        """Change a control of a task. A task in a shared lane first gets a lane of its own."""
         if name not in self.tasks or name in self.ended:
             return
         task, controls = self.tasks[name], self.controls[name]
@@ -194,9 +198,9 @@ class SimService:
         else:
             self.journal.blocked[task].discard(why)
 
-    # ------------------------------------------------------------- what some worker does for all
+    # ------------------------------------------------------------- work that one worker does for all
     def stored(self) -> None:
-        """A record stands in the outcome topic: it is folded soon, with those that come meanwhile."""
+        """Schedule a fold: a record is in the outcome topic. Records that arrive in between are folded with it."""
         if not self._folding:
             self._folding = True
             self.network.carry(self._fold_all, 3, 10)

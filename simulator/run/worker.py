@@ -1,4 +1,4 @@
-"""One simulated worker: a real engine, woken by its inbox and its own timers; it may stand still, drain or die."""
+"""One simulated worker: a real engine, woken by its inbox and its own timers. It may stall, drain or die."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from simulator.run.agenda import Agenda, Call
 from simulator.scenario.scenario import WorkerSpec
 
 STEP_US = 1_000
-"""Least time between two looks of an engine at its inbox: what comes in between is taken at once."""
+"""The minimum time between two turns of an engine: events that arrive in between are handled together."""
 
 
 class SteppedEngine(Engine):
-    """An engine that is handed its inbox's events instead of waiting for them."""
+    """An engine that is given its inbox's events instead of waiting for them."""
 
     def take(self, events: Sequence[Event]) -> float:
-        """As one turn of `run`. Returns the seconds until there is more to do."""
+        """Run one turn of `run`. Returns the seconds until there is more to do."""
         for event in events:
             self._handle(event)
         return self.advance()
 
 
 class SimInbox:
-    """Implements dispatcher.engine.events.Inbox; put: wakes the worker."""
+    """Implements dispatcher.engine.events.Inbox. `put` wakes the worker."""
 
     def __init__(self, wake: Call) -> None:
         self.events: list[Event] = []
@@ -39,7 +39,7 @@ class SimInbox:
         self._wake()
 
     def get(self, block: bool = True, timeout: float | None = None) -> Event:  # noqa: ARG002 - as the port has it
-        """Never waits: the engine is handed its events."""
+        """Return the next event without waiting: the engine is given its events."""
         if not self.events:
             raise Empty
         return self.events.pop(0)
@@ -50,16 +50,17 @@ class SimInbox:
 
 @dataclass
 class Member:
-    """Who a worker is. spec: of its group."""
+    """The identity of a worker."""
 
     name: str
     spec: WorkerSpec
+    """The spec of its group."""
     seat: str
-    """The same for all that follow each other after a crash."""
+    """The same for all workers that replace each other after a crash."""
 
 
 class SimWorker:
-    """States: working, standing still (until stalled_us), draining, gone."""
+    """A simulated worker: working, stalled (until stalled_us), draining, or gone."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class SimWorker:
         self.stalled_us = 0
         self.inbox = SimInbox(self.wake)
         self.lanes: MemoryLanes
-        """Set by the one who makes the ports."""
+        """Set by the caller that makes the ports."""
         self._agenda = agenda
         self._gone = gone
         self._wakes_us = -1
@@ -89,23 +90,23 @@ class SimWorker:
         return self.member.name
 
     def wake(self) -> None:
-        """As soon as it can."""
+        """Wake the worker as soon as possible."""
         soonest_us, now_us = self._worked_us + STEP_US, self._agenda.now_us
         self._wake_at(soonest_us if soonest_us > now_us else now_us)
 
     def awake(self, call: Call) -> None:
-        """Makes a call inside the process: when it runs again, if it stands still; never, if it is gone."""
+        """Run a call inside the process: when it runs again, if it is stalled; never, if it is gone."""
         if self.stalled_us > self._agenda.now_us:
             self._put_off.append(call)
         elif self.alive:
             call()
 
     def hold(self, lanes: Sequence[LaneInfo]) -> None:
-        """From the registry: all lanes to hold."""
+        """Set all lanes to hold, as the registry does."""
         self.inbox.put(LanesChanged(lanes))
 
     def ready(self, lane: str) -> None:
-        """A lane has something."""
+        """Report that a lane has messages."""
         self.inbox.put(LaneReady(lane))
 
     def drain(self, within_s: float = 20.0) -> None:
@@ -117,7 +118,7 @@ class SimWorker:
         self._agenda.at(self.stalled_us, self._wake_up)
 
     def die(self) -> None:
-        """The process is gone; what it had put on the wire arrives."""
+        """Kill the process; messages it has already sent still arrive."""
         self.alive = False
         self._put_off.clear()
         self.inbox.events.clear()

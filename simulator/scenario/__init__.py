@@ -1,1 +1,1 @@
-"""Scenario files: their fields, those that ship, and made-up ones."""
+"""Scenario files: their fields, those that ship, and random ones."""

@@ -1,4 +1,4 @@
-"""Scenarios by name or from a file, with errors that name the field."""
+"""Load scenarios by name or from a file, with errors that name the field."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -15,13 +15,13 @@ SUFFIX = ".yaml"
 
 
 def names() -> list[str]:
-    """Of the scenarios that come with the program."""
+    """Return the names of the scenarios that ship."""
     folder = files("simulator.scenario") / "scenarios"
     return sorted(entry.name.removesuffix(SUFFIX) for entry in folder.iterdir() if entry.name.endswith(SUFFIX))
 
 
 def find(name: str) -> Scenario:
-    """A scenario by its name, or from a YAML file. Raises NotFound, InvalidInput."""
+    """Return a scenario by its name, or from a YAML file. Raises NotFound, InvalidInput."""
     if name in names():
         text = (files("simulator.scenario") / "scenarios" / f"{name}{SUFFIX}").read_text(encoding="utf-8")
         return parse(text, name)
@@ -40,7 +40,7 @@ def _read(file: Path) -> str:
 
 
 def parse(text: str, name: str) -> Scenario:
-    """A scenario from YAML. Raises InvalidInput."""
+    """Parse a scenario from YAML. Raises InvalidInput."""
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -51,7 +51,7 @@ def parse(text: str, name: str) -> Scenario:
 
 
 def check(data: dict[str, Any]) -> Scenario:
-    """A scenario from its fields. Raises InvalidInput that names the first wrong one."""
+    """Return a scenario from its fields. Raises InvalidInput that names the first wrong one."""
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:

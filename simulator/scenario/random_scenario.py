@@ -1,4 +1,4 @@
-"""A scenario made up from a seed: anything that may come together in a service, small enough for thousands of runs."""
+"""Generate a scenario from a seed: any combination that may occur in a service, small enough for thousands of runs."""
 
 from random import Random
 from typing import Any
@@ -10,12 +10,12 @@ NAME = "random"
 LARGE = "random-large"
 TIERS = ("high", "medium", "low")
 ENVELOPES = {NAME: 2_000, LARGE: 20_000}
-"""Most envelopes of a scenario."""
+"""The maximum number of envelopes in a scenario."""
 LONGEST_S = 1_200
 
 
 def random_scenario(seed: int, name: str = NAME) -> Scenario:
-    """The same for the same seed."""
+    """Return a scenario; the same seed gives the same one."""
     maker = _Maker(Random(f"{name} {seed}"), ENVELOPES[name])
     return check({"name": name, **maker.scenario()})
 
@@ -25,7 +25,7 @@ class _Maker:
         self._random = random
         self._envelopes = envelopes
         self._seconds = 60 if envelopes > ENVELOPES[NAME] else 12
-        """How long the capacity makes a run, about."""
+        """The approximate length of a run at the chosen capacity."""
 
     def scenario(self) -> dict[str, Any]:
         random = self._random
@@ -90,7 +90,7 @@ class _Maker:
         return tasks
 
     def _caps(self, tasks: list[dict[str, Any]]) -> dict[str, dict[str, int | str]]:
-        """High enough for what is to be sent, so that a run ends in time."""
+        """Choose caps, high enough for the targets to send, so that a run ends in time."""
         random = self._random
         whole = sum(task["targets"] * task["count"] for task in tasks)
         names = {"channel": ["push", "mail"], "app": ["shop", "news"], "app_channel": ["shop/push", "news/mail"]}
@@ -102,7 +102,7 @@ class _Maker:
         return caps
 
     def _workers(self) -> list[dict[str, Any]]:
-        """The first stay to the end and see all lanes between them."""
+        """Choose workers. The first group stays to the end and together holds all lanes."""
         random = self._random
         groups: list[dict[str, Any]] = [
             {"name": "stays", "count": random.randint(1, 4), "sees": random.choice(["all", "all", 0.3, 0.6])}

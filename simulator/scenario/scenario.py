@@ -1,4 +1,4 @@
-"""What a scenario file says, checked. Times are seconds from the start of the run."""
+"""The contents of a scenario file, validated. Times are seconds from the start of the run."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ Moment = Annotated[float, Field(ge=0)]
 
 
 class Section(BaseModel):
-    """Of a scenario file; a field that there is not is refused."""
+    """A section of a scenario file; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -38,23 +38,26 @@ Limit = Annotated[Cap, PlainValidator(_cap)]
 
 
 class Tasks(Section):
-    """One task, or `count` alike. targets are published at publish_rate (targets/s; 0: at once) from arrives_s on; the
-    next of `count` arrives every_s later. chunk 0: as a submission would choose. lane `auto`: small low tasks share
-    one, as they do in the service."""
+    """One task, or `count` equal ones."""
 
     name: str = Field(pattern=NAME)
     tier: Tier = Tier.MEDIUM
     targets: int = Field(ge=1)
     chunk: int = Field(default=0, ge=0, le=MAX_CHUNK)
+    """0: the size that a submission would choose."""
     weight: float = Field(default=1.0, gt=0, le=1000)
     cap: Limit = NO_CAP
     app: str = Field(default="app", pattern=NAME)
     channel: str = Field(default="push", pattern=NAME)
     lane: Literal["auto", "own", "shared"] = "auto"
+    """`auto`: small low tasks share a lane, as they do in the service."""
     arrives_s: Moment = 0
+    """When publishing begins."""
     count: int = Field(default=1, ge=1, le=20_000)
     every_s: Moment = 0
+    """The time between the arrivals of two of the `count` tasks."""
     publish_rate: int = Field(default=0, ge=0)
+    """Targets/s; 0: all at once."""
     expires_s: Moment = 0
     max_attempts: int = Field(default=5, ge=1, le=20)
 
@@ -64,7 +67,7 @@ class Tasks(Section):
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """Names of the pools, besides the total, that it shares with other tasks where these have caps."""
+        """Return the names of the pools, besides the total, that the task belongs to; they count if they have caps."""
         return f"channel/{self.channel}", f"app/{self.app}", f"app_channel/{self.app}/{self.channel}"
 
     def names(self) -> list[str]:
@@ -72,40 +75,48 @@ class Tasks(Section):
 
 
 class Stall(Section):
-    """The process stands still (SIGSTOP, a long pause of its machine)."""
+    """A stall of the process (SIGSTOP, a long pause of its machine)."""
 
     at_s: Moment
     for_s: float = Field(gt=0)
 
 
 class WorkerSpec(Section):
-    """`count` workers alike. leaves_s: drains; dies_s: is killed. sees: "all" lanes, those of some tiers, or a fraction
-    (each lane is held by that part of these workers, at least one). clock_off_s: its wall clock is wrong by so much."""
+    """A group of `count` equal workers."""
 
     name: str = Field(default="w", pattern=NAME)
     count: int = Field(default=1, ge=1, le=200)
     joins_s: Moment = 0
     every_s: Moment = 0
     leaves_s: Moment | None = None
+    """When the worker drains."""
     dies_s: Moment | None = None
+    """When the worker is killed."""
     stalls: list[Stall] = []
     sees: Literal["all"] | list[Tier] | Part = "all"
+    """The lanes to hold: "all", those of some tiers, or a fraction.
+
+    With a fraction, each lane is held by that part of these workers, at least one.
+    """
     clock_off_s: float = 0
+    """The error of its wall clock."""
 
     def names(self) -> list[str]:
         return [self.name] if self.count == 1 else [f"{self.name}{number}" for number in range(self.count)]
 
 
 class Channel(Section):
-    """A provider: a call takes call_ms and target_us for each target; so many are under way at once in a worker. Of the
-    targets these parts are invalid, or are answered with "try again"."""
+    """A provider. A call takes call_ms, and target_us for each target."""
 
     call_ms: float = Field(default=5.0, gt=0)
     target_us: float = Field(default=0.0, ge=0)
     concurrency: int = Field(default=32, ge=1)
+    """The number of calls a worker has under way at once."""
     batch_limit: int = Field(default=100, ge=1)
     invalid: Part = 0
+    """The part of the targets that are invalid."""
     retry: Part = 0
+    """The part of the targets that are answered with "try again"."""
 
     @property
     def longest_s(self) -> float:
@@ -113,28 +124,31 @@ class Channel(Section):
 
 
 PLAIN = Channel()
-"""What a scenario does not describe."""
+"""The channel for names that the scenario does not describe."""
 
 
 class Faults(Section):
-    """Parts of all calls, messages or receipts that are late (by up to late_ms: so they overtake each other), lost
-    (calls and answers to the ledger, receipts), or doubled (ledger calls that arrive twice; copies: messages of a lane
-    published twice). The rates are per worker and second; a worker that died is back after restart_s."""
+    """The faults of a run. Parts are of all calls, messages or receipts; rates are per worker and second."""
 
     late: Part = 0
+    """The part that is late by up to late_ms, so that messages overtake each other."""
     late_ms: float = Field(default=300, ge=0)
     lost: Part = 0
+    """The part that is lost: calls and answers of the ledger, and receipts."""
     doubled: Part = 0
+    """The part of ledger calls that arrive twice."""
     copies: Part = 0
+    """The part of a lane's messages that are published twice."""
     crash_rate: float = Field(default=0, ge=0)
     restart_s: float = Field(default=1, ge=0)
+    """The time after which a worker that died is back."""
     stall_rate: float = Field(default=0, ge=0)
     stall_s: float = Field(default=3, gt=0)
     until_s: Moment | None = None
 
 
 class ScenarioChange(Section):
-    """A live control at at_s: of a task (or of all that a pattern like `name*` takes), or of the service."""
+    """A live control at at_s: of a task (or of all tasks that match a pattern like `name*`), or of the service."""
 
     at_s: Moment
     task: str = ""
@@ -161,46 +175,55 @@ class ScenarioChange(Section):
 
 
 class Caps(Section):
-    """By name. app_channel: written APP/CHANNEL."""
+    """Caps by name."""
 
     channel: dict[str, Limit] = {}
     app: dict[str, Limit] = {}
     app_channel: dict[str, Limit] = {}
+    """Names are written APP/CHANNEL."""
 
     def named(self) -> dict[str, Cap]:
-        """Cap by name, as in the ledger: channel/NAME, app/NAME, app_channel/APP/NAME."""
+        """Return caps by name, as in the ledger: channel/NAME, app/NAME, app_channel/APP/NAME."""
         kinds = {"channel": self.channel, "app": self.app, "app_channel": self.app_channel}
         return {f"{kind}/{name}": cap for kind, caps in kinds.items() for name, cap in caps.items()}
 
 
 class Expectation(Section):
-    """Looked at from from_s to to_s (the end of the run if not said). shares: percent of targets sent, by tier or task,
-    each within `within` points; with window_s in every window of that length. rate: targets/s of these tasks, within
-    `within` percent. max_gap: in units of law 3's bound."""
+    """Expected figures from from_s to to_s."""
 
     from_s: Moment = 0
     to_s: Moment | None = None
+    """None: the end of the run."""
     window_s: float | None = Field(default=None, gt=0)
+    """Check shares in every window of this length."""
     within: float = Field(default=2.0, ge=0)
+    """The tolerance: points for shares, percent for rates."""
     shares: dict[str, float] | None = None
+    """Percent of targets sent, by tier or task."""
     rate: dict[str, float] | None = None
+    """Targets/s of these tasks."""
     min_use: Part | None = None
     min_jain: dict[Tier, Part] | None = None
     max_gap: float | None = Field(default=None, gt=0)
+    """In units of law 3's bound."""
     max_repeats: int | None = Field(default=None, ge=0)
     max_calls_per_target: float | None = Field(default=None, gt=0)
     done_within_s: dict[str, float] | None = None
 
 
 class Scenario(Section):
-    """until: `done` runs until every target has its outcome (then every target must have one), at most duration_s;
-    `duration` stops then, whatever is left. window_s: of the printed shares."""
+    """A whole scenario."""
 
     name: str = "scenario"
     about: str = ""
     duration_s: float = Field(gt=0, le=86_400)
     until: Literal["done", "duration"] = "duration"
+    """`done` runs until every target has its outcome, for at most duration_s; then every target must have one.
+
+    `duration` stops then, whatever is left.
+    """
     window_s: float = Field(default=1.0, gt=0)
+    """The window of the printed shares."""
     capacity: Limit = NO_CAP
     tiers: dict[Tier, float] = {tier: weight / MILLI for tier, weight in DEFAULT_TIER_WEIGHTS.items()}
     sharing: Literal["tasks", "apps"] = "tasks"
@@ -229,7 +252,7 @@ class Scenario(Section):
         return self
 
     def _check_names(self) -> None:
-        """A name that is misspelt would change nothing, or expect nothing."""
+        """Check names: a misspelt one would change nothing, or expect nothing."""
         tasks = [name for entry in self.tasks for name in entry.names()]
         named = {("changes", change.task) for change in self.changes if change.task}
         for one in self.expect:

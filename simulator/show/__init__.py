@@ -1,1 +1,1 @@
-"""A run as tables, and as a page with pictures. Only `fairlane` draws on a terminal."""
+"""Show a run as tables, and as a page with pictures. Only `fairlane` draws on a terminal."""

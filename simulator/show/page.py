@@ -1,4 +1,4 @@
-"""A run as one HTML file that needs nothing else: no network, no script."""
+"""Render a run as one self-contained HTML file: no network, no script."""
 
 from html import escape
 from typing import Any
@@ -9,7 +9,7 @@ from simulator.verdict.result import Result
 from spark_jobs.backlog.html_page import html_table, whole_page
 
 FEW_TASKS = 24
-"""So many tasks are told apart in a stacked picture of tasks."""
+"""The maximum number of tasks to show separately in a stacked picture."""
 STYLE = """
 :root{color-scheme:light dark;--ground:#f4f6f9;--card:#fff;--ink:#1c2430;--soft:#5b6675;--line:#dfe4ea;--good:#1d7a3e;
 --bad:#b3261e}
@@ -29,7 +29,7 @@ td{font-variant-numeric:tabular-nums}code{font-size:.9em}
 
 
 def page(result: Result) -> str:
-    """The whole file."""
+    """Return the whole file."""
     pictures = [("Shares over time", shares(result))]
     if len(result.tasks) <= FEW_TASKS:
         pictures.append(("Tasks on top of each other", task_shares(result)))

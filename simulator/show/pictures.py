@@ -1,4 +1,4 @@
-"""Pictures of a run as SVG, legible on light and dark ground, each with its content in words."""
+"""Draw pictures of a run as SVG, legible on light and dark backgrounds, each with its content in words."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,22 +44,24 @@ class Band:
 
 
 def draw(kind: str, result: Result) -> str:
-    """A picture of a kind (shares, tasks, task-shares) as an SVG document."""
+    """Return a picture of one kind (shares, tasks, task-shares) as an SVG document."""
     kinds: dict[str, Callable[[Result], str]] = {"shares": shares, "tasks": timeline, "task-shares": task_shares}
     return kinds[kind](result)
 
 
 # ------------------------------------------------------------- shares over time
 def shares(result: Result) -> str:
-    """Targets sent a second over time, the tiers on top of each other."""
+    """Draw targets sent per second over time, with the tiers stacked."""
     bands = [Band(tier, TIER_COLOURS[tier], sent) for tier, sent in result.windows.sent.items() if any(sent)]
     parts = ", ".join(f"{name} {tier.share:.1f} %" for name, tier in result.tiers.items())
     return _stacked(result, bands, "shares", f"Targets sent a second by tier. Of the whole: {parts}.")
 
 
 def task_shares(result: Result) -> str:
-    """Targets sent a second over time, the tasks on top of each other; those of one entry together where there are
-    many."""
+    """Draw targets sent per second over time, with the tasks stacked.
+
+    If there are many, those of one entry are combined.
+    """
     many = len(result.tasks) > MOST_BANDS
     rates: dict[str, list[Sequence[int]]] = {}
     for task in result.tasks:
@@ -93,20 +95,20 @@ def _stacked(result: Result, bands: Sequence[Band], name: str, words: str) -> st
 
 
 class _Frame:
-    """Scales of a stacked picture."""
+    """The scales of a stacked picture."""
 
     def __init__(self, result: Result, bands: Sequence[Band]) -> None:
         self._window_s = result.windows.window_s
         self._end_s = result.ran_s
         self.count = max((len(band.amounts) for band in bands), default=0)
-        # The rest of a window at the end of the run is too short to speak of a rate.
+        # A short rest of a window at the end of the run does not give a useful rate.
         if self.count > 1 and self._end_s - (self.count - 1) * self._window_s < self._window_s / 2:
             self.count -= 1
         sums = [sum(self.rate(place, band.amounts[place]) for band in bands) for place in range(self.count)]
         self._most = max([*sums, result.capacity, 1]) * 1.08
 
     def rate(self, place: int, amount: int) -> float:
-        """Targets a second in a window."""
+        """Return the targets per second in a window."""
         return amount / min(self._window_s, self._end_s - place * self._window_s)
 
     def x(self, seconds: float) -> float:
@@ -116,7 +118,7 @@ class _Frame:
         return TOP + PLOT_HEIGHT * (1 - rate / self._most)
 
     def area(self, lows: Sequence[float], tops: Sequence[float]) -> str:
-        """A path in steps along the tops and back along the lows."""
+        """Return a path in steps along the tops and back along the lows."""
         edges = [self.x(place * self._window_s) for place in range(self.count + 1)]
         there = [f"V{self.y(top):.1f}H{edges[place + 1]:.1f}" for place, top in enumerate(tops)]
         back = [f"V{self.y(lows[place]):.1f}H{edges[place]:.1f}" for place in reversed(range(self.count))]
@@ -136,7 +138,7 @@ class _Frame:
 
 # ------------------------------------------------------------- tasks as a time line
 def timeline(result: Result) -> str:
-    """A row for each task: when it arrived, how quickly it was sent when, when it ended."""
+    """Draw a row for each task: when it arrived, how fast it was sent over time, and when it ended."""
     tasks = sorted(result.tasks, key=lambda task: (list(TIER_COLOURS).index(task.tier), task.arrived_s or 0))
     shown = tasks[:MOST_ROWS]
     most = max((sent for task in tasks for sent in task.sent_by_window), default=1) or 1
@@ -181,7 +183,7 @@ def _told(task: TaskFigure) -> str:
     return f"{task.task} ({task.tier}) arrived at {task.arrived_s:g} s and {ended}"
 
 
-# ------------------------------------------------------------- what all have
+# ------------------------------------------------------------- shared parts
 def _time_axis(end_s: float, left: float, y: float) -> str:
     parts = [f'<path class="axis" d="M{left} {y:.1f}H{WIDTH - RIGHT}"/>']
     for at_s in [0.0, *ticks(end_s, 8)]:

@@ -6,13 +6,16 @@ from dispatcher.model.values import NOTHING, duration, percent
 from simulator.verdict.result import Result
 
 TIERS = "Tiers"
-"""Title of the table that has the gaps."""
+"""The title of the table that has the gaps."""
 MOST_WINDOWS = 20
 MOST_TASKS = 15
 
 
 def note(result: Result) -> str:
-    """Return what to know of gaps, if the table of tiers has any beyond its bound. A single worker has no excuse."""
+    """Return a note on gaps, if the table of tiers has any beyond its bound.
+
+    With a single worker there is no explanation.
+    """
     gaps = [tier.longest_gap for tier in result.tiers.values()]
     if result.workers["joined"] < 2 or not any(gap is not None and gap.targets > gap.bound for gap in gaps):
         return ""

@@ -1,1 +1,1 @@
-"""What a run has shown: the journal of a run, figures, gaps and expectations."""
+"""The verdict on a run: its journal, figures, gaps and expectations."""

@@ -1,4 +1,4 @@
-"""What a scenario expects, held against the figures of a run."""
+"""Compare a scenario's expectations with the figures of a run."""
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -10,7 +10,7 @@ from simulator.verdict.result import Checked
 
 
 def check_expectations(figures: Figures) -> list[Checked]:
-    """Every single thing the scenario expects, in its order."""
+    """Check everything the scenario expects, in its order."""
     return [checked for one in figures.scenario.expect for checked in _Check(figures, one).all()]
 
 
@@ -47,7 +47,7 @@ class _Check:
                 )
 
     def _windows(self) -> list[tuple[int, int]]:
-        """Of window_s each, beginning every quarter of that; or the whole time."""
+        """Return windows of window_s, starting every quarter of that; or the whole time."""
         if self._expected.window_s is None:
             return [(self._from_us, self._to_us)]
         step_us = int(self._expected.window_s * 1e6)
@@ -63,7 +63,7 @@ class _Check:
             yield Checked(f"rate of {name} {self._when}", wanted, f"{found:.1f} targets/s", near)
 
     def _sent(self, name: str, from_us: int, to_us: int) -> int:
-        """Targets of a tier, or of tasks (`big`, `small-*`)."""
+        """Return the targets sent of a tier, or of tasks (`big`, `small-*`)."""
         figures = self._figures
         if name in figures.by_tier:
             chosen = [figures.by_tier[name]]

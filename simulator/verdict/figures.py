@@ -1,4 +1,4 @@
-"""From what happened in a run to the figures that are printed."""
+"""Compute the printed figures of a run from its events."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -22,13 +22,13 @@ from simulator.verdict.result import (
 
 FORMAT = 1
 LEAST_WINDOW_US = 250_000
-"""Of the windows in which the use of capacity is looked at."""
+"""The minimum length of the windows in which the use of capacity is measured."""
 ENVELOPES_EACH = 20
-"""Jain's index is taken where every task could have been sent so many envelopes: fewer say little of fairness."""
+"""Jain's index needs time to send every task this many envelopes: with fewer it says little about fairness."""
 
 
 class Figures:
-    """Of one run. end_us: when it ended."""
+    """The figures of one run, which ended at end_us."""
 
     def __init__(self, run: SimulatedRun) -> None:
         self.run = run
@@ -72,7 +72,7 @@ class Figures:
         }
 
     def gap(self, tier: str, from_us: int = 0, to_us: int | None = None) -> laws.Gap | None:
-        """The longest gap of a tier among the sends within [from, to)."""
+        """Return the longest gap of a tier among the sends within [from, to)."""
         to_us = self.end_us if to_us is None else to_us
         turns = [
             laws.SendTurn(amount.at_us, amount.tier, amount.targets)
@@ -91,8 +91,10 @@ class Figures:
 
     # ------------------------------------------------------------- tasks within a tier
     def jain(self, tier: str, from_us: int = 0, to_us: int | None = None) -> float | None:
-        """The index of a tier's tasks from one moment to another, or else the lowest of any stretch long enough: of
-        those tasks that had backlog all through and are held by no cap of their own."""
+        """Return Jain's index of a tier's tasks between two times, or the lowest of any time span that is long enough.
+
+        Only tasks count that had a backlog throughout and have no cap of their own.
+        """
         if to_us is not None:
             return self._jain_between(tier, from_us, to_us, 0)
         found = [
@@ -114,7 +116,10 @@ class Figures:
         return round(laws.jain([total / weight for total, weight in zip(sums, weights, strict=True)]), 4)
 
     def _tasks_of(self, tier: str) -> list[str]:
-        """Those with lanes of their own (in a shared lane the law holds for the lane), without caps, never changed."""
+        """Return the tasks with lanes of their own, without caps and never changed.
+
+        In a shared lane the law holds for the lane.
+        """
         if self.scenario.sharing == "apps":
             return []
         paused = {name for change in self.scenario.changes for name in change.channel_paused or {}}
@@ -131,7 +136,7 @@ class Figures:
         return not self.run.service.caps.keys().isdisjoint(self.run.service.tasks[name].spec.pools)
 
     def _has_backlog(self, name: str, from_us: int, to_us: int) -> bool:
-        """Whether the whole of what the task is may be sent at `from`, and is not all sent at `to`."""
+        """Return whether the whole task may be sent at `from`, and is not completely sent at `to`."""
         task = self.run.service.tasks[name]
         if task.arrives_s * 1e6 + 200_000 > from_us and from_us > 0:
             return False
@@ -144,28 +149,28 @@ class Figures:
 
     # ------------------------------------------------------------- caps
     def use(self, from_us: int = 0, to_us: int | None = None) -> float | None:
-        """Of the capacity, while there is demand."""
+        """Return the part of the capacity that was used while there was demand."""
         step_us = max(LEAST_WINDOW_US, min(1_000_000, self.window_us))
         count = self.end_us // step_us
         granted = laws.sums_by_window(_doses(self.journal.granted), step_us, count)
         published = laws.sums_by_window(_doses(self.journal.published), step_us, count)
         backlog = laws.running([more - less for more, less in zip(published, granted, strict=True)])
         first, last = from_us // step_us, min(count, (self.end_us if to_us is None else to_us) // step_us)
-        # The first second is the workers' start.
+        # In the first second the workers start.
         first = max(first, -(-laws.SECOND_US // step_us))
         worth = [self._worth(place * step_us, step_us) for place in range(count)]
         used = laws.capacity_used(granted[first:last], backlog[first:last], worth[first:last])
         return None if used is None else round(used, 4)
 
     def _worth(self, from_us: int, step_us: int) -> int:
-        """Targets that the capacity allows in a window; 0 while there is none."""
+        """Return the targets that the capacity allows in a window; 0 without a capacity."""
         rate = 0
         for at_us, cap in self.run.service.caps["total"]:
             rate = cap.rate if at_us <= from_us else rate
         return rate * step_us // laws.SECOND_US
 
     def caps(self) -> dict[str, CapFigure]:
-        """Of every cap under which something was granted."""
+        """Return the figures of every cap under which something was granted."""
         found: dict[str, CapFigure] = {}
         for name, history in self.run.service.caps.items():
             figure = self._cap(name, history)
@@ -214,7 +219,7 @@ class Figures:
         )
 
     def outcomes(self) -> dict[str, int]:
-        """Targets by outcome; pending: without one."""
+        """Return targets by outcome; pending: without one."""
         service = self.run.service
         counts: Counter[str] = Counter(dict.fromkeys(OUTCOME_NAMES, 0))
         for task in service.tasks:
@@ -224,7 +229,10 @@ class Figures:
 
 
 def check_outcomes(run: SimulatedRun) -> None:
-    """Exactly one outcome for each target: by the fold, by the topic itself, and all of them if the run is over."""
+    """Check that each target has exactly one outcome, by the fold and by the topic.
+
+    If the run is over, every target must have one.
+    """
     service, journal = run.service, run.service.journal
     records = [body for _, body in service.log.read(0, None)] if run.done else []
     read = read_outcomes(records, service.accepted)
@@ -243,7 +251,7 @@ def check_outcomes(run: SimulatedRun) -> None:
 
 
 def result_of(run: SimulatedRun) -> Result:
-    """All figures; invariants are checked first."""
+    """Return all figures, after checking the invariants."""
     from simulator.verdict.expectations import check_expectations
 
     figures = Figures(run)

@@ -1,16 +1,20 @@
-"""Law 3 where the ledger grants: a tier that is asked for in vain waits for a bounded amount only, whoever asks when.
+"""Check law 3 where the ledger grants: a tier that asks in vain waits for a bounded amount only.
 
-Between two grants of a tier of weight w of W the others are granted (less what they give back) at most
+The bound holds whichever worker asks when. Between two grants of a tier with weight w of W, the others are granted
+(less what they give back) at most
 
 - (W - w) / w times the largest envelope of its last call: until its bucket is above zero again,
 - what their buckets hold, and as much again until a lane of the tier may draw that is ahead of its peers,
-- what the capacity gives in the longest time in which nobody asked for the tier (calls that are late or lost, workers
-  that stand still or die),
+- what the capacity gives in the longest time in which no worker asked for the tier (calls that are late or lost,
+  workers that stall or die),
 - one largest envelope each, since an envelope is granted whole.
 
-Judged from the first call on in which something of the tier was wanted and refused for want of credit. Not judged:
-without a capacity, where the order of each worker's sends decides (Figures.gap looks at those); what a cap of its own,
-or of its channel or app, may hold back; and a span in which the capacity or the weights of the tiers change.
+Judged from the first call on in which targets of the tier were wanted and refused because of missing credit. Not
+judged:
+
+- without a capacity, where the order of each worker's sends decides (Figures.gap covers those);
+- tasks that a cap of their own, or of their channel or app, may hold back;
+- a span in which the capacity or the weights of the tiers change.
 """
 
 from collections import Counter, defaultdict
@@ -18,19 +22,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 WINDOWS = 2
-"""What the capacity's buckets hold, so many times."""
+"""How many times the content of the capacity's buckets the bound includes."""
 CLOCK_US = 2_000
-"""The ledger's clock has milliseconds, at both ends of a span."""
+"""The tolerance for the ledger's clock, which has milliseconds, at both ends of a span."""
 
 
 @dataclass(slots=True)
 class TierCall:
-    """What one call was granted of a tier, in targets; the largest envelope among what it wanted; whether something is
-    left that only the tier's credit holds back."""
+    """The part of one call that concerns a tier."""
 
     granted: int = 0
+    """Targets granted."""
     largest: int = 0
+    """The largest envelope among those wanted."""
     waits: bool = False
+    """Whether envelopes remain that only the tier's credit holds back."""
 
     def add(self, granted: int, size: int, waits: bool) -> None:
         self.granted += granted
@@ -42,15 +48,17 @@ class TierCall:
 
 @dataclass(slots=True)
 class _Span:
-    """Since the last grant of a tier, or the first refusal. owed: the largest envelope of the call with that grant.
-    others: targets granted to the others; largest: an envelope of each of them. unasked_us: the longest time between
-    two calls that asked for the tier."""
+    """The time since the last grant of a tier, or its first refusal."""
 
     owed: int
+    """The largest envelope of the call with that grant."""
     asked_us: int
     unasked_us: int = 0
+    """The longest time between two calls that asked for the tier."""
     others: int = 0
+    """Targets granted to the other tiers."""
     largest: Counter[str] = field(default_factory=Counter)
+    """The largest envelope of each other tier."""
 
     def ask(self, now_us: int) -> None:
         self.unasked_us = max(self.unasked_us, now_us - self.asked_us)
@@ -62,7 +70,7 @@ class _Span:
 
 
 class GapWatch:
-    """Told of everything in the order of the ledger. judged: how often a span was held against its bound."""
+    """Watches all calls in the order of the ledger. judged: how often a span was compared with its bound."""
 
     def __init__(self) -> None:
         self.judged = 0
@@ -73,23 +81,23 @@ class GapWatch:
         self._spans: dict[str, _Span] = {}
 
     def set_capacity(self, rate: int, allowance: float) -> None:
-        """In targets/s (0: none), and targets that may be granted at once."""
+        """Set the capacity in targets/s (0: none), and the targets that may be granted at once."""
         self._rate, self._allowance = rate, allowance
         self._spans.clear()
 
     def set_weights(self, weights: Mapping[str, float]) -> None:
-        """Of the tiers."""
+        """Set the weights of the tiers."""
         self._weights = dict(weights)
         self._spans.clear()
 
     def returned(self, tier: str, targets: int) -> None:
-        """Granted before, and given back in time."""
+        """Record targets that were granted earlier and given back in time."""
         for other, span in self._spans.items():
             if other != tier:
                 span.others -= targets
 
     def called(self, now_us: int, calls: Mapping[str, TierCall]) -> Iterator[str]:
-        """One call, by tier. Yields what is wrong, in words."""
+        """Record one call, by tier. Yields each violation as a text."""
         if not self._rate:
             return
         for tier in [tier for tier in calls if tier in self._spans]:
@@ -105,7 +113,7 @@ class GapWatch:
                 self._spans[tier] = _Span(self._owed[tier], now_us)
 
     def _share(self, calls: Mapping[str, TierCall]) -> None:
-        """What was granted, to the spans of those that got nothing."""
+        """Add the grants of a call to the spans of the tiers that got nothing."""
         for waiting, span in self._spans.items():
             for tier, call in calls.items():
                 if tier != waiting and call.granted:

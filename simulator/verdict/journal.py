@@ -1,4 +1,4 @@
-"""What happened in a run, written down from outside of ledger and engine, and held against what may never happen.
+"""Record the events of a run, from outside ledger and engine, and check them against the invariants.
 
 A key is an envelope's identity within its task: sequence and attempt.
 """
@@ -14,30 +14,33 @@ from simulator.verdict.gaps import GapWatch, TierCall
 
 GRANTED, NO_CREDIT, RETRY = Status.GRANTED, Status.NO_CREDIT, LaneKind.RETRY
 ATTEMPTS = 64
-"""More than a task may have."""
+"""More attempts than a task may have."""
 MOST_VIOLATIONS = 100
 
 
 class Amount(NamedTuple):
-    """So many targets at a moment: granted (below zero: given back), published, or sent. size: largest envelope."""
+    """A number of targets at one moment: granted (negative: given back), published, or sent."""
 
     at_us: int
     task: str
     tier: str
     targets: int
     size: int
+    """The largest envelope."""
 
 
 class Violation(NamedTuple):
-    """rule: which invariant; what: what was seen."""
+    """A violated invariant."""
 
     rule: str
+    """The invariant."""
     at_s: float
     what: str
+    """The observation, as text."""
 
 
 class _Claim:
-    """What one lease call was granted."""
+    """The claim of one lease call."""
 
     __slots__ = ("ends_us", "lease_ends_us", "name", "worker")
 
@@ -49,7 +52,7 @@ class _Claim:
 
 
 class _Held:
-    """An identity under a claim. called: the provider was called under it."""
+    """An identity under a claim. called: whether the provider was called under it."""
 
     __slots__ = ("called", "claim", "size")
 
@@ -64,11 +67,13 @@ def key_of(sequence: int, attempt: int) -> int:
 
 
 class RunJournal:
-    """tier_of: a task's tier at present. is_capped: whether it has a cap, or shares one with others, beside the
-    capacity. excused: whether a worker died or stood still since a moment.
+    """The journal of one run.
 
-    blocked: why a task may be granted nothing. used, returned, expired: targets of what was granted that were
-    sent, given back in time, or whose lease ran out.
+    - tier_of: returns a task's present tier.
+    - is_capped: whether a task has a cap besides the capacity, or shares one with others.
+    - excused: whether a worker has died or stalled since a moment.
+    - blocked: the reasons why a task may be granted nothing.
+    - used, returned, expired: granted targets that were sent, given back in time, or whose lease ran out.
     """
 
     def __init__(
@@ -105,7 +110,7 @@ class RunJournal:
 
     # ------------------------------------------------------------- the ledger
     def leased(self, request: LeaseRequest, answer: LeaseAnswer) -> None:
-        """A call and its answer, at the moment the ledger gave it."""
+        """Record a call and its answer, at the moment the ledger gave it."""
         self.lease_calls += 1
         if not answer.ready or request.number <= self._numbers.get(request.worker, 0):
             return
@@ -126,7 +131,7 @@ class RunJournal:
     def _answered(
         self, calls: defaultdict[str, TierCall], ask: LaneAsk, want: Want, pieces: Sequence[Piece], claim: _Claim
     ) -> None:
-        """What of a want was granted, and whether some was refused for want of its tier's credit alone."""
+        """Record the granted part of a want, and whether some of it was refused only because its tier had no credit."""
         first, granted, refused = want.first, 0, False
         for piece in pieces:
             if piece.status == GRANTED:
@@ -142,7 +147,7 @@ class RunJournal:
             calls[self._paid_by(ask, want)].add(granted * want.size, want.size, waits)
 
     def _paid_by(self, ask: LaneAsk, want: Want) -> str:
-        """The tier whose credit an envelope takes."""
+        """Return the tier whose credit pays for an envelope."""
         return ask.tier if ask.kind == RETRY else self._tier_of(want.task)
 
     def _granted(self, ask: LaneAsk, want: Want, first: int, count: int, claim: _Claim) -> None:
@@ -161,7 +166,7 @@ class RunJournal:
         self.granted.append(Amount(now_us, task, self._paid_by(ask, want), count * want.size, want.size))
 
     def _again(self, task: str, sequence: int, before: _Held, claim: _Claim) -> None:
-        """An identity is granted that was held before."""
+        """Record the grant of an identity that was held before."""
         if before.claim.ends_us > self._agenda.now_us:
             self.violate(
                 "one claim", f"{task} {sequence}: granted to {claim.name} while {before.claim.name} still holds it"
@@ -192,7 +197,7 @@ class RunJournal:
 
     # ------------------------------------------------------------- the provider
     def called(self, worker: str, batch: Batch) -> None:
-        """A call of the provider starts."""
+        """Record the start of a provider call."""
         now_us = self._agenda.now_us
         sums: dict[str, int] = {}
         size = 0
@@ -234,8 +239,10 @@ class RunJournal:
 
     # ------------------------------------------------------------- the end
     def check_conservation(self, ledger_counts: Mapping[str, int], ledger_holds: int) -> None:
-        """granted = used + returned + expired + held, by the journal and by the ledger's own counts (by kind and tier);
-        ledger_holds: targets under live claims."""
+        """Check that granted = used + returned + expired + held, by the journal and by the ledger's own counts.
+
+        ledger_counts: by kind and tier. ledger_holds: targets under live claims.
+        """
         counts = self.counts
         counts["held"] = sum(one.size for task in self._held.values() for one in task.values() if not one.called)
         accounted = sum(counts[kind] for kind in ("used", "returned", "expired", "held"))

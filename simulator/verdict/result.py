@@ -1,4 +1,4 @@
-"""What a run has shown, ready to be printed; `-o json` prints exactly this."""
+"""The result of a run, ready to be printed; `-o json` prints exactly this."""
 
 from typing import Any
 
@@ -6,50 +6,59 @@ import msgspec
 
 
 class Windows(msgspec.Struct, frozen=True):
-    """sent: targets by tier in each window of window_s, from 0 on. shares: their percentages."""
+    """Targets sent in each window of window_s."""
 
     window_s: float
     sent: dict[str, list[int]]
+    """Targets by tier in each window, from time 0 on."""
     shares: dict[str, list[float]]
+    """Their percentages."""
 
 
 class GapFigure(msgspec.Struct, frozen=True):
-    """Targets others were sent between two sends of a tier with backlog; law 3's bound for it."""
+    """The longest gap of a tier."""
 
     targets: int
+    """Targets of other tiers sent between two sends of this tier while it had a backlog."""
     bound: float
+    """Law 3's bound for it."""
     at_s: float
 
 
 class TierFigure(msgspec.Struct, frozen=True):
-    """share: percent of all targets sent. jain: the lowest index of the tier's tasks in any stretch in which at least
-    two had backlog all through; null where there was none. longest_gap: null where the tier never waited."""
+    """The figures of a tier."""
 
     weight: float
     published: int
     sent: int
     share: float
+    """Percent of all targets sent."""
     jain: float | None
+    """The lowest index of the tier's tasks in any time span with two or more backlogged throughout; null if none."""
     longest_gap: GapFigure | None
+    """Null if the tier never waited."""
 
 
 class CapFigure(msgspec.Struct, frozen=True):
-    """rate, burst: as last set, also where the cap was lifted since. most_in_1s: granted, less what was given back, in
-    the second that came nearest to its limit; overshoot: targets above it."""
+    """The figures of a cap."""
 
     rate: int
+    """As last set, even if the cap was lifted later."""
     burst: float
+    """As last set, like rate."""
     most_in_1s: int
+    """Targets granted, less those given back, in the second that came nearest to its limit."""
     limit: float
     overshoot: float
+    """Targets above the limit."""
 
 
 class TaskFigure(msgspec.Struct, frozen=True):
-    """Times in seconds from the start; null where it did not happen. entry: of the scenario, which may stand for many
-    tasks. sent_by_window: targets sent in each window."""
+    """The figures of a task. Times are seconds from the start; null if the event did not happen."""
 
     task: str
     entry: str
+    """The entry of the scenario, which may describe many tasks."""
     tier: str
     weight: float
     targets: int
@@ -59,10 +68,11 @@ class TaskFigure(msgspec.Struct, frozen=True):
     last_sent_s: float | None
     ended_s: float | None
     sent_by_window: list[int]
+    """Targets sent in each window."""
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """An expectation of the scenario. wanted and found are in words."""
+    """An expectation of the scenario. wanted and found are texts."""
 
     what: str
     wanted: str
@@ -79,9 +89,7 @@ class ViolationFigure(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """use: part of the capacity granted while there was demand; null without a capacity. repeats: envelopes for which a
-    provider was called again. outcomes: targets. ledger: granted = used + returned + expired + held, in targets; calls:
-    of all workers. violations: at most 100 of them; violation_count: all. replay: the command that runs it again."""
+    """All results of a run."""
 
     format: int
     scenario: str
@@ -91,25 +99,32 @@ class Result(msgspec.Struct, frozen=True):
     events: int
     capacity: int
     use: float | None
+    """The part of the capacity granted while there was demand; null without a capacity."""
     tiers: dict[str, TierFigure]
     caps: dict[str, CapFigure]
     windows: Windows
     tasks: list[TaskFigure]
     outcomes: dict[str, int]
+    """Targets by outcome."""
     repeats: int
+    """Envelopes for which a provider was called again."""
     workers: dict[str, int]
     ledger: dict[str, int]
+    """granted = used + returned + expired + held, in targets; calls: of all workers."""
     expectations: list[Checked]
     violations: list[ViolationFigure]
+    """The first 100 violations at most."""
     violation_count: int
+    """The number of all violations."""
     replay: str
+    """The command that runs it again."""
 
     @property
     def good(self) -> bool:
-        """Nothing was violated, and everything expected was met."""
+        """Return whether nothing was violated, and every expectation was met."""
         return not self.violation_count and all(one.met for one in self.expectations)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the result as plain values for JSON."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found
