@@ -1,1 +1,1 @@
-"""The report on the backlog: snapshots, what Spark collects of them, and the page."""
+"""The report on the backlog: snapshots, the facts that Spark collects from them, and the page."""

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TIMES_AT_MOST, STATES_AT_MOST = 1_500, 2_000_000
-"""The approximate limits of the snapshots used for ages (one a minute of a day, and all of the last hour), and of the
-rows of tasks in them: with more tasks, fewer snapshots are used."""
+"""The approximate maximum number of snapshots for ages, and of rows of tasks in them.
+
+That is one snapshot a minute of a day, and all of the last hour. With more tasks, fewer snapshots are used.
+"""
 BINS, HEAT_BINS = 120, 60
 TASKS_AT_MOST = 20_000
 """The number of tasks, the largest backlogs first, that are reported and forecast one by one."""
@@ -143,8 +145,10 @@ def _groups(changes: "DataFrame") -> "DataFrame":
 def _live(
     times: Times, changes: "DataFrame", bands: "DataFrame", on_grid: "DataFrame", lanes: "DataFrame"
 ) -> "DataFrame":
-    """Return tasks with a backlog, the largest first: changes, oldest_s, grew, since_ms, and its lane's consumers and
-    entries."""
+    """Return tasks with a backlog, the largest first.
+
+    Columns: those of changes, oldest_s, grew, since_ms, and consumers and entries of its lane.
+    """
     from pyspark.sql import functions as f
 
     here = changes.where(f.col("live") & (f.col("pending") > 0)).orderBy(f.desc("pending")).limit(TASKS_AT_MOST)

@@ -110,7 +110,7 @@ class _Maker:
         targets = sum(row[field] for row in self.facts.groups if chosen(row))
         return targets / self.recent_s if self.recent_s else 0.0
 
-    # ------------------------------------------------------------- what is foreseen
+    # ------------------------------------------------------------- forecasts
 
     @property
     def _asked(self) -> int:

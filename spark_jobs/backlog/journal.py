@@ -1,5 +1,4 @@
-"""Aggregate the outcome journal for the report on the backlog: the work done over time, and how long targets had
-waited.
+"""Aggregate the outcome journal for the report on the backlog: the work done over time, and the waits of targets.
 
 One pass, and one Spark stage: each of its tasks reads a few columns of some files and returns sums, in Arrow. For ten
 million outcomes this takes a seventh of the CPU of the same work as a query, which spends most of it on grouping by

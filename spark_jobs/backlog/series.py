@@ -136,9 +136,10 @@ def changes(tasks: "DataFrame", recent_ms: int, last_ms: int) -> "DataFrame":
 
     tasks: states at both, and those that ended between them. Columns:
 
-    - those of states except causes, from the task's last state - arrived (published), done (worked): targets since the
-    earlier snapshot, from zero if the task was not in it - spent: ms by cause since then - live: whether the task is
-    still live
+    - those of states except causes, from the task's last state
+    - arrived (published), done (worked): targets since the earlier snapshot, from zero if the task was not in it
+    - spent: ms by cause since then
+    - live: whether the task is still live
     """
     from pyspark.sql import functions as f
 

@@ -37,10 +37,12 @@ TASK = pa.struct(
 )
 """A task.
 
-- held: what held it at that moment (dispatcher.analysis.why), empty for nothing. - published: targets known to be in
-its lane. - queued: published targets without an outcome and not in flight. - in_flight: targets under claims, null if
-there were too many to look into. - retrying: envelopes with targets that will be tried again. - causes: ms by cause so
-far.
+- held: the cause that held it at that moment (dispatcher.analysis.why), empty for none.
+- published: targets known to be in its lane.
+- queued: published targets without an outcome and not in flight.
+- in_flight: targets under claims, null if there were too many to look into.
+- retrying: envelopes with targets that will be tried again.
+- causes: ms by cause so far.
 """
 TIER = pa.struct(
     [
@@ -53,10 +55,12 @@ TIER = pa.struct(
 )
 """A tier in a pool that has a cap (or in `total`, which may have none).
 
-- cap: targets/s, 0 for none. - busy, waiting: the weights of its lanes with demand that a worker holds, and that no
-worker holds. - announced: targets that workers ask for. - backlog: targets that may be sent now. - granted: targets so
-far. Set in `total` only, as are rate (recent targets/s) and got. - wanted, got: its share among the tiers that have a
-backlog, and of the targets sent.
+- cap: targets/s, 0 for none.
+- busy, waiting: the weights of its lanes with demand that a worker holds, and that no worker holds.
+- announced: targets that workers ask for.
+- backlog: targets that may be sent now.
+- granted: targets so far. Set in `total` only, as are rate (recent targets/s) and got.
+- wanted, got: its share among the tiers that have a backlog, and of the targets sent.
 """
 LANE = pa.struct(
     [
@@ -99,8 +103,12 @@ SCHEMA = pa.schema(
 )
 """A snapshot.
 
-- at: Redis' time. - every_s: the intended time between snapshots. - measured_every_s: the maximum age of the brokers'
-figures. - caps: targets/s by pool. - tasks: live ones. - ended: tasks that ended since the previous snapshot.
+- at: Redis' time.
+- every_s: the intended time between snapshots.
+- measured_every_s: the maximum age of the brokers' figures.
+- caps: targets/s by pool.
+- tasks: live ones.
+- ended: tasks that ended since the previous snapshot.
 """
 
 _SPOOL, _LANDED, _TEMPORARY = "_spool-", "snapshots-", "_landing-"
@@ -183,8 +191,7 @@ class SnapshotFiles:
         return done
 
     def _end_ms(self, at_ms: int) -> float:
-        """Return when a file that starts now ends: at midnight at the latest, so that a day's folder holds only that
-        day."""
+        """Return the end of a file that starts now: midnight at the latest, so that a day's folder holds one day."""
         lasts_s = self._settings.every_s if self._landed_any else min(self._settings.first_s, self._settings.every_s)
         midnight = _day(at_ms) + timedelta(days=1)
         return min(at_ms + lasts_s * 1000, midnight.timestamp() * 1000)

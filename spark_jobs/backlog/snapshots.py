@@ -81,8 +81,10 @@ class Snapshots:
 
 
 def find(tables: Path, since_ms: int) -> Snapshots:
-    """Find the snapshots since then. Raises NotFound if there are none, and Malformed for a file that cannot be
-    read."""
+    """Find the snapshots since then.
+
+    Raises NotFound if there are none, and Malformed for a file that cannot be read.
+    """
     files: dict[Path, list[int]] = {}
     for day in snapshot_days(tables, since_ms):
         for path in sorted(day.glob("[!_]*.parquet")):

@@ -94,7 +94,7 @@ def _shares(facts: Facts) -> tuple[dict[str, Line], dict[str, Line], Line]:
 
 
 def _arrival(times_ms: list[int], backlog: list[int], service: Line) -> Line:
-    """Return the arrival rates: what the backlog grew by, plus what was done in the same time."""
+    """Return the arrival rates: the growth of the backlog plus the work done in the same time."""
     found: Line = [None]
     for place in range(1, len(times_ms)):
         rate = service[place]
@@ -104,8 +104,7 @@ def _arrival(times_ms: list[int], backlog: list[int], service: Line) -> Line:
 
 
 def _waits(journal: JournalFacts | None) -> tuple[list[int], dict[str, Line]]:
-    """Return the start times of time spans, and by app the wait that 95 % of the targets done in each did not
-    exceed."""
+    """Return the start times of time spans, and by app the wait that 95 % of the targets done in each had at most."""
     if journal is None or not journal.by_time:
         return [], {}
     buckets: dict[tuple[str, int], dict[int, int]] = defaultdict(lambda: defaultdict(int))

@@ -48,8 +48,7 @@ class IngestOptions:
     tables: Path
     """The folder of all tables, which the driver and executors share."""
     suppress: tuple[TableSource, ...] = ()
-    """Tables of targets to leave out, with a column target (and a column channel, if they are for certain channels
-    only)."""
+    """Tables of targets to leave out, with a column target (and a column channel, for targets of one channel only)."""
     invalid_targets: bool = True
     """Whether to leave out targets that the journal knows to be dead as well."""
     names: Mapping[str, str] = field(default_factory=dict)
@@ -103,18 +102,20 @@ class Ingested:
 
 
 def transform(table: "DataFrame", options: IngestOptions, suppressed: "DataFrame | None" = None) -> "DataFrame":
-    """Return the audience with Fairlane's column names, and for each row the reason why it is left out (null: it is
-    good).
+    """Return the audience with Fairlane's column names, and a column with the reason why a row is left out.
 
-    suppressed: targets to leave out. Raises InvalidInput for a column that is missing, of a wrong type or there twice.
+    The reason is null for a good row. suppressed: targets to leave out. Raises InvalidInput for a column that is
+    missing, of a wrong type or there twice.
     """
     prepared, rules = _prepared(table, options, suppressed)
     return prepared.mapInArrow(partial(checked, rules=rules), _with_text(prepared.drop(SUPPRESSED_FLAG).schema, REASON))
 
 
 def dry_run(spark: "SparkSession", options: IngestOptions) -> Ingested:
-    """Return what `ingest` would take and leave out. Needs no servers and writes nothing. Raises InvalidInput (the
-    table)."""
+    """Return the counts that `ingest` would have.
+
+    Needs no servers and writes nothing. Raises InvalidInput (the table).
+    """
     with reading(options.tables):
         table = transform(read_table(spark, options.audience), options, suppressed_targets(spark, options))
         found = table.groupBy(REASON).count().collect()
@@ -154,8 +155,7 @@ def ingest(spark: "SparkSession", options: IngestOptions, on_progress: Callable[
 
 
 def suppressed_targets(spark: "SparkSession", options: IngestOptions) -> "DataFrame | None":
-    """Return each suppressed target once (per channel, if the table has it), with a flag; None if nothing is
-    suppressed."""
+    """Return each suppressed target once (per channel, if the table has it), with a flag; None if there is none."""
     from pyspark.sql import functions as f
 
     found: DataFrame | None = None
@@ -262,8 +262,10 @@ def _with_text(schema: Any, name: str) -> Any:
 
 
 def _rows_read(read: "Observation") -> int:
-    """Return the number of rows read. The observation has no value if Spark knew the table to be empty and did not read
-    it."""
+    """Return the number of rows read.
+
+    The observation has no value if Spark knew the table to be empty and did not read it.
+    """
     from py4j.protocol import Py4JJavaError
 
     try:

@@ -137,8 +137,10 @@ def _commit(log: JournalLog, base: JournalState, change: CommitChange, clock: Cl
 
 
 def sweep(log: JournalLog, keep_s: float, clock: Clock) -> int:
-    """Delete files that no commit of the last keep_s names, and commits the current state does not need. Returns their
-    number."""
+    """Delete files that no commit of the last keep_s names, and commits the current state does not need.
+
+    Returns their number.
+    """
     oldest_ms = clock.wall_ms() - round(keep_s * 1000)
     named, needless = _named_since(log, oldest_ms)
     count = 0

@@ -34,8 +34,10 @@ CLOSE_FILE = pa.schema(
         pa.field("reason", pa.string()),
     ]
 )
-"""All targets of the task without a row in outcomes have this outcome. reason: why the task was stopped, if a reason
-was given."""
+"""A task that was closed as a whole: all its targets without a row in outcomes have this outcome.
+
+reason: why the task was stopped, if a reason was given.
+"""
 TASK_FILE = pa.schema(
     [
         pa.field("task", pa.string(), nullable=False),
@@ -57,12 +59,15 @@ TASK_FILE = pa.schema(
 )
 """The content of one control record about a task; null for anything it does not contain.
 
-- record: its position. - targets, refused, digest, writers: from the seal. - state, ended_at, the counts, reason (why
-it failed): from the end.
+- record: its position.
+- targets, refused, digest, writers: from the seal.
+- state, ended_at, the counts, reason (why it failed): from the end.
 """
 INVALID_FILE = pa.schema([ROWS.field(name) for name in ("target", "channel", "app", "at", "reason", "task")])
-"""A target that a provider reported as dead, once per report. These are rows of outcomes as well; this table keeps them
-together, since each ingestion leaves them out."""
+"""A target that a provider reported as dead, once per report.
+
+These are rows of outcomes as well; this table keeps them together, since each ingestion leaves them out.
+"""
 SCHEMAS: Mapping[str, pa.Schema] = {
     OUTCOMES: OUTCOME_FILE,
     CLOSES: CLOSE_FILE,

@@ -1,5 +1,4 @@
-"""Find the outcomes of a record that are the first final ones of their targets: the ledger's fold rule, for the
-journal.
+"""Find the outcomes of a record that are the first final ones of their targets: the fold's rule, for the journal.
 
 The state is small. For each writer of a task it has the envelopes whose targets are all final, as ranges, and for each
 other envelope which of its targets are final. Like the journal's rows, it is a function of the topic up to a position.

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_RECORDS = 100_000
-"""The maximum number of records of each topic in a batch. Executors hold about ten thousand rows at a time, whatever it
-is."""
+"""The maximum number of records of each topic in a batch.
+
+Executors hold about ten thousand rows at a time, whatever it is.
+"""
 PAUSE_S = 5.0
 """The pause before the next try when Pulsar is unreachable."""
 

@@ -33,9 +33,11 @@ ROWS = pa.schema(
 )
 """One final outcome of one target.
 
-- at: when it was recorded. - latency_ms: see dispatcher.wire.outcome.Outcomes. - target, reason: null where the record
-does not name it. - topic, record: the number of the outcome topic, and the record's position in it. Positions sort as
-text in topic order.
+- at: when it was recorded.
+- latency_ms: see dispatcher.wire.outcome.Outcomes.
+- target, reason: null where the record does not name it.
+- topic, record: the number of the outcome topic, and the record's position in it. Positions sort as text in topic
+  order.
 """
 
 

@@ -38,8 +38,10 @@ COLUMNS = (
 )
 """outcome_rows.ROWS in Spark's syntax."""
 MAX_RECORDS = 10_000
-"""The maximum number of records of each topic in a micro-batch, unless the option maxRecordsPerBatch sets another. A
-record has up to 250,000 targets."""
+"""The maximum number of records of each topic in a micro-batch, unless the option maxRecordsPerBatch sets another.
+
+A record has up to 250,000 targets.
+"""
 _OWN = ("start", "maxrecordsperbatch", "path", "checkpointlocation", "queryname", "outputmode")
 
 

@@ -31,8 +31,7 @@ class SyntheticJournal:
     targets: int = 10_000_000
     """The number of targets in the audience, of 60 characters each."""
     planted: int = 25
-    """How often each of these is planted: a stranger in a target's position, another target in it, and the outcome of
-    another position."""
+    """How often each kind is planted: a stranger at a position, another target there, another position's outcome."""
     seed: int = 2026
 
     @property

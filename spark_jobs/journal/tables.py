@@ -89,8 +89,10 @@ def outcomes(
 
 
 def closes(spark: "SparkSession", tables: Path) -> "DataFrame":
-    """Return the tasks that were closed as a whole (cancelled, stopped, expired): the outcome of their targets without
-    a row."""
+    """Return the tasks that were closed as a whole (cancelled, stopped, expired).
+
+    The outcome is that of all their targets without a row in outcomes.
+    """
     return _frame(spark, tables, CLOSES, JournalLog(tables).read().table(CLOSES), CLOSE_COLUMNS)
 
 

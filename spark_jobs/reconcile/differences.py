@@ -54,10 +54,9 @@ def differences(rows: "DataFrame", audience: "DataFrame | None", is_over: bool) 
 
 
 def checksums(rows: "DataFrame", audience: "DataFrame | None") -> "DataFrame":
-    """Return the checksums (column `sum`) of outcomes and named targets that occur twice, and of targets that only one
-    side has.
+    """Return the checksums (column `sum`) of outcomes and named targets that occur twice, and of one-sided targets.
 
-    Different values may share a checksum.
+    One-sided targets are only named or only in the audience. Different values may share a checksum.
     """
     keys = rows.select(_sum_of(IDENTITY, _OUTCOME))
     keys = keys.union(rows.where("target is not null").select(_sum_of(TARGET, _NAMED)))

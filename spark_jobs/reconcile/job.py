@@ -44,8 +44,10 @@ class TaskSum:
 
     @property
     def totals(self) -> dict[str, int]:
-        """Return targets by outcome, and `pending`. They add up to the audience unless more were recorded than it
-        has."""
+        """Return targets by outcome, and `pending`.
+
+        They add up to the audience unless more were recorded than it has.
+        """
         rest = max((self.audience or 0) - self.recorded, 0)
         found = {name: self.counts.get(name, 0) for name in OUTCOME_NAMES}
         if self.closed:

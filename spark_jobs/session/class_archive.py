@@ -1,5 +1,4 @@
-"""Archive Spark's classes in a file as Java loads and verifies them, so that a session on this machine starts with half
-the work.
+"""Archive Spark's classes as Java loads and verifies them: a session on this machine then starts with half the work.
 
     python -m spark_jobs.session.class_archive    # once for an installation; a minute, and 180 MB beside the packages
 
@@ -31,8 +30,10 @@ _MADE_S = 1_700_000_000
 
 
 def make_archive() -> None:
-    """Start a session, run jobs of Fairlane's, and archive the classes they used. Raises Missing if Java makes no
-    archive."""
+    """Start a session, run jobs of Fairlane's, and archive the classes they used.
+
+    Raises Missing if Java makes no archive.
+    """
     file = archive()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)

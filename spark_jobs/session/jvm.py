@@ -9,8 +9,7 @@ SILENT = "-Xlog:disable -Xlog:all=error:stderr"
 
 
 def archive() -> Path:
-    """Return where spark_jobs.session.class_archive puts Spark's classes: beside the packages, since they belong to one
-    pyspark."""
+    """Return the file of spark_jobs.session.class_archive, which is beside the packages: it belongs to one pyspark."""
     return Path(sys.prefix) / "share" / "fairlane" / f"spark-{version('pyspark')}.jsa"
 
 

@@ -18,8 +18,7 @@ CONF_PREFIX = "spark.fairlane."
 ENV_PREFIX = "FAIRLANE_"
 
 MEMORY_MIB = 64
-"""The default limit for unconfirmed messages of one attempt; a Python worker also holds a batch of the table in
-memory."""
+"""The default limit for unconfirmed messages of one attempt, whose Python worker also holds a batch of the table."""
 
 _GROUPS: dict[str, type[BaseModel]] = {"pulsar": PulsarSettings, "redis": RedisSettings, "producer": ProducerOptions}
 NAMES = tuple(f"{group}.{field}" for group, model in _GROUPS.items() for field in model.model_fields)

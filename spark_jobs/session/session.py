@@ -23,9 +23,11 @@ _LOGGING = Path(__file__).with_name("log4j2.properties").absolute()
 _BATCH_ROWS = 20_000
 """The number of rows a Python worker gets at once: a few MB of targets and variables."""
 _MOST_FAILURES = 10
-"""The number of failures of one task, or in a row of one stage, before Spark gives up on the job. Spark's default is
-four: a task that happens to be on each executor that dies, or a stage whose input died with them, would end an
-hour-long job."""
+"""The number of failures of one task, or in a row of one stage, before Spark gives up on the job.
+
+Spark's default is four: a task that happens to be on each executor that dies, or a stage whose input died with them,
+would end an hour-long job.
+"""
 _JVM_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 """Matches the choice of a garbage collector. A JVM does not start with two of them."""
@@ -45,8 +47,10 @@ class SessionSettings:
     executor_memory: str = "2g"
     """In Spark's notation ("2g")."""
     log_level: str = "FATAL"
-    """The level of Spark's own log. Its errors include those of tasks that are retried; an error that ends a job is an
-    exception anyway."""
+    """The level of Spark's own log.
+
+    Its errors include those of tasks that are retried; an error that ends a job is an exception anyway.
+    """
     servers: Mapping[str, str] | None = None
     """As spark_jobs.session.servers.values_of returns them. None: as `register` finds them."""
     conf: Mapping[str, str] = field(default_factory=dict)

@@ -1,5 +1,4 @@
-"""Compute the digest of an audience in any order: the same targets give the same digest, however they were
-distributed."""
+"""Compute the digest of an audience, which is the same for the same targets in any order and distribution."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -77,8 +77,7 @@ def commit(
 def left_over(
     services: Services, options: TaskOptions, base: str, live: Iterable[str], committed: Committed
 ) -> list[str]:
-    """Return the live tasks that only discarded attempts made: unsealed parts of this write that are not in the
-    commit."""
+    """Return the live tasks of discarded attempts only: unsealed parts of this write that are not in the commit."""
     return [task for task in live if task not in committed.tasks and _is_left_over(services, options, base, task)]
 
 

@@ -109,8 +109,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return _write(self._target._replace(base=base, first_stays=True), iterator)
 
     def commit(self, messages: Sequence[Message | None], batchId: int) -> None:  # noqa: N803, ARG002  # pyspark's
-        """Commit a batch. A batch without targets makes no task. A task sealed earlier with another audience stays as
-        it was."""
+        """Commit a batch.
+
+        A batch without targets makes no task. A task sealed earlier with another audience stays as it was.
+        """
         written = _written(messages)
         if any(part.digest.targets for attempt in written for part in attempt.parts.values()):
             commit_write(self._target._replace(base=written[0].base), written, strict=False)
@@ -145,8 +147,10 @@ def _write(target: WriteTarget, batches: "Iterable[pa.RecordBatch]") -> Message:
 
 
 def commit_write(target: WriteTarget, attempts: Sequence[Written], strict: bool) -> None:
-    """Seal the tasks that these attempts filled, and cancel those that only other attempts had made. Raises as
-    `commit`."""
+    """Seal the tasks that these attempts filled, and cancel those that only other attempts had made.
+
+    Raises as `commit`.
+    """
     options, base = target.options, target.base
     with _connected(target) as connection:
         services = connection.services()

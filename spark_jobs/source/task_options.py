@@ -35,8 +35,7 @@ class TaskOptions:
     """The parsed options: the task to write, and how."""
 
     task: str
-    """The task's id, or the prefix of the ids of all its parts; empty only for a stream, which uses its query's
-    name."""
+    """The task's id, or the prefix of the ids of all its parts; empty only for a stream: its query's name is used."""
     fields: Mapping[str, Any]
     """Fields of a PushTask, as texts."""
     messages: Mapping[str, str]
@@ -58,8 +57,10 @@ class TaskOptions:
         return None if "channel" in self.split else self.fields.get("channel", PushTask.model_fields["channel"].default)
 
     def push_task(self, base: str, values: Sequence[str] = ()) -> PushTask:
-        """Return the task of rows with these values in the split columns. base: the id without them. Raises
-        InvalidInput."""
+        """Return the task of rows with these values in the split columns.
+
+        base: the id without them. Raises InvalidInput.
+        """
         split = dict(zip(self.split, values, strict=True))
         fields = {**self.fields, **{name: split[name] for name in SPLIT_FIELDS if name in split}}
         message = self.messages.get(split.get(LANGUAGE, "").lower())
