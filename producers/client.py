@@ -62,8 +62,7 @@ class PushClient:
 
         settings: any object with `pulsar`, `redis` and `producer`, such as fairlane.settings.Settings. Each server is
         connected to on first use: reading tasks needs Redis only. Raises NotConfigured if no Redis address is set and
-        no
-        local stack is running.
+        no local stack is running.
         """
         return cls(Connection(settings))
 
@@ -120,17 +119,14 @@ class PushClient:
 
         Memory use is constant, whatever the number of targets. An invalid target is refused (`on_refused`, and
         `handle.result.refusals`) and does not stop the rest. After a failure, the same call with the same id and
-        audience
-        continues from the last checkpoint. Once the submission is complete, the call only verifies the audience.
-        on_progress: called about twice a second and at the end. on_warning: called before anything is created if no
-        live
-        worker has the task's channel; without it, the warning is logged. strict: raise Refused in that case.
+        audience continues from the last checkpoint. Once the submission is complete, the call only verifies the
+        audience. on_progress: called about twice a second and at the end. on_warning: called before anything is created
+        if no live worker has the task's channel; without it, the warning is logged. strict: raise Refused in that case.
         allow_empty: accept an audience without any accepted target. Otherwise such an audience is refused before
-        anything
-        is created. duplicates: "keep" submits a target as often as it occurs. "count" also counts the repeated targets
-        among the first 100,000 (`handle.result.duplicates`). "remove" submits the first occurrence of each and takes
-        110
-        bytes of memory per target.
+        anything is created. duplicates: "keep" submits a target as often as it occurs. "count" also counts the repeated
+        targets among the first 100,000 (`handle.result.duplicates`). "remove" submits the first occurrence of each and
+        takes 110 bytes of memory per target.
+
         Raises InvalidInput, AudienceMismatch, BeingSubmitted (another process is submitting it now), TaskEnded,
         LimitReached (its app is at its limit for now; nothing was created), Unreachable. Exceptions of `targets` pass
         through.
@@ -206,8 +202,7 @@ class PushClient:
         """Return one page of `tasks` and the cursor of the next page.
 
         The page has at most `limit` tasks and starts at `cursor` (None: at the newest). The returned cursor is None
-        after
-        the last page.
+        after the last page.
         """
         if state is not None and state not in STATES:
             raise InvalidInput(f"state: is {state!r}; it can be {', '.join(STATES)}.")

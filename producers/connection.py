@@ -52,8 +52,7 @@ class Connection:
         """Return the services for submissions and changes.
 
         Raises as check_form, Unreachable if Pulsar does not answer, NotFound if it is not provisioned, Refused after a
-        fork
-        or `close`, NotConfigured.
+        fork or `close`, NotConfigured.
         """
         self._check_usable()
         with self._lock:
@@ -75,8 +74,7 @@ class Connection:
         """Raise Refused if another Redis holds the view.
 
         Workers note this in Redis; if no worker is running, the control topic is read. Return normally if Redis cannot
-        be
-        reached. Raises Unreachable if Pulsar does not answer.
+        be reached. Raises Unreachable if Pulsar does not answer.
         """
         try:
             self.epochs.check_home()

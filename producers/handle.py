@@ -69,8 +69,7 @@ class TaskHandle:
         """Return the task in its current state; its counts add up to the audience.
 
         While the view is being rebuilt, counts lag behind, and a task it does not know yet raises NotReady. Raises
-        NotFound,
-        Unreachable.
+        NotFound, Unreachable.
         """
         return self._with_etas([self._views.task(self.id)])[0]
 
@@ -80,8 +79,7 @@ class TaskHandle:
         """Wait until every target has an outcome. Raises TimedOut after `timeout_s` seconds; None: never.
 
         Waits through a rebuild of the view, and through an outage of Redis of up to a minute. on_progress: called about
-        once
-        a second with the task in its current state.
+        once a second with the task in its current state.
         """
         self._answered_s = time.monotonic()
         deadline_s = None if timeout_s is None else self._answered_s + timeout_s

@@ -156,8 +156,7 @@ class WindowPace:
 
     The age is that of the window's oldest target. A window is encoded before it is sent and should still be in the
     processor's cache when sent: windows of 16 MB took a fifth more CPU. The first window is small, so that the record
-    of
-    a large list is stored without a long wait for cutting.
+    of a large list is stored without a long wait for cutting.
     """
 
     first_targets: int = 4_096

@@ -141,10 +141,8 @@ class BulkChanges:
         failures.
 
         The changes come first, the lanes of tasks that leave a shared one after them: a broker creates some hundred
-        topics
-        a second, and a pause should not wait for that. A worker that needs a missing lane waits for it; one that moves
-        an
-        envelope there creates it.
+        topics a second, and a pause should not wait for that. A worker that needs a missing lane waits for it; one that
+        moves an envelope there creates it.
         """
         steps, changed = plan.changing, list[str]()
         failed = dict(plan.refused)

@@ -66,8 +66,8 @@ class Changes:
     stopped: str | None = None
     """End the task as failed with this reason."""
     closed: str | None = None
-    """End the task as failed with this reason, even if it was ended before and cannot finish ending.
-    Its claims and its outcome topic delay the end by some seconds only."""
+    """End the task as failed with this reason, even if it was ended before and cannot finish ending. Its claims and its
+    outcome topic delay the end by some seconds only."""
 
     def __post_init__(self) -> None:
         self._stored()

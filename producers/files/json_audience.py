@@ -78,8 +78,7 @@ def array_rows(source: Lines, keep: Keep, path: str) -> tuple[Iterator[Iterator[
     """Return the values of an array in bursts, and the parser that makes targets of them.
 
     Only a part of the array is in memory at a time. Raise InvalidInput at malformed JSON: the values behind it cannot
-    be
-    separated.
+    be separated.
     """
     return _Array(source, path).bursts(), parser(lambda found: _item(found[0], keep, found[1]))
 

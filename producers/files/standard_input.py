@@ -2,8 +2,8 @@
 
 Python raises KeyboardInterrupt wherever its main thread is. If that is in a destructor or another callback of the
 interpreter, the exception is printed and lost. If it is just before the system's `read`, the read does not notice it
-and waits for a line that may never come. So this module waits for input or for a signal's byte, which stays until it
-is read.
+and waits for a line that may never come. So this module waits for input or for a signal's byte, which stays until it is
+read.
 """
 
 import io

@@ -99,8 +99,7 @@ class TargetsFile:
         """Yield the file's slabs.
 
         Raises InvalidInput if the file cannot be read, is a CSV without a target column, or is malformed so that the
-        beginning
-        of the next target is unclear.
+        beginning of the next target is unclear.
         """
         left = self._limit
         with self._open() as file:

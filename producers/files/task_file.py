@@ -78,8 +78,7 @@ def read_entries(path: str | Path) -> list[Entry]:
     """Return the tasks of a file: a mapping of one task's fields, a list of these, or a mapping with a list `tasks`.
 
     A scalar is kept as it is written (`id: 2026`, `app: yes`). A null means no value (`channel: null` is the default,
-    the
-    channel with this name). The values in `message` are those of JSON.
+    the channel with this name). The values in `message` are those of JSON.
     """
     path = Path(path)
     content = _load(path)
@@ -95,11 +94,9 @@ def read_task_file(path: str | Path, allow_empty: bool = True) -> list[TaskEntry
     """Return the tasks of a file with their audiences.
 
     Besides the fields of PushTask each task has targets: a file (CSV, JSON lines, one a line; relative to this file),
-    or a
-    list. For files only: filter: column -> value or values; limit: the maximum number of rows to take. allow_empty:
-    whether
-    a list or file may be empty. Raises InvalidInput, before anything is submitted, naming the file, task and field of
-    every error.
+    or a list. For files only: filter: column -> value or values; limit: the maximum number of rows to take.
+    allow_empty: whether a list or file may be empty. Raises InvalidInput, before anything is submitted, naming the
+    file, task and field of every error.
     """
     jobs: list[TaskEntry] = []
     complaints = Complaints()

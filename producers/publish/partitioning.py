@@ -16,8 +16,7 @@ def partitions_for(expected_targets: int | None, need_bytes: int, options: Produ
     """Return the number of partitions; 0: a topic without partitions.
 
     The result is 0 for up to a million targets or an unknown number. Otherwise it is one partition for each 2.5
-    million,
-    at least two, at most twelve, and no more than the memory allows at a thousand pending envelopes each.
+    million, at least two, at most twelve, and no more than the memory allows at a thousand pending envelopes each.
     need_bytes: the size of an envelope.
     """
     if not options.partition_above or expected_targets is None or expected_targets <= options.partition_above:

@@ -11,8 +11,7 @@ class PartitionRotation:
 
     A partition that owes answers and has given none for `late_s` gets nothing new as long as another one answers: new
     messages would only wait there and hold up the gapless confirmation. If all are silent, Pulsar itself is slow, and
-    the
-    partitions with room continue.
+    the partitions with room continue.
     """
 
     def __init__(self, settings: ProducerSettings, late_s: float, now_s: float) -> None:

@@ -97,8 +97,7 @@ class Router:
         """Send all messages. Those that find no room are treated as `when_full` says.
 
         Raises InvalidInput for a body that is too big, before anything is sent; QueueFull, with the number of messages
-        taken;
-        Unreachable if Pulsar answers nothing for stall_s; an earlier failure.
+        taken; Unreachable if Pulsar answers nothing for stall_s; an earlier failure.
         """
         if bodies and max(map(len, bodies)) > MAX_ENVELOPE_BYTES:
             raise InvalidInput(f"An envelope is larger than {MAX_ENVELOPE_BYTES} bytes.", "Choose a smaller chunk.")

@@ -11,9 +11,8 @@ from dispatcher.model.errors import InvalidInput
 from dispatcher.wire.envelope import MAX_ENVELOPE_BYTES
 
 LEAST_PENDING, MOST_PENDING = 1_000, 2_000
-"""Minimum and maximum of the messages of one partition that are sent and not yet confirmed.
-Fewer leave the broker idle between two answers. More only wait in the client, where a stalled partition keeps them
-from the others."""
+"""Minimum and maximum of the messages of one partition that are sent and not yet confirmed. Fewer leave the broker idle
+between two answers. More only wait in the client, where a stalled partition keeps them from the others."""
 CONFIRM_S = 0.3
 """The time a busy broker may take to confirm; the messages sent in this time are pending."""
 LARGEST_BATCH_BYTES = 1024 * 1024

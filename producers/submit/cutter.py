@@ -58,10 +58,8 @@ def slabs_of(
     """Yield slabs of any iterable, each a multiple of `unit` targets except the last.
 
     Slab sizes follow the audience's speed: a slow one is not made to fill a large slab. begun: receives each slab of a
-    plain
-    iterable before it is filled; items are added to it one by one. bursts: divides an iterable that is neither a list
-    nor a
-    SlabSource.
+    plain iterable before it is filled; items are added to it one by one. bursts: divides an iterable that is neither a
+    list nor a SlabSource.
     """
     # A check of a protocol takes 0.05 ms, which shows in a small submission: lists are spared it.
     if isinstance(audience, Sequence):
@@ -113,8 +111,7 @@ class Cutter:
     """Turns accepted targets into blocks and keeps the digest of all targets in them so far.
 
     Neither the cut nor the digest depends on how the targets were divided into slabs. ends: an envelope and a block end
-    at
-    each of these numbers of targets, with a short envelope if necessary: the ends of windows are part of the cut.
+    at each of these numbers of targets, with a short envelope if necessary: the ends of windows are part of the cut.
     """
 
     def __init__(self, chunk: int, ends: Iterable[int] = ()) -> None:

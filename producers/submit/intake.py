@@ -50,8 +50,7 @@ class Intake:
     """Reads an audience in the caller's thread, since a database cursor may be behind it.
 
     `working` is held in that thread except while waiting for the audience. Another thread that acquires it may use
-    `early`
-    and everything that the caller works with.
+    `early` and everything that the caller works with.
     """
 
     def __init__(
@@ -81,8 +80,7 @@ class Intake:
         """Yield good targets in the audience's order, a multiple of `unit` at a time where possible.
 
         Close the generator when done; exceptions of the audience pass through. The first good target of an iterable
-        comes
-        alone, at once.
+        comes alone, at once.
         """
         slabs = slabs_of(self._audience, unit, begun=self._begin, bursts=lambda items: self._bursts(items, unit))
         self.working.acquire()

@@ -21,8 +21,7 @@ class Lease:
 
     A submitter publishes a window only after it has seen, after the receipt of its announcement, that it still held the
     lease. A takeover is appended after the lease is taken, so it comes after that announcement, and the new submitter
-    has
-    read it.
+    has read it.
     """
 
     def __init__(self, services: Services, task: str) -> None:

@@ -27,7 +27,7 @@ class Renewals:
                 self._running = True
 
     def remove(self, renew: Renew) -> None:
-        """Stop calling `renew`; a call in progress is waited for."""
+        """Stop calling `renew`; a call in progress still completes."""
         with self._lock:
             self._leases.discard(renew)
 

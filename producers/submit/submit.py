@@ -33,9 +33,8 @@ def submit(
     """Submit a task, or continue its submission. Blocks until the audience is stored and sealed.
 
     Raises InvalidInput (also for an empty audience, unless the rules allow it), AudienceMismatch (the id belongs to
-    another
-    task or audience), BeingSubmitted (by another process, now), LimitReached (its app may have no more; nothing was
-    created), TaskEnded (it ended before its audience was complete), NotReady, Unreachable (submit the same again to
+    another task or audience), BeingSubmitted (by another process, now), LimitReached (its app may have no more; nothing
+    was created), TaskEnded (it ended before its audience was complete), NotReady, Unreachable (submit the same again to
     continue). Exceptions of the audience pass through.
     """
     check_audience(targets)
@@ -163,11 +162,10 @@ class _Run:
     def _first_window(
         self, windows: WindowCutter, accepted: Iterator[Accepted], begun: list[Accepted]
     ) -> Window | None:
-        """Return the first window, if it is available without a long wait.
+        """Return the first window, if there is one.
 
         begun: the first part; parts taken besides are appended. Of standard input only the first part is used: more may
-        not
-        come for long.
+        not come for long.
         """
         waits = getattr(self._targets, "waits", False)
         for part in chain(begun.copy(), accepted):
