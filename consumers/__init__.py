@@ -1,1 +1,1 @@
-"""Takes envelopes out of lanes and delivers them: attachments, bounded prefetch, channels, settling."""
+"""Take envelopes out of lanes and deliver them: attachments, bounded prefetch, channels, settling."""

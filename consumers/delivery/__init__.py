@@ -1,1 +1,1 @@
-"""Calls of channels: the event loop, the queue of each channel, and in `channels/` the built-in channels."""
+"""Calls of channels: the event loop, the queue of each channel, and the built-in channels in `channels/`."""

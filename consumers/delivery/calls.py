@@ -1,4 +1,4 @@
-"""The calls of one channel: waiting for a place, under way, over. All of it in the courier's event loop."""
+"""The calls of one channel, from waiting to settled. All of this runs in the courier's event loop."""
 
 import asyncio
 import logging
@@ -18,19 +18,22 @@ from dispatcher.wire.outcome import RETRY, Report, Verdict
 
 Sent = Callable[[Batch, Sequence[Report | None]], None]
 SERVED_WITHIN_S = 0.005
-"""So long one task makes calls that are over at once, before the other channels and the timers get a turn."""
+"""How long one task makes calls that finish immediately, before other channels and timers get a turn."""
 _MAX_FAULTS = 50
-"""Maximum kinds of faults logged of a channel; a kind may contain the channel's own text."""
+"""The maximum number of kinds of faults logged for a channel; a kind may contain the channel's own text."""
 _NUMBER = re.compile(r"-?[0-9]+")
 _log = logging.getLogger(__name__)
 
 
 class ChannelLoad(NamedTuple):
-    """calls under way, calls waiting for a place, targets of both."""
+    """The load of a channel."""
 
     calls: int = 0
+    """Calls in progress."""
     waiting: int = 0
+    """Calls waiting for a free place."""
     targets: int = 0
+    """Targets of both."""
 
 
 class _Parcel:
@@ -45,7 +48,7 @@ class _Parcel:
         self.reports: list[Report | None] = [None] * len(batch.deliveries)
 
     def settle(self, start: int, reports: Sequence[Report | None]) -> bool:
-        """Takes one call's reports; True if they were the last."""
+        """Store one call's reports; return True if they were the last."""
         self.reports[start : start + len(reports)] = reports
         self.missing -= 1
         if self.missing:
@@ -55,23 +58,27 @@ class _Parcel:
 
 
 class _Piece(NamedTuple):
-    """Some envelopes of a parcel, `start` its first one's place there."""
+    """Some envelopes of a parcel."""
 
     parcel: _Parcel
     start: int
+    """Index of the first envelope in the parcel."""
     envelopes: list[Envelope]
 
 
 class Call:
-    """Pieces, of one tier, that go to the channel together. It is settled once: by the channel's answer, its failure,
-    the timeout, the use-by (the earliest had passed when the call's turn came)."""
+    """Pieces of one tier that go to the channel together.
+
+    A call is settled once: by the channel's answer, its failure, the timeout, or the earliest use-by, if that had
+    passed when the call's turn came.
+    """
 
     __slots__ = ("count", "envelopes", "pieces", "settled", "tier", "use_by_s")
 
     def __init__(self, pieces: list[_Piece]) -> None:
         self.pieces = pieces
         self.envelopes = [envelope for piece in pieces for envelope in piece.envelopes]
-        """A list of its own for the channel, which may change it."""
+        """A separate list for the channel, which may change it."""
         self.count = len(self.envelopes)
         self.use_by_s = min(piece.parcel.batch.use_by_s for piece in pieces)
         self.tier = pieces[0].parcel.batch.tier
@@ -79,8 +86,7 @@ class Call:
 
 
 class _Turn:
-    """One of the channel's places and the task that has it. quick: none of its calls was late or has let others go on
-    before it was over."""
+    """One of the channel's places and its task. quick: none of its calls was late or yielded to the event loop."""
 
     __slots__ = ("call", "quick", "task", "timer")
 
@@ -103,7 +109,7 @@ class ChannelQueue:
         self._context = copy_context()
         self._context.run(CHANNEL.set, channel)
         self.calls_over = 0
-        """Number of calls settled so far."""
+        """The number of calls settled so far."""
         self._unreported: dict[_Parcel, None] = {}
         """Batches in order of arrival."""
         self._waiting: deque[_Piece] = deque()
@@ -113,7 +119,7 @@ class ChannelQueue:
         self._idle.set()
         self._ended = False
         self._quick = False
-        """The last calls were over as soon as they were begun."""
+        """Whether the last calls finished as soon as they were started."""
         self._faults: set[str] = set()
 
     @property
@@ -121,15 +127,17 @@ class ChannelQueue:
         return ChannelLoad(len(self._running), len(self._waiting), self._targets)
 
     def oldest(self) -> object | None:
-        """Return the batch that waits longest for its report (its identity is all that counts), None without one. May
-        be called from any thread."""
+        """Return the batch that has waited longest for its report, or None. Only its identity matters.
+
+        May be called from any thread.
+        """
         try:
             return next(iter(self._unreported), None)
-        except RuntimeError:  # it changed while it was read, so the channel is at work
+        except RuntimeError:  # it changed while being read, so the channel is working
             return object()
 
     def put(self, batch: Batch, sent: Sent) -> None:
-        """Cuts the batch into calls. If calls take time they begin here, side by side; if not, `start` begins them."""
+        """Cut the batch into calls. If calls take time they begin here, side by side; if not, `start` begins them."""
         envelopes = [delivery.envelope for delivery in batch.deliveries]
         starts = range(0, len(envelopes), self.call_limit)
         parcel = _Parcel(batch, sent, len(starts))
@@ -144,11 +152,11 @@ class ChannelQueue:
             self._start_calls()
 
     def start(self) -> None:
-        """Begins what was put."""
+        """Start the calls of all batches put so far."""
         self._start_calls()
 
     async def idle(self, deadline_s: float) -> bool:
-        """Waits until nothing is under way or waiting; False at the deadline."""
+        """Wait until no call is in progress or waiting; return False at the deadline."""
         try:
             await asyncio.wait_for(self._idle.wait(), deadline_s)
         except TimeoutError:
@@ -156,7 +164,7 @@ class ChannelQueue:
         return True
 
     async def abort(self) -> None:
-        """Ends what is left: waiting calls were never started, calls under way say RETRY."""
+        """End the remaining calls: waiting calls count as never started, calls in progress as RETRY."""
         self._ended = True
         while self._waiting:
             self._settle_piece(self._waiting.popleft(), None)
@@ -168,7 +176,8 @@ class ChannelQueue:
 
     # ------------------------------------------------------------- calls
     def _start_calls(self) -> None:
-        """As many as there are places for; one, which goes on with the others, as long as calls are over at once."""
+        """Start as many calls as there are places. While calls finish immediately, start one, whose task serves the
+        others."""
         places = 1 if self._quick else self.channel.concurrency
         while self._waiting and len(self._running) < places:
             call = self._next_call()
@@ -182,8 +191,10 @@ class ChannelQueue:
             self._idle.set()
 
     def _next_call(self) -> Call | None:
-        """What waits at the front and may go together: of one tier, within the channel's limit, not late. Nothing is
-        passed over: the order is the scheduler's. None if nothing but late ones was left."""
+        """Return the next call: pieces from the front of the queue, of one tier, within the channel's limit, not late.
+
+        Nothing is skipped, since the order is the scheduler's. None if only late pieces were left.
+        """
         pieces: list[_Piece] = []
         room, now_s, waiting = self.call_limit, self._clock.monotonic_s(), self._waiting
         while waiting:
@@ -199,8 +210,10 @@ class ChannelQueue:
         return Call(pieces) if pieces else None
 
     async def _serve(self, turn: _Turn) -> None:
-        """Makes the call, and for a time those after it, as long as all are over at once. A task and its timer cost
-        some 60 us: an envelope alone in a call would spend more on these than on itself."""
+        """Make the call and, for a time, those after it, as long as all finish immediately.
+
+        A task and its timer cost some 60 us: an envelope alone in a call would cost less than they do.
+        """
         waits = self._loop.call_soon(self._waits, turn)
         until_s = self._clock.monotonic_s() + SERVED_WITHIN_S
         try:
@@ -218,13 +231,13 @@ class ChannelQueue:
         self._quick = all(other.quick for other in self._running)
 
     def _waits(self, turn: _Turn) -> None:
-        """A call has let others go on: the other places are for those behind it."""
+        """Note that a call has yielded to the event loop, and use the other places for the calls behind it."""
         turn.quick = self._quick = False
         turn.timer = self._loop.call_later(self.timeout_s, self._timed_out, turn)
         self._start_calls()
 
     def _over(self, turn: _Turn, _task: object) -> None:
-        """The channel has answered or failed, maybe too late for its word to count, or the task was cancelled."""
+        """Free the place: the channel answered or failed, maybe too late to count, or the task was cancelled."""
         if turn.timer is not None:
             turn.timer.cancel()
         self._running.discard(turn)
@@ -233,8 +246,10 @@ class ChannelQueue:
         self._start_calls()
 
     async def _answer(self, turn: _Turn) -> Sequence[Report | None]:
-        """What the channel says, or RETRY for all with the reason why it counts for nothing. The use-by was looked at
-        when the call was made up, and is once more."""
+        """Return the channel's answer, or RETRY for all with the reason why the answer does not count.
+
+        The use-by was checked when the call was assembled, and is checked again here.
+        """
         call = turn.call
         if is_late(call.use_by_s, self._clock.monotonic_s()):
             turn.quick = False
@@ -258,7 +273,7 @@ class ChannelQueue:
         return read_reports(answer, [one for piece in call.pieces for one in piece.envelopes], self._fault)
 
     def _fault(self, fault: str) -> None:
-        """Log a fault of the channel's answers, each kind once: faults that differ in numbers alone are of one kind."""
+        """Log a fault of the channel's answers, each kind once. Faults that differ only in numbers are of one kind."""
         kind = _NUMBER.sub("0", fault)
         if kind in self._faults or len(self._faults) >= _MAX_FAULTS:
             return
@@ -288,14 +303,14 @@ class ChannelQueue:
             start = end
 
     def _settle_piece(self, piece: _Piece, reports: Sequence[Report | None] | None) -> None:
-        """reports: None if the call was not started in time."""
+        """Settle one piece. reports: None if the call was not started in time."""
         if piece.parcel.settle(piece.start, [None] * len(piece.envelopes) if reports is None else reports):
             self._targets -= piece.parcel.batch.targets
             del self._unreported[piece.parcel]
 
 
 def is_late(use_by_s: float, now_s: float) -> bool:
-    """Whether a call may not begin any more: what it would send may be granted to another worker."""
+    """Return whether it is too late to begin a call: its targets may be granted to another worker."""
     return now_s >= use_by_s
 
 

@@ -1,4 +1,4 @@
-"""Finds and constructs the channels named in the settings."""
+"""Find and construct the channels named in the settings."""
 
 import importlib
 import inspect
@@ -29,8 +29,11 @@ _NUMBERS = ("concurrency", "batch_limit")
 def load_channels(
     classes: Mapping[str, str], settings: Mapping[str, Mapping[str, Any]] | None = None
 ) -> dict[str, BatchChannel]:
-    """Channels by name. classes: channel name -> "null", "log", "http" or "module:Class"; settings: channel name ->
-    what its class is constructed with (`name` is added). Raises InvalidInput, which names the channel."""
+    """Return the channels by name. Raises InvalidInput, which names the channel.
+
+    classes: channel name -> "null", "log", "http" or "module:Class". settings: channel name -> the settings that its
+    class is constructed with (`name` is added).
+    """
     given = settings or {}
     return {name: _load(name, path, given.get(name, {})) for name, path in classes.items()}
 
@@ -68,7 +71,7 @@ def _class(name: str, path: str) -> Callable[[Mapping[str, Any]], object]:
 
 
 def _check(name: str, path: str, channel: object) -> None:
-    """That it is what dispatcher.ports.BatchChannel asks for."""
+    """Check that the object implements dispatcher.ports.BatchChannel."""
     missing = [method for method in _METHODS if not callable(getattr(channel, method, None))]
     if not _is_seconds(getattr(channel, "timeout_s", None)):
         missing.append("timeout_s (a number above 0)")
@@ -88,7 +91,7 @@ def _check(name: str, path: str, channel: object) -> None:
 
 
 def _is_sync(method: object) -> bool:
-    """Return whether it is a plain Python function. Of others, such as compiled ones, only a call tells."""
+    """Return whether it is a plain Python function. For others, such as compiled ones, only a call can tell."""
     function = inspect.unwrap(cast("Callable[..., object]", method), stop=inspect.iscoroutinefunction)
     return inspect.isroutine(function) and hasattr(function, "__code__") and not inspect.iscoroutinefunction(function)
 

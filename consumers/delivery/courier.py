@@ -1,4 +1,4 @@
-"""Runs the channels: an asyncio event loop in a thread of its own. Implements dispatcher.ports.Courier."""
+"""Run the channels in an asyncio event loop in its own thread. Implements dispatcher.ports.Courier."""
 
 import asyncio
 import contextlib
@@ -19,21 +19,21 @@ from dispatcher.wire.outcome import Report
 OPEN_WITHIN_S = 30.0
 CLOSE_WITHIN_S = 5.0
 StartThread = Callable[[str, Callable[[threading.Event], None]], None]
-"""Run the function in a thread of that name. The caller must notice its exceptions."""
+"""Runs the function in a thread of that name. The caller must notice its exceptions."""
 _log = logging.getLogger(__name__)
 
 
 class ChannelCourier:
     """Hands batches to their channels, with bounded concurrency, never after their use-by, and reports each batch once.
 
-    A call ends for good at the channel's timeout: a channel that does not let itself be cancelled keeps its place among
-    the calls under way, but what it says later counts no more.
+    A call ends for good at the channel's timeout. A channel that does not let itself be cancelled keeps its place among
+    the calls in progress, but its late answer is ignored.
     """
 
     def __init__(
         self, channels: Mapping[str, BatchChannel], clock: Clock, loop: asyncio.AbstractEventLoop | None = None
     ) -> None:
-        """loop: makes the event loop, which the courier closes; asyncio's own kind by default."""
+        """loop: the event loop, which the courier closes; by default one of asyncio's own kind."""
         self._clock = clock
         self._loop = loop or asyncio.new_event_loop()
         self._queues = {name: ChannelQueue(channel, self._loop, clock) for name, channel in channels.items()}
@@ -50,7 +50,8 @@ class ChannelCourier:
 
     # ------------------------------------------------------------- any thread
     def start(self, start_thread: StartThread) -> None:
-        """Starts the thread and opens the channels. Raises what the first failing one raised, having closed all."""
+        """Start the thread and open the channels. Raises the error of the first channel that fails, after closing
+        all."""
         self._ended.clear()
         start_thread("channels", self._run)
         try:
@@ -61,41 +62,47 @@ class ChannelCourier:
             raise
 
     def send(self, batch: Batch, sent: Callable[[Batch, Sequence[Report | None]], None]) -> None:
-        """Never blocks. Many batches cost one wake-up of the loop."""
+        """Send a batch. Never blocks. Many batches cost one wake-up of the loop."""
         self._incoming.append((batch, sent))
         if not self._woken:
             self._woken = True
             self._loop.call_soon_threadsafe(self._take)
 
     def batch_limit(self, channel: str) -> int:
-        """Most envelopes in one call of the channel. (A larger batch becomes several calls and is reported when the
-        last one is over.)"""
+        """Return the maximum number of envelopes in one call of the channel.
+
+        A larger batch becomes several calls and is reported when the last one is over.
+        """
         queue = self._queues.get(channel)
         return 1 if queue is None else queue.call_limit
 
     def batch_counts(self) -> dict[str, int]:
-        """Channel name -> how many batches under way keep it busy: its places and some waiting next to them. More would
-        only queue here, where no tier can overtake another."""
+        """Return, by channel, how many batches in progress keep it busy: its places and some waiting next to them.
+
+        More would only queue here, where no tier can overtake another.
+        """
         return {name: queue.channel.concurrency * 5 // 4 + 1 for name, queue in self._queues.items()}
 
     def in_flight(self, channel: str) -> ChannelLoad:
-        """What the channel is at work on, as seen from outside of its thread: a little old."""
+        """Return the channel's current load. It is slightly outdated, since it is read from another thread."""
         queue = self._queues.get(channel)
         return ChannelLoad() if queue is None else queue.in_flight
 
     @property
     def channels(self) -> frozenset[str]:
-        """Names of the channels."""
+        """The names of the channels."""
         return frozenset(self._queues)
 
     @property
     def longest_timeout_s(self) -> float:
-        """Of all channels: no call outlasts it."""
+        """The longest timeout of all channels: no call takes longer."""
         return max((queue.timeout_s for queue in self._queues.values()), default=0.0)
 
     def stop(self, deadline_s: float) -> None:
-        """Waits for what was sent, at most so many seconds; then calls under way are cancelled and say RETRY, others
-        are reported as not started. Closes the channels and ends the thread."""
+        """Wait for batches in progress, at most until the deadline, then close the channels and end the thread.
+
+        At the deadline, calls in progress are cancelled and report RETRY; others are reported as not started.
+        """
         self._stopping = True
         if not self._ended.is_set():
             try:
@@ -109,8 +116,10 @@ class ChannelCourier:
 
     # ------------------------------------------------------------- for the watchdog
     def probe(self) -> object | None:
-        """Ask the event loop for a sign of life. Return what it has done so far: it changes with every probe, unless
-        the loop is blocked. None while the loop is not to run."""
+        """Ask the event loop for a sign of life. Return its progress so far, which changes with every probe.
+
+        The progress does not change while the loop is blocked. None while the loop should not run.
+        """
         if self._stopping or self._ended.is_set():
             return None
         if self._answered == self._probes:
@@ -130,7 +139,7 @@ class ChannelCourier:
 
     # ------------------------------------------------------------- the loop's thread
     def _run(self, _: threading.Event) -> None:
-        """Run until the courier is stopped. Raise what a channel raised to end the loop."""
+        """Run until the courier is stopped. Raise the exception with which a channel ended the loop."""
         asyncio.set_event_loop(self._loop)
         self._watch.thread = threading.get_ident()
         try:
@@ -149,7 +158,8 @@ class ChannelCourier:
         self._answered = number
 
     def _do(self, work: Coroutine[Any, Any, None], within_s: float) -> None:
-        """Run in the loop. Raise Unreachable if a channel blocks the loop, FairlaneError if one has ended it."""
+        """Run the work in the loop. Raise Unreachable if a channel blocks the loop, FairlaneError if one has ended
+        it."""
         self._asked = asked = asyncio.run_coroutine_threadsafe(work, self._loop)
         if self._ended.is_set():
             asked.cancel()
@@ -163,7 +173,7 @@ class ChannelCourier:
             self._asked = None
 
     def _take(self) -> None:
-        """All that has come since the last time."""
+        """Take everything sent since the last call."""
         self._woken = False
         while self._incoming:
             batch, sent = self._incoming.popleft()
@@ -177,7 +187,8 @@ class ChannelCourier:
             queue.start()
 
     def _note_missing(self, channel: str) -> None:
-        """Log once that a batch came for a channel that the worker lacks: its lanes give those to others before."""
+        """Log once that a batch came for a channel that the worker lacks. Lanes leave such envelopes to others before
+        this."""
         if channel not in self._missing:
             self._missing.add(channel)
             _log.error("A batch is for the channel %r, which this worker does not have; it is given back.", channel)

@@ -1,4 +1,4 @@
-"""Finds the channel whose code blocks the event loop of all channels."""
+"""Find the channel whose code blocks the event loop of all channels."""
 
 import asyncio
 import contextlib
@@ -14,34 +14,37 @@ from types import FrameType
 from dispatcher.ports import BatchChannel
 
 CHANNEL: ContextVar[BatchChannel] = ContextVar("channel")
-"""The channel whose code runs. Tasks, callbacks and timers made by that code inherit it."""
+"""The channel whose code is running. Tasks, callbacks and timers made by that code inherit it."""
 LOOK_EVERY_S = 0.1
 BLOCKED_S = 1.0
-"""A step that takes longer than this is warned of."""
+"""A step that takes longer than this causes a warning."""
 WARN_EVERY_S = 60.0
 """Minimum time between two warnings about one channel."""
 _MAX_GAP_S = 5 * LOOK_EVERY_S
-"""Counted of the time between two looks: the whole process may have been stopped."""
+"""The maximum time counted between two looks: the whole process may have been stopped."""
 _RUN = asyncio.Handle._run.__code__
-"""Run one step of a task, a callback or a timer; the loop calls this for each."""
+"""Code of the method that runs one step of a task, a callback or a timer; the loop calls it for each."""
 _log = logging.getLogger(__name__)
 
 
 class LoopWatch:
-    """Looks at the stack of the event loop's thread ten times a second. A step that is there look after look blocks the
-    loop. Whose it is says its context, whichever other calls are under way. The calls themselves pay nothing for it."""
+    """Looks at the stack of the event loop's thread ten times a second.
+
+    A step found in consecutive looks blocks the loop. Its context names the channel, whichever other calls are in
+    progress. The calls themselves pay nothing for this.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now_s: Callable[[], float] = time.monotonic) -> None:
         self._loop = loop
         self._now_s = now_s
         self.thread: int | None = None
-        """Identifier of the thread that runs the loop; None while none does."""
+        """Identifier of the thread that runs the loop; None if no thread does."""
         self.blocked_s = 0.0
-        """How long the present step has been running."""
+        """How long the current step has been running."""
         self._step: Callable[[], asyncio.Handle | None] = lambda: None
         self._channel: BatchChannel | None = None
         self._turned = True
-        """The loop has come round since the step was first seen: the handle of a socket runs many times."""
+        """Whether the loop came round since the step was first seen: the handle of a socket runs many times."""
         self._looked_s = now_s()
         self._place = ""
         self._warned_s: dict[str, float] = {}
@@ -56,7 +59,7 @@ class LoopWatch:
             _log.exception("The event loop of the channels is not watched any more; the worker goes on")
 
     def look(self) -> None:
-        """Compare the step that the loop runs with that of the last look."""
+        """Compare the step that the loop runs with that of the previous look."""
         now_s, last_s = self._now_s(), self._looked_s
         self._looked_s = now_s
         innermost = None if self.thread is None else sys._current_frames().get(self.thread)
@@ -82,7 +85,7 @@ class LoopWatch:
         self._turned = True
 
     def _over(self) -> None:
-        """Warn if the last step blocked the loop. (What is of no channel is our own.)"""
+        """Warn if the previous step blocked the loop. A step without a channel is our own."""
         if self.blocked_s < BLOCKED_S or self._channel is None:
             return
         name = self._channel.name
@@ -99,7 +102,7 @@ class LoopWatch:
 
 
 def _running(frame: FrameType | None) -> asyncio.Handle | None:
-    """Return the step that a thread with this stack runs; None while it waits."""
+    """Return the step that a thread with this stack is running; None while it waits."""
     while frame is not None and frame.f_code is not _RUN:
         frame = frame.f_back
     step = None if frame is None else frame.f_locals.get("self")
@@ -107,7 +110,7 @@ def _running(frame: FrameType | None) -> asyncio.Handle | None:
 
 
 def _place(innermost: FrameType | None, module: str) -> str:
-    """Return the line of this module that the step is at; if there is none, the innermost line."""
+    """Return the line of this module that the step has reached, or the innermost line if there is none."""
     frame = innermost
     while frame is not None and frame.f_code is not _RUN:
         if frame.f_globals.get("__name__") == module:

@@ -17,16 +17,16 @@ class BlockingChannel(BatchChannel):
     """Delivers to a provider through a client that blocks, such as `requests`.
 
     Write `deliver_blocking`; it runs in threads, `concurrency` calls at once. Give your client a timeout below
-    `timeout_s`: Python cannot end a thread. After `timeout_s` a call counts as RETRY, and the worker goes on in another
-    thread. Up to `concurrency` late threads may run beside those of the calls under way; then calls wait until one of
-    them ends. If none does for 12 s more, the worker ends, as with any channel that hangs.
+    `timeout_s`: Python cannot end a thread. After `timeout_s` a call counts as RETRY, and the worker continues in
+    another thread. Up to `concurrency` late threads may run beside those of the calls in progress; beyond that, calls
+    wait until one of them ends. If none does for 12 s more, the worker ends, as with any channel that hangs.
     """
 
     _threads: "_Threads | None" = None
-    """Made with the first call, so that a class of one's own need not call `__init__` of this one."""
+    """Created by the first call, so that a subclass need not call this class' `__init__`."""
 
     def __init_subclass__(cls) -> None:
-        """Refuse a `deliver_blocking` that is async: a thread would run nothing of it."""
+        """Refuse an async `deliver_blocking`: a thread would run nothing of it."""
         super().__init_subclass__()
         if inspect.iscoroutinefunction(cls.deliver_blocking):
             raise TypeError(
@@ -48,14 +48,16 @@ class BlockingChannel(BatchChannel):
         return await self._threads.run(lambda: self.deliver_blocking(envelopes, tier))
 
     async def close(self) -> None:
-        """Let go of the threads. Those that are stuck end with the process. Call this from a `close` of your own."""
+        """Release the threads. Stuck ones end with the process. A subclass with its own `close` must call this."""
         if self._threads is not None:
             self._threads.close()
 
 
 class _Threads:
-    """Daemon threads, as many as there were calls at once. (The end of the process waits for those of a
-    ThreadPoolExecutor, stuck ones too.) Used from the event loop."""
+    """Daemon threads, as many as there were calls at once. Used from the event loop.
+
+    A ThreadPoolExecutor does not fit: the end of the process waits for its threads, including stuck ones.
+    """
 
     def __init__(self, name: str, max_late: int) -> None:
         self._name = name
@@ -65,8 +67,11 @@ class _Threads:
         self._calls: set[asyncio.Future[Sequence[Report]]] = set()
 
     async def run(self, work: Callable[[], Sequence[Report]]) -> Sequence[Report]:
-        """Return what `work` returns. When cancelled, leave its thread alone, unless too many are late already: then
-        wait for it, so that the call keeps its place in the channel's `concurrency`."""
+        """Return the result of `work`. When cancelled, leave its thread running.
+
+        If too many threads are late already, wait for the thread, so that the call keeps its place in the channel's
+        `concurrency`.
+        """
         call = self._start(work)
         late = False
         while not call.done():
@@ -83,7 +88,7 @@ class _Threads:
         return call.result()
 
     def close(self) -> None:
-        """End the threads that are idle, now, and others when their call is over. Calls under way are cancelled."""
+        """End idle threads now, and others when their call is over. Calls in progress are cancelled."""
         for call in list(self._calls):
             call.cancel()
         for _ in range(self._started):
@@ -106,7 +111,7 @@ class _Threads:
         self._busy -= 1
         self._calls.discard(call)
         if not call.cancelled():
-            call.exception()  # of a call that is late, and not asked for otherwise
+            call.exception()  # of a late call, which nobody else reads
 
     def _late_one_is_over(self, _: object) -> None:
         self._late -= 1
@@ -116,7 +121,7 @@ _Job = tuple[Callable[[], Sequence[Report]], "Future[Sequence[Report]]"]
 
 
 def _work(jobs: "SimpleQueue[_Job | None]") -> None:
-    """Do jobs until there is None."""
+    """Run jobs until a None comes."""
     while (job := jobs.get()) is not None:
         work, result = job
         if not result.set_running_or_notify_cancel():
@@ -127,4 +132,4 @@ def _work(jobs: "SimpleQueue[_Job | None]") -> None:
             result.set_exception(RuntimeError(f"deliver_blocking raised {error!r}"))  # a future takes none
         except BaseException as error:
             result.set_exception(error)
-        del job, work, result  # while it waits, a thread keeps no envelopes
+        del job, work, result  # a waiting thread must not keep envelopes alive

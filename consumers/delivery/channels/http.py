@@ -20,23 +20,30 @@ from dispatcher.wire.outcome import Report
 
 
 class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """url: where to post. timeout_s: for the whole of one POST. concurrency: POSTs under way at once, and connections.
-    headers: added to each POST. signing_secret: what POSTs are signed with, if set. strict_answers: see AnswerReader.
-    """
+    """Settings of the `http` channel."""
 
     url: str | None = None
+    """The address to post to."""
     name: str = "http"
     timeout_s: float = 10.0
+    """The time limit of a whole POST."""
     concurrency: int = 64
+    """The number of concurrent POSTs and of connections."""
     headers: dict[str, str] = {}
+    """Headers added to each POST."""
     signing_secret: str | None = None
+    """The secret that signs POSTs, if set."""
     strict_answers: bool = True
+    """See AnswerReader."""
 
 
 class HttpChannel:
-    """2xx: sent, except the targets under `failed` in a JSON answer. No connection, no answer in time, 408, 425, 429,
-    5xx and 3xx: tried again, not before Retry-After if there is one. Other 4xx: failed, with the status and the
-    beginning of the answer as the reason."""
+    """Posts each envelope to one address.
+
+    2xx: sent, except the targets under `failed` in a JSON answer. No connection, no answer in time, 408, 425, 429, 5xx
+    and 3xx: retried, not before Retry-After if there is one. Other 4xx: failed; the reason is the status and the
+    beginning of the answer.
+    """
 
     batch_limit = 1
 
@@ -86,8 +93,11 @@ class HttpChannel:
             return again(error_text(error)[:REASON_LIMIT])
 
     def _headers(self, envelope: Envelope, body: bytes) -> dict[str, str]:
-        """The key is the envelope's identity: the same when the same attempt is posted again, another for the next
-        attempt, which may have fewer targets."""
+        """Return the headers of a POST.
+
+        The key is the envelope's identity: the same when the same attempt is posted again, another for the next
+        attempt, which may have fewer targets.
+        """
         key = ":".join(map(str, envelope.identity))
         signed = {} if self._key is None else signature_headers(self._key, key, int(self._wall_s()), body)
         return {"Idempotency-Key": key, **signed}

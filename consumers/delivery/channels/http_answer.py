@@ -1,4 +1,4 @@
-"""Outcomes of targets, from the answers of the `http` channel's provider."""
+"""Determine the outcomes of targets from the answers of the `http` channel's provider."""
 
 import logging
 import math
@@ -15,14 +15,14 @@ from dispatcher.verdicts import error_text
 from dispatcher.wire.outcome import ALL_SENT, RETRY, Outcome, Report, Verdict, sound_text
 
 ANSWER_LIMIT = 1024 * 1024
-"""Bytes of an answer that are read."""
+"""The maximum number of bytes read from an answer."""
 REASON_LIMIT = 200
-"""Characters of an answer, or of the provider's reason, that go into a reason."""
+"""The maximum length of the text from an answer, or from the provider's reason, that is put into a reason."""
 LONGEST_RETRY_AFTER_S = 24 * 3600.0
 MAX_FAULTS = 50
-"""Maximum kinds of faults in answers that are logged."""
+"""The maximum number of kinds of faults in answers that are logged."""
 _TRIED_AGAIN = frozenset({408, 425, 429})
-"""Besides 3xx (the address is wrong, which can be fixed) and 5xx."""
+"""Statuses that are retried besides 3xx (the address is wrong, which can be fixed) and 5xx."""
 _AGREED = 'Answer with an empty body or {"failed": [...]}, or set strict_answers of the channel to false.'
 _log = logging.getLogger(__name__)
 
@@ -34,29 +34,30 @@ class Answer(NamedTuple):
     headers: Mapping[str, str]
     body: bytes
     whole: bool = True
-    """False: the answer broke off."""
+    """False if the answer broke off."""
 
 
 class FailedTarget(msgspec.Struct, frozen=True):
-    """A target that the provider did not take. retry: whether it is worth trying again; invalid: there is no such
-    target (any more), so it never is. A field of another type changes nothing of the failure."""
+    """A target that the provider did not accept. A field of another type does not change that it failed."""
 
     target: str | int
     reason: Any = ""
     retry: Any = False
+    """Whether another attempt is worthwhile."""
     invalid: Any = False
+    """Whether the target does not exist (any more), so that another attempt never is worthwhile."""
 
 
 class _NotAgreed(Exception):
-    """An answer of 2xx is not what was agreed: args are the kind of fault, and more about this one."""
+    """A 2xx answer breaks the agreed format. args: the kind of fault, and details of this one."""
 
 
 class AnswerReader:
-    """Makes reports of answers. By the status, and for 2xx by `{"failed": [...]}`, the Failures.
+    """Turns answers into reports: by the status, and for 2xx by `{"failed": [...]}`, the FailedTargets.
 
-    strict: an answer of 2xx that is not what was agreed is a fault, and its targets fail. They are not tried again: the
-    provider would answer in the same way, and may have sent each time. Only of an answer that broke off another
-    attempt may know more. Not strict: what is wrong in an answer is ignored, and the status decides.
+    strict: a 2xx answer that breaks the agreed format is a fault, and its targets fail. They are not retried: the
+    provider would answer in the same way and may have sent each time. Only after an answer that broke off can another
+    attempt find out more. Not strict: errors in an answer are ignored, and the status decides.
     """
 
     def __init__(self, channel: str, strict: bool) -> None:
@@ -78,7 +79,7 @@ class AnswerReader:
         return Report(Verdict(int(Outcome.FAILED), reason))
 
     def _accepted(self, targets: Sequence[str], answer: Answer) -> Report:
-        """The provider has taken the envelope, but for the targets it names."""
+        """Return the report on an envelope that the provider accepted except for the targets it names."""
         try:
             failed = self._failed(answer)
             return self._exceptions(targets, failed) if failed else ALL_SENT
@@ -114,7 +115,7 @@ class AnswerReader:
             raise _NotAgreed("`failed` of the answer is not a list", f": {_text(answer.body)}") from error
 
     def _exceptions(self, targets: Sequence[str], failed: Sequence[msgspec.Raw]) -> Report:
-        """Map failures to targets. A target that is in the envelope twice failed twice."""
+        """Map failures to targets. A target that occurs twice in the envelope failed twice."""
         failures = [failure for failure in map(self._failure, failed) if failure is not None]
         verdicts = {str(failure.target): Verdict(_code(failure), _reason(failure.reason)) for failure in failures}
         exceptions = {index: verdicts[target] for index, target in enumerate(targets) if target in verdicts}
@@ -130,13 +131,13 @@ class AnswerReader:
             return None
 
     def _fault(self, kind: str) -> None:
-        """Note what is wrong in one entry: with it the whole answer, if the channel is strict."""
+        """Handle a fault in one entry. If the channel is strict, it makes the whole answer a fault."""
         if self._strict:
             raise _NotAgreed(kind, "")
         self._warn(f"{kind}; it is ignored.")
 
     def _warn(self, fault: str) -> None:
-        """Log what is wrong with the provider's answers, each kind once."""
+        """Log a fault in the provider's answers, each kind once."""
         if fault not in self._faults and len(self._faults) < MAX_FAULTS:
             self._faults.add(fault)
             _log.warning("Channel %s: %s (Logged once.)", self._channel, fault)
@@ -157,17 +158,17 @@ def _reason(value: object) -> str:
 
 
 def _text(body: bytes) -> str:
-    """The beginning of an answer, on one line."""
+    """Return the beginning of an answer on one line."""
     return " ".join(body[: 4 * REASON_LIMIT].decode("utf-8", "replace").split())[:REASON_LIMIT]
 
 
 def again(reason: str, after_s: float | None = None) -> Report:
-    """Report that all targets are to be tried again."""
+    """Return a report that retries all targets."""
     return Report(Verdict(RETRY, reason, after_s))
 
 
 async def read_answer(answer: aiohttp.ClientResponse) -> Answer:
-    """Read the body up to the limit, or as much as came before it broke off."""
+    """Read the body up to the limit, or the part that arrived before it broke off."""
     chunks, left, whole = [], ANSWER_LIMIT, True
     try:
         while left > 0 and (chunk := await answer.content.read(left)):
@@ -180,8 +181,10 @@ async def read_answer(answer: aiohttp.ClientResponse) -> Answer:
 
 
 def retry_after_s(headers: Mapping[str, str], wall_s: float) -> float | None:
-    """Seconds to wait by the Retry-After header (seconds, or a date, taken against the answer's own Date if it has
-    one); None if there is none that makes sense."""
+    """Return the seconds to wait according to the Retry-After header; None if it is missing or malformed.
+
+    The header holds seconds or a date, which is compared with the answer's own Date if it has one.
+    """
     value = headers.get("Retry-After", "").strip()
     if not value:
         return None

@@ -1,4 +1,4 @@
-"""Signatures of POSTs, as the Standard Webhooks specification says (HMAC-SHA256, `v1`)."""
+"""Sign POSTs according to the Standard Webhooks specification (HMAC-SHA256, `v1`)."""
 
 import base64
 import binascii
@@ -12,7 +12,7 @@ _KEY_BYTES = range(24, 65)
 
 
 def signing_key(secret: str) -> bytes:
-    """Return the key in a secret, which is `whsec_` and the base64 of 24 to 64 bytes. Raises InvalidInput."""
+    """Return the key in a secret: `whsec_` and the base64 of 24 to 64 bytes. Raises InvalidInput."""
     try:
         key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""Encode envelopes as JSON, for channels that send it."""
+"""Encode envelopes as JSON, for channels that send JSON."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def json_or_failed(fields: Callable[[], dict[str, Any]]) -> bytes | Report:
-    """Encode the fields. An envelope whose message or variables cannot be JSON fails alone: others are in the call."""
+    """Encode the fields. If the message or variables cannot be JSON, fail this envelope only: the call contains
+    others."""
     try:
         return _encode(fields())
     except (*DECODING_ERRORS, TypeError) as error:

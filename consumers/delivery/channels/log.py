@@ -1,4 +1,4 @@
-"""The `log` channel: writes one JSON line per envelope, to a file or to standard output."""
+"""The `log` channel: write one JSON line per envelope, to a file or to standard output."""
 
 import contextlib
 import os
@@ -21,15 +21,18 @@ STDOUT = "-"
 
 
 class LogChannelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """path: a file, which is appended to (worker processes may share one), or "-" for standard output."""
+    """Settings of the `log` channel."""
 
     name: str = "log"
     path: str = STDOUT
+    """A file to append to (worker processes may share one), or "-" for standard output."""
 
 
 class LogChannel:
-    """Every target is sent once its line is written. A line has ts (UTC), task, app, tier, sequence, attempt, message,
-    targets and, where there are any, variables and writer."""
+    """Writes a line per envelope; every target is sent once its line is written.
+
+    A line has ts (UTC), task, app, tier, sequence, attempt, message, targets and, if present, variables and writer.
+    """
 
     timeout_s = 5.0
     concurrency = 1
@@ -45,10 +48,10 @@ class LogChannel:
         self._wall_s = wall_s
         self._file = -1
         self._torn = False
-        """The last line is not whole."""
+        """Whether the last line is incomplete."""
 
     async def open(self) -> None:
-        """Raises OSError."""
+        """Open the file. Raises OSError."""
         if self._settings.path == STDOUT:
             sys.stdout.flush()
             self._file = os.dup(sys.stdout.fileno())
@@ -58,7 +61,7 @@ class LogChannel:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
-        """Raises OSError if the lines cannot be written (disk full, pipe closed)."""
+        """Write the lines. Raises OSError if they cannot be written (disk full, pipe closed)."""
         ts = datetime.fromtimestamp(self._wall_s(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         made = [json_or_failed(partial(self._line, envelope, tier, ts)) for envelope in envelopes]
         self._write(b"".join([line + b"\n" for line in made if isinstance(line, bytes)]))
@@ -87,7 +90,7 @@ class LogChannel:
         return line
 
     def _write(self, lines: bytes) -> None:
-        """In one call where possible: lines of processes that share the file then stay whole."""
+        """Write in one call where possible: lines of processes that share the file then stay whole."""
         left = memoryview(b"\n" + lines if self._torn else lines)
         while left:
             self._torn = True

@@ -1,4 +1,4 @@
-"""The `null` channel: sends nothing, counts what it was given."""
+"""The `null` channel: send nothing and count the deliveries."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,9 +9,9 @@ from dispatcher.wire.outcome import ALL_SENT, Report
 
 
 class NullChannel:
-    """Every target is sent at once. For benchmarks and demos; it has no settings.
+    """Reports every target as sent immediately. For benchmarks and demos; it has no settings.
 
-    envelopes and targets: how many were delivered so far.
+    envelopes and targets: the numbers delivered so far.
     """
 
     timeout_s = 1.0
@@ -27,7 +27,7 @@ class NullChannel:
         self.targets = 0
 
     async def open(self) -> None:
-        """Nothing to open."""
+        """Do nothing."""
 
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:  # noqa: ARG002  # the port
         self.envelopes += len(envelopes)
@@ -35,4 +35,4 @@ class NullChannel:
         return [ALL_SENT] * len(envelopes)
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
