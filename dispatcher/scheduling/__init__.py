@@ -1,1 +1,2 @@
-"""Who goes next and how much: picks, shares, bounds and the division of lanes. Pure functions and small states."""
+"""Rules of fairness: who goes next and how much, shares, bounds and the division of lanes. Pure functions and small
+states."""

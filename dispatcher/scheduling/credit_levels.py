@@ -8,9 +8,9 @@ from dispatcher.scheduling.sharing import share_out
 
 
 def credit_levels(lanes: Sequence[LaneBuffer], horizon: int, weights: Mapping[Tier, int]) -> dict[str, int]:
-    """Divide `horizon` targets by the weights of tiers and lanes, and return each lane's part by name.
+    """Divide `horizon` targets by the weights of tiers and lanes. Return each lane's part by name.
 
-    Lanes that are short of credit have no level: the ledger shares it out, and knows better.
+    Lanes that are short of credit have no level: the ledger divides what there is, and it has better information.
     """
     by_tier: dict[Tier, list[LaneBuffer]] = {tier: [] for tier in TIERS}
     for lane in lanes:

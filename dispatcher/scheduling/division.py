@@ -1,5 +1,7 @@
-"""Which workers hold a lane: rendezvous hashing. Every worker comes to the same answer from the names alone, and when
-one comes or goes only the lanes move that it holds."""
+"""Assign lanes to workers by rendezvous hashing.
+
+Every worker computes the same result from the names alone. When a worker joins or leaves, only its own lanes move.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,58 +9,59 @@ from dataclasses import dataclass
 from dispatcher.wire.topics import stable_hash
 
 NOWHERE = 1 << 30
-"""The place of a worker that is none of those there are."""
+"""The position of a worker that is not in the list."""
 _MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
 class DivisionSettings:
-    """least: holders of every lane, so that none is without one when a worker dies. lanes_each: as long as there are
-    not more lanes than this for each worker, all hold more of them, up to all. targets_each: a lane gets another
-    holder for each so many targets that are pending, since one worker alone may not be quick enough."""
+    """Settings for the number of holders of a lane."""
 
     least: int = 2
+    """Minimum holders of every lane, so that a lane still has one when a worker dies."""
     lanes_each: int = 200
+    """Lanes per worker to aim for: with few lanes, each has more than `least` holders, up to all workers."""
     targets_each: int = 20_000
+    """A lane gets another holder per this number of pending targets, since one worker alone may be too slow."""
 
 
 class Division:
-    """Places of the workers at each lane."""
+    """Positions of the workers at each lane."""
 
     def __init__(self, workers: Sequence[str], me: str) -> None:
-        """me: one of the workers, or none of them (then it holds nothing)."""
+        """`me` is one of the workers, or none of them (then it holds nothing)."""
         self.workers = tuple(sorted(set(workers)))
         self._mine = stable_hash(me) if me in self.workers else None
         self._others = [stable_hash(worker) for worker in self.workers if worker != me]
 
     def place(self, lane_hash: int) -> int:
-        """How many workers come before this one at the lane (given by `stable_hash` of its name): 0 for its first
-        holder, and so on; NOWHERE if it is not there."""
+        """Return how many workers come before this one at the lane (given by `stable_hash` of its name): 0 for the
+        first holder, and so on; NOWHERE if this worker is not in the list."""
         if self._mine is None:
             return NOWHERE
         mine = _mixed(self._mine ^ lane_hash)
         return sum(_mixed(other ^ lane_hash) > mine for other in self._others)
 
     def holders(self, lanes: int, settings: DivisionSettings) -> int:
-        """How many workers hold a lane at least, if there are so many lanes."""
+        """Return the minimum number of holders of a lane, if there are `lanes` lanes."""
         workers = len(self.workers)
         return max(min(settings.least, workers), min(workers, settings.lanes_each * workers // max(1, lanes)))
 
 
 def holders_for(pending: int, settings: DivisionSettings) -> int:
-    """How many workers should hold a lane in which so many targets are pending, whatever the number of lanes."""
+    """Return how many workers should hold a lane with `pending` targets, for any number of lanes."""
     return settings.least + pending // settings.targets_each
 
 
 class RoughCount:
-    """A number that follows another only when that has moved by half or has doubled, so that what depends on it is
-    seldom decided anew."""
+    """A number that follows another only when that has halved or grown by a quarter, so that decisions based on it are
+    rarely repeated."""
 
     def __init__(self) -> None:
         self.value = 0
 
     def follow(self, count: int) -> bool:
-        """Whether the value changed."""
+        """Follow the count. Return whether the value changed."""
         if self.value / 2 <= count <= self.value * 1.25:
             return False
         changed, self.value = self.value != count, count
@@ -66,7 +69,7 @@ class RoughCount:
 
 
 def _mixed(value: int) -> int:
-    """The finalizer of splitmix64: every bit of the argument tells in every bit of the result."""
+    """Apply the finalizer of splitmix64: every bit of the argument affects every bit of the result."""
     value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
     value = (value ^ (value >> 27)) * 0x94D049BB133111EB & _MASK
     return value ^ (value >> 31)

@@ -1,4 +1,4 @@
-"""Which lanes a worker is attached to when it cannot be attached to all: a working set that rotates. Pure."""
+"""Choose the lanes that a worker attaches to if it cannot attach to all: a rotating working set. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dispatcher.scheduling.sharing import share_out
 
 
 class LaneNeed(IntEnum):
-    """How much a lane needs this worker; lower ones go before higher ones. first: this worker is its first holder."""
+    """How much a lane needs this worker; lower values come first. FIRST: this worker is the lane's first holder."""
 
     BUSY_FIRST = 0
     BUSY = 1
@@ -21,22 +21,27 @@ class LaneNeed(IntEnum):
 
 @dataclass(frozen=True)
 class RotationSettings:
-    """max_lanes: most lanes attached at once. reserve: one part in so many on top of it, for lanes that are new (until
-    the next rotation). attach_at_once: most lanes added in one choice. hold_s: a lane stays attached for so long,
-    unless it has nothing to send; one part in swap_part of the lanes, 2 to swaps, are exchanged in one rotation.
-    (Attaching takes 2 ms of a core, letting go about half of it.)"""
+    """Settings of the rotation. (Attaching takes 2 ms of a core, detaching about half of it.)"""
 
     max_lanes: int = 1_000
+    """Maximum lanes attached at once."""
     reserve: int = 10
+    """1/reserve of max_lanes may be attached on top of it, for new lanes (until the next rotation)."""
     attach_at_once: int = 200
+    """Maximum lanes added by one choice."""
     hold_s: float = 2.0
+    """A lane stays attached for this long, unless it has nothing to send."""
     swap_part: int = 4
+    """1/swap_part of the lanes, 2 to `swaps`, are exchanged in one rotation."""
     swaps: int = 64
 
 
 class Candidate:
-    """A lane that may be attached. time: targets sent for each share of weight, as far as this worker saw; since_s:
-    since when it is attached."""
+    """A lane that may be attached.
+
+    - `time`: targets sent per weight, as seen by this worker.
+    - `since_s`: when it was attached.
+    """
 
     __slots__ = ("chunk", "name", "need", "since_s", "tier", "time", "weight")
 
@@ -51,8 +56,12 @@ class Candidate:
 
 
 class LaneRotation:
-    """chosen: the lanes to be attached to, by name. more: some were left for the next choice, so as not to attach too
-    many at once. news: whether a lane came, went or needs this worker otherwise since the last choice."""
+    """The choice of lanes to attach to.
+
+    - `chosen`: lanes to attach to, by name.
+    - `more`: some lanes were left for the next choice, to limit how many are attached at once.
+    - `news`: since the last choice, a lane was added or removed, or its need of this worker changed.
+    """
 
     def __init__(self, settings: RotationSettings) -> None:
         self.chosen: dict[str, Candidate] = {}
@@ -62,12 +71,12 @@ class LaneRotation:
         self._all: dict[str, Candidate] = {}
         self._arrived: list[Candidate] = []
         self._now: dict[Tier, float] = dict.fromkeys(TIERS, 0.0)
-        """Of each tier: the time of the lane that is furthest behind."""
+        """By tier: the time of the lane that is furthest behind."""
 
-    # ------------------------------------------------------------- what there is
+    # ------------------------------------------------------------- input
     def put(self, name: str, need: LaneNeed, tier: Tier, weight: int, chunk: int) -> None:
-        """A lane that may be attached, or that has changed. One that was idle, or in another tier, starts at its tier's
-        present time: it neither waits for the others nor is owed for the past."""
+        """Add or change a lane that may be attached. A lane that was idle, or in another tier, starts at its tier's
+        current time: it neither waits for the others nor catches up on the past."""
         lane = self._all.get(name)
         if lane is None:
             lane = self._all[name] = Candidate(name)
@@ -84,25 +93,25 @@ class LaneRotation:
         self.news = True
 
     def drop(self, name: str) -> None:
-        """A lane that may not be attached (any more)."""
+        """Remove a lane that may not be attached (any more)."""
         lane = self._all.pop(name, None)
         if lane is not None:
             del self._by_need[lane.need][name]
             self.news = True
 
     def served(self, name: str, targets: int) -> None:
-        """So many targets of the lane have been sent, by whomever."""
+        """Count targets of the lane that any worker has sent."""
         lane = self._all.get(name)
         if lane is not None and targets > 0:
             lane.time += targets * MILLI / lane.weight
 
     @property
     def crowded(self) -> bool:
-        """Whether lanes with something to send have to take turns."""
+        """Whether lanes with something to send must take turns."""
         return self._count(LaneNeed.BUSY_FIRST, LaneNeed.BUSY) > self._settings.max_lanes
 
     def waiting(self) -> Iterable[str]:
-        """Lanes with something to send, this worker their first holder, that are not attached."""
+        """Return unattached lanes with something to send whose first holder is this worker."""
         busy = self._by_need[LaneNeed.BUSY_FIRST]
         if len(busy) <= self._settings.max_lanes and not self.more:
             return ()
@@ -113,7 +122,8 @@ class LaneRotation:
 
     # ------------------------------------------------------------- choice
     def choose(self, now_s: float, *, rotate: bool) -> bool:
-        """Chooses anew. rotate: lanes with something to send take turns now. Returns whether the choice changed."""
+        """Choose the lanes again. Return whether the choice changed. `rotate`: lanes with something to send take turns
+        now."""
         self.news = False
         wanted: dict[str, Candidate] = {}
         for need in LaneNeed:
@@ -142,7 +152,7 @@ class LaneRotation:
         return True
 
     def _as_before(self, need: LaneNeed, room: int) -> dict[str, Candidate]:
-        """Those that are attached stay, new ones come in addition, then any."""
+        """Keep attached lanes, then add new ones, then any others."""
         reserve = self._settings.max_lanes // self._settings.reserve if need <= LaneNeed.BUSY else 0
         held = (lane for lane in self.chosen.values() if self._has(lane, need))
         found = {lane.name: lane for lane in islice(held, max(0, room + reserve))}
@@ -157,7 +167,7 @@ class LaneRotation:
         return lane.need == need and self._all.get(lane.name) is lane
 
     def _turns(self, pool: Mapping[str, Candidate], room: int, now_s: float) -> dict[str, Candidate]:
-        """Every tier gets its part of the room; in each the ones furthest behind take the places of those ahead."""
+        """Give every tier its part of the room. In each tier, the lanes furthest behind replace those ahead."""
         by_tier: dict[Tier, list[Candidate]] = {tier: [] for tier in TIERS}
         for lane in pool.values():
             by_tier[lane.tier].append(lane)
@@ -188,5 +198,5 @@ def _time(lane: Candidate) -> float:
 
 
 def _margin(lane: Candidate) -> float:
-    """A lane goes only if it is ahead by more than an envelope."""
+    """Return the lead that a lane needs before it is replaced: one envelope."""
     return lane.chunk * MILLI / lane.weight

@@ -1,7 +1,7 @@
-"""The local pick: among the lanes with credit the tier, then the lane, with the fewest targets sent per weight.
+"""The local pick: among lanes with credit, the tier and then the lane with the fewest targets sent per weight.
 
-Start-time fair queueing on two levels, in integers. A tier or lane that was idle re-enters at the present virtual time,
-so that it neither waits for those before it nor is owed for the past. A pick costs little more for a hundred thousand
+Start-time fair queueing on two levels, in integers. A tier or lane that was idle re-enters at the current virtual time,
+so that it neither waits for the others nor catches up on the past. A pick costs little more for a hundred thousand
 lanes than for ten, as long as their times are spread.
 """
 
@@ -16,15 +16,16 @@ UNIT = 1_000_000
 
 T = TypeVar("T")
 _FEW = 512
-"""Up to so many entries are sorted at once; more are first laid out on rungs."""
+"""Maximum entries that are sorted at once; more are first distributed to rungs."""
 _A_RUNG = 64
-"""So many to twice as many entries are on a rung, if they are spread evenly."""
+"""Entries on a rung, at least; up to twice as many if they are spread evenly."""
 _SAMPLE = 256
-"""So many entries, at least, tell where nine tenths of all stand."""
+"""Minimum sample size to find the time that nine tenths of all entries are below."""
 
 
 class QueueEntry(Generic[T]):
-    """One lane's place in the scheduler; item is the caller's. Made by Scheduler.flow; the scheduler changes it."""
+    """One lane's entry in the scheduler; `item` belongs to the caller. Made by Scheduler.flow and changed by the
+    scheduler."""
 
     __slots__ = ("active", "group", "item", "order", "rest", "tier", "time", "weight")
 
@@ -43,14 +44,20 @@ _Entry = tuple[int, int, QueueEntry[T]]
 
 
 class _Group(Generic[T]):
-    """The active flows of one tier that can be stopped together (those of one channel); it goes with the last of them.
-    floor: they are not owed what others were sent while they were stopped.
+    """The active flows of one tier that can be stopped together (those of one channel). It is deleted with the last of
+    them.
 
-    Entries (time, order, flow), as in a ladder queue (Tang, Goh and Thng, 2005): `run`, in order of time, last first;
-    `early`, a heap of those that came since and stand before the `end` of the run; `rungs`, lists for spans of equal
-    length from there to `horizon`, the last span first; `later`, those from there on. The next rung is sorted and
-    becomes the run once that is used up. A served flow mostly goes behind the run, so that a pick costs little more for
-    many flows than for few. An entry is out of date once its flow left or entered again.
+    `floor`: flows do not catch up on what others sent while they were stopped.
+
+    Entries (time, order, flow) are kept as in a ladder queue (Tang, Goh and Thng, 2005):
+
+    - `run`: in order of time, last first.
+    - `early`: a heap of entries added since, with times before the `end` of the run.
+    - `rungs`: lists for spans of equal length from there to `horizon`, the last span first.
+    - `later`: entries from `horizon` on.
+
+    When the run is used up, the next rung is sorted and becomes the run. A served flow mostly goes behind the run, so a
+    pick costs little more for many flows than for few. An entry is outdated once its flow has left or entered again.
     """
 
     __slots__ = ("active", "closed", "early", "end", "entries", "floor", "horizon", "later", "run", "rungs", "shift")
@@ -86,7 +93,7 @@ class _Group(Generic[T]):
             self._pop()
 
     def _pop(self) -> None:
-        """Takes the first entry away."""
+        """Remove the first entry."""
         run, early = self.run, self.early
         if early and (not run or early[0] < run[-1]):
             heappop(early)
@@ -95,14 +102,14 @@ class _Group(Generic[T]):
         self.entries -= 1
 
     def push(self, flow: QueueEntry[T]) -> None:
-        """One more entry."""
+        """Add an entry."""
         self.put(flow)
         self.entries += 1
         if self.entries > 2 * self.active + 64:
             self._purge()
 
     def put(self, flow: QueueEntry[T]) -> None:
-        """An entry instead of one that was taken away."""
+        """Add an entry in place of a removed one."""
         time = flow.time
         if time >= self.horizon:
             self.later.append((time, flow.order, flow))
@@ -112,7 +119,7 @@ class _Group(Generic[T]):
             heappush(self.early, (time, flow.order, flow))
 
     def _purge(self) -> None:
-        """Takes what is out of date away."""
+        """Remove outdated entries."""
         self.entries = 0
         for entries in (self.run, self.early, *self.rungs, self.later):
             entries[:] = [entry for entry in entries if entry[2].active and entry[2].order == entry[1]]
@@ -120,7 +127,7 @@ class _Group(Generic[T]):
         heapify(self.early)
 
     def _go_on(self) -> None:
-        """To the next run."""
+        """Start the next run."""
         if not self.rungs and len(self.later) > _FEW:
             self._lay_out()
         if self.rungs:
@@ -131,7 +138,8 @@ class _Group(Generic[T]):
             self._take_half()
 
     def _take_half(self) -> None:
-        """Of what is left the earlier half, so that a flow much later than the others does not make the run long."""
+        """Take the earlier half of the remaining entries, so that a flow much later than the others does not make the
+        run long."""
         later = self.later
         later.sort(reverse=True)
         half = len(later) // 2
@@ -139,8 +147,8 @@ class _Group(Generic[T]):
         self.end = self.horizon = self.run[0][0]
 
     def _lay_out(self) -> None:
-        """On rungs, up to the time of nine tenths of what is left, so that a few that are much later do not make the
-        rungs long."""
+        """Distribute entries to rungs, up to the time of nine tenths of them. So a few that are much later do not make
+        the rungs long."""
         entries = self.later
         some = sorted([entry[0] for entry in entries[:: len(entries) // _SAMPLE]])
         begin, most = min(entries)[0], some[len(some) * 9 // 10]
@@ -167,7 +175,7 @@ class _TierQueue(Generic[T]):
         self.rest = 0
         self.now = 0
         self.open = 0
-        """Flows that could be picked."""
+        """Flows that can be picked."""
         self.groups: dict[str, _Group[T]] = {}
 
     def head(self) -> QueueEntry[T] | None:
@@ -195,15 +203,15 @@ class Scheduler(Generic[T]):
         self._queues = tuple(self._tiers.values())
         self._now = 0
         self._order = 0
-        """Among equals, first come, first served."""
+        """Breaks ties: first come, first served."""
         self._closed: set[str] = set()
 
     def flow(self, item: T, tier: Tier, weight: int, group: str = "") -> QueueEntry[T]:
-        """A new flow, idle until it enters. group: what `close` and `open` name (its channel)."""
+        """Return a new flow, idle until it enters. `group` is the name for `close` and `open` (its channel)."""
         return QueueEntry(item, self._tiers[tier], weight, group)
 
     def enter(self, flow: QueueEntry[T]) -> None:
-        """The flow has something to send. No effect if it had before."""
+        """Note that the flow has something to send. No effect if it already had."""
         if flow.active:
             return
         tier = flow.tier
@@ -221,7 +229,7 @@ class Scheduler(Generic[T]):
             self._raise_open(tier, 1)
 
     def leave(self, flow: QueueEntry[T]) -> None:
-        """The flow has nothing to send any more. It keeps its virtual time. No effect if it had nothing before."""
+        """Note that the flow has nothing left to send. It keeps its virtual time. No effect if it had nothing."""
         if not flow.active:
             return
         flow.active = False
@@ -234,7 +242,7 @@ class Scheduler(Generic[T]):
             del tier.groups[flow.group]
 
     def change(self, flow: QueueEntry[T], tier: Tier, weight: int) -> None:
-        """Gives the flow another weight or tier, at once. In another tier it starts at that tier's present time."""
+        """Change the flow's weight or tier at once. In another tier it starts at that tier's current time."""
         if flow.weight != weight:
             flow.weight, flow.rest = weight, 0
         queue = self._tiers[tier]
@@ -247,14 +255,14 @@ class Scheduler(Generic[T]):
             self.enter(flow)
 
     def set_tier_weights(self, weights: Mapping[Tier, int]) -> None:
-        """Changes the sharing between tiers, at once."""
+        """Change the sharing between tiers at once."""
         for tier, weight in weights.items():
             queue = self._tiers[tier]
             if queue.weight != weight:
                 queue.weight, queue.rest = weight, 0
 
     def close(self, group: str) -> None:
-        """Nothing of this group can be sent for now."""
+        """Stop a group: nothing of it can be sent for now."""
         if group in self._closed:
             return
         self._closed.add(group)
@@ -265,7 +273,7 @@ class Scheduler(Generic[T]):
                 tier.open -= flows.active
 
     def open(self, group: str) -> None:
-        """The group can be sent again."""
+        """Resume a group that was stopped."""
         if group not in self._closed:
             return
         self._closed.discard(group)
@@ -277,7 +285,8 @@ class Scheduler(Generic[T]):
                 self._raise_open(tier, flows.active)
 
     def pick(self) -> QueueEntry[T] | None:
-        """The flow whose turn it is, or None if none has anything to send. It stays where it is until it is charged."""
+        """Return the flow whose turn it is; None if no flow has anything to send. It keeps its turn until it is
+        charged."""
         best: _TierQueue[T] | None = None
         for tier in self._queues:
             if tier.open and (best is None or tier.time < best.time):
@@ -285,7 +294,7 @@ class Scheduler(Generic[T]):
         return None if best is None else best.head()
 
     def charge(self, flow: QueueEntry[T], targets: int) -> None:
-        """`targets` of the flow were sent."""
+        """Charge the flow for `targets` sent."""
         tier = flow.tier
         group = tier.groups.get(flow.group) if flow.active else None
         cost = targets * UNIT

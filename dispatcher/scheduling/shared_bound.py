@@ -1,4 +1,4 @@
-"""A bound on targets that neither one outcome topic nor one task can use up."""
+"""A bound on targets that no single outcome topic or task can exhaust."""
 
 from collections.abc import Callable
 
@@ -6,23 +6,23 @@ from collections.abc import Callable
 class SharedBound:
     """Counts targets by task and by the outcome topic of the task.
 
-    A task has room while it has fewer targets than what is free, less those of its topic. Whatever is stuck in one
-    task or topic, the others have room for more: alone, a task stops at a third of the bound and the tasks of one topic
-    at half of it. The bound is exceeded only by what is added without asking for room.
+    A task has room while it has fewer targets than the free part of the bound, less the targets of its topic. However
+    much is stuck in one task or topic, the others have room for more: alone, a task stops at a third of the bound, and
+    the tasks of one topic at half of it. The bound is exceeded only by targets that are added without asking for room.
     """
 
     def __init__(self, bound: int, partition_of: Callable[[str], int]) -> None:
-        """partition_of: the number of a task's outcome topic."""
+        """`partition_of` returns the number of a task's outcome topic."""
         self.targets = 0
-        """Of all tasks."""
+        """Total of all tasks."""
         self._bound = bound
         self._partition_of = partition_of
         self._tasks: dict[str, tuple[int, int]] = {}
-        """Partition and targets of each task that has any."""
+        """Partition and targets of each task with any targets."""
         self._partitions: dict[int, int] = {}
 
     def add(self, task: str, targets: int) -> None:
-        """Count more of a task's targets, or fewer."""
+        """Add to a task's targets; a negative number subtracts."""
         if not targets:
             return
         partition, of_task = self._tasks.get(task) or (self._partition_of(task), 0)
@@ -36,6 +36,6 @@ class SharedBound:
     def has_room(self, task: str) -> bool:
         """Return whether more of the task may be added."""
         if 3 * self.targets < self._bound:
-            return True  # asked for every pick: no task and no topic has more than all together
+            return True  # checked for every pick: no task and no topic has more than the total
         partition, of_task = self._tasks.get(task) or (self._partition_of(task), 0)
         return of_task < self._bound - self.targets - self._partitions.get(partition, 0)

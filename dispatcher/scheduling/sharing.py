@@ -1,11 +1,11 @@
-"""How a quantity is shared out by weight."""
+"""Divide a quantity by weight."""
 
 from collections.abc import Sequence
 
 
 def share_out(total: int, needs: Sequence[tuple[int, int]]) -> list[int]:
-    """Shares `total` between (need, weight) pairs: nobody gets more than its need, and what one cannot use goes to the
-    others by weight (max-min fairness). Rounded up, so that nobody with a need and a weight comes away empty."""
+    """Divide `total` between (need, weight) pairs. Nobody gets more than its need; the rest goes to the others by
+    weight (max-min fairness). Rounded up, so that nobody with a need and a weight gets nothing."""
     if len(needs) == 1:
         return [min(needs[0][0], total)]
     shares = [0] * len(needs)
