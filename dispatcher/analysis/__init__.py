@@ -1,1 +1,2 @@
-"""Explanations and forecasts from figures: why a task waits, when it is done, which laws held. Nothing here steers."""
+"""Explanations and forecasts from figures: why a task waits, when it will be done, which laws held. Nothing here
+steers."""

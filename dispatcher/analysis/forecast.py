@@ -1,15 +1,15 @@
-"""When will each task be done? A fluid model of the service: no envelopes and no windows, only rates.
+"""Forecast when each task is done, with a fluid model of the service: no envelopes and no windows, only rates.
 
-Every pool (the total, and each cap of a channel, an app, an app on a channel) is shared like the ledger shares it: by
-the weights of the tiers, within a tier by the weights of the tasks (or of the apps and then of their tasks), and what
-one cannot use goes to the others by weight. A task's rate is the least that its pools and its own cap leave it. Rates
-hold until a task is done or starts; then they are shared anew.
+Every pool (the total, and each cap of a channel, an app, an app on a channel) is divided as the ledger divides it: by
+the weights of the tiers, and within a tier by the weights of the tasks (or of the apps and then of their tasks). Unused
+parts go to the others by weight. A task's rate is the least that its pools and its own cap leave it. Rates hold until a
+task is done or starts; then they are computed again.
 
-Held against the real service once (two workers, 2,000 targets/s, eight tasks of three tiers, one app and one task
-capped, 17 to 67 s): every end within 1.2 % of what was foreseen at the start.
+Compared with the real service once (two workers, 2,000 targets/s, eight tasks of three tiers, one app and one task
+capped, 17 to 67 s): every end was within 1.2 % of the forecast at the start.
 
-Not in the model: that a shared lane is first in, first out, retries, and workers that cannot send what the capacity
-allows.
+The model leaves out that a shared lane is first in, first out, as well as retries, and workers that cannot send at the
+full capacity.
 """
 
 import heapq
@@ -23,57 +23,67 @@ from dispatcher.model.tier import MILLI
 
 TOTAL = "total"
 MAX_STEPS = 2_000
-"""With more tasks than this, several ends that are close together count as one moment."""
+"""With more tasks than this, ends that are close together are combined into one moment."""
 _ROUNDS = 12
 _EPSILON = 1e-9
 
 
 class ForecastTask(NamedTuple):
-    """A task as the model sees it. weight in thousandths; cap in targets/s, 0 for none; pending: targets to be sent;
-    start_s: when it may begin, from now; held: it is paused, or waits for its audience: no end can be foreseen."""
+    """A task as the model sees it."""
 
     id: str
     app: str
     channel: str
     tier: str
     weight: int
+    """In thousandths."""
     pending: float
+    """Targets to be sent."""
     cap: int = 0
+    """In targets/s; 0 for none."""
     start_s: float = 0.0
+    """When it may start, in seconds from now."""
     held: bool = False
+    """True if it is paused or waits for its audience, so that no end can be predicted."""
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How the capacity is shared. capacity: targets/s, inf for unlimited. tier_weights in thousandths by tier; caps:
-    targets/s by pool; paused: channels; sharing: `tasks` or `apps`; app_weights in thousandths."""
+    """How the capacity is shared."""
 
     capacity: float
+    """In targets/s; inf for unlimited."""
     tier_weights: Mapping[str, int]
+    """In thousandths, by tier."""
     caps: Mapping[str, float] = field(default_factory=dict)
+    """In targets/s, by pool."""
     paused: frozenset[str] = frozenset()
+    """Paused channels."""
     sharing: str = SHARED_BY[0]
+    """`tasks` or `apps`."""
     app_weights: Mapping[str, int] = field(default_factory=dict)
+    """In thousandths."""
 
 
 @dataclass(slots=True)
 class TaskClass:
-    """Tasks that are alike to the model: of one tier, app and channel, sharing by their weights. limit: targets/s, of a
-    single task with a cap of its own. pools: those that are capped."""
+    """Tasks that the model treats alike: of one tier, app and channel, sharing by their weights."""
 
     tier: str
     app: str
     pools: tuple[str, ...]
+    """The capped pools of these tasks."""
     weight: float
     limit: float = inf
+    """In targets/s, for a single task with its own cap."""
 
 
 # ------------------------------------------------------------------------------------------- the rates of a moment
 
 
 def waterfill(amount: float, needs: Sequence[tuple[float, float]]) -> list[float]:
-    """Shares an amount between (need, weight) pairs: nobody gets more than its need, and what one cannot use goes to
-    the others by weight. An unlimited amount gives everybody its need."""
+    """Divide an amount between (need, weight) pairs. Nobody gets more than its need; the rest goes to the others by
+    weight. An unlimited amount gives everybody its need."""
     shares = [0.0] * len(needs)
     weights = sum(weight for _, weight in needs)
     left = amount
@@ -86,11 +96,11 @@ def waterfill(amount: float, needs: Sequence[tuple[float, float]]) -> list[float
 
 
 def rates_of(flows: Sequence[TaskClass], shares: Shares) -> list[float]:
-    """Targets/s of each flow when all have something to send; inf where nothing limits it.
+    """Return the targets/s of each flow if all have something to send; inf where nothing limits a flow.
 
-    Each pool offers its flows their shares, knowing what the other pools leave them; that is repeated until it holds
-    still. What rounding (or pools that wait for each other) left over is then handed out by weight, so that in the end
-    every flow is held back by its own cap or by a pool that is used up.
+    Each pool offers its flows their shares, within the limits that the other pools set. That is repeated until nothing
+    changes. A rest, left by rounding or by pools that wait for each other, is then handed out by weight. In the end
+    every flow is limited by its own cap or by a pool that is used up.
     """
     pools = {TOTAL: list(range(len(flows)))}
     for i, flow in enumerate(flows):
@@ -118,12 +128,12 @@ def _settled(
 
 
 def _left_by(offers: Mapping[str, Mapping[int, float]], flow: TaskClass, index: int, but: str = "") -> float:
-    """The least that a flow's pools (but one) and its own cap leave it."""
+    """Return the least that a flow's pools (except `but`) and its own cap leave it."""
     return min([flow.limit, *(offers[pool][index] for pool in (TOTAL, *flow.pools) if pool != but)])
 
 
 def _pour(size: float, flows: Sequence[TaskClass], limits: Sequence[float], shares: Shares) -> list[float]:
-    """What a pool offers: by tier, in it by app where apps share, then by flow."""
+    """Return a pool's offers: divided by tier, then by app if apps share, then by flow."""
     given = [0.0] * len(flows)
 
     def share(amount: float, members: list[int], keys: list[str]) -> None:
@@ -151,7 +161,7 @@ def _topped_up(
     rates: list[float],
     shares: Shares,
 ) -> list[float]:
-    """Hands out what is left over, by weight, until nothing can be given to anybody."""
+    """Hand out the rest by weight, until nothing can be given to anybody."""
     while True:
         left = {name: sizes[name] - sum(rates[i] for i in members) for name, members in pools.items()}
         open_ones = [
@@ -176,22 +186,25 @@ def _close(one: float, other: float) -> bool:
     return one == other or (max(one, other) < inf and abs(one - other) <= _EPSILON * max(1.0, one, other))
 
 
-# ------------------------------------------------------------------------------------------- until all is done
+# ------------------------------------------------------------------------------------------- from now to the last end
 
 
 class Forecast(NamedTuple):
-    """done_s: by task, seconds from now; None where no end can be foreseen. rates: targets/s now, by task."""
+    """The result of a forecast."""
 
     done_s: dict[str, float | None]
+    """By task, seconds from now; None if no end can be predicted."""
     rates: dict[str, float]
+    """Current targets/s by task."""
 
 
 @dataclass(slots=True)
 class _Queue:
-    """The jobs of one flow. level: targets sent for each unit of weight; a job is done when the level is at its own."""
+    """The jobs of one flow. A job is done when `level` reaches the job's own level."""
 
     flow: TaskClass
     level: float = 0.0
+    """Targets sent per unit of weight."""
     ends: list[tuple[float, str, int]] = field(default_factory=list)
 
     def add(self, job: ForecastTask) -> None:
@@ -199,13 +212,13 @@ class _Queue:
         self.flow.weight += job.weight
 
     def next_s(self, rate: float) -> float:
-        """Until its next job is done."""
+        """Return the seconds until its next job is done."""
         if rate == inf:
             return 0.0
         return (self.ends[0][0] - self.level) * self.flow.weight / rate if rate > 0 else inf
 
     def run(self, rate: float, seconds: float) -> list[str]:
-        """The jobs that are done by then. Ends within the time count as at its end."""
+        """Advance the queue. Return the jobs that are done by then; ends within the time count as at its end."""
         self.level = inf if rate == inf else self.level + rate * seconds / self.flow.weight
         done: list[str] = []
         while self.ends and self.ends[0][0] <= self.level * (1 + _EPSILON) + _EPSILON:
@@ -216,7 +229,7 @@ class _Queue:
 
 
 def forecast(jobs: Iterable[ForecastTask], shares: Shares, max_steps: int = MAX_STEPS) -> Forecast:
-    """Let the tasks drain, from one end of a task (or start) to the next, in about max_steps steps."""
+    """Let the tasks drain, from one end (or start) of a task to the next, in about max_steps steps."""
     done_s: dict[str, float | None] = {}
     waiting: list[tuple[float, str, ForecastTask]] = []
     for job in jobs:
@@ -273,7 +286,7 @@ class _Sharing:
         return found
 
     def lasts_s(self, rates: Sequence[float], jobs: int) -> float:
-        """Until so many jobs are done, or the last of a queue is."""
+        """Return the seconds until `jobs` jobs are done, or the last of a queue is."""
         queues = list(zip(self.queues.values(), rates, strict=True))
         if jobs <= 1:
             return min((queue.next_s(rate) for queue, rate in queues), default=inf)
@@ -291,7 +304,7 @@ class _Sharing:
         return min(last_s, soonest[min(jobs, len(soonest)) - 1]) if soonest else inf
 
     def run(self, rates: Sequence[float], seconds: float) -> list[str]:
-        """The jobs that are done after so many seconds at these rates; queues without any more are gone."""
+        """Run for `seconds` at these rates. Return the jobs that are done; empty queues are removed."""
         done: list[str] = []
         for queue, rate in zip(self.queues.values(), rates, strict=True):
             done += queue.run(rate, seconds)

@@ -1,4 +1,4 @@
-"""The quantities that the laws speak of, as pure functions. Times are whole microseconds, amounts are targets."""
+"""The quantities in the laws, as pure functions. Times are whole microseconds, amounts are targets."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ SECOND_US = 1_000_000
 
 
 class SendTurn(NamedTuple):
-    """One send: of a tier, so many targets."""
+    """One send of a tier."""
 
     at_us: int
     tier: str
@@ -19,7 +19,7 @@ class SendTurn(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """What others were sent between two sends of a tier that had something to send all the time, and law 3's bound."""
+    """The targets that others sent between two sends of a tier with a constant backlog, and law 3's bound for them."""
 
     targets: int
     bound: float
@@ -27,18 +27,18 @@ class Gap(NamedTuple):
 
     @property
     def part(self) -> float:
-        """In units of the bound."""
+        """The gap in units of the bound."""
         return self.targets / self.bound
 
 
 def jain(values: Sequence[float]) -> float:
-    """Jain's index of fairness: 1 where all are equal, 1/n where one has everything. 1 for nothing at all."""
+    """Return Jain's index of fairness: 1 if all are equal, 1/n if one has everything. 1 if all are zero."""
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
 def sums_by_window(doses: Iterable[Dose], window_us: int, count: int) -> list[int]:
-    """Targets in each of `count` windows, from 0 on; what comes after is left out."""
+    """Return the targets in each of `count` windows, starting at 0; later ones are left out."""
     sums = [0] * count
     for at_us, targets in doses:
         place = at_us // window_us
@@ -48,7 +48,7 @@ def sums_by_window(doses: Iterable[Dose], window_us: int, count: int) -> list[in
 
 
 def shares(sums: Mapping[str, float]) -> dict[str, float]:
-    """Percent of the whole, by name; nothing at all gives zeros."""
+    """Return percentages of the total by name; all zero if the total is."""
     whole = sum(sums.values())
     return {name: 100 * part / whole if whole else 0.0 for name, part in sums.items()}
 
@@ -56,8 +56,11 @@ def shares(sums: Mapping[str, float]) -> dict[str, float]:
 def longest_gap(
     turns: Sequence[SendTurn], arrivals: Mapping[str, Sequence[Dose]], tier: str, weights: Mapping[str, float]
 ) -> Gap | None:
-    """The gap of a tier that is largest in units of its bound: (W - w) / w times the targets of the tier's last send,
-    plus one largest send of each other tier. arrivals: what became ready to be sent, by tier. None: no such gap."""
+    """Return the gap of a tier that is largest in units of its bound; None if there is no gap.
+
+    The bound is (W - w) / w times the targets of the tier's last send, plus one largest send of each other tier.
+    `arrivals`: targets that became ready to be sent, by tier.
+    """
     largest = {name: max((turn.targets for turn in turns if turn.tier == name), default=0) for name in weights}
     others = sum(size for name, size in largest.items() if name != tier)
     ratio = (sum(weights.values()) - weights[tier]) / weights[tier]
@@ -77,7 +80,7 @@ def longest_gap(
 
 
 class _Backlog:
-    """What of a tier has arrived and is not sent."""
+    """Targets of a tier that have arrived and are not sent."""
 
     def __init__(self, arrivals: Sequence[Dose]) -> None:
         self._arrivals = arrivals
@@ -91,7 +94,7 @@ class _Backlog:
         self._had_some = self._left > 0
 
     def before(self, _turn: SendTurn) -> bool:
-        """Whether something was left after the tier's last send."""
+        """Return whether something was left after the tier's last send."""
         return self._had_some
 
     def _arrive(self, until_us: int) -> None:
@@ -101,16 +104,19 @@ class _Backlog:
 
 
 class CapSince(NamedTuple):
-    """A cap from a moment on."""
+    """A cap that applies from a moment on."""
 
     from_us: int
     cap: Cap
 
 
 def overshoot(doses: Sequence[Dose], caps: Sequence[CapSince], envelopes: int) -> tuple[int, float] | None:
-    """Of the second that comes nearest to its limit: what was granted, and the limit: cap x 1 s, the allowance, and one
-    largest envelope a tier (`envelopes` in all). A cap that changed within the second counts by its parts. None if
-    nothing was granted under a cap."""
+    """Return targets granted and limit of the second that comes nearest to its limit. None if nothing was granted under
+    a cap.
+
+    The limit is cap x 1 s, the allowance, and one largest envelope per tier (`envelopes` in total). A cap that changed
+    within the second counts for its part of it.
+    """
     worst: tuple[int, float] | None = None
     total, first = 0, 0
     for at_us, targets in doses:
@@ -127,7 +133,7 @@ def overshoot(doses: Sequence[Dose], caps: Sequence[CapSince], envelopes: int) -
 
 
 def _limit(caps: Sequence[CapSince], from_us: int, to_us: int) -> float | None:
-    """What a cap allows in [from, to], the envelopes left out; None where it was off for a part of it."""
+    """Return what a cap allows in [from, to], without the envelopes; None if it was off for a part of that time."""
     limit, allowance = 0.0, 0.0
     for place, (since_us, cap) in enumerate(caps):
         ends_us = caps[place + 1].from_us if place + 1 < len(caps) else to_us
@@ -142,9 +148,11 @@ def _limit(caps: Sequence[CapSince], from_us: int, to_us: int) -> float | None:
 
 
 def capacity_used(granted: Sequence[int], backlog: Sequence[int], worth: Sequence[int]) -> float | None:
-    """Part of the capacity granted in the windows that had demand all through: more waited at their beginning and at
-    their end than the window is worth. granted, backlog (at its end), worth (what the capacity allows, 0: no limit): by
-    window. None if there were no such windows."""
+    """Return the part of the capacity that was granted in windows with demand throughout. None if there were none.
+
+    Demand is throughout if more targets waited at the window's start and end than the window is worth. By window:
+    `granted`, `backlog` (at its end) and `worth` (the targets that the capacity allows, 0: no limit).
+    """
     before = [0, *backlog]
     busy = [
         place
@@ -157,7 +165,7 @@ def capacity_used(granted: Sequence[int], backlog: Sequence[int], worth: Sequenc
 
 
 def running(amounts: Sequence[int]) -> list[int]:
-    """Sums up to and with each."""
+    """Return the running sums."""
     found: list[int] = []
     total = 0
     for amount in amounts:

@@ -1,13 +1,14 @@
-"""How long an envelope at the head of its lane can wait while everything else has something to send: law 3 in seconds.
+"""How long an envelope at the head of its lane can wait if everything else has something to send: law 3 in seconds.
 
-Law 3 (no starvation): between two sends of a backlogged tier of weight w of W the others send at most (W - w) / w times
-the targets of its last envelope, plus one largest envelope each. Within the tier lanes share by weight, so before an
-envelope of a lane that has one part in n of its tier's weight, the tier makes at most n sends, the last its own. With c
-targets in the tier's largest envelope, and C in that of each other tier that has a backlog, these are at most
+Law 3 (no starvation): between two sends of a backlogged tier of weight w of W, the others send at most (W - w) / w
+times the targets of its last envelope, plus one largest envelope each. Within the tier, lanes share by weight. So
+before an envelope of a lane with one part in n of its tier's weight, the tier makes at most n sends, the last being
+that envelope. With c targets in the tier's largest envelope, and C in that of each other tier with a backlog, these are
+at most
 
     n * (c * W / w + sum of C)
 
-targets; the capacity sends them, and what was granted before (one window, a quarter of a second) comes first.
+targets. The capacity sends them, and earlier grants (one window, a quarter of a second) come first.
 """
 
 import math
@@ -19,25 +20,29 @@ from dispatcher.model.task import UNKNOWN_SIZE_CHUNK
 from dispatcher.model.tier import MILLI
 
 WINDOW_S = 0.25
-"""Of the ledger."""
+"""Window of the ledger."""
 
 
 class Lane(NamedTuple):
-    """A lane with something to send. weight: of its tasks together, in thousandths; chunk: targets an envelope."""
+    """A lane with something to send."""
 
     tier: str
     app: str
     weight: int
+    """Total weight of its tasks, in thousandths."""
     chunk: int
+    """Targets per envelope."""
 
 
 class LongestWait(NamedTuple):
-    """seconds: None where the capacity is unlimited or not known. sends: of the tier, until it is the lane's turn;
-    chunk: targets of its largest envelope (of an idle tier: that of one lane of a task of unknown size)."""
+    """The longest wait in one tier."""
 
     seconds: float | None
+    """None if the capacity is unlimited or unknown."""
     sends: int
+    """Sends of the tier until the lane's turn."""
     chunk: int
+    """Targets of the tier's largest envelope (for an idle tier: that of one lane of a task of unknown size)."""
 
 
 def longest_waits(
@@ -47,7 +52,8 @@ def longest_waits(
     sharing: str = SHARED_BY[0],
     app_weights: Mapping[str, int] | None = None,
 ) -> dict[str, LongestWait]:
-    """By tier, for the lane that has the smallest part of it. capacity in targets/s; weights in thousandths."""
+    """Return the longest wait by tier, for the lane with the smallest part of the tier. `capacity` in targets/s;
+    weights in thousandths."""
     largest = {tier: max((lane.chunk for lane in lanes if lane.tier == tier), default=0) for tier in tier_weights}
     found = {}
     for tier, weight in tier_weights.items():
@@ -62,7 +68,8 @@ def longest_waits(
 
 
 def _sends(lanes: Sequence[Lane], app_weights: Mapping[str, int] | None) -> int:
-    """How often a tier sends until the lane with the smallest part has had its turn. app_weights: where apps share."""
+    """Return how often a tier sends until the lane with the smallest part has had its turn. `app_weights`: only if apps
+    share."""
     if not lanes:
         return 1
     if app_weights is None:

@@ -1,4 +1,4 @@
-"""Errors of sends: what a channel answered instead of "sent", gathered by task until they are stored and logged."""
+"""Errors of sends: a channel's answers other than "sent", collected by task until they are stored and logged."""
 
 import threading
 from collections.abc import Iterable
@@ -6,16 +6,16 @@ from collections.abc import Iterable
 import msgspec
 
 MAX_TASKS = 1_000
-"""Maximum tasks whose errors are kept between two heartbeats. Those of further tasks are not stored."""
+"""Maximum tasks whose errors are kept between two heartbeats. Errors of further tasks are not stored."""
 
 
 class SendError(msgspec.Struct, frozen=True):
-    """The last error of a task, and how many there were."""
+    """The last error of a task, and the number of errors."""
 
     reason: str
-    """As the channel said it."""
+    """The channel's own text."""
     count: int
-    """Targets that were not sent for an error; one that fails three times counts three times."""
+    """Targets not sent because of an error; one that fails three times counts three times."""
     at_ms: int
     """Wall time of the last error."""
     attempt: int
@@ -29,7 +29,7 @@ class SendError(msgspec.Struct, frozen=True):
 
 
 class SendErrors:
-    """Errors by task, with their channel. `note` is called by the engine's thread, `take` by any other."""
+    """Errors by task, with their channel. The engine's thread calls `note`, any other thread calls `take`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class SendErrors:
         return errors
 
     def put_back(self, errors: Iterable[tuple[str, tuple[str, SendError]]]) -> None:
-        """Return errors that could not be stored, to be taken again."""
+        """Put back errors that could not be stored, so that they are taken again."""
         with self._lock:
             for task, (channel, error) in errors:
                 _, later = self._errors.get(task, (channel, None))

@@ -1,4 +1,4 @@
-"""Which channels the live workers have, and which tasks wait for one that none has."""
+"""The channels of the live workers, and the tasks that wait for a channel that no worker has."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, Self
@@ -8,26 +8,26 @@ from dispatcher.model.view import TaskView, WorkerBeat
 
 
 class Served(NamedTuple):
-    """What the live workers can send."""
+    """The live workers and their channels."""
 
     workers: int
     channels: frozenset[str] | None
-    """Those that any of them has; None: one does not say which it has (0.2.0 and older)."""
+    """Channels of at least one worker; None if a worker does not report its channels (0.2.0 and older)."""
 
     @classmethod
     def by(cls, beats: Iterable[WorkerBeat]) -> Self:
-        """Read the heartbeats of all workers."""
+        """Collect the channels from the heartbeats of all workers."""
         live = [beat.channels for beat in beats if beat.is_live]
         known = [channels for channels in live if channels is not None]
         return cls(len(live), frozenset().union(*known) if len(known) == len(live) else None)
 
     @property
     def is_known(self) -> bool:
-        """Return whether all live workers say which channels they have."""
+        """Whether all live workers report their channels."""
         return self.channels is not None or not self.workers
 
     def lacks(self, channel: str) -> bool:
-        """Return whether there are live workers, and none has the channel."""
+        """Return whether there are live workers and none has the channel."""
         return self.workers > 0 and self.channels is not None and channel not in self.channels
 
     def trouble(self, channel: str) -> str:
@@ -37,7 +37,7 @@ class Served(NamedTuple):
         return f"no worker has channel {channel}" if self.lacks(channel) else ""
 
     def named(self) -> str:
-        """The channels there are, for a message."""
+        """Return the available channels, for a message."""
         return ", ".join(sorted(self.channels or ())) or "none"
 
 
@@ -59,7 +59,7 @@ def waiting_tasks(served: Served, tasks: Iterable[TaskView]) -> list[WaitingTask
 
 
 def waiting_of(served: Served, open_targets: Iterable[tuple[str, float]]) -> list[WaitingTasks]:
-    """Return the same of live tasks, each given by its channel and the number of its open targets."""
+    """Return the same for live tasks given as pairs of channel and number of open targets."""
     found: dict[str, list[int]] = {}
     for channel, pending in open_targets:
         if pending and served.lacks(channel):

@@ -1,4 +1,4 @@
-"""The service at one moment: its live tasks, its settings and its workers. Foresees when each task is done."""
+"""The service at one moment: its live tasks, settings and workers. Predicts when each task is done."""
 
 import math
 from collections.abc import Sequence
@@ -8,34 +8,34 @@ from dispatcher.analysis.forecast import Forecast, ForecastTask, Shares, forecas
 from dispatcher.model.view import Globals, TaskView, WorkerBeat
 
 RATES_KNOWN_MS = 5_000
-"""Heartbeats carry rates over the last 3 s: once a task has been sent for this long, they show what the workers do."""
+"""Heartbeats carry rates over the last 3 s, so once a task has been sent for this long, they show the workers' rate."""
 _WORKERS_LIMIT = 0.9
-"""Below this part of what capacity and caps allow, the workers are what limits the rate."""
+"""Below this part of the rate that capacity and caps allow, the workers are the limit."""
 _ETA_WORK = 40_000
-"""Steps times tasks of one estimate, some 0.2 s: with many tasks, ends that are close together count as one moment."""
+"""Steps times tasks of one estimate, about 0.2 s. With many tasks, ends that are close together count as one moment."""
 
 
 class Situation(NamedTuple):
-    """What a forecast is made of."""
+    """The input of a forecast."""
 
     tasks: Sequence[TaskView]
-    """The live ones."""
+    """The live tasks."""
     settings: Globals
     measured_rate: float
-    """Targets/s that are sent; it counts as the capacity where none is set."""
+    """Targets/s being sent; used as the capacity if none is set."""
     now_ms: int
     """Wall time."""
 
     def done_s(self) -> dict[str, float | None]:
-        """Return the seconds until each task is done. With neither a capacity nor a rate, only caps tell."""
+        """Return the seconds until each task is done. With neither a capacity nor a rate, only caps limit the tasks."""
         return self._forecast(self.settings.capacity or self.measured_rate).done_s
 
     def etas(self) -> dict[str, float]:
-        """Return the seconds until each task is done, where that can be foreseen from what is being sent.
+        """Return the seconds until each task is done, if that can be predicted from the current rate.
 
-        If the workers send less than capacity and caps allow, what they send counts as the capacity. A task of which
-        something is to be tried again is not done before that is due. None is foreseen of an audience that is still
-        being submitted, unless its size is known and more of it is to come.
+        If the workers send less than capacity and caps allow, their rate is used as the capacity. A task with targets
+        to retry is not done before the retry is due. A task whose audience is still being submitted gets no prediction,
+        unless its size is known and more of it is to come.
         """
         steps = max(20, _ETA_WORK // max(1, len(self.tasks)))
         found = self._forecast(self.settings.capacity or self.measured_rate, steps)
@@ -72,7 +72,7 @@ def sent_rate(beats: Sequence[WorkerBeat]) -> float:
 
 
 def job_of_view(task: TaskView, now_ms: int, whole: bool = False) -> ForecastTask:
-    """Return the task as the forecast sees it. whole: what is expected and not yet published counts too."""
+    """Return the task as the forecast sees it. `whole`: include targets that are expected and not yet published."""
     weight, start_s = max(1, round(task.weight * 1000)), max(0, task.start_ms - now_ms) / 1000
     held = task.state not in ("running", "scheduled") or (task.hold_until_sealed and not task.sealed)
     targets = task.targets
@@ -82,12 +82,12 @@ def job_of_view(task: TaskView, now_ms: int, whole: bool = False) -> ForecastTas
 
 
 def sendable(job: ForecastTask, settings: Globals) -> bool:
-    """Return whether some of it may be sent now, as far as pauses, its start time and its audience are concerned."""
+    """Return whether pauses, its start time and its audience allow some of the task to be sent now."""
     return not job.held and job.start_s <= 0 and job.pending > 0 and job.channel not in settings.paused_channels
 
 
 def shares_of(settings: Globals, capacity: float | None = None) -> Shares:
-    """Return how the capacity is shared. capacity: another than the one that is set."""
+    """Return how the capacity is shared. `capacity` replaces the one that is set."""
     return Shares(
         capacity or settings.capacity or math.inf,
         settings.tier_milli,

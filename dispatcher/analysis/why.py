@@ -1,4 +1,4 @@
-"""Where a task's time went: causes that held it back, in ms, that add up to its age."""
+"""Where a task's time went: the causes that held it back, in ms, which add up to its age."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -36,9 +36,9 @@ MEANINGS = {
     LAST_TARGETS: "its last targets were in the channel, or their outcomes on their way",
     UNKNOWN: "not counted: on its way between lane, worker and provider",
 }
-"""Cause -> what a person is told. `cap:<pool>` is the cap of a pool."""
+"""Cause -> text for people. `cap:<pool>` is the cap of a pool."""
 COVERED_MS = 3_000
-"""The ledger counts a task's time at least this often while it is asked for it."""
+"""The ledger counts a task's time at least this often while workers ask for the task."""
 
 
 class Part(NamedTuple):
@@ -49,14 +49,14 @@ class Part(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        """In words."""
+        """The cause in words."""
         if self.cause.startswith("cap:"):
             return f"the cap of {in_words(self.cause[4:])} held it back"
         return MEANINGS.get(self.cause, self.cause)
 
 
 def in_words(pool: str) -> str:
-    """A pool that has a cap: `channel/push`, `app/shop` or `app_channel/shop/push`."""
+    """Return a capped pool in words. Pools are `channel/push`, `app/shop` or `app_channel/shop/push`."""
     kind, _, names = pool.partition("/")
     if kind == "app_channel":
         app, _, channel = names.partition("/")
@@ -70,7 +70,7 @@ class UnrecordedBy(NamedTuple):
     worker: str
     """Its id."""
     since_ms: int
-    """Wall time of its oldest outcome that is not stored, of this task or another."""
+    """Wall time of its oldest unstored outcome, of this task or another."""
 
 
 class Why(NamedTuple):
@@ -79,78 +79,78 @@ class Why(NamedTuple):
     task: str
     """Its id."""
     state: str
-    """As in a TaskView."""
+    """As in TaskView."""
     age_ms: int
     """From the task's acceptance to now, or to its end."""
     parts: list[Part]
-    """The causes. They add up to the age, the largest first."""
+    """The causes, the largest first. They add up to the age."""
     now: str
-    """What holds it back at this moment, as far as the registry, the settings and the workers tell; empty if nothing
-    does, or it has ended."""
+    """What holds it back now, as far as the registry, the settings and the workers show. Empty if nothing does, or if
+    it has ended."""
     channel: str = ""
     """The task's channel."""
     last_error: SendError | None = None
-    """The last error of its sends, with their number; None if there was none."""
+    """The last error of its sends, with the number of errors; None if there was none."""
     unrecorded: Sequence[UnrecordedBy] = ()
-    """Workers that hold outcomes of it which Pulsar has not stored for some seconds."""
+    """Workers that hold outcomes of it that Pulsar has not stored for some seconds."""
 
 
 class Switch(NamedTuple):
-    """A pause or a resume, at a wall time."""
+    """A pause or a resume at a wall time."""
 
     at_ms: int
     paused: bool
 
 
 class TimeSpan(NamedTuple):
-    """From one wall time to another, in ms."""
+    """A span between two wall times in ms."""
 
     from_ms: int = 0
     to_ms: int = 0
 
 
 class HeldUp(NamedTuple):
-    """When a task could not be sent, as the registry knows it."""
+    """The times when a task could not be sent, as known to the registry."""
 
     pauses: Sequence[Switch] = ()
     """When it was paused and resumed, in order."""
     channel_pauses: Sequence[Switch] = ()
-    """When its channel was."""
+    """When its channel was paused and resumed, in order."""
     no_worker_runs: Sequence[TimeSpan] = ()
     no_channel: Sequence[TimeSpan] = ()
     """When no worker had its channel."""
     outages: Sequence[TimeSpan] = ()
-    """When no worker reached Redis, or nothing was granted yet after that."""
+    """When no worker reached Redis, or nothing had been granted yet after that."""
 
 
 class Counted(NamedTuple):
-    """Time of a task as the ledger counted it, while workers asked for its envelopes."""
+    """Time of a task as counted by the ledger while workers asked for its envelopes."""
 
     causes: Mapping[str, int] = MappingProxyType({})
-    """ms by cause; the one counted last is the last."""
+    """ms by cause; the most recently counted cause is last."""
     span: TimeSpan = TimeSpan()
-    """From when and until when it counted; 0 for never."""
+    """When it started and stopped counting; 0 for never."""
 
     @property
     def last(self) -> str:
-        """Return the cause that was counted last; empty for none."""
+        """The most recently counted cause; empty for none."""
         return list(self.causes)[-1] if self.causes else ""
 
 
 def unrecorded_by(task: str, beats: Iterable[WorkerBeat]) -> list[UnrecordedBy]:
-    """Return the workers that say they hold outcomes of the task which Pulsar has not stored."""
+    """Return the workers that report outcomes of the task that Pulsar has not stored."""
     late = ((beat.id, beat.unrecorded) for beat in beats if beat.state not in ("stopped", "lost"))
     return [UnrecordedBy(worker, found.since_ms) for worker, found in late if found and task in found.tasks]
 
 
 def switches_of(text: str) -> list[Switch]:
-    """From the field that the registry keeps, in the topic's order."""
+    """Parse the field that the registry keeps, in the topic's order."""
     entries = (entry.partition("=")[2].split("@") for entry in text.split())
     return [Switch(int(at_ms), value == "1") for value, at_ms in entries]
 
 
 def counted_of(text: str) -> dict[str, int]:
-    """ms by cause, from the field that the ledger keeps (quotas/lua/lease/causes.lua)."""
+    """Parse the field that the ledger keeps (quotas/lua/lease/causes.lua) into ms by cause."""
     return {cause: int(ms) for cause, _, ms in (entry.rpartition("=") for entry in text.split())}
 
 
@@ -164,8 +164,8 @@ def why(
 ) -> Why:
     """Add up where a task's time went.
 
-    What the registry knows is exact and comes first. Then come the time before the ledger counted and the time after
-    it. Should all be more than the age (clocks, causes at once), what was counted is cut in proportion.
+    Times known to the registry are exact and come first. Then come the time before the ledger counted and the time
+    after it. If the sum exceeds the age (clocks, simultaneous causes), the counted times are cut in proportion.
     """
     age = TimeSpan(task.created_ms, max(task.created_ms, task.finished_ms or now_ms))
     age_ms = age.to_ms - age.from_ms
@@ -179,7 +179,7 @@ def why(
 
 
 def _sent_now(task: TaskView, counted: Counted, now_ms: int) -> str:
-    """Return what a task waits for that may be sent: its next attempt, the provider, or nothing that is known."""
+    """Return the wait of a task that may be sent: its next attempt, the provider, or nothing known."""
     error = task.last_error
     if task.ended or not task.targets.pending:
         return ""
@@ -192,7 +192,7 @@ def _sent_now(task: TaskView, counted: Counted, now_ms: int) -> str:
 def _spans_by_cause(
     task: TaskView, counted: Counted, held_up: HeldUp, age: TimeSpan
 ) -> Iterable[tuple[str, Sequence[TimeSpan]]]:
-    """Yield the causes whose times are known. An earlier one counts where two meet."""
+    """Yield the causes whose times are known. Where two overlap, the earlier one counts."""
     yield SCHEDULED, [TimeSpan(age.from_ms, task.start_ms)]
     yield PAUSED, _paused(held_up.pauses, age)
     yield CHANNEL_PAUSED, _paused(held_up.channel_pauses, age)
@@ -208,7 +208,7 @@ def _spans_by_cause(
 
 
 def _after(task: TaskView, counted: Counted, span: TimeSpan) -> Iterable[tuple[str, Sequence[TimeSpan]]]:
-    """Yield the causes of the time since the ledger counted last."""
+    """Yield the causes of the time since the ledger last counted."""
     if task.ended:
         yield LAST_TARGETS, [span]
         return
@@ -223,7 +223,7 @@ def _after(task: TaskView, counted: Counted, span: TimeSpan) -> Iterable[tuple[s
 
 
 def _by_span(spans: Iterable[tuple[str, Sequence[TimeSpan]]], within: TimeSpan) -> dict[str, int]:
-    """Return the ms of each cause, without those that an earlier one has."""
+    """Return the ms of each cause, without those that belong to an earlier cause."""
     found: dict[str, int] = {}
     taken: list[TimeSpan] = []
     taken_ms = 0
@@ -236,7 +236,7 @@ def _by_span(spans: Iterable[tuple[str, Sequence[TimeSpan]]], within: TimeSpan) 
 
 
 def _cut(counted: Mapping[str, int], rest_ms: int, known: Mapping[str, int]) -> dict[str, int]:
-    """Return what was counted, at most `rest_ms` of it, with what is known of the same causes."""
+    """Return the counted times, at most `rest_ms` of them, plus the known times of the same causes."""
     total = sum(ms for ms in counted.values() if ms > 0)
     return {
         cause: known.get(cause, 0) + (ms if total <= rest_ms else ms * max(0, rest_ms) // total)
@@ -246,7 +246,7 @@ def _cut(counted: Mapping[str, int], rest_ms: int, known: Mapping[str, int]) -> 
 
 
 def _paused(switches: Sequence[Switch], age: TimeSpan) -> list[TimeSpan]:
-    """From each pause to its resume; one that was not resumed lasts until the end."""
+    """Return the spans from each pause to its resume; a pause without a resume lasts until the end."""
     spans: list[TimeSpan] = []
     since: int | None = None
     for at_ms, paused in [*switches, Switch(age.to_ms, False)]:
@@ -259,7 +259,7 @@ def _paused(switches: Sequence[Switch], age: TimeSpan) -> list[TimeSpan]:
 
 
 def _covered_ms(spans: Sequence[TimeSpan], begin_ms: int) -> int:
-    """Time in any of the spans."""
+    """Return the time covered by any of the spans."""
     total, until = 0, begin_ms
     for first, last in sorted(spans):
         total += max(0, last - max(first, until))
@@ -268,8 +268,8 @@ def _covered_ms(spans: Sequence[TimeSpan], begin_ms: int) -> int:
 
 
 def held_now(task: TaskView, settings: Globals, served: Served | None = None) -> str:
-    """Return what holds a task back at this moment as far as the registry, the settings and, where they are known, the
-    workers tell; empty if nothing does."""
+    """Return what holds a task back now, as far as the registry, the settings and (if known) the workers show. Empty if
+    nothing does."""
     if task.ended or not task.targets.pending:
         return ""
     if task.state in (SCHEDULED, PAUSED):
