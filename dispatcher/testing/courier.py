@@ -1,4 +1,4 @@
-"""A courier in memory: scripted channels, answered at once or when told to."""
+"""A courier in memory with scripted channels, which answers at once or on command."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,13 +12,17 @@ Script = Callable[[Envelope], Report]
 
 
 def all_sent(_envelope: Envelope) -> Report:
-    """The script of a channel that accepts everything."""
+    """Accept everything: the script of a perfect channel."""
     return ALL_SENT
 
 
 class MemoryCourier:
-    """Implements dispatcher.ports.Courier. script: the provider's answer to an envelope. calls: every envelope the
-    provider was called for. paused: channels that answer only when `answer` is called."""
+    """Implements dispatcher.ports.Courier.
+
+    - `script`: the provider's answer to an envelope.
+    - `calls`: every envelope the provider was called for.
+    - `paused`: channels that answer only when `answer` is called.
+    """
 
     def __init__(self, clock: Clock, script: Script = all_sent, limits: Mapping[str, int] | None = None) -> None:
         self.calls: list[Envelope] = []
@@ -43,7 +47,7 @@ class MemoryCourier:
         return [batch for batch, _ in self._waiting]
 
     def answer(self, most: int | None = None) -> None:
-        """Lets paused calls go on, if their use-by is still ahead."""
+        """Continue paused calls whose use-by is still ahead."""
         count = len(self._waiting) if most is None else most
         going, self._waiting = self._waiting[:count], self._waiting[count:]
         for batch, sent in going:

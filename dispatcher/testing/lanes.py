@@ -1,4 +1,4 @@
-"""Lanes in memory: topics with one Shared subscription, with everything a broker may do to a worker."""
+"""Lanes in memory: topics with one Shared subscription, and everything a broker may do to a worker."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from dispatcher.wire.envelope import Envelope
 
 
 class _Message:
-    """holder: the consumer that has it, if any."""
+    """An envelope in a topic. `holder` is the consumer that has it, if any."""
 
     __slots__ = ("acked", "envelope", "holder")
 
@@ -26,7 +26,7 @@ class _Topic:
     def __init__(self) -> None:
         self.messages: list[_Message] = []
         self.waiting: deque[_Message] = deque()
-        """Held by nobody, not acked; in order."""
+        """Without a holder and not acked; in order."""
         self.consumers: dict[MemoryLanes, None] = {}
 
 
@@ -36,20 +36,20 @@ class MemoryBroker:
     def __init__(self) -> None:
         self._topics: dict[str, _Topic] = {}
         self.refuse_acks = 0
-        """So many acks to come are forgotten (the messages come again when their consumer goes)."""
+        """The number of next acks to forget (the messages are delivered again when their consumer detaches)."""
 
     def create(self, lane: str) -> None:
         self._topics.setdefault(lane, _Topic())
 
     def delete(self, lane: str) -> None:
-        """With all that is in it."""
+        """Delete a lane with everything in it."""
         del self._topics[lane]
 
     def lanes(self) -> list[str]:
         return list(self._topics)
 
     def publish(self, lane: str, envelopes: Sequence[Envelope]) -> None:
-        """Raises NotFound for a topic nobody created."""
+        """Publish envelopes. Raises NotFound for a topic that was not created."""
         topic = self._topic(lane)
         added = [_Message(envelope) for envelope in envelopes]
         topic.messages += added
@@ -57,17 +57,17 @@ class MemoryBroker:
         self._announce(lane, topic)
 
     def open(self, lane: str) -> list[Envelope]:
-        """What is not acked yet."""
+        """Return the envelopes that are not acked yet."""
         return [message.envelope for message in self._topic(lane).messages if not message.acked]
 
     def take_away(self, lane: str, most: int | None = None) -> None:
-        """The connection of the lane's consumers breaks: what they hold, or some of it, is delivered again."""
+        """Break the connection of the lane's consumers: all or some of their messages are delivered again."""
         topic = self._topic(lane)
         held = [message for message in topic.messages if message.holder is not None and not message.acked]
         self._again(lane, topic, held[:most])
 
     def forget_acks(self, lane: str, most: int | None = None) -> None:
-        """Acks that the broker had not stored when it was restarted."""
+        """Forget acks that the broker had not stored when it was restarted."""
         topic = self._topic(lane)
         forgotten = [message for message in topic.messages if message.acked][:most]
         for message in forgotten:
@@ -75,7 +75,7 @@ class MemoryBroker:
         self._again(lane, topic, forgotten)
 
     def repeat(self, lane: str, most: int | None = None) -> None:
-        """Second copies of messages, as a resumed submission publishes them."""
+        """Publish messages a second time, as a resumed submission does."""
         self.publish(lane, [message.envelope for message in self._topic(lane).messages[:most]])
 
     def _topic(self, lane: str) -> _Topic:
@@ -121,7 +121,7 @@ class MemoryBroker:
         return taken, not waiting
 
     def give_back(self, consumer: "MemoryLanes", lane: str, messages: Sequence[_Message]) -> None:
-        """Deliver these again, behind all that waits."""
+        """Deliver these messages again, behind all waiting ones."""
         topic = self._topic(lane)
         mine = [message for message in messages if message.holder is consumer and not message.acked]
         for message in mine:
@@ -139,14 +139,14 @@ class MemoryBroker:
 
 
 class MemoryLanes:
-    """Implements dispatcher.ports.Lanes for one worker. ready: told the name of a lane that has something."""
+    """Implements dispatcher.ports.Lanes for one worker. `ready` gets the name of each lane that has something."""
 
     def __init__(self, broker: MemoryBroker, ready: Callable[[str], None], clock: Clock) -> None:
         self._broker = broker
         self._ready = ready
         self._clock = clock
         self._armed: dict[str, bool] = {}
-        """Attached lanes, and whether they announce themselves when something comes."""
+        """Attached lanes, and whether they announce themselves when something arrives."""
         self.prefetch_targets = 0
 
     @property
@@ -180,20 +180,23 @@ class MemoryLanes:
             self._broker.give_back(self, lane, [delivery.handle for delivery in deliveries])
 
     def announce(self, lane: str) -> None:
-        """From the broker: there is something."""
+        """Announce a lane that has something. The broker calls this."""
         if self._armed.get(lane):
             self._armed[lane] = False
             self._ready(lane)
 
     def crash(self) -> None:
-        """The worker is gone: all it holds is delivered to others."""
+        """Crash the worker: everything it holds is delivered to others."""
         for lane in list(self._armed):
             self.detach(lane)
 
 
 class MemoryPublisher:
-    """Implements dispatcher.ports.EnvelopePublisher. lose: so many receipts to come are lost (the message is there);
-    fail: so many publishes to come fail (it is not)."""
+    """Implements dispatcher.ports.EnvelopePublisher.
+
+    - `lose`: the number of next receipts to lose (the message is stored).
+    - `fail`: the number of next publishes to fail (the message is not stored).
+    """
 
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker

@@ -8,8 +8,12 @@ from dispatcher.wire.lease import LeaseAnswer, LeaseRequest
 
 
 class MemoryLeaseCaller:
-    """Implements dispatcher.ports.LeaseCaller. requests: all that were made. lose: so many answers to come are lost
-    after the ledger has given them; fail: so many calls to come do not reach it."""
+    """Implements dispatcher.ports.LeaseCaller.
+
+    - `requests`: all requests made.
+    - `lose`: the number of next answers to lose after the ledger has given them.
+    - `fail`: the number of next calls that do not reach the ledger.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger

@@ -11,19 +11,23 @@ from dispatcher.wire.topics import Topics
 
 
 def position(index: int) -> str:
-    """Positions sort as text."""
+    """Return a position; positions sort as text."""
     return f"{index:020d}"
 
 
 class Receipts:
-    """Faults to come. lose: so many things are stored and their receipts lost; fail: so many are not stored."""
+    """Faults to come.
+
+    - `lose`: the number of next things that are stored while their receipts are lost.
+    - `fail`: the number of next things that are not stored.
+    """
 
     def __init__(self) -> None:
         self.lose = 0
         self.fail = 0
 
     def stores(self) -> bool:
-        """Whether the next thing is stored."""
+        """Return whether the next thing is stored."""
         if self.fail:
             self.fail -= 1
             return False
@@ -40,8 +44,11 @@ class Receipts:
 
 
 class MemoryOutcomeLog:
-    """Implements dispatcher.ports.OutcomeLog. partitions: the records, encoded, by number of their outcome topic. away:
-    those that store nothing that workers publish."""
+    """Implements dispatcher.ports.OutcomeLog.
+
+    - `partitions`: the encoded records by number of their outcome topic.
+    - `away`: topics that store nothing that workers publish.
+    """
 
     def __init__(self, topics: Topics) -> None:
         self.partitions: defaultdict[int, list[bytes]] = defaultdict(list)
@@ -57,11 +64,11 @@ class MemoryOutcomeLog:
         self.receipts.confirm(done, stored=stored)
 
     def append(self, partition: int, record: OutcomeRecord) -> None:
-        """At the end of one outcome topic."""
+        """Append to the end of one outcome topic."""
         self.partitions[partition].append(encode_record(record))
 
     def read(self, partition: int, after: str | None) -> list[tuple[str, bytes]]:
-        """(position, record) of what stands after a position; None: from the beginning."""
+        """Return (position, record) of everything after a position; None: from the beginning."""
         start = 0 if after is None else int(after) + 1
         records = self.partitions[partition]
         return [(position(index), records[index]) for index in range(start, len(records))]
