@@ -1,4 +1,4 @@
-"""Two clocks, passed in: the wall clock for what is stored, the monotonic clock for what is measured."""
+"""Two clocks, passed in: the wall clock for stored times, the monotonic clock for measured times."""
 
 from collections import deque
 from typing import Protocol
@@ -8,17 +8,17 @@ class Clock(Protocol):
     """Source of time. Implementations: the system's (outside this package) and a virtual one for tests."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch, UTC; for what is stored."""
+        """Return milliseconds since the epoch, UTC, for stored times."""
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds of a clock that nobody sets and that goes on while the machine sleeps, where there is such a one; for
-        what is measured and for use-by times."""
+        """Return seconds of a clock that is never set, for measured times and use-by times. Where there is such a
+        clock, it also runs while the machine sleeps."""
         ...
 
 
 class VirtualClock:
-    """A clock that moves only when told to."""
+    """A clock that moves only on `advance`."""
 
     def __init__(self, wall_ms: int = 1_700_000_000_000) -> None:
         self._wall_ms = float(wall_ms)
@@ -31,19 +31,20 @@ class VirtualClock:
         return self._monotonic_s
 
     def advance(self, seconds: float) -> None:
-        """Moves both clocks forward."""
+        """Move both clocks forward."""
         self._wall_ms += seconds * 1000
         self._monotonic_s += seconds
 
 
 class ServiceClock:
-    """A process' clocks, whose wall clock follows the one server that all of them ask: Redis' time rules. Until it was
-    first heard, and while it is gone, time goes on from what was known. One thread hears, any may read."""
+    """The clocks of a process. The wall clock follows Redis' time, which is the reference for all processes. Until the
+    first answer, and while Redis is down, it continues from the last known time. One thread calls `hear`, any may read.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ahead_ms = clock.wall_ms() - clock.monotonic_s() * 1000
-        """Of the wall clock over the monotonic one."""
+        """Lead of the wall clock over the monotonic one."""
 
     def wall_ms(self) -> int:
         return int(self._ahead_ms + self._clock.monotonic_s() * 1000)
@@ -52,8 +53,8 @@ class ServiceClock:
         return self._clock.monotonic_s()
 
     def hear(self, server_ms: int, asked_s: float) -> None:
-        """The server's time in an answer that has just come. asked_s: when it was asked for, on the monotonic clock. It
-        was told some time in between, so within that nothing is put right."""
+        """Adjust to the server's time in an answer that has just arrived. `asked_s` is the monotonic time of the
+        request. The server read its clock some time in between, so a difference within that span is not corrected."""
         least_ms, most_ms = server_ms - self._clock.monotonic_s() * 1000, server_ms - asked_s * 1000
         self._ahead_ms = min(max(self._ahead_ms, least_ms), most_ms)
 
@@ -63,17 +64,17 @@ class ClockComparison:
     was set forward."""
 
     def __init__(self, span_s: float) -> None:
-        """span_s: how long an answer is compared with. (Over hours two clocks drift apart by themselves.)"""
+        """`span_s`: how long an answer is used for comparison. (Over hours two clocks drift apart by themselves.)"""
         self._span_s = span_s
         self._ahead: deque[tuple[float, float]] = deque()
-        """When we asked, and the server's maximum lead over our clock, the least first. (One that a later
-        one undercuts is dropped.)"""
+        """When we asked, and the server's maximum lead over our clock, the smallest lead first. (An entry is dropped
+        when a later one has a smaller lead.)"""
 
     def gained_s(self, server_ms: int, asked_s: float, answered_s: float) -> float | None:
         """Return the server's minimum gain on our clock; None without an earlier answer.
 
-        server_ms: when the server carried the call out, which was some time between asked_s (the first attempt, where
-        the answer was asked for again) and answered_s.
+        `server_ms` is when the server carried the call out. That was some time between `asked_s` (the first attempt, if
+        the call was repeated) and `answered_s`.
         """
         ahead, server_s = self._ahead, server_ms / 1000
         while ahead and ahead[0][0] < asked_s - self._span_s:

@@ -1,5 +1,5 @@
-"""The engine's view of the outside: small Protocols. In-memory implementations are in dispatcher/memory, the real ones
-in backends, quotas and consumers."""
+"""The engine's ports to the outside: small Protocols. In-memory implementations are in dispatcher/testing, the real
+ones in backends, quotas and consumers."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -13,38 +13,46 @@ from dispatcher.wire.lease import LaneKind, LeaseAnswer, LeaseRequest
 from dispatcher.wire.outcome import OutcomeRecord, Report
 
 Done = Callable[[Exception | None], None]
-"""Called once, from any thread, with None when the thing is stored, or with what went wrong. It must not raise."""
+"""Called once, from any thread: with None when the thing is stored, or with the error. It must not raise."""
 
 
 class Delivery(msgspec.Struct, gc=False):
-    """One received envelope. handle: what the lane needs to ack it. received_s: monotonic."""
+    """One received envelope."""
 
     envelope: Envelope
     handle: Any
+    """Used by the lane to ack it."""
     received_s: float
+    """Monotonic."""
 
 
 class LaneInfo(msgspec.Struct, frozen=True, gc=False):
-    """A lane as a worker sees it. tier, weight (thousandths) and chunk (targets an envelope) are for the local pick and
-    the prefetch; the ledger has its own, fresher ones. task: empty for lanes of many. light: it is known to
-    hold little or nothing, and no memory need be set apart for it. partitions: of its topic, 0 for a plain one. app: of
-    a side lane, whose channel is that of all in it. delay_s: of a retry lane."""
+    """A lane as a worker sees it. tier, weight and chunk are for the local pick and the prefetch; the ledger has its
+    own, more recent values."""
 
     name: str
     kind: LaneKind
     tier: str
     weight: int
+    """In thousandths."""
     chunk: int
+    """Targets per envelope."""
     task: str = ""
+    """The task that owns the lane; empty for shared lanes."""
     channel: str = ""
+    """Channel of its task, or of everything in a side lane; empty for other lanes."""
     light: bool = False
+    """Whether it is known to hold little or nothing, so that no memory need be reserved for it."""
     partitions: int = 0
+    """Partitions of its topic; 0 for a plain topic."""
     app: str = ""
+    """App of a side lane."""
     delay_s: int = 0
+    """Delay of a retry lane."""
 
 
 class WaitingLane(msgspec.Struct, frozen=True, gc=False):
-    """The lane of a task that nobody is attached to, and the targets that wait in it as far as the registry knows."""
+    """The lane of a task without an attached worker, and the targets waiting in it as far as the registry knows."""
 
     name: str
     task: str
@@ -53,25 +61,25 @@ class WaitingLane(msgspec.Struct, frozen=True, gc=False):
 
 
 class Lanes(Protocol):
-    """The lanes a worker is attached to. All calls come from the engine's thread."""
+    """The lanes that a worker is attached to. All calls come from the engine's thread."""
 
     def attach(self, lane: LaneInfo, prefetch_targets: int) -> None:
-        """Attaches in the background; readiness is announced through the engine's inbox."""
+        """Attach in the background; readiness is announced through the engine's inbox."""
         ...
 
     def detach(self, lane: str) -> None:
-        """Lets go: what is not acked will be delivered to others."""
+        """Detach; unacked deliveries go to other workers."""
         ...
 
     def drain(self, lane: str, max_targets: int) -> tuple[list[Delivery], bool]:
-        """What the lane has now, up to max_targets, in order; and whether it ran empty (it is then armed again and will
-        announce itself when something arrives). Never blocks."""
+        """Return the lane's current deliveries in order, up to `max_targets`, and whether it ran empty. An empty lane
+        announces itself again when something arrives. Never blocks."""
         ...
 
     def ack(self, lane: str, deliveries: Sequence[Delivery]) -> None: ...
 
     def give_back(self, lane: str, deliveries: Sequence[Delivery]) -> None:
-        """Lets go of these alone: they are delivered again after a while, to any worker."""
+        """Release only these deliveries: they are delivered again after a while, to any worker."""
         ...
 
 
@@ -83,16 +91,16 @@ class EnvelopePublisher(Protocol):
 
 class OutcomeLog(Protocol):
     def publish(self, task: str, record: OutcomeRecord, done: Done) -> None:
-        """Appends to the task's outcome topic."""
+        """Append to the task's outcome topic."""
         ...
 
 
 class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Targets that failed for good, with the reason, or (with no targets) the body of a message that cannot be sent: an
-    envelope of an unknown task, or what is no envelope, then without a task.
+    """Targets that failed for good, with the reasons, or (without targets) the body of a message that cannot be sent:
+    an envelope of an unknown task, or a message that is not an envelope, then without a task.
 
-    Written before the outcome record that makes it final, so none is lost; copies are told apart by
-    (task, writer, sequence, position, part).
+    Written before the outcome record that makes the failure final, so none is lost. Copies have the same (task, writer,
+    sequence, position, part).
     """
 
     format: int
@@ -111,45 +119,47 @@ class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Lane of the message with this body."""
     part: int = 0
     parts: int = 1
-    """Which part of the body this is, from 0, and the number of parts."""
+    """Number of this part of the body, from 0, and the number of parts."""
 
 
 class DeadLetters(Protocol):
     def publish(self, letter: DeadLetter, done: Done) -> None:
-        """Store a letter of any size, in parts where it is large. One that the broker refuses whatever is done is
-        stored without its texts, so that it holds up nothing."""
+        """Store a letter of any size, in parts if it is large. A letter that the broker refuses in any form is stored
+        without its texts, so that it blocks nothing."""
         ...
 
 
 class Ledger(Protocol):
-    """Says who may send now. Raises Unreachable when Redis is gone; the same request may then be made again."""
+    """Decides who may send now. Raises Unreachable when Redis is down; the same request may then be repeated."""
 
     def lease(self, request: LeaseRequest) -> LeaseAnswer: ...
 
 
 class LeaseCaller(Protocol):
-    """Carries the engine's lease calls to the ledger, away from the engine's thread."""
+    """Carries the engine's lease calls to the ledger, outside the engine's thread."""
 
     def ask(self, request: LeaseRequest, answered: Callable[[LeaseAnswer | None, Exception | None], None]) -> None:
-        """Makes the call in a thread of its own; the engine has one under way at a time, and repeats it itself.
-        `answered` is called once, from any thread."""
+        """Make the call in a thread of its own. The engine makes one call at a time and repeats it itself. `answered`
+        is called once, from any thread."""
         ...
 
 
 class FoldResult(msgspec.Struct, frozen=True):
-    """cursor: where the fold stands now. applied: False if it stood elsewhere than expected (another folder was here).
-    finished: tasks that by now have an outcome for every target."""
+    """The result of folding records."""
 
     applied: bool
+    """False if the cursor was not at the expected position (another folder was active)."""
     cursor: str
+    """The current position of the fold."""
     finished: list[str] = []
+    """Tasks that now have an outcome for every target."""
 
 
 class Fold(Protocol):
-    """The view's end of the fold: counts, final bits and cursor change together or not at all."""
+    """The view's side of the fold: counts, final bits and cursor change together or not at all."""
 
     def cursor(self, partition: int) -> str | None:
-        """Where partition was read up to; None: from the beginning."""
+        """Return the position up to which the partition was read; None: nothing was read."""
         ...
 
     def apply(
@@ -160,51 +170,53 @@ class Fold(Protocol):
         records: Sequence[bytes],
         positions: Sequence[str] | None = None,
     ) -> FoldResult:
-        """Fold records. positions: of the records; one that is passed over is kept by its position."""
+        """Fold records. `positions` are those of the records; a skipped record is kept by its position."""
         ...
 
 
 class Batch(msgspec.Struct, gc=False):
-    """Granted envelopes of one lane on their way through a channel. use_by_s: monotonic, from before the grant was
-    asked for. leased_s: when the grant came. tier: of the lane, as the channel is told."""
+    """Granted envelopes of one lane on their way through a channel."""
 
     lane: str
     claim: str
     channel: str
     deliveries: list[Delivery]
     use_by_s: float
+    """Monotonic; counts from before the grant was requested."""
     leased_s: float
+    """When the grant arrived."""
     targets: int = 0
     tier: str = ""
+    """Tier of the lane, as passed to the channel."""
 
 
 class Courier(Protocol):
-    """Runs the channels. `sent` is called once per batch, from any thread: with a report for each envelope, or None
-    for the envelopes whose call was not started before the use-by."""
+    """Runs the channels. `sent` is called once per batch, from any thread, with a report for each envelope, or None for
+    envelopes whose call did not start before the use-by."""
 
     def send(self, batch: Batch, sent: Callable[[Batch, Sequence[Report | None]], None]) -> None: ...
 
     def batch_limit(self, channel: str) -> int:
-        """Most envelopes in one batch of this channel."""
+        """Return the maximum envelopes in one batch of this channel."""
         ...
 
 
 class BatchChannel(Protocol):
-    """Delivers to a provider, any number of envelopes a call.
+    """Delivers to a provider, any number of envelopes per call.
 
     A class named as `module:Class` in the settings is constructed with its settings (a mapping, with the channel's name
-    as `name`) and lives in the event loop of the courier's thread. The class needs no base class. If it has this one,
+    as `name`) and lives in the event loop of the courier's thread. The class needs no base class. With this base class,
     type checkers compare the two, and `open` and `close` may be left out.
     """
 
     name: str
-    """Name of the channel, as tasks give it."""
+    """Name of the channel, as used in tasks."""
     timeout_s: float
-    """A call never outlasts this; it is then cancelled and counts as RETRY."""
+    """Maximum duration of a call; it is then cancelled and counts as RETRY."""
     concurrency: int
-    """Most calls under way at once in a worker."""
+    """Maximum calls under way at once in a worker."""
     batch_limit: int
-    """Most envelopes in one call."""
+    """Maximum envelopes in one call."""
 
     async def open(self) -> None:
         """Connect, when the worker starts."""
@@ -213,20 +225,20 @@ class BatchChannel(Protocol):
     async def deliver(self, envelopes: Sequence[Envelope], tier: str) -> Sequence[Report]:
         """Send the envelopes. Return a report for each, in order.
 
-        tier is that of the lane they came from. Raising means RETRY for all of them, with the exception as reason.
-        What is returned is checked (`dispatcher.verdicts.read_reports`).
+        `tier` is that of their lane. An exception means RETRY for all of them, with the exception as reason. The
+        returned reports are checked (`dispatcher.verdicts.read_reports`).
         """
         ...
 
     async def close(self) -> None:
-        """Let go of the connections, when the worker ends."""
+        """Close the connections, when the worker ends."""
 
 
 Channel = BatchChannel
-"""Its name in 0.2, for one release."""
+"""The name of BatchChannel in 0.2, for one release."""
 
 
 class ControlLog(Protocol):
     def append(self, record: ControlRecord) -> str:
-        """Stores the record and returns its position (sorts as text in topic order)."""
+        """Store the record and return its position (sorts as text in topic order)."""
         ...

@@ -1,5 +1,5 @@
-"""The public names and where each is defined. For one release, users may import them from where they were defined
-before, with a warning that names the public module."""
+"""The public names and the modules that define them. For one release, users may still import a name from its earlier
+module, with a warning that names the public module."""
 
 import sys
 import warnings
@@ -76,12 +76,13 @@ _NOW = {(home, name): f"{module}.{name}" for module, homes in PUBLIC.items() for
     ("dispatcher.ports", "Channel"): "fairlane.channels.BatchChannel",
     ("producers.handle", "TimedOut"): "fairlane.errors.TimedOut",
 }
-"""Where users may import a name from -> its public name."""
+"""Module and name that users may import from -> public name."""
 _HOMES = frozenset(home for home, _ in _NOW)
 _NAMES = frozenset(name for _, name in _NOW)
 _OURS = frozenset(("dispatcher", "backends", "quotas", "producers", "consumers", "spark_jobs", "fairlane"))
 _READS = frozenset(opmap[name] for name in ("IMPORT_FROM", "LOAD_ATTR", "LOAD_METHOD") if name in opmap)
-"""Instructions of code that names what it reads. Unpickling, which finds classes by their homes, has none of them."""
+"""Instructions of code that names the attribute it reads. Unpickling, which finds classes by their modules, has none of
+them."""
 
 
 MOVED = {
@@ -103,22 +104,22 @@ MOVED = {
     "producers.task_changes": "producers.control.task_changes",
     "producers.validation": "producers.submit.validation",
 }
-"""Modules that users imported from in 0.2 -> where they are now."""
+"""Modules that users imported from in 0.2 -> their current modules."""
 
 
 class Moved(DeprecationWarning):
-    """A public name is imported from where it is defined, which will be another place in the next release."""
+    """A public name is imported from the module that defines it, which will change in the next release."""
 
 
 def warn_of_imports_from(package: str) -> None:
-    """Have modules of the package that are loaded from now on warn users who import a public name from them."""
+    """Make modules of the package that are loaded from now on warn users who import a public name from them."""
     sys.modules[package].__class__ = _Package
     if _MOVED_MODULES not in sys.meta_path:
         sys.meta_path.append(_MOVED_MODULES)
 
 
 class _Package(ModuleType):
-    """Python binds each submodule to its package when it has been loaded."""
+    """A package. Python binds each submodule to it after loading."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType) and value.__name__ in _HOMES:

@@ -1,4 +1,4 @@
-"""From a verdict to the next step: an outcome, or another attempt and its delay."""
+"""The next step after a verdict: an outcome, or another attempt and its delay."""
 
 from typing import NamedTuple
 
@@ -7,24 +7,27 @@ from dispatcher.wire.topics import RETRY_STEPS_S, retry_step_s
 
 
 class NextStep(NamedTuple):
-    """What becomes of a target. code: an Outcome value or RETRY; delay_s: of the next attempt, 0 if there is none."""
+    """The next step for a target."""
 
     code: int
+    """An Outcome value or RETRY."""
     reason: str = ""
     delay_s: int = 0
+    """Delay of the next attempt; 0 if there is none."""
 
 
 def delay_after(attempt: int, retry_after_s: float | None = None) -> int:
-    """The delay step after `attempt` (from 0) failed: the provider's wish rounded up, or by the number of attempts."""
+    """Return the delay step after `attempt` (from 0) failed: as the provider asks, rounded up, or by the number of
+    attempts."""
     if retry_after_s is not None:
         return retry_step_s(retry_after_s)
     return RETRY_STEPS_S[min(attempt, len(RETRY_STEPS_S) - 1)]
 
 
 def next_step(attempt: int, max_attempts: int, verdict: Verdict) -> NextStep:
-    """What follows from a verdict on attempt `attempt` (from 0) of at most `max_attempts`.
+    """Return the next step after a verdict on attempt `attempt` (from 0) of at most `max_attempts`.
 
-    A code that means nothing (a user's own channel may err) counts as RETRY, since an outcome is stored for good.
+    An unknown code (a user's own channel may be wrong) counts as RETRY, since an outcome is stored for good.
     """
     if verdict.code in _OUTCOMES:
         return NextStep(verdict.code, verdict.reason)

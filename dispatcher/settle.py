@@ -1,7 +1,7 @@
-"""What is to be done about envelopes that were sent, or that need no sending: pure decisions, no I/O.
+"""Decide the steps for envelopes that were sent, or that need no sending: pure decisions, no I/O.
 
-The order in which a plan is carried out is the promise: dead letters, then the outcome record, then the next attempts,
-and the acks last, each step once the one before is stored.
+The order in which a plan is carried out is the guarantee: dead letters, then the outcome record, then the next
+attempts, and the acks last. Each step starts once the one before is stored.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from dispatcher.wire.outcome import (
 )
 
 NamedTargets = Literal["none", "dead", "all"]
-"""Which targets outcome records name by value: none, those a provider said are invalid, or all that are final."""
+"""The targets that outcome records name: none, those that a provider called invalid, or all final ones."""
 
 _SENT = int(Outcome.SENT)
 _INVALID = int(Outcome.INVALID)
@@ -42,27 +42,30 @@ _NAMED: dict[NamedTargets, frozenset[int]] = {
 }
 _NEVER_MS = 1 << 62
 MAX_NAMED_CHARACTERS = 700_000
-"""In one record, which thus stays below 4 MiB. An envelope of targets within their limits fits into any record that is
-not full; targets beyond their limits have no name in the journal."""
+"""Maximum in one record, which thus stays below 4 MiB. An envelope of targets within their limits fits into any record
+that is not full; targets beyond their limits are not named in the journal."""
 
 
 class SettlePlan(msgspec.Struct):
-    """The steps for some envelopes of one task, in the order of the fields. next_attempts: by delay in seconds.
-    counts: targets by final outcome. retried: targets with a next attempt. error: of targets that were not sent."""
+    """The steps for some envelopes of one task, in the order of the fields."""
 
     task: str
     letters: list[DeadLetter]
     record: Outcomes
     next_attempts: dict[int, list[Envelope]]
+    """By delay in seconds."""
     acks: list[Delivery]
     targets: int
     counts: dict[int, int]
+    """Targets by final outcome."""
     retried: int = 0
+    """Targets with a next attempt."""
     error: SendError | None = None
+    """Error of the targets that were not sent."""
 
 
 class Draft:
-    """Gathers what became of envelopes of one task, under one claim, into one record."""
+    """Collects the outcomes of envelopes of one task, under one claim, into one record."""
 
     def __init__(self, task: str, claim: str, channel: str, app: str = "", named: NamedTargets = "dead") -> None:
         self.task = task
@@ -72,7 +75,7 @@ class Draft:
         self.acks: list[Delivery] = []
         self.targets = 0
         self.named_characters = 0
-        """Of the targets named, and their reasons."""
+        """Characters of the named targets and their reasons."""
         self._name_sent = named == "all"
         self._names = _NAMED[named]
         self._named: list[Named] = []
@@ -86,7 +89,7 @@ class Draft:
         self._error: SendError | None = None
 
     def add(self, part: EnvelopeRun, reports: Sequence[Report], at_ms: int) -> None:
-        """A report for each envelope of `part`."""
+        """Add a report for each envelope of `part`."""
         if part.attempt == 0 and reports.count(ALL_SENT) == len(reports):
             self.add_all(part, _SENT)
             return
@@ -95,7 +98,7 @@ class Draft:
             self._add_one(delivery.envelope, report, at_ms)
 
     def add_all(self, part: EnvelopeRun, code: int) -> None:
-        """All targets of `part` have the outcome `code`."""
+        """Add the outcome `code` for all targets of `part`."""
         self._add_part(part)
         self._count(code, part.targets)
         if self._name_sent:
@@ -109,7 +112,7 @@ class Draft:
             self._add_mixed(delivery.envelope, codes, 0)
 
     def plan(self, at_ms: int) -> SettlePlan:
-        """What is to be done now; at_ms: wall time, of the record."""
+        """Return the steps to take now. `at_ms`: wall time of the record."""
         latency_ms = max(0, at_ms - self._oldest_ms)
         record = Outcomes(
             FORMAT,
@@ -200,7 +203,7 @@ class Draft:
             self._name(envelope, everything, [step] * size)
 
     def _name(self, envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep] | None) -> None:
-        """steps: of each target; None if none has a reason."""
+        """Name targets of an envelope in the record. `steps` has one per target; None if no target has a reason."""
         if not indexes:
             return
         whole = len(indexes) == len(envelope.targets)
@@ -234,7 +237,7 @@ class Draft:
 
 
 def _steps(envelope: Envelope, report: Report) -> list[NextStep] | None:
-    """What becomes of each target; None if the same of all."""
+    """Return the next step of each target; None if it is the same for all."""
     if not report.exceptions:
         return None
     attempt, most = envelope.attempt, envelope.max_attempts
@@ -264,9 +267,9 @@ def _letter(envelope: Envelope, indexes: Sequence[int], steps: Sequence[NextStep
 def match(
     parts: Sequence[EnvelopeRun], reports: Sequence[Report | None]
 ) -> list[tuple[EnvelopeRun, Sequence[Report] | None]]:
-    """Brings the parts of a batch and its reports together; None for those that were not sent. Cuts parts as needed.
+    """Match the parts of a batch with its reports; None for parts that were not sent. Splits parts as needed.
 
-    Too few reports (a channel erred) count as RETRY: the call was made.
+    Missing reports (the channel made an error) count as RETRY: the call was made.
     """
     count = sum(part.count for part in parts)
     if len(reports) != count:

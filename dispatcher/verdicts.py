@@ -1,11 +1,12 @@
-"""Read what a channel returned. A channel may be anybody's code, so every field of its answer is checked here.
+"""Read a channel's answer. A channel may be anybody's code, so every field of its answer is checked here.
 
-What is clear is put right: bytes are decoded, surrogates escaped, "5" seconds are 5 seconds, an exception keyed by a
-target concerns that target. What is not clear is a fault, told once to `fault`, and decided so:
+Anything with a clear meaning is corrected: bytes are decoded, surrogates escaped, "5" seconds are 5 seconds, an
+exception keyed by a target concerns that target. Anything unclear is a fault. It is reported once to `fault`, and
+decided like this:
 
-- a verdict whose code is no outcome: those targets are tried again,
-- an exception that means no target of the envelope: all its targets are tried again, as with a wrong number of reports.
-  Nobody knows which of them was not sent, and none may count as sent without a word for it.
+- A verdict with an unknown code: those targets are tried again.
+- An exception for no target of the envelope: all its targets are tried again, as with a wrong number of reports. Nobody
+  knows which of them was not sent, and no target may count as sent without a report for it.
 """
 
 import math
@@ -34,22 +35,22 @@ Fault = Callable[[str], None]
 _CODES = frozenset((*map(int, Outcome), RETRY))
 _BY_NAME = {**{name: code for code, name in enumerate(OUTCOME_NAMES)}, "retry": RETRY}
 _LONGEST_TEXT = 8 * MAX_REASON_BYTES
-"""Maximum characters read of an exception's text."""
+"""Maximum characters read from an exception's text."""
 _MAX_EXCEPTIONS = 10_000
-"""Maximum exceptions read of one report. An envelope has at most 500 targets."""
+"""Maximum exceptions read from one report. An envelope has at most 500 targets."""
 _LONGEST_INDEX = 9
 """Maximum digits of an index given as text."""
 
 
 class _NoTarget(Exception):
-    """An exception of a report means no target of the envelope."""
+    """An exception in a report refers to no target of the envelope."""
 
 
 def all_sent(answer: object, count: int) -> bool:
     """Return whether the answer is ALL_SENT for each envelope, the only answer that needs no check."""
     if type(answer) is not list or len(answer) != count:
         return False
-    # By identity: a foreign object may call itself equal to anything. A loop, since it is on the path of every call.
+    # By identity: a foreign object may claim to equal anything. A loop, since every call takes this path.
     for report in answer:  # noqa: SIM110
         if report is not ALL_SENT:
             return False
@@ -57,7 +58,7 @@ def all_sent(answer: object, count: int) -> bool:
 
 
 def read_reports(answer: object, envelopes: Sequence[Envelope], fault: Fault) -> list[Report]:
-    """Make a sound report for each envelope out of what `deliver` returned."""
+    """Convert the return value of `deliver` to a valid report for each envelope."""
     try:
         reports = _listed(answer, len(envelopes), fault)
     except Exception as error:
@@ -69,8 +70,8 @@ def read_reports(answer: object, envelopes: Sequence[Envelope], fault: Fault) ->
 
 
 def error_text(error: BaseException) -> str:
-    """Return the exception's type and text, in at most 1 kB and without the credentials of addresses in it. An
-    exception may fail to say what it is."""
+    """Return the exception's type and text, in at most 1 kB and without credentials of addresses. An exception's text
+    may itself fail to be read."""
     try:
         text = str(error)
     except Exception:
@@ -148,7 +149,7 @@ def _places(targets: Sequence[str]) -> dict[str, list[int]]:
 
 
 def _indexes(key: object, places: Mapping[str, list[int]], targets: int, fault: Fault) -> Iterable[int]:
-    """Return the indexes of the targets that a key of the exceptions means. places: indexes by target. Raises
+    """Return the indexes of the targets that a key of the exceptions refers to. `places`: indexes by target. Raises
     _NoTarget."""
     if type(key) is int and 0 <= key < targets:
         return (key,)
@@ -167,7 +168,7 @@ def _indexes(key: object, places: Mapping[str, list[int]], targets: int, fault: 
 
 
 def _whole(value: object) -> int | None:
-    """Return the whole number meant, or None if it is not clear."""
+    """Return the whole number that the value stands for, or None if it is unclear."""
     if isinstance(value, str):
         digits = value.isascii() and value.isdigit() and len(value) <= _LONGEST_INDEX
         return int(value) if digits else None
@@ -249,7 +250,7 @@ def _reason(reason: object, fault: Fault) -> str:
 
 
 def _seconds(seconds: object, fault: Fault) -> float | None:
-    """Return the wait meant (at least 0; inf for the longest), or None if it is not clear."""
+    """Return the wait in seconds (at least 0; inf for the longest), or None if it is unclear."""
     if seconds is None:
         return None
     number = math.nan
