@@ -1,4 +1,4 @@
-"""Addresses of servers that know where they were configured, and what is said where one is missing."""
+"""Server addresses that keep where they were configured, and the errors for missing ones."""
 
 from collections.abc import Iterable
 from typing import Any, Self
@@ -10,17 +10,15 @@ from dispatcher.model.shown import without_credentials
 
 
 class Address(str):
-    """A server's address. Its repr hides credentials.
-
-    source: where it was configured, such as "from the environment"; empty if the program itself gave it.
-    stopped: it is the local stack's, and the server that was started there has ended. Whatever answers there now is
-    another program.
-    """
+    """A server's address. Its repr hides credentials."""
 
     __slots__ = ("source", "stopped")
 
     source: str
+    """Where it was configured, such as "from the environment"; empty if the program itself gave it."""
     stopped: bool
+    """Whether it is the address of a local stack's server that has ended. Any server that answers there now is another
+    program."""
 
     def __new__(cls, text: str, source: str = "", *, stopped: bool = False) -> Self:
         """Make an address from its text."""
@@ -44,8 +42,8 @@ def as_address(value: Any, validate: ValidatorFunctionWrapHandler) -> Address:
 
 
 def usable(server: str, text: str | None, missing: Iterable[tuple[str, str]]) -> Address:
-    """Return the address of a server. Raise NotConfigured, with all that is missing, if there is none; Unreachable if
-    the server has ended."""
+    """Return the address of a server. Raise NotConfigured, naming all missing settings, if there is none; Unreachable
+    if the server has ended."""
     if text is None:
         raise not_configured(missing)
     address = text if isinstance(text, Address) else Address(text)

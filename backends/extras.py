@@ -1,4 +1,4 @@
-"""Packages that come with an extra of Fairlane, and what is said where they are missing."""
+"""Packages that come with an extra of Fairlane, and the error for missing ones."""
 
 from importlib.util import find_spec
 
@@ -6,7 +6,7 @@ from dispatcher.model.errors import FairlaneError
 
 
 class Missing(FairlaneError):
-    """Something that has to be installed first is not there, or cannot be used."""
+    """A requirement that must be installed first is missing or unusable."""
 
 
 def require_packages(extra: str, *names: str) -> None:

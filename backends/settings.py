@@ -1,7 +1,6 @@
-"""Where the servers are and how to talk to them: one frozen model for Pulsar, one for Redis.
+"""Connection settings of the servers: one frozen model for Pulsar, one for Redis.
 
-They hold values only; what is read from the environment, a file or the command line is the program's business
-(`fairlane.settings`).
+They hold values only. The program reads them from the environment, a file or the command line (`fairlane.settings`).
 """
 
 from pathlib import Path
@@ -22,7 +21,7 @@ RedisUrl = Annotated[str, StringConstraints(pattern=r"^(rediss?|unix)://[^\s]+$"
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME_PATTERN}$")]
 """Letters, digits, `_ . -`; at most 64 characters."""
 Compression = Literal["lz4", "zstd", "none"]
-"""Of a producer's batches."""
+"""Compression of a producer's batches."""
 
 
 class PulsarSettings(BaseModel):
@@ -69,12 +68,12 @@ class PulsarSettings(BaseModel):
 
     @property
     def address(self) -> Address:
-        """The binary address. Raises NotConfigured; Unreachable if the local stack's Pulsar has ended."""
+        """Return the binary address. Raises NotConfigured; Unreachable if the local stack's Pulsar has ended."""
         return usable("Pulsar", self.url, self.missing())
 
     @property
     def admin_address(self) -> Address:
-        """The REST address. Raises as `address`."""
+        """Return the REST address. Raises as `address`."""
         return usable("Pulsar", self.admin_url, self.missing())
 
     def missing(self) -> list[tuple[str, str]]:
@@ -114,7 +113,7 @@ class RedisSettings(BaseModel):
 
     @property
     def address(self) -> Address:
-        """The address. Raises NotConfigured; Unreachable if the local stack's Redis has ended."""
+        """Return the address. Raises NotConfigured; Unreachable if the local stack's Redis has ended."""
         return usable("Redis", self.url, self.missing())
 
     def missing(self) -> list[tuple[str, str]]:
@@ -123,7 +122,7 @@ class RedisSettings(BaseModel):
 
 
 def require_addresses(pulsar: PulsarSettings, redis: RedisSettings) -> None:
-    """Raise NotConfigured, with all that is missing, unless both servers are configured."""
+    """Raise NotConfigured, naming all missing settings, unless both servers are configured."""
     if missing := [*pulsar.missing(), *redis.missing()]:
         raise not_configured(missing)
 

@@ -3,7 +3,7 @@
 import time
 
 _BOOT_TIME = getattr(time, "CLOCK_BOOTTIME", None)
-"""Linux' boot-time clock: the time since the machine's start, including sleep."""
+"""Linux' boot-time clock: the time since the machine started, including sleep."""
 
 
 class SystemClock:

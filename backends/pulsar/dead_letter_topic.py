@@ -111,8 +111,9 @@ def read_dead_letters(
 ) -> Iterator[DeadLetter]:
     """Yield a task's dead letters up to the topic's present end, each (writer, sequence, position) once.
 
-    Reads the given parts of the topic first. If they hold no targets, or fewer than expected, reads the whole topic
-    (14 days), as fast as Pulsar sends it. Raises Unreachable, NotFound (not provisioned).
+    Of copies, the first is yielded. Reads the given parts of the topic first. If they hold no targets, or fewer than
+    expected, reads the whole topic (14 days), as fast as Pulsar sends it. Raises Unreachable, NotFound (not
+    provisioned).
     """
     seen: set[_Key] = set()
     for span in spans:

@@ -1,7 +1,7 @@
-"""Everything that Redis knows of the backlog at one moment, in one round trip however many tasks there are.
+"""Reads everything Redis knows of the backlog at one moment, in one round trip for any number of tasks.
 
-The list of live tasks is read in pages of a few hundred, cut by when the tasks were created, which does not change: so
-none is missed or read twice, although Redis serves others between two pages.
+The list of live tasks is read in pages of a few hundred. Pages are cut by creation time, which does not change, so no
+task is missed or read twice although Redis serves other clients between two pages.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from dispatcher.model.errors import NotReady
 from dispatcher.model.view import TaskView, WorkerBeat
 
 TASK_FIELDS = (*(field for field in VIEW_FIELDS if field != "override"), "why")
-"""An edited message may be long, and says nothing of the backlog."""
+"""Fields read of each task; without the edited message, which may be long and does not matter for the backlog."""
 PAGE = 250
-"""Tasks of a page: some 3 ms of Redis' time."""
+"""Tasks per page, about 3 ms of Redis' time."""
 PAGE_AT_MOST = 8 * PAGE
-"""A page that has grown beyond this since it was cut makes the cuts old."""
+"""Once a page has grown beyond this, the pages are cut again."""
 MOST_CLAIMS = 5_000
-"""Claims that are looked into; with more of them it is not known what is in flight."""
+"""Maximum number of claims that are read; with more, the targets in flight are not known."""
 BUCKET_UNIT = 1_000_000
-"""A target, in the buckets of pools (quotas/lua/shared/integers.lua)."""
+"""One target, in the units of pool buckets (quotas/lua/shared/integers.lua)."""
 _BIG_ARGUMENT = 32 * 1024
-"""From this size on, Redis reads an argument by itself: it serves other clients before it reads the next call. With all
-pages of 10,000 tasks in one read they waited for 130 ms, so for 15 ms."""
+"""Redis reads an argument of this size or more separately, and serves other clients before it reads the next call. With
+10,000 tasks, other clients waited 130 ms when all pages came in one read, and wait 15 ms this way."""
 _FIRST, _LAST = "-inf", "+inf"
 
 _beat = msgspec.msgpack.Decoder(WorkerBeat).decode
@@ -38,40 +38,47 @@ _claim = msgspec.msgpack.Decoder(tuple[int, int, list[tuple[Any, ...]]], strict=
 
 
 class BacklogTask(NamedTuple):
-    """claims: how many are in force. open: envelopes that are recorded and have open targets, that is, of which
-    something is to be tried again. why: ms by cause, as the ledger counted them."""
+    """One task of the backlog."""
 
     view: TaskView
     claims: int
+    """Number of claims in force."""
     open: int
+    """Number of recorded envelopes with open targets, which will be tried again."""
     why: dict[str, int]
+    """Milliseconds by cause, as the ledger counted them."""
 
 
 class ClaimedTargets(NamedTuple):
-    """By task: targets under claims in force. known: whether all claims were looked into."""
+    """Targets under claims in force."""
 
     known: bool
+    """Whether all claims were read."""
     targets: dict[str, int]
+    """Number of targets by task."""
 
 
 class BacklogLook(NamedTuple):
-    """What one round trip to Redis tells. at_ms: Redis' time. settings: of the service, as stored. counters: since the
-    view was made (granted:TIER, used:TIER ...). pools: fields by pool that has a cap, `total` among them. ended: tasks
-    that ended since the look before, at most PAGE_AT_MOST of them (the next look has the others)."""
+    """The backlog as read in one round trip to Redis."""
 
     at_ms: int
+    """Redis' time."""
     epoch: str
     settings: dict[str, str]
+    """Settings of the service, as stored."""
     counters: dict[str, int]
+    """Counters since the view was created (granted:TIER, used:TIER ...)."""
     pools: dict[str, dict[str, int]]
+    """Fields of each pool that has a cap, and of `total`."""
     beats: list[WorkerBeat]
     tasks: list[BacklogTask]
     ended: list[BacklogTask]
+    """Tasks that ended since the previous look, at most PAGE_AT_MOST; the next look has the others."""
     in_flight: ClaimedTargets
 
 
 class BacklogReader:
-    """Reads one look after another. Methods raise Unreachable, and NotReady while the view is being rebuilt."""
+    """Reads the backlog again and again. Methods raise Unreachable, and NotReady while the view is being rebuilt."""
 
     def __init__(self, view: RedisView) -> None:
         self._view = view
@@ -79,7 +86,8 @@ class BacklogReader:
         self._ended_ms: int | None = None
 
     def look(self) -> BacklogLook:
-        """One round trip; two at the first time, and where thousands of tasks came within one page since the last."""
+        """Read the backlog in one round trip. It takes two the first time, and after thousands of tasks were added to
+        one page since the last look."""
         for _ in range(3):
             if self._cuts is None:
                 self._cuts = [int(score) for score in self._view.call("backlog_pages", PAGE)]
@@ -129,13 +137,13 @@ def _page(listed: str, low: str, high: str) -> list[Arg]:
 
 
 def _cuts(created_ms: Sequence[int]) -> list[int]:
-    """Cuts behind every so many tasks; those of one moment stay together."""
+    """Return the creation times that end a page, one for every PAGE tasks. Tasks with the same time stay together."""
     in_order = sorted(created_ms)
     return sorted(set(in_order[PAGE - 1 : -1 : PAGE]))
 
 
 def _tasks(page: Sequence[Any], now_ms: int) -> list[BacklogTask]:
-    """page: how many were found, and the known ones."""
+    """Parse a page: the number of tasks found, then the known ones."""
     return [_task(packed, now_ms) for packed in page[1:]]
 
 

@@ -1,4 +1,4 @@
-"""The connection to Redis (or Valkey) and its Lua scripts; the vendor's exceptions are translated here."""
+"""The connection to Redis (or Valkey) and the Lua scripts; translates the vendor's exceptions."""
 
 import hashlib
 import re
@@ -28,25 +28,25 @@ Arg = str | bytes | int
 
 
 class RedisClient(redis.Redis):
-    """A client that knows the address it was given, for errors."""
+    """A client that keeps the address it was given, for error messages."""
 
     address: Address
     closed = False
 
     def close(self) -> None:
-        """Let go of the connections for good; the vendor's client would connect again."""
+        """Close the connections for good; the vendor's client would connect again."""
         self.closed = True
         super().close()
 
     def check(self) -> None:
-        """Raise Refused once it is closed."""
+        """Raise Refused if the client is closed."""
         if self.closed:
             raise Refused("This client is closed.", "Connect again.")
 
 
 def connect(settings: RedisSettings, on_connect: OnConnect | None = None) -> RedisClient:
-    """A thread-safe client with a pool of connections; nothing is sent yet. Raises InvalidInput for an unusable URL,
-    NotConfigured for none, and Unreachable if the local stack's Redis has ended."""
+    """Return a thread-safe client with a pool of connections; nothing is sent yet. Raises InvalidInput for an unusable
+    URL, NotConfigured if there is none, and Unreachable if the local stack's Redis has ended."""
     options: dict[str, Any] = {
         "decode_responses": False,
         "protocol": 2,
@@ -66,7 +66,7 @@ def _client(pool: ConnectionPool, address: Address) -> RedisClient:
 
 
 def with_read_timeout(client: RedisClient, seconds: float) -> RedisClient:
-    """A client of the same server, with connections of its own, for commands that block as long as this."""
+    """Return a client of the same server, with its own connections, for commands that block up to this long."""
     pool = client.connection_pool
     options = {**pool.connection_kwargs, "socket_timeout": seconds}
     return _client(ConnectionPool(connection_class=pool.connection_class, **options), client.address)
@@ -74,7 +74,7 @@ def with_read_timeout(client: RedisClient, seconds: float) -> RedisClient:
 
 @contextmanager
 def translated(client: redis.Redis) -> Iterator[None]:
-    """Turns the vendor's exceptions into Unreachable (or FairlaneError, for an answer that is a defect). Both name the
+    """Turn the vendor's exceptions into Unreachable (or FairlaneError, for an answer that is a defect). Both name the
     client's address."""
     if isinstance(client, RedisClient):
         client.check()
@@ -111,10 +111,10 @@ _ANSWERS: dict[str, tuple[str, str]] = {
         "Set the Redis password in the settings (FAIRLANE_REDIS_PASSWORD).",
     ),
 }
-"""By the word an answer begins with, which the client keeps of some answers only."""
+"""Messages by the first word of an error answer, which the client keeps for some answers only."""
 _PHRASES = {
     "Authentication required": _ANSWERS["NOAUTH"],
-    "Protocol error: unauthenticated": _ANSWERS["NOAUTH"],  # to a call that is too long for a stranger
+    "Protocol error: unauthenticated": _ANSWERS["NOAUTH"],  # for a call too long for an unauthenticated client
     "invalid username-password pair": _ANSWERS["WRONGPASS"],
     "CERTIFICATE_VERIFY_FAILED": (
         "The certificate of {redis} is not trusted: {text}.",
@@ -139,7 +139,7 @@ _KINDS: tuple[tuple[type[Exception], tuple[str, str]], ...] = (
 
 
 def _translate(error: exceptions.RedisError, server: str) -> FairlaneError:
-    """server: what an error calls it, with its address."""
+    """Return Fairlane's error. server: its name and address in the message."""
     text = str(error).rstrip(".")
     known = (
         _ANSWERS.get(text.partition(" ")[0])
@@ -154,7 +154,7 @@ def _translate(error: exceptions.RedisError, server: str) -> FairlaneError:
 
 
 def _address(settings: RedisSettings) -> dict[str, Any]:
-    """Where to and as whom: the URL, and the settings that override it."""
+    """Return connection options from the URL and the settings that override it."""
     try:
         address: dict[str, Any] = dict(parse_url(str(settings.address)))  # type: ignore[no-untyped-call]  # the vendor's
     except ValueError as error:
@@ -190,7 +190,7 @@ _INCLUDE = re.compile(r"^-- include: (\S+)$", re.MULTILINE)
 
 
 def lua_folder(package: str) -> Traversable:
-    """The folder `lua` of a package."""
+    """Return the folder `lua` of a package."""
     return files(package) / "lua"
 
 
@@ -231,15 +231,15 @@ def _texts_in(folder: Traversable) -> Mapping[str, str]:
 
 
 def _guarded(text: str, guard: str) -> str:
-    """Put a script into its guard, behind the line with its flags. One that may not write needs none."""
+    """Wrap a script in its guard, after the line with its flags. A script that may not write needs no guard."""
     flags, body = text.split("\n", 1) if text.startswith("#!") else ("", text)
     return text if "no-writes" in flags else f"{flags}\n{guard.replace(_THE_SCRIPT, body)}".lstrip("\n")
 
 
 class Scripts:
-    """The Lua scripts of one folder, called by their hash and loaded where Redis does not know them.
+    """The Lua scripts of one folder, called by hash and loaded if Redis does not know them.
 
-    Files that are only included by others say so by beginning with `-- library`.
+    Files that are only included by others begin with `-- library`.
     """
 
     def __init__(
@@ -260,15 +260,15 @@ class Scripts:
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """By name, as Redis knows them."""
+        """Return the hashes by script name, as Redis knows them."""
         return self._hashes
 
     def of(self, folder: Traversable) -> "Scripts":
-        """The scripts of another folder, called in the same way."""
+        """Return the scripts of another folder, with the same client and observer."""
         return Scripts(self._client, folder, observe=self._observe)
 
     def call(self, name: str, keys: Sequence[str], args: Sequence[Arg] = ()) -> Any:
-        """The script's answer. Raises Unreachable."""
+        """Call a script and return its answer. Raises Unreachable."""
         started_s = time.perf_counter()
         with translated(self._client):
             try:
@@ -281,7 +281,7 @@ class Scripts:
         return answer
 
     def call_many(self, calls: Sequence[tuple[str, Sequence[str], Sequence[Arg]]]) -> list[Any]:
-        """The answers of many calls in one round trip; calls do not see each other's failure. Raises Unreachable."""
+        """Return the answers of many calls in one round trip. A call runs even if another fails. Raises Unreachable."""
         answers = self._pipeline(calls)
         if any(isinstance(answer, exceptions.NoScriptError) for answer in answers):
             with translated(self._client):
@@ -294,7 +294,7 @@ class Scripts:
         return answers
 
     def check(self) -> bool:
-        """False if Redis did not know the scripts: they are then loaded. Raises Unreachable."""
+        """Return whether Redis knows the scripts; load them if it does not. Raises Unreachable."""
         with translated(self._client):
             known = all(self._client.script_exists(*self._hashes.values()))
             if not known:

@@ -1,4 +1,4 @@
-"""Seats: jobs that one worker does for all, held by locks in Redis that expire."""
+"""Locks in Redis, which expire, for jobs that one worker does for all (seats)."""
 
 from collections.abc import Collection, Sequence
 
@@ -14,12 +14,15 @@ class JobLocks:
     def hold(
         self, names: Sequence[str], owner: str, ttl_ms: int, limit: int, overdue: Collection[str]
     ) -> dict[str, str]:
-        """Renews those of `names` that are owner's; takes free ones, in order, until it holds `limit`; takes the free
-        ones among `overdue` in any case. One atomic call; the owner by name, of those that are held."""
+        """Renew the owner's locks and take free ones, in one atomic call. Return the owner of each lock held, by name.
+
+        Free locks are taken in the order of `names` until the owner holds `limit`; those in `overdue` are taken
+        regardless of the limit.
+        """
         answer = self._view.call("hold_seats", owner, ttl_ms, limit, len(names), *names, *overdue)
         words = [word.decode() for word in answer]
         return dict(zip(words[::2], words[1::2], strict=True))
 
     def release(self, names: Sequence[str], owner: str) -> None:
-        """Lets go of those that are owner's."""
+        """Release those of the named locks that the owner holds."""
         self._view.call("release_seats", owner, *names)

@@ -1,4 +1,4 @@
-"""The epoch: which view Redis holds, and whether it is complete enough to grant."""
+"""The epoch: identifies the view that Redis holds, and whether it is complete enough to grant."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,7 @@ from dispatcher.model.view_home import held_elsewhere
 
 @dataclass(frozen=True)
 class Epoch:
-    """One view, from an empty Redis on. read: topics read up to the mark (`control` and the numbers of outcome topics).
-    wait_ms: time in which nothing is granted yet, because claims made before may still be in use. restoring: a snapshot
-    is to be restored before anything is folded. claim_ms: the longest claim that workers are known to make. form: see
-    dispatcher.model.view_form. address: where the view is, empty in one of 0.2. adopted: the installation moves here.
-    foreign: address of another Redis that holds the view of this installation; nothing is granted here then. broken:
-    with which error a script failed half-way; the view is made again."""
+    """One view, which began in an empty Redis."""
 
     id: str
     started_ms: int
@@ -23,15 +18,24 @@ class Epoch:
     announced: bool
     marked: bool
     wait_ms: int
+    """How long nothing is granted yet, because claims made earlier may still be in use."""
     partitions: int
     restoring: bool
+    """Whether a snapshot must be restored before anything is folded."""
     read: frozenset[str]
+    """Topics read up to the mark: `control` and the numbers of outcome topics."""
     claim_ms: int = 0
+    """The longest claim that workers are known to make."""
     form: int = FORM
+    """See dispatcher.model.view_form."""
     address: str = ""
+    """Address of the Redis that holds the view; empty in a view of version 0.2."""
     adopted: bool = False
+    """Whether the installation moves here from another Redis."""
     foreign: str = ""
+    """Address of another Redis that holds the view of this installation; nothing is granted here then."""
     broken: str = ""
+    """The error of a script that failed half-way; the view is then rebuilt."""
 
     @property
     def grants(self) -> bool:
@@ -40,13 +44,13 @@ class Epoch:
 
 
 class Epochs:
-    """The epoch in Redis. All methods raise Unreachable; setters change nothing if Redis holds another by now."""
+    """The epoch in Redis. All methods raise Unreachable; setters change nothing if Redis now holds another epoch."""
 
     def __init__(self, view: RedisView) -> None:
         self._view = view
 
     def epoch(self) -> Epoch | None:
-        """None: Redis is empty."""
+        """Return the present epoch, or None if Redis is empty."""
         stored = self._view.command("HGETALL", self._view.keys.epoch)
         now_ms = self._view.now_ms() if stored else 0
         fields = {name.decode(): value.decode() for name, value in stored.items()}
@@ -71,12 +75,12 @@ class Epochs:
         )
 
     def ready(self) -> bool:
-        """Whether the view is complete: its counts are right."""
+        """Return whether the view is complete, so that its counts are right."""
         return bool(self._view.command("HGET", self._view.keys.epoch, "ready") == b"1")
 
     def check_counts(self) -> None:
-        """Raises NotReady while the view is made anew: sums over its tasks are too low. (One that no worker has begun
-        holds what was submitted.)"""
+        """Raise NotReady while the view is being rebuilt, when sums over its tasks are too low. (A view that no worker
+        has begun holds the tasks submitted so far.)"""
         if self._view.command("HGET", self._view.keys.epoch, "ready") == b"0":
             raise NotReady(
                 "The view in Redis is being rebuilt, and cannot tell yet.",
@@ -95,8 +99,8 @@ class Epochs:
         """Begin a view in which nothing is granted for wait_ms, the longest claim that may be in use. Return False if
         there is one already.
 
-        restoring: nothing is folded before quotas.snapshots says that the restoring is done. replaces: the id of a view
-        of an older form or a broken one, whose place it takes. adopted: the installation moves here from another Redis.
+        restoring: nothing is folded until quotas.snapshots has ended the restore. replaces: the id of the view to
+        replace, which has an older form or is broken. adopted: the installation moves here from another Redis.
         """
         view = self._view
         args = (epoch, wait_ms, partitions, view.run_id(), int(restoring), replaces, f"{view.keys.prefix}:*")
@@ -108,7 +112,7 @@ class Epochs:
         return None if found is None else int(form or 1)
 
     def lower_form(self, epoch: str) -> bool:
-        """Mark the view to be made again, since an older version folds it. Return False if it is another view."""
+        """Mark the view for a rebuild, since an older version folds it. Return False if it is another view."""
         return bool(self._view.call("lower_form", epoch))
 
     def check_home(self) -> None:
@@ -133,8 +137,8 @@ class Epochs:
             )
 
     def epoch_announced(self, epoch: str, first: bool, position: str, claim_ms: int = 0) -> None:
-        """Its EpochStarted is stored at `position`. first: no view was ever begun before, so there is no claim to wait
-        for. claim_ms: the longest claim that the control topic knows of."""
+        """Note that the epoch's EpochStarted is stored at `position`. first: no view was ever begun before, so there is
+        no claim to wait for. claim_ms: the longest claim that the control topic knows of."""
         self._view.call("step_epoch", epoch, "announced", int(first), position, self._view.address, claim_ms)
 
     def refuse_epoch(self, epoch: str, foreign: str) -> None:
@@ -142,5 +146,5 @@ class Epochs:
         self._view.call("refuse_epoch", epoch, foreign)
 
     def epoch_marked(self, epoch: str) -> None:
-        """Its EpochMark is stored in every topic."""
+        """Note that the epoch's EpochMark is stored in every topic."""
         self._view.call("step_epoch", epoch, "marked", 0)

@@ -1,4 +1,4 @@
-"""The registry's feed: says what changed, as it changes. It may be missed: the reconcile does not depend on it."""
+"""The registry's feed, which announces changes as they happen. Entries may be missed: no reconcile needs them."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _START = b"0-0"
 
 
 class Feed:
-    """A reader of the feed with a connection of its own; for one thread. max_block_s: the longest a watch may block."""
+    """A reader of the feed with its own connection; for one thread. max_block_s: maximum time a watch may block."""
 
     def __init__(self, view: RedisView, max_block_s: float = 5.0) -> None:
         self._client = with_read_timeout(view.client, max_block_s + _ANSWER_S)
@@ -19,13 +19,13 @@ class Feed:
         self._max_block_ms = int(max_block_s * 1000)
 
     def last(self) -> bytes:
-        """Where the feed stands now. Raises Unreachable."""
+        """Return the id of the feed's last entry. Raises Unreachable."""
         entries = self._command("XREVRANGE", self._key, "+", "-", "COUNT", 1)
         return bytes(entries[0][0]) if entries else _START
 
     def watch(self, after: bytes | None, block_ms: int) -> tuple[bytes, list[FeedEntry]]:
-        """What was announced after an id (None: from now on), waiting at most block_ms for it; and the id to go on
-        from. Raises Unreachable."""
+        """Return the id to continue from, and the entries after an id (None: from now on). Wait up to block_ms for the
+        first. Raises Unreachable."""
         start = self.last() if after is None else after
         block = max(1, min(block_ms, self._max_block_ms))
         found = self._command("XREAD", "COUNT", 1_000, "BLOCK", block, "STREAMS", self._key, start)

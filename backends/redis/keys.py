@@ -1,4 +1,4 @@
-"""Names of all keys in Redis. Scripts get the prefix as KEYS[1] and make the same names
+"""Names of all keys in Redis. Scripts get the prefix as KEYS[1] and build the same names
 (backends/redis/lua/view/keys.lua)."""
 
 from dataclasses import dataclass
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Keys:
-    """Names under one prefix. One Redis may hold several Fairlanes, each under a prefix of its own."""
+    """Names under one prefix. One Redis may hold several installations, each under its own prefix."""
 
     prefix: str = "fairlane"
 
     @property
     def epoch(self) -> str:
-        """Hash: id, run_id, started_ms, ready, first (1: no view was before it), waits_from_ms (until when claims may
-        have been made that it lacks), grants_after_ms, claim_ms (the longest that is made), partitions, announced,
-        marked, restoring (0, 1, or by whom), restorers, address (of this Redis), announced_at (position of the record
-        that says so), adopted (1: the installation moved here), foreign (address of another Redis that holds the
-        view), read:<control or partition>."""
+        """Hash: id, run_id, started_ms, ready, first (1: no view was before it), waits_from_ms (claims made until then
+        may be missing), grants_after_ms, claim_ms (longest claim made), partitions, announced, marked, restoring (0, 1,
+        or the restorer), restorers, address (of this Redis), announced_at (position of its EpochStarted), adopted (1:
+        the installation moved here), foreign (address of another Redis that holds the view), read:<control or
+        partition>."""
         return f"{self.prefix}:epoch"
 
     @property
     def globals(self) -> str:
-        """Hash: settings of the service (dispatcher.model.service_settings), under `pos|` the positions that set them,
-        and under `pauses|` when channels were paused."""
+        """Hash: settings of the service (dispatcher.model.service_settings); under `pos|`, the positions that set them;
+        under `pauses|`, when channels were paused."""
         return f"{self.prefix}:globals"
 
     @property
@@ -37,7 +37,7 @@ class Keys:
 
     @property
     def restated(self) -> str:
-        """When the records of long ago were last restated (wall ms)."""
+        """Time when old records were last restated (wall ms)."""
         return f"{self.prefix}:restated"
 
     @property
@@ -108,7 +108,7 @@ class Keys:
         return f"{self.prefix}:admitted:{app}"
 
     def submitting(self, task: str) -> str:
-        """Hash: who submits a task, since when and until when unless renewed. Kept for a day after that."""
+        """Hash: who submits a task, since when, and until when unless renewed. Kept for a day after it was taken."""
         return f"{self.prefix}:submitting:{task}"
 
     def lane(self, topic: str) -> str:
@@ -132,7 +132,7 @@ class Keys:
         return f"{self.prefix}:open:{task}"
 
     def claim(self, claim: str, task: str) -> str:
-        """What one claim holds of one task."""
+        """The envelopes that one claim holds of one task."""
         return f"{self.prefix}:claim:{claim}|{task}"
 
     def pool(self, name: str) -> str:
@@ -152,7 +152,7 @@ class Keys:
         return f"{self.prefix}:fold:{partition}"
 
     def passed(self, topic: str) -> str:
-        """Hash: position -> version and reason, of records that were passed over. topic: `control`, or the number of an
+        """Hash: position of a record that was passed over -> version and reason. topic: `control`, or the number of an
         outcome topic."""
         return f"{self.prefix}:passed:{topic}"
 

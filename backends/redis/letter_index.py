@@ -1,8 +1,8 @@
-"""Where in the dead-letter topic a task's letters are, so that a reader need not read everybody's.
+"""Index of the blocks of the dead-letter topic that hold a task's letters, so that readers can skip the others.
 
 The index is kept in Redis by blocks of entries. It may have gaps: a worker that dies has not stored its last second,
-and a Redis that was emptied has none. So readers compare what they find with the counts of the task's view, and read
-the whole topic if something is missing.
+and an emptied Redis has no index. So readers compare the letters they find with the counts of the task's view, and read
+the whole topic if any are missing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,14 +11,16 @@ from typing import NamedTuple
 from backends.redis.view import RedisView
 
 BLOCK_ENTRIES = 64
-"""Entries of the topic that one block covers. An entry holds the letters of a worker of a millisecond."""
+"""Number of topic entries per block. An entry holds one worker's letters of one millisecond."""
 
 
 class LetterSpan(NamedTuple):
-    """A part of the topic. after: the position before its first record. before: the position of its end."""
+    """A part of the topic."""
 
     after: str
+    """The position before its first record."""
     before: str
+    """The position of its end."""
 
 
 class LetterIndex:
@@ -57,5 +59,5 @@ def _numbers(name: str) -> tuple[int, int]:
 
 
 def _entry(ledger: int, entry: int) -> str:
-    """Return a position as positions are written (backends/pulsar/client.py); -1 is before the ledger's first entry."""
+    """Return a position in the format of backends/pulsar/client.py; entry -1 is before the ledger's first entry."""
     return f"{ledger:020d}:{entry:020d}:{0:06d}"

@@ -1,4 +1,4 @@
-"""Records of the topics that were passed over: their positions are kept, so that a newer version applies them."""
+"""Positions of records that were passed over, kept so that a newer version can apply them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -8,15 +8,16 @@ from backends.redis.view import RedisView
 CONTROL = "control"
 """The control topic's name here; an outcome topic's is its number."""
 MAX_KEPT = 1_000
-"""One topic's answer (backends/redis/lua/view/passed_over.lua)."""
+"""Maximum number of positions kept per topic (backends/redis/lua/view/passed_over.lua)."""
 MAX_REASON = 200
 
 
 class Passed(NamedTuple):
-    """A record that was passed over. reader: the version that passed over it."""
+    """A record that was passed over."""
 
     position: str
     reader: str
+    """The version that passed over it."""
     reason: str
 
 
@@ -24,7 +25,7 @@ class PassedOver:
     """The positions, in Redis. All methods raise Unreachable."""
 
     def __init__(self, view: RedisView, reader: str = "") -> None:
-        """reader: this version; it looks at nothing twice."""
+        """reader: this version, which does not look at a record twice."""
         self._view = view
         self.reader = reader
 
@@ -33,13 +34,13 @@ class PassedOver:
         return note_of(self.reader, reason)
 
     def keep(self, topic: str, reasons: Mapping[str, str]) -> None:
-        """Keep positions, with the reasons. Again, it changes reader and reason only."""
+        """Keep positions with their reasons. For a position already kept, only reader and reason change."""
         pairs = [(position, self.note(reason)) for position, reason in reasons.items()]
         if pairs:
             self._view.call("pass_over", topic, *(word for pair in pairs for word in pair))
 
     def forget(self, topic: str, positions: Sequence[str]) -> None:
-        """Forget positions whose records are applied, or gone from the topic."""
+        """Forget positions whose records are applied or no longer in the topic."""
         if positions:
             self._view.command("HDEL", self._view.keys.passed(topic), *positions)
 
@@ -48,13 +49,13 @@ class PassedOver:
         return sorted(one.position for one in self.kept(topic) if one.reader != self.reader)
 
     def kept(self, topic: str) -> list[Passed]:
-        """Return all records passed over of a topic, in its order."""
+        """Return all passed-over records of a topic, in its order."""
         stored = self._view.command("HGETALL", self._view.keys.passed(topic))
         texts = {name.decode(): note.decode(errors="replace") for name, note in stored.items()}
         return sorted(Passed(position, *note.partition(" ")[::2]) for position, note in texts.items())
 
     def by_topic(self, partitions: int) -> dict[str, list[Passed]]:
-        """Return the records passed over of every topic that has any."""
+        """Return the passed-over records of every topic that has any."""
         found = {topic: self.kept(topic) for topic in topics(partitions)}
         return {topic: kept for topic, kept in found.items() if kept}
 
@@ -64,6 +65,6 @@ def topics(partitions: int) -> Iterable[str]:
 
 
 def note_of(reader: str, reason: str) -> str:
-    """Return the note in printable ASCII: the reason may quote anything."""
+    """Return the note in printable ASCII, since the reason may quote any bytes."""
     shown = reason[:MAX_REASON].encode("ascii", "backslashreplace").decode()
     return f"{reader} " + "".join(letter if letter.isprintable() else "?" for letter in shown)

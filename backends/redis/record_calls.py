@@ -25,7 +25,7 @@ Call = tuple[str, Sequence[Arg]]
 def call_of(position: str, record: ControlRecord) -> Call | None:
     """Return the call, or None for a record that changes nothing in the registry.
 
-    An EpochMark counts when the cursor moves over it.
+    An EpochMark takes effect when the cursor moves past it.
     """
     maker = _CALLS.get(type(record))
     return maker(position, record) if maker else None

@@ -1,4 +1,4 @@
-"""What scripts answer of tasks, as typed values. The state is derived by the scripts, by Redis' time."""
+"""Typed values of the scripts' answers about tasks. The scripts derive a task's state, by Redis' time."""
 
 from collections.abc import Sequence
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from dispatcher.wire.control import (
 from dispatcher.wire.submission import Entries
 
 STATE_FIELDS = ("ended", "cancelled", "expires_ms", "paused", "start_ms", "lane", "app", "tier", "stopped")
-"""Lead every row: the scripts need them themselves."""
+"""First fields of every row: the scripts need them themselves."""
 LIVE_FIELDS = (
     *STATE_FIELDS, "shared", "weight", "chunk", "channel", "sealed", "published", "finals", "hold", "total", "cap",
     "claims", "override", "expected", "partitions",
@@ -39,25 +39,23 @@ SUBMISSION_FIELDS = (
     "writers", "finals", "shared", "override", "override_pos", "record_pos", "submission",
 )  # fmt: skip
 RATE_STALE_MS = 3_000
-"""A rate last measured longer ago is none."""
+"""A rate measured longer ago than this counts as 0."""
 
 Value = bytes | None
 _decode_entries = msgspec.msgpack.Decoder(list[tuple[str, Announced | TakenOver]]).decode
 
 
 class LiveTask(NamedTuple):
-    """A task that has not ended, as the workers need it. weight in thousandths; cap in targets/s, 0 for none; *_ms wall
-    times, 0 for none. published: targets known to be in its lane; total: known once sealed; finals: targets with an
-    outcome; claims: how many are in force; cancelled: whether a cancel was asked for, whatever the state says.
-    override: the edited message, as in dispatcher.wire.control.encode_override; empty if it was never edited. expected:
-    targets, -1 if not known. partitions: of its own lane, 0 for a plain topic."""
+    """A task that has not ended, with the fields that workers need. Fields *_ms are wall times, 0 for none."""
 
     id: str
     state: str
     app: str
     tier: str
     weight: int
+    """In thousandths."""
     cap: int
+    """In targets/s; 0 for none."""
     channel: str
     lane: str
     shared: bool
@@ -67,35 +65,49 @@ class LiveTask(NamedTuple):
     expires_ms: int
     sealed: bool
     published: int
+    """Number of targets known to be in its lane."""
     total: int
+    """Known once the task is sealed."""
     finals: int
+    """Number of targets with an outcome."""
     claims: int
+    """Number of claims in force."""
     cancelled: bool
+    """Whether a cancel was requested, in any state."""
     override: bytes = b""
+    """The edited message, as in dispatcher.wire.control.encode_override; empty if it was never edited."""
     expected: int = -1
+    """Expected number of targets; -1 if not known."""
     partitions: int = 0
+    """Partitions of its own lane; 0 for a plain topic."""
 
     @property
     def pending(self) -> int:
-        """Targets known to be in its lane that have no outcome."""
+        """Number of targets known to be in its lane that have no outcome."""
         return max(0, (self.total if self.sealed else self.published) - self.finals)
 
 
 class LivePage(NamedTuple):
-    """now_ms: Redis' time. cursor: of the next page, None if there is none."""
+    """A page of the live tasks."""
 
     now_ms: int
+    """Redis' time."""
     tasks: list[LiveTask]
     cursor: str | None
+    """Cursor of the next page; None if there is none."""
 
 
 class RegistryState(NamedTuple):
-    """now_ms: Redis' time. version: grows with every change. sides: the side lanes there are. paused: channels."""
+    """The registry state that a worker watches."""
 
     now_ms: int
+    """Redis' time."""
     version: int
+    """Grows with every change."""
     sides: frozenset[str]
+    """All side lanes."""
     paused: frozenset[str]
+    """Paused channels."""
 
 
 class EndedTask(NamedTuple):
@@ -109,31 +121,38 @@ class EndedTask(NamedTuple):
 
 
 class IdleTask(NamedTuple):
-    """A task that has not ended. idle_ms: since it was accepted, started or expired, a worker asked for leave to send
-    some of it, its next attempt was due, or a target had an outcome."""
+    """A task that has not ended, and how long it has been idle."""
 
     task: TaskView
     idle_ms: int
+    """Time since the last of these: it was accepted, started or expired, a worker requested a lease for it, its next
+    attempt was due, or a target got an outcome."""
 
 
 class SubmissionRow(NamedTuple):
-    """How far a task's submission has come. state: as in TaskView; ended: its tombstone is written; checkpoint: the
-    furthest of the main writer; seal: the one that counts (None too for a task that was closed before its seal).
-    shares_lane: whether it still does; override: the number of the last edit of its message, 0 for none;
-    override_pos: its place in the control topic. lane: where its envelopes go now; record_pos: the record's place;
-    entries: what says who submits it and how far its audience is written ahead."""
+    """How far a task's submission has come."""
 
     record: TaskRecord
     state: str
+    """As in TaskView."""
     ended: bool
+    """Whether its tombstone is written."""
     checkpoint: Checkpoint | None
+    """The furthest checkpoint of the main writer."""
     seal: Sealed | None
+    """The seal that counts; None also for a task that was closed before its seal."""
     shares_lane: bool = False
+    """Whether it is still in a shared lane."""
     override: int = 0
+    """Number of the last edit of its message; 0 for none."""
     override_pos: str = ""
+    """Position of that edit in the control topic."""
     lane: str = ""
+    """The lane its envelopes go to now."""
     record_pos: str = ""
+    """Position of the task's record in the control topic."""
     entries: Entries = MappingProxyType({})
+    """Records that tell who submits the task and how far its audience is written ahead."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -157,7 +176,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def row_of(answer: Sequence[object], fields: Sequence[str]) -> Row:
-    """A row {id, state, {value...}} of a script's answer."""
+    """Parse a row {id, state, {value...}} of a script's answer."""
     task, state, values = answer
     assert isinstance(task, bytes)
     assert isinstance(state, bytes)
@@ -166,7 +185,7 @@ def row_of(answer: Sequence[object], fields: Sequence[str]) -> Row:
 
 
 def live_task(answer: tuple[bytes, bytes, Sequence[Value]]) -> LiveTask:
-    """From a row with LIVE_FIELDS. On the path of every reconcile of thousands of tasks, hence by position."""
+    """Parse a row with LIVE_FIELDS, by position for speed: every reconcile does it for thousands of tasks."""
     task, state, values = answer
     (
         _, cancelled, expires_ms, _, start_ms, lane, app, tier, _, shared, weight, chunk, channel, sealed, published,
@@ -189,7 +208,7 @@ def _number(value: Value) -> int:
 
 
 def _rate(cap: Value) -> int:
-    """Of a cap as it is stored, without its burst."""
+    """Return the rate of a stored cap, without its burst."""
     return _number((cap or b"0").partition(b":")[0])
 
 
@@ -198,7 +217,8 @@ def _text(value: Value) -> str:
 
 
 def target_counts(row: Row) -> TargetCounts:
-    """An ended task's total is what its outcomes add up to; before the seal, a total is what is published."""
+    """Return the counts of a task's targets. The total is the sum of the outcomes once the task has ended, and the
+    number of published targets before the seal."""
     finals = row.number("finals")
     total = finals
     if not row.text("ended"):
@@ -217,7 +237,7 @@ def target_counts(row: Row) -> TargetCounts:
 def task_view(row: Row, now_ms: int) -> TaskView:
     """Parse a row with VIEW_FIELDS. A live task has no eta_s yet (producers/control/foresight.py adds it)."""
     targets, cap = target_counts(row), stored_cap(row.text("cap") or "0")
-    # A task that is closed unsealed has the flag too (its total is what was published), but no seal.
+    # A task closed without a seal has the flag too (its total is the number of published targets), but no seal.
     sealed, closed = row.flag("sealed"), row.flag("closed")
     sealed = sealed and not (closed and not row.text("sealed_pos"))
     state = "failed" if row.text("close") and not row.text("ended") else row.state
@@ -275,13 +295,13 @@ def _last_error(row: Row) -> SendError | None:
 
 
 def entries_of(packed: Value) -> list[tuple[str, Announced | TakenOver]]:
-    """Return positions and records, in the topic's order, as the script keeps them
-    (backends/redis/lua/registry/apply_submission.lua)."""
+    """Return positions and records in the topic's order, as backends/redis/lua/registry/apply_submission.lua keeps
+    them."""
     return _decode_entries(packed) if packed else []
 
 
 def submission_row(row: Row) -> SubmissionRow:
-    """From a row with SUBMISSION_FIELDS."""
+    """Parse a row with SUBMISSION_FIELDS."""
     record = decode_control(row.values["record"] or b"")
     assert isinstance(record, TaskRecord)
     stored = row.values[f"ckpt:{MAIN_WRITER}"]
@@ -314,5 +334,5 @@ def submission_row(row: Row) -> SubmissionRow:
 
 
 def ended_task(row: Row) -> EndedTask:
-    """From a row with the fields shared and finished_ms."""
+    """Parse a row with the fields shared and finished_ms."""
     return EndedTask(row.id, row.state, row.text("lane"), row.flag("shared"), row.number("finished_ms"))

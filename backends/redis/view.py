@@ -1,4 +1,4 @@
-"""The view in Redis as a whole: client, names and scripts. Registry, epochs, seats and workers are made from it."""
+"""The view in Redis as a whole: client, key names and scripts. Registry, epochs, locks and workers build on it."""
 
 import re
 import socket
@@ -26,60 +26,62 @@ from backends.redis.keys import Keys
 from backends.settings import RedisSettings
 
 WITHOUT_TASK = "letters_without_task:"
-"""Prefix of a lane's counter of messages that were no envelopes and became dead letters."""
+"""Prefix of a lane's counter of messages that were not envelopes and became dead letters."""
 CLAIM_MAX_MS = 13_000
-"""The longest a claim can last unless a channel's timeout is above 10 s: that, a lease of 2 s, and a margin."""
+"""Longest possible claim, unless a channel's timeout is above 10 s: that timeout, a lease of 2 s, and a margin."""
 _RUN_ID = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class RedisView:
-    """client: for plain commands. scripts: those in backends/lua."""
+    """The view in Redis."""
 
     client: RedisClient
+    """For plain commands."""
     keys: Keys
     scripts: Scripts
+    """The scripts in backends/redis/lua."""
     address: str = ""
-    """Server, database and prefix; with this host's name if the server is on it. No credentials."""
+    """Server, database and prefix, with this host's name if the server runs on it; without credentials."""
 
     def call(self, name: str, *args: Arg) -> Any:
-        """A script's answer; it gets the prefix as KEYS[1]. Raises Unreachable."""
+        """Call a script with the prefix as KEYS[1] and return its answer. Raises Unreachable."""
         return self.scripts.call(name, [self.keys.prefix], args)
 
     def call_many(self, calls: Sequence[tuple[str, Sequence[Arg]]]) -> list[Any]:
-        """The answers of (name, args) in one round trip. Raises Unreachable."""
+        """Call many scripts, given as (name, args), in one round trip and return their answers. Raises Unreachable."""
         return self.scripts.call_many([(name, [self.keys.prefix], args) for name, args in calls])
 
     def command(self, name: str, *args: Arg) -> Any:
-        """The answer of a plain command. Raises Unreachable."""
+        """Run a plain command and return its answer. Raises Unreachable."""
         with translated(self.client):
             return self.client.execute_command(name, *args)  # type: ignore[no-untyped-call]  # the vendor's
 
     def now_ms(self) -> int:
-        """Redis' time, the one that all claims and use-bys are counted in. Raises Unreachable."""
+        """Return Redis' time, by which all claims and use-bys are measured. Raises Unreachable."""
         with translated(self.client):
             return redis_now_ms(self.client)
 
     def run_id(self) -> str:
-        """Another one whenever Redis was started. Raises Unreachable."""
+        """Return Redis' run id, which changes with every start of the server. Raises Unreachable."""
         with translated(self.client):
             return str(self.client.info("server")["run_id"])
 
     def ping(self) -> None:
-        """Raises Unreachable, with the cause, if Redis does not take our commands."""
+        """Raise Unreachable, with the cause, if Redis does not accept our commands."""
         self.command("PING")
 
     def stats(self) -> dict[str, int]:
-        """Counters of rare events (repeats ...). Raises Unreachable."""
+        """Return the counters of rare events (repeats ...). Raises Unreachable."""
         return {name.decode(): int(value) for name, value in self.command("HGETALL", self.keys.stats).items()}
 
     def count(self, name: str, by: int = 1) -> None:
-        """Adds to a counter. Raises Unreachable."""
+        """Add to a counter. Raises Unreachable."""
         self.command("HINCRBY", self.keys.stats, name, by)
 
     def wipe(self) -> int:
-        """Deletes every key of the prefix at once; how many there were. The next worker rebuilds the view from Pulsar.
-        Raises Unreachable."""
+        """Delete every key of the prefix at once and return their number. The next worker rebuilds the view from
+        Pulsar. Raises Unreachable."""
         return int(self.call("wipe", f"{self.keys.prefix}:*"))
 
     def close(self) -> None:
@@ -89,7 +91,7 @@ class RedisView:
 def open_view(
     settings: RedisSettings, *, claim_max_ms: int = CLAIM_MAX_MS, observe: Observe | None = None
 ) -> RedisView:
-    """The view under the settings' prefix; nothing is sent yet."""
+    """Return the view under the settings' prefix; nothing is sent yet."""
     keys = Keys(settings.prefix)
     client = connect(settings, restart_guard(keys, claim_max_ms))
     scripts = Scripts(client, lua_folder("backends.redis"), observe=observe)
@@ -112,9 +114,12 @@ def _is_loopback(host: str) -> bool:
 
 
 def restart_guard(keys: Keys, claim_max_ms: int) -> OnConnect:
-    """Return what is done with every new connection: if it leads to another run of Redis than the view knows, Redis was
-    restarted with its data, or a replica took its place. Both may lack the claims of the last second, so nothing is
-    granted from then on until these have ended. claim_max_ms: of the longest that is made here."""
+    """Return a function that checks every new connection for a restart of Redis.
+
+    If Redis has another run id than the view knows, it was restarted with its data, or a replica took its place. Both
+    may lack the claims of the last second, so nothing is granted until these have ended. claim_max_ms: duration of the
+    longest claim made here.
+    """
     text = assemble("note_restart", lua_texts(lua_folder("backends.redis")))
 
     def guard(connection: AbstractConnection) -> None:
@@ -128,14 +133,14 @@ def restart_guard(keys: Keys, claim_max_ms: int) -> OnConnect:
 
 
 def _ask(connection: AbstractConnection, *commands: tuple[Arg, ...]) -> list[Any]:
-    """Return the answers of commands in one round trip of a connection that no client has yet."""
+    """Return the answers of commands, in one round trip, on a connection that no client uses yet."""
     packed = connection.pack_commands(commands)  # type: ignore[no-untyped-call]  # the vendor's
     connection.send_packed_command(packed, check_health=False)  # type: ignore[no-untyped-call]
     return [connection.read_response() for _ in commands]
 
 
 def redis_now_ms(client: redis.Redis) -> int:
-    """Redis' time in ms."""
+    """Return Redis' time in ms."""
     return _ms(*client.time())
 
 

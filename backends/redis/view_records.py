@@ -1,4 +1,4 @@
-"""What the view holds, as records of the control topic, to be restated before the topic forgets them."""
+"""Turns the view back into records of the control topic, to be restated before the topic's retention deletes them."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ _CONTROLS = {
     "tier": "tier", "weight": "weight", "cap": "cap", "paused": "paused", "cancelled": "cancelled",
     "stopped": "stopped", "close": "close", "override": "override", "lane": "moved_lane",
 }  # fmt: skip
-"""Control -> the field of a task's hash that holds it; where it was set stands under its name and `_pos`."""
+"""Control -> the field of a task's hash that holds it. The position that set it is in the field `<control>_pos`."""
 _COUNTS = ("sent", "invalid", "failed", "expired", "cancelled_n")
 _SCAN = 1_000
 
@@ -35,27 +35,28 @@ Fields = Mapping[str, str]
 
 
 class ViewRecords:
-    """Each record with the place where it was said first. Times of changes are not kept but for pauses: elsewhere
-    `at_ms` is 0. All methods raise Unreachable."""
+    """Records of the view, each with its original position. Only pauses keep their time; in other changes `at_ms` is 0.
+    All methods raise Unreachable."""
 
     def __init__(self, view: RedisView) -> None:
         self._view = view
         self._keys = view.keys
 
     def settings(self) -> list[Restated]:
-        """Of the whole service."""
+        """Return the settings of the whole service, as records."""
         stored = self._view.command("HGETALL", self._keys.globals)
         fields = {name.decode(): value.decode() for name, value in stored.items()}
         set_at = {name.removeprefix("pos|"): at for name, at in fields.items() if name.startswith("pos|")}
         return [_restated(at, _setting(fields, field, at)) for field, at in set_at.items() if field in fields]
 
     def tasks(self, accepted_before_ms: int, ended_since_ms: int, lived_ms: int) -> list[str]:
-        """The live ones that were accepted before a time; and those that ended since another after so long a life."""
+        """Return live tasks accepted before a time, and tasks that ended since another time and lived at least
+        lived_ms."""
         live = self._view.command("ZRANGEBYSCORE", self._keys.tasks, "-inf", accepted_before_ms)
         return [task.decode() for task in (*live, *self._ended(ended_since_ms, lived_ms))]
 
     def of_tasks(self, tasks: Sequence[str]) -> list[Restated]:
-        """All that was said of these, each of them as it is at one moment; nothing of those that are not known."""
+        """Return all records of these tasks, each task as of one moment; unknown tasks have none."""
         with translated(self._view.client):
             asked = self._view.client.pipeline(transaction=False)
             for task in tasks:
@@ -64,11 +65,11 @@ class ViewRecords:
         return [one for task, fields in zip(tasks, found, strict=True) for one in _sound_of_task(task, fields)]
 
     def last_ms(self) -> int:
-        """When all this was last restated; 0: long ago, or in another view."""
+        """Return when the records were last restated; 0: long ago, or in another view."""
         return int(self._view.command("GET", self._keys.restated) or 0)
 
     def restated(self, at_ms: int) -> None:
-        """Remembers that it was."""
+        """Store the time of a restatement."""
         self._view.command("SET", self._keys.restated, at_ms, "PX", TOMBSTONE_MS)
 
     def _ended(self, since_ms: int, lived_ms: int) -> Iterator[bytes]:
@@ -96,14 +97,14 @@ def _setting(fields: Fields, field: str, position: str) -> GlobalChange:
 
 
 def _switched_ms(switches: str, position: str) -> int:
-    """When a pause or resume was asked for: with another time it would be another one
+    """Return when a pause or resume was requested. Restated with another time it would count as a different one
     (backends/redis/lua/registry/pauses.lua)."""
     entries = (entry.partition("=") for entry in switches.split())
     return next((int(said.partition("@")[2]) for at, _, said in entries if at == position), 0)
 
 
 def _sound_of_task(task: str, stored: Mapping[bytes, bytes]) -> list[Restated]:
-    """Return a task's records, or none if an older version stored nonsense in it; the topic still has those."""
+    """Return a task's records, or none if an older version stored invalid values; the topic still has the records."""
     try:
         return list(_of_task(task, stored))
     except (KeyError, ValueError) as error:
@@ -112,7 +113,7 @@ def _sound_of_task(task: str, stored: Mapping[bytes, bytes]) -> list[Restated]:
 
 
 def _of_task(task: str, stored: Mapping[bytes, bytes]) -> Iterator[Restated]:
-    """Its record first, its end last."""
+    """Yield a task's records, the task record first and the end last."""
     if b"record" not in stored:
         return
     yield Restated(FORMAT, stored[b"record_pos"].decode(), msgspec.Raw(stored[b"record"]))

@@ -1,4 +1,4 @@
-"""Heartbeats of the workers."""
+"""Heartbeats of the workers, and the times without any worker."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from dispatcher.model.errors import DECODING_ERRORS
 from dispatcher.model.view import WorkerBeat
 
 BEAT_KEPT_S = 60.0
-"""A live worker's heartbeat outlives it by this, so that a lost one can be seen."""
+"""How long a heartbeat is kept, so that a lost worker remains visible."""
 STOPPED_KEPT_S = 3_600.0
 SUSPECT_MS = 3_000
 LOST_MS = 10_000
@@ -24,13 +24,13 @@ class Workers:
         self._view = view
 
     def beat(self, beat: WorkerBeat, kept_s: float = BEAT_KEPT_S) -> int:
-        """Stores a heartbeat, seen at Redis' time, which it returns (ms)."""
+        """Store a heartbeat and return when it was seen, in Redis' time (ms)."""
         serves = ["", *(beat.channels or ())] if beat.is_live else []
         return int(self._view.call("beat", beat.id, _encode(beat), round(kept_s * 1000), beat.started_ms, *serves))
 
     def absences(self, channel: str = "") -> list[TimeSpan]:
-        """Return the spans of time (ms) in which no worker had the channel; without a channel, in which none was
-        there. Of older workers (0.2.0) nothing is known."""
+        """Return the spans of time (ms) in which no worker served the channel; without a channel, those without any
+        worker. Nothing is known of older workers (0.2.0)."""
         names = [f"{name}:{channel}" for name in ("first", "last", "gaps")]
         known, first, last, gaps = self._view.command("HMGET", self._view.keys.served, "first:", *names)
         epoch, is_first = self._view.command("HMGET", self._view.keys.epoch, "id", "first")
@@ -42,15 +42,15 @@ class Workers:
         return [*spans, TimeSpan(int(last), now_ms)] if last and now_ms - int(last) > SUSPECT_MS else spans
 
     def outages(self) -> list[TimeSpan]:
-        """Return the spans of time (ms) in which no worker reached Redis, and the last in which nothing was granted
-        because Redis had been restarted or emptied."""
+        """Return the spans of time (ms) in which no worker reached Redis, and the last span in which nothing was
+        granted because Redis had been restarted or emptied."""
         gaps = self._view.command("HGET", self._view.keys.served, "outages")
         waited = self._view.command("HMGET", self._view.keys.epoch, "waits_from_ms", "grants_after_ms")
         return [*_spans(gaps), *([TimeSpan(*map(int, waited))] if all(waited) else [])]
 
     def workers(self) -> list[WorkerBeat]:
-        """All that are or lately were there, by id; seen_ms is Redis' time. A worker that has not been seen for 3 s is
-        `suspect`, for 10 s `lost`, unless it said it had stopped. One that is gone has no rate."""
+        """Return all present and recent workers by id; seen_ms is Redis' time. A worker not seen for 3 s is `suspect`,
+        after 10 s `lost`, unless it reported that it stopped. Lost and stopped workers have rate 0."""
         now_ms, *found = self._view.call("read_workers")
         pairs = zip(found[::2], found[1::2], strict=True)
         beats = [_judged(_decoded(beat), seen_ms, now_ms) for seen_ms, beat in pairs]
@@ -62,7 +62,7 @@ def _spans(gaps: bytes | None) -> list[TimeSpan]:
 
 
 def _decoded(body: bytes) -> WorkerBeat:
-    """Parse a heartbeat. One that cannot be read counts as a worker without a version."""
+    """Parse a heartbeat. A heartbeat that cannot be read counts as a worker without a version."""
     try:
         return _decode(body)
     except DECODING_ERRORS:
