@@ -115,7 +115,8 @@ class World:
         return list(finished)
 
     def keep_house(self) -> None:
-        """End overdue claims, and close the tasks that are cancelled or have expired."""
+        """Record in the outcome topics which claims are past their end, and close the tasks that are cancelled or have
+        expired."""
         self.closing.end_claims()
         self.closing.close_tasks()
 

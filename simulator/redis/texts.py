@@ -23,7 +23,7 @@ def get(store: Store, words: Sequence[bytes]) -> Answer:
 
 @command("MGET", 1)
 def mget(store: Store, words: Sequence[bytes]) -> Answer:
-    """Keys of another type count as absent."""
+    """Return the strings of several keys; keys of another type count as absent."""
     return [get(store, [key]) if store.holds(key) and store.kind(key) is Text else None for key in words]
 
 
