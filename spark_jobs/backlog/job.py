@@ -91,7 +91,7 @@ class _Maker:
 
     @property
     def recent_s(self) -> float:
-        """The length of the time span for recent rates; 0 with a single snapshot."""
+        """Return the length of the time span for recent rates; 0 with a single snapshot."""
         return (self.facts.times.last_ms - self.facts.times.recent_ms) / 1000
 
     @property

@@ -209,7 +209,7 @@ class BacklogReport(msgspec.Struct, frozen=True):
 
     @property
     def growing(self) -> bool:
-        """Whether more arrives than is done, so that the backlog never drains."""
+        """Return whether more arrives than is done, so that the backlog never drains."""
         return self.total.arrival_rate > self.total.service_rate and self.total.backlog > 0
 
 

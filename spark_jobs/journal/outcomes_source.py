@@ -96,9 +96,10 @@ class SpanPartition(InputPartition):
 
 
 class OutcomesSource(DataSource):
-    """The data source. servers: where Pulsar is, unless an option of the same name overrides it."""
+    """The data source "fairlane-outcomes"."""
 
     servers: ClassVar[Mapping[str, str]] = {}
+    """Where Pulsar is, unless an option of the same name overrides it."""
 
     @classmethod
     def name(cls) -> str:

@@ -208,5 +208,5 @@ def given_audience(spark: "SparkSession", table: "DataFrame", tables: Path, task
     rejects = spark.read.parquet(str(folder)).where(f.col("reason") != "duplicate")
     left_out = rejects.groupBy("target").agg(f.count(f.lit(1)).alias("left_out"))
     counted = rows.join(left_out, "target").groupBy("target", "left_out").count()
-    bad = counted.where("count <= left_out").select("target")  # else one of a target's rows was good
+    bad = counted.where("count <= left_out").select("target")  # with more rows, one was good
     return rows.join(bad, "target", "left_anti")

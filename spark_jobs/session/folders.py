@@ -33,5 +33,5 @@ def delete_folder(spark: "SparkSession", folder: str) -> None:
 
 def _at(spark: "SparkSession", folder: str) -> tuple[Any, Any]:
     """Return a path and its file system, from Hadoop's Java API."""
-    path = spark._jvm.org.apache.hadoop.fs.Path(folder)  # there is no public way
+    path = spark._jvm.org.apache.hadoop.fs.Path(folder)  # pyspark has no public API for it
     return path, path.getFileSystem(spark._jsc.hadoopConfiguration())

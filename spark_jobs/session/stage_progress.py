@@ -79,7 +79,7 @@ class _Watch:
         now_s = time.monotonic()
         if len(jobs) != self._stage:
             self._stage, self._stage_s = len(jobs), now_s
-        last = known[-1:] if len(jobs) > 1 else known  # a job's stages shared with the one before are done
+        last = known[-1:] if len(jobs) > 1 else known  # stages shared with an earlier job are done
         return Progress(
             self._rows(),
             sum(info.numCompletedTasks for info in last),

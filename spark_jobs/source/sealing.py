@@ -186,7 +186,7 @@ def _digests(options: TaskOptions, base: str, record: TaskRecord) -> set[str]:
         try:
             made.add(task_digest(options.push_task(base, values)))
         except FairlaneError:
-            continue  # there is no such part
+            continue  # no part has these values
     return made
 
 

@@ -53,9 +53,10 @@ class Message(WriterCommitMessage):
 
 
 class FairlaneSource(DataSource):
-    """The data source. servers: where Pulsar and Redis are, unless an option of the same name overrides it."""
+    """The data source "fairlane"."""
 
     servers: ClassVar[Mapping[str, str]] = {}
+    """Where Pulsar and Redis are, unless an option of the same name overrides it."""
 
     @classmethod
     def name(cls) -> str:
