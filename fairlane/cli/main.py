@@ -1,4 +1,4 @@
-"""The `fairlane` command: global options, lazy subcommands, and what an error looks like."""
+"""The `fairlane` command: global options, lazy subcommands, and the format of errors."""
 
 import os
 import sys
@@ -37,7 +37,7 @@ COMMANDS = {
     "tune": "recommend a producer's settings, with reasons",
     "simulate": "run a scenario under a virtual clock: shares, gaps, caps, outcomes",
 }
-"""Name -> help."""
+"""Help of each command, by name."""
 _FOLDERS = {
     "setup": ("stack", "provision", "doctor", "config", "demo", "tune"),
     "task": ("task",),
@@ -108,7 +108,7 @@ def run(arguments: list[str], command: click.Command = cli, name: str = "fairlan
         click.echo(" ".join(["interrupted.", *_notes(error)]), err=True)
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output went away (`| head`); the interpreter must not complain when it flushes.
+        # The reader of our output has ended (`| head`); the interpreter must not complain when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_codes.OK
     except Exception as error:
@@ -117,13 +117,16 @@ def run(arguments: list[str], command: click.Command = cli, name: str = "fairlan
 
 
 def _notes(error: BaseException) -> list[str]:
-    """What was noted on an error on its way here, as how to go on after it. click's Abort stands for its cause."""
+    """Return the notes added to an error on its way here, which say how to continue.
+
+    click's Abort stands for its cause.
+    """
     notes: list[str] = getattr(error.__cause__ or error, "__notes__", [])
     return notes
 
 
 def _report(error: Exception, arguments: list[str]) -> int:
-    """Tell an error in one line, cause first; the traceback only for those who asked for it."""
+    """Print an error in one line, cause first; the traceback only if it was requested."""
     if _wants_traceback(arguments):
         import traceback
 

@@ -98,7 +98,7 @@ def _one(name: str, seed: int, output: str, pictures: tuple[tuple[str, Path], ..
 
 
 def _check_writable(file: Path) -> None:
-    """Before a run, which may take minutes; leaves nothing behind. Raises InvalidInput."""
+    """Check that a file can be written, before a run of minutes. Leaves nothing behind. Raises InvalidInput."""
     was_there = file.exists()
     with _writing(file):
         file.open("a").close()
@@ -108,7 +108,7 @@ def _check_writable(file: Path) -> None:
 
 @contextmanager
 def _writing(file: Path) -> Iterator[None]:
-    """Raises InvalidInput if it cannot be written."""
+    """Raise InvalidInput if the block cannot write the file."""
     try:
         yield
     except OSError as error:
@@ -144,7 +144,7 @@ def _many(name: str, first: int, count: int, processes: int, output: str, pictur
 
 
 def _tables(result: "Result") -> "RenderableType":
-    """Shares by window, tiers, caps, tasks, outcomes, and what was expected."""
+    """Return the tables: shares by window, tiers, caps, tasks, outcomes, and expectations."""
     from rich.console import Group
     from rich.text import Text
 

@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 from dispatcher.model.service_settings import Cap
 
 if TYPE_CHECKING:
-    Parameter = click.ParamType[Any]  # generic in newer versions of click's types only
+    Parameter = click.ParamType[Any]  # generic only in newer versions of click's types
 else:
     Parameter = click.ParamType
 
@@ -19,7 +19,7 @@ UNITS_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib
 
 
 def parse_duration_s(text: str) -> float:
-    """ "90", "90s", "1h30m", "2d" -> seconds. Raises ValueError."""
+    """Parse a duration in seconds: "90", "90s", "1h30m", "2d". Raises ValueError."""
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", text)
@@ -29,7 +29,7 @@ def parse_duration_s(text: str) -> float:
 
 
 def parse_bytes(text: str) -> int:
-    """ "4096", "33kB", "512MiB", "1.5GB" -> bytes. Raises ValueError."""
+    """Parse a number of bytes: "4096", "33kB", "512MiB", "1.5GB". Raises ValueError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(\w*)", text)
     if not found or (found[2] or "B").lower() not in UNITS_BYTES:
         raise ValueError(f"{text!r} is not a size; write for example 4096, 33kB, 512MiB or 1.5GB")
@@ -37,7 +37,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_time(text: str, now: datetime) -> datetime:
-    """An ISO 8601 time (local time where it names no zone), or "+15m" from now. Raises ValueError."""
+    """Parse an ISO 8601 time (local time if it names no zone), or "+15m" from now. Raises ValueError."""
     if text.startswith("+"):
         return now + timedelta(seconds=parse_duration_s(text[1:]))
     try:
@@ -92,7 +92,7 @@ class LimitText(Parameter):
 
 
 class CapText(Parameter):
-    """RATE, RATE:BURST or none, as a Cap. of: what it limits, for errors."""
+    """RATE, RATE:BURST or none, as a Cap. `of`: what the cap limits, for error messages."""
 
     name = "cap"
 
@@ -104,14 +104,14 @@ class CapText(Parameter):
 
 
 def cap_words(cap: Cap) -> str:
-    """A cap as a person would say it."""
+    """Return a cap in words."""
     if not cap.rate:
         return "no cap"
     return f"at most {cap.rate:,} targets/s" + (f", {cap.burst:,} at once" if cap.burst else "")
 
 
 class Assignment(Parameter):
-    """`field=value`, with the field one of those named."""
+    """`field=value`, where the field is one of a given set."""
 
     name = "field=value"
 
@@ -131,7 +131,7 @@ class Assignment(Parameter):
 
 
 class Fraction(Parameter):
-    """A part of something: 5% or 0.05."""
+    """A fraction: 5% or 0.05."""
 
     name = "part"
 

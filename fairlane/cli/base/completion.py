@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 _PATIENCE_S = 1.0
-"""A server that does not answer holds up the shell for no longer."""
+"""How long a server that does not answer may delay the shell."""
 _SHOWN = 100
 
 
 def _asking(read: "Callable[[PushClient, str], Iterable[str]]") -> Complete:
-    """Make a completion of what a client knows. Where it cannot be asked nothing is completed: a shell in the middle
-    of a line has no place for an error."""
+    """Make a completion from what a client knows.
+
+    If the client cannot be queried, nothing is completed: a shell in the middle of a line cannot show an error.
+    """
 
     @wraps(read)
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001  # click's
@@ -45,13 +47,13 @@ def _client(ctx: click.Context) -> "PushClient":
 
 @_asking
 def task_ids(client: "PushClient", incomplete: str) -> Iterable[str]:
-    """The newest tasks whose ids begin so."""
+    """Return the newest tasks whose ids begin with the text."""
     return [view.id for view in client.task_page(id_prefix=incomplete or None, limit=_SHOWN)[0]]
 
 
 @_asking
 def channel_names(client: "PushClient", incomplete: str) -> Iterable[str]:  # noqa: ARG001
-    """Those that a worker has, or a live task or a setting names."""
+    """Return the channels that a worker has, or that a live task or a setting names."""
     from fairlane.figures.usage import channels
 
     named = {usage.channel for usage in channels(client.globals(), client.live_tasks())}
@@ -60,7 +62,7 @@ def channel_names(client: "PushClient", incomplete: str) -> Iterable[str]:  # no
 
 @_asking
 def app_names(client: "PushClient", incomplete: str) -> Iterable[str]:  # noqa: ARG001
-    """Those that a live task or a setting names."""
+    """Return the apps that a live task or a setting names."""
     from fairlane.figures.usage import apps
 
     return [usage.app for usage in apps(client.globals(), client.live_tasks())]

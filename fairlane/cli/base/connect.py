@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def settings_of(ctx: click.Context) -> "Settings":
-    """The settings from all sources; logging is set up as they say."""
+    """Return the settings from all sources; logging is configured accordingly."""
     return ctx.ensure_object(Invocation).settings()
 
 
 @contextmanager
 def client_of(ctx: click.Context) -> "Iterator[PushClient]":
-    """A client on the configured servers."""
+    """Yield a client on the configured servers."""
     from producers.client import PushClient
 
     with PushClient.connect(settings_of(ctx)) as client:

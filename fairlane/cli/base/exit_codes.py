@@ -1,4 +1,4 @@
-"""What the command line exits with; errors carry theirs as `exit_code`."""
+"""Exit codes of the command line; errors carry theirs as `exit_code`."""
 
 OK = 0
 FAILURE = 1

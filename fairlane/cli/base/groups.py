@@ -8,10 +8,10 @@ import click
 
 
 class CommandGroup(click.Group):
-    """Its help says of each command the whole first sentence, which click cuts off.
+    """A group whose help shows the whole first sentence of each command, which click would cut off.
 
-    places: "module:name" of each command that is imported when it is used, by the command's name, so that the others
-    need not wait for it.
+    places: "module:name" by command name, for commands that are imported when they are used, so that others do not wait
+    for the import.
     """
 
     def __init__(self, *args: Any, places: Mapping[str, str] | None = None, **kwargs: Any) -> None:

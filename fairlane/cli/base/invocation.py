@@ -1,4 +1,4 @@
-"""What the options before the subcommand said, and the settings that follow from them."""
+"""The options given before the subcommand, and the settings that follow from them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,12 +16,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Invocation:
-    """`options`: settings given as options, nested by group."""
+    """One invocation of the command line."""
 
     options: dict[str, Any] = field(default_factory=dict)
+    """Settings given as options, nested by group."""
 
     def settings(self) -> "Settings":
-        """The settings from all sources; logging is set up as they say. Raises InvalidInput."""
+        """Return the settings from all sources; logging is configured accordingly. Raises InvalidInput."""
         from fairlane.logging import configure_logging
         from fairlane.settings_sources import load_settings
 
@@ -51,7 +52,7 @@ def options_of(
     pulsar_admin_url: str | None,
     redis_url: str | None,
 ) -> dict[str, Any]:
-    """The options as settings, nested by group; what was not given is left out."""
+    """Return the options as settings, nested by group, without those that were not given."""
     named: dict[str, dict[str, Any]] = {
         "pulsar": {"url": pulsar_url, "admin_url": pulsar_admin_url},
         "redis": {"url": redis_url},

@@ -1,4 +1,4 @@
-"""Data goes to stdout, as a table or as JSON; messages go to stderr."""
+"""Output of commands: data goes to stdout, as a table or as JSON; messages go to stderr."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ class Output:
     as_json: bool = False
 
     def emit(self, data: Any, table: Callable[[], "RenderableType"]) -> None:
-        """Print `data` as JSON, or what `table` makes of it."""
+        """Print `data` as JSON, or the table that `table` returns."""
         if self.as_json:
             click.echo(json.dumps(data, indent=2, default=str))
         else:
@@ -38,23 +38,24 @@ class Output:
     ) -> None:
         """Print things of one kind: a JSON list with all their fields, or a table of the named ones.
 
-        leaving: the columns left out first where there is no room; shown: the rows, where the table is to differ.
+        leaving: the columns omitted first if there is no room.
+        shown: the rows of the table, if they differ.
         """
         from fairlane.screen.table import table_of
 
         self.emit(rows, lambda: table_of(rows if shown is None else shown, columns, leaving))
 
     def emit_record(self, record: Fields, rows: Fields | None = None, first: Sequence[str] = ()) -> None:
-        """Print one thing: a JSON object, or a line for each field (of `rows`, where the table is to differ).
+        """Print one thing: a JSON object, or a line for each field (of `rows`, if the table is to differ).
 
-        Nested fields become lines named `outer.inner`. first: the fields that matter most, shown above the others.
+        Nested fields become lines named `outer.inner`. `first`: the fields that matter most, shown above the others.
         """
         from fairlane.screen.table import record_of
 
         self.emit(record, lambda: record_of(record if rows is None else rows, first))
 
     def emit_document(self, document: Fields, rows: Sequence[Fields], summary: Fields | None = None) -> None:
-        """Print a JSON object, or a table of the rows that matter in it, below a line of `summary` if there is one."""
+        """Print a JSON object, or a table of its important rows, below a line of `summary` if there is one."""
         from fairlane.screen.table import table_of
 
         tables = [found for found in ([summary] if summary else [], rows) if found]
@@ -75,7 +76,7 @@ def output_option(command: F) -> F:
 
 
 def report_option(shown: str) -> Callable[[F], F]:
-    """Give a command `-o table|json|html`, passed to it as the word. shown: what the help says of it."""
+    """Give a command `-o table|json|html`, passed to it as a string. `shown`: its description in the help."""
     return click.option(
         "-o",
         "--output",
@@ -87,12 +88,12 @@ def report_option(shown: str) -> Callable[[F], F]:
 
 
 def say(message: str) -> None:
-    """A message for the person at the terminal."""
+    """Print a message for the person at the terminal."""
     click.echo(escaped(message, lines=True), err=True)
 
 
 def say_figures(message: str) -> None:
-    """A message of many figures: on a terminal it is wrapped between them."""
+    """Print a message of many figures; on a terminal it is wrapped between them."""
     from rich.text import Text
 
     from fairlane.screen.console import console_of
@@ -101,7 +102,7 @@ def say_figures(message: str) -> None:
 
 
 def _stacked(tables: Sequence["RenderableType"]) -> "RenderableType":
-    """Return the tables one below the other, an empty line between them."""
+    """Return the tables one below the other, separated by empty lines."""
     from rich.console import Group
 
     lines = [part for table in tables for part in ("", table)]

@@ -1,4 +1,4 @@
-"""How far a submission is, on stderr."""
+"""Progress of commands, on stderr."""
 
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from producers.submit.report import SubmitProgress
 
 @contextmanager
 def submission(task: PushTask, audience: Audience) -> Iterator[Callable[[SubmitProgress], None]]:
-    """Gives the function to pass as `on_progress`; where there is no terminal nothing is shown."""
+    """Yield the function to pass as `on_progress`; without a terminal nothing is shown."""
     with progress_lines() as bar:
         line = bar.add_task(f"submitting {task.id or 'task'}", total=None, figures="")
 
@@ -26,7 +26,7 @@ def submission(task: PushTask, audience: Audience) -> Iterator[Callable[[SubmitP
 
 
 def submitted(progress: SubmitProgress, part: float | None) -> str:
-    """Say how far it is: `162,400 targets, 45%, 210,000/s`. part: of the audience; None: not known."""
+    """Return the progress as text: `162,400 targets, 45%, 210,000/s`. `part`: of the audience; None: not known."""
     rate = progress.accepted / progress.seconds if progress.seconds > 0 else 0
     parts = [f"{progress.accepted:,} targets", f"{rate:,.0f}/s"]
     if part is not None:
@@ -35,7 +35,7 @@ def submitted(progress: SubmitProgress, part: float | None) -> str:
 
 
 def _part_done(task: PushTask, audience: Audience, accepted: int) -> float | None:
-    """Of a file's bytes, of a list's targets or of those expected."""
+    """Return the part done: of a file's bytes, of a list's targets or of the expected targets."""
     part: float | None = getattr(audience, "part_read", None)
     expected = len(audience) if isinstance(audience, Sized) else task.expected_targets
     if part is None and expected:
@@ -45,7 +45,7 @@ def _part_done(task: PushTask, audience: Audience, accepted: int) -> float | Non
 
 @contextmanager
 def counted(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """Gives the function to tell how many of how many are done; where there is no terminal nothing is shown."""
+    """Yield the function to call with the number done and the total; without a terminal nothing is shown."""
     with progress_lines() as bar:
         line = bar.add_task(f"changing {what}", total=total, figures="")
         yield lambda done, of: bar.update(line, completed=done, total=of, figures=f"{done:,} of {of:,}")
@@ -53,7 +53,7 @@ def counted(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
-    """Gives the function to tell how many are left."""
+    """Yield the function to call with the number that is left."""
     with progress_lines(has_bar=False) as bar:
         line = bar.add_task(what, figures="")
         yield lambda left: bar.update(line, description=f"{left:,} {what}")
@@ -61,7 +61,7 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def waiting(task: str) -> Iterator[Callable[[TaskView], None]]:
-    """Gives the function to pass as `on_progress` to the handle's `wait`."""
+    """Yield the function to pass as `on_progress` to the handle's `wait`."""
     with progress_lines() as bar:
         line = bar.add_task(f"waiting for {task}", total=None, figures="")
 
@@ -77,7 +77,7 @@ def waiting(task: str) -> Iterator[Callable[[TaskView], None]]:
 
 @contextmanager
 def measuring(seconds: float) -> Iterator[None]:
-    """Say on a terminal that a command takes so long because it measures."""
+    """Show on a terminal that a command takes this long because it measures."""
     with progress_lines(has_bar=False) as bar:
         bar.add_task(f"measuring for {seconds:.0f} s", figures="")
         yield

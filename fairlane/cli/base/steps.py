@@ -1,4 +1,4 @@
-"""Steps that take a while, told on stderr with the seconds since the beginning."""
+"""Steps that take a while, reported on stderr with the seconds since the start."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from fairlane.screen.progress import progress_lines
 
 @contextmanager
 def steps() -> Iterator[Callable[[str], None]]:
-    """Gives a function to call at the start of each step; a terminal also sees the seconds run."""
+    """Yield a function to call at the start of each step; a terminal also shows the elapsed seconds."""
     live, began = progress_lines(has_bar=False), time.monotonic()
     console = live.console
 

@@ -17,7 +17,7 @@ COLUMNS = (
     *("tasks", "task_limit", "queued", "target_limit", "rate"),
 )
 LEAVING = ("cap_burst", "task_limit", "target_limit", "channel_caps", "weight")
-"""Columns that are left out first where there is no room."""
+"""Columns that are omitted first if there is no room."""
 
 _name = click.argument("name", metavar="NAME", shell_complete=app_names)
 

@@ -1,4 +1,4 @@
-"""Changes of the whole service's settings on the command line, and what they would do to the tasks there are."""
+"""Changes of the service's settings on the command line, and their effects on the present tasks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,21 +18,23 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 SHOWN = 20
-"""Rows of a table of affected tasks, unless it is said how many."""
+"""Default number of rows in a table of affected tasks."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Whether a change is only tried, how many of the tasks it affects are shown (None: SHOWN, as JSON all), and
-    how."""
+    """How a change is tried or made."""
 
     dry_run: bool
+    """Whether the change is only tried."""
     limit: int | None
+    """Number of affected tasks to show. None: SHOWN, all as JSON."""
     output: Output
+    """How they are shown."""
 
 
 def dry_run_option(command: F) -> F:
-    """Give a command --dry-run, --limit and -o; passed to it as `trial`."""
+    """Give a command --dry-run, --limit and -o, passed to it as `trial`."""
 
     @wraps(command)
     def called(*args: Any, dry_run: bool, limit: int | None, output: Output, **rest: Any) -> Any:
@@ -49,7 +51,7 @@ limit_option = click.option(
 
 
 def change_service(ctx: click.Context, trial: Trial, change: "Callable[[ServiceControls], None]", done: str) -> None:
-    """Changes settings, or shows what that would do."""
+    """Change settings, or show the effects of the change."""
     with client_of(ctx) as client:
         if not trial.dry_run:
             client.change_service(change)
@@ -61,7 +63,7 @@ def change_service(ctx: click.Context, trial: Trial, change: "Callable[[ServiceC
 
 
 def situation(client: "PushClient") -> "Situation":
-    """The live tasks, the settings, and what is sent."""
+    """Return the live tasks, the settings, and the present send rates."""
     from backends.system_clock import SystemClock
     from dispatcher.analysis.situation import Situation, sent_rate
 
@@ -69,14 +71,14 @@ def situation(client: "PushClient") -> "Situation":
 
 
 def effect_fields(before: "Situation", after: "Situation", limit: int | None) -> dict[str, Any]:
-    """As JSON shows the most affected tasks: when they are done, before and after."""
+    """Return the most affected tasks for JSON: their finish times before and after."""
     from fairlane.figures.what_if import effects
 
     return _fields(effects(before, after), len(after.tasks), limit)
 
 
 def show_effects(output: Output, before: "Situation", after: "Situation", limit: int | None) -> None:
-    """The most affected tasks: when they are done, before and after."""
+    """Show the most affected tasks: their finish times before and after."""
     from fairlane.figures.what_if import effects
 
     found, count = effects(before, after), len(after.tasks)

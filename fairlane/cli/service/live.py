@@ -1,4 +1,4 @@
-"""The service as seen through a client, for commands that show it."""
+"""The state of the service, read through a client, for commands that show it."""
 
 import time
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from producers.client import PushClient
 
 MEASURE_S = 2.2
-"""Heartbeats come once a second: long enough to see two."""
+"""How long to measure. Heartbeats come once a second: long enough to see two."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ClientSource:
 
 
 def settled_sample(client: "PushClient") -> Sample:
-    """A sample whose rates are of the last two seconds."""
+    """Return a sample whose rates are those of the last two seconds."""
     from fairlane.cli.base.progress import measuring
 
     sampler = Sampler(ClientSource(client), SystemClock())

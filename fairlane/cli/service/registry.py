@@ -1,4 +1,4 @@
-"""`fairlane registry`: the view in Redis, and how to make it anew from Pulsar."""
+"""`fairlane registry`: the view in Redis, and how to rebuild it from Pulsar."""
 
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MAX_SHOWN = 10
-"""Maximum records passed over that are listed of a topic."""
+"""Maximum number of passed-over records listed per topic."""
 
 
 @click.group(cls=CommandGroup)
@@ -108,13 +108,13 @@ def snapshot(settings: "Settings", output: Output) -> None:
 
 
 def shown_of(kept: "Sequence[Passed]") -> dict[str, Any]:
-    """Show the number of records passed over of a topic, and the first of them."""
+    """Return the number of passed-over records of a topic, and the first of them."""
     first = {one.position: f"{one.reason} (by {one.reader})" for one in kept[:MAX_SHOWN]}
     return {"records": len(kept), **first}
 
 
 def _progress() -> "Callable[[Epoch | None], None]":
-    """Return a function that says how far the view is, each line once."""
+    """Return a function that reports how far the view is, each line once."""
     told: list[str] = []
 
     def progress(epoch: "Epoch | None") -> None:
@@ -127,7 +127,7 @@ def _progress() -> "Callable[[Epoch | None], None]":
 
 
 def describe(epoch: "Epoch | None") -> str:
-    """One line on how far a view is."""
+    """Return one line on how far a view is."""
     if epoch is None:
         return "the view is empty"
     if epoch.foreign or epoch.broken:

@@ -1,4 +1,4 @@
-"""`fairlane signals`: what an autoscaler goes by."""
+"""`fairlane signals`: the input of an autoscaler."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from producers.client import PushClient
 
 APART_S = 2.0
-"""Between the two looks that arrivals are made of."""
+"""Time between the two readings from which arrivals are computed."""
 GONE = ("stopped", "lost")
 """States of workers that will not restore the counts."""
 
@@ -55,7 +55,7 @@ def signals(ctx: click.Context, output: Output) -> None:
 
 
 def _measured(client: "PushClient") -> Signals:
-    """Look twice. Raises NotReady if workers are restoring the counts."""
+    """Return signals from two readings. Raises NotReady if workers are restoring the counts."""
     meter = SignalMeter()
     try:
         meter.take(_look(client))

@@ -79,7 +79,7 @@ def sharing(ctx: click.Context, trial: Trial, shared_by: str) -> None:
 
 
 def waits_of(sample: Sample) -> dict[str, LongestWait]:
-    """The longest waits with the lanes that have something to send now; unknown (None) without a worker."""
+    """Return the longest waits for the lanes that have something to send now; None (unknown) without a worker."""
     settings = sample.settings
     lanes: dict[str, list[TaskView]] = {}
     for task in sample.sending:

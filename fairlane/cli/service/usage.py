@@ -1,4 +1,4 @@
-"""What `fairlane app` and `fairlane channel` have in common: listing and showing what a task or a setting names."""
+"""Common parts of `fairlane app` and `fairlane channel`: listing and showing names from tasks and settings."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -13,16 +13,16 @@ from fairlane.cli.base.output import Output
 from fairlane.figures.usage import AppUsage, ChannelUsage
 
 Read = Callable[[Globals, Sequence[TaskView]], Sequence[AppUsage | ChannelUsage]]
-"""From the settings and the live tasks."""
+"""Returns usages from the settings and the live tasks."""
 
 
 def list_usage(ctx: click.Context, output: Output, read: Read, columns: Sequence[str], leaving: Sequence[str]) -> None:
-    """All of a kind, in these columns. leaving: those left out first where there is no room."""
+    """List all apps or channels in these columns. `leaving`: those omitted first if there is no room."""
     output.emit_rows(_rows(ctx, read), columns, leaving)
 
 
 def show_usage(ctx: click.Context, output: Output, read: Read, kind: str, name: str) -> None:
-    """The one of that name. kind: the field that has it, and the command. Raises NotFound."""
+    """Show the app or channel with that name. `kind`: the field that has the name, and the command. Raises NotFound."""
     row = next((row for row in _rows(ctx, read) if row[kind] == name), None)
     if row is None:
         raise NotFound(f"No live task and no setting names {kind} {name}.", f"`fairlane {kind} list` shows all.")

@@ -1,4 +1,4 @@
-"""`fairlane worker`: run workers; `fairlane worker list`: who is there, doing what, how fast."""
+"""`fairlane worker`: run workers. `fairlane worker list`: show them, what they do and how fast."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +81,7 @@ def list_workers(settings: "Settings", everybody: bool, output: Output) -> None:
 
 
 def fields_of(beat: "WorkerBeat", now_ms: int) -> dict[str, Any]:
-    """What is printed of one worker; granted and sent are targets since it started."""
+    """Return the printed fields of one worker; granted and sent count targets since it started."""
     return {
         "id": beat.id,
         "state": beat.state,

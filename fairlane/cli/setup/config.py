@@ -33,5 +33,5 @@ def show(invocation: Invocation, output: Output) -> None:
 
 
 def as_written(value: Any) -> Any:
-    """Return a setting's value as one writes it: numbers without separators."""
+    """Return a setting's value as a user writes it: numbers without separators."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value

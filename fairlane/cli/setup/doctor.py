@@ -1,4 +1,4 @@
-"""`fairlane doctor`: is everything there, and what mends it if not."""
+"""`fairlane doctor`: checks whether everything needed is present, and says how to fix what is not."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING

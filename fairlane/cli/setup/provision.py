@@ -1,4 +1,4 @@
-"""`fairlane provision`: make Pulsar ready."""
+"""`fairlane provision`: prepare Pulsar."""
 
 from typing import TYPE_CHECKING
 

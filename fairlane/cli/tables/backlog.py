@@ -1,4 +1,4 @@
-"""`fairlane backlog snapshot | report`: how the backlog came about, what holds it back, and when it will be gone."""
+"""`fairlane backlog snapshot report`: how the backlog arose, what holds it back, and when it will be gone."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 LEAST_EVERY_S = 1.0
 _LEAVING = ("lost", "retried", "p95", "wait p50", "workers", "held back by", "at capacity", "arrive/s", "drain")
-"""Columns of the report that are left out first where there is no room."""
+"""Columns of the report that are omitted first if there is no room."""
 
 
 def tables_option(command: F) -> F:
-    """Give a command --tables; None: as the settings say."""
+    """Give a command --tables; None: as in the settings."""
     return click.option(
         "--tables",
         type=click.Path(file_okay=False, path_type=Path),

@@ -1,4 +1,4 @@
-"""`fairlane ingest`: a table becomes a task."""
+"""`fairlane ingest`: turn a table into a task."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -96,7 +96,7 @@ def ingest(
 
 
 def _check_channel(settings: "Settings", channel: str, strict: bool) -> None:
-    """Warn if no live worker has the channel. strict: raise Refused instead."""
+    """Warn if no live worker has the channel. With `strict`, raise Refused instead."""
     from producers.client import PushClient
     from producers.submit.channel_check import ChannelCheck
 
@@ -145,7 +145,7 @@ def _tell(found: "Ingested") -> None:
 
 @contextmanager
 def _bar(task: str) -> "Iterator[Callable[[Progress], None]]":
-    """Parts done of the present stage, rows/s, and when it will be through; where there is no terminal nothing."""
+    """Show the done parts of the present stage, rows/s, and the time left; without a terminal nothing is shown."""
     from fairlane.screen.progress import progress_lines
 
     with progress_lines() as bar:
@@ -160,7 +160,7 @@ def _bar(task: str) -> "Iterator[Callable[[Progress], None]]":
 
 
 def told(now: "Progress") -> str:
-    """Rows, rate and time left, as far as they are known."""
+    """Return rows, rate and time left, as far as they are known."""
     from dispatcher.model.values import duration
 
     rate = f"{now.rows:,} rows, {now.rows / now.stage_seconds:,.0f}/s" if now.rows and now.stage_seconds else ""

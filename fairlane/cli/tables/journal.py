@@ -70,7 +70,7 @@ def run(
 
     folder = (tables or settings.tables_folder).resolve()
     with spark.session("fairlane journal") as session:
-        stop = stop_on_signals()  # Spark has set a handler of its own
+        stop = stop_on_signals()  # Spark has set its own handler
         made = Journal(session, JournalOptions(folder, settings.pulsar, max_records), SystemClock())
         total = made.run_once(stop, _tell) if once else made.run(stop, every_s, _tell)
     output.emit_record({name: value for name, value in asdict(total).items() if name != "more"})

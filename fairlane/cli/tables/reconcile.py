@@ -1,4 +1,4 @@
-"""`fairlane reconcile`: whether what was recorded adds up to what was asked for."""
+"""`fairlane reconcile`: checks whether the recorded outcomes add up to what was requested."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -90,7 +90,7 @@ def _audience(spark: "SparkSession", tables: Path, task: str | None, given: Mapp
 
 
 def _with_live(settings: "Settings", sums: "Any") -> "list[tuple[TaskSum, Mapping[str, int] | None]]":
-    """Each with what the live counters say of it; None where they know nothing (any more)."""
+    """Return each task with its live counters; None where these know nothing (any more)."""
     from producers.client import PushClient
 
     pairs_found: list[tuple[TaskSum, Mapping[str, int] | None]] = []
@@ -123,7 +123,7 @@ def _row(one: "TaskSum", live: Mapping[str, int] | None) -> dict[str, Any]:
 
 
 def _compared(one: "TaskSum", live: Mapping[str, int] | None) -> str:
-    """same; behind (the journal has not landed all yet); or by how much they differ."""
+    """Return the comparison: same; behind (the journal has not yet landed everything); or the difference."""
     if live is None:
         return _UNKNOWN
     apart = {name: live[name] - one.totals[name] for name in live if live[name] != one.totals[name]}

@@ -1,4 +1,4 @@
-"""What commands that run on Spark have in common: their options, and the session."""
+"""Common parts of commands that run on Spark: their options, and the session."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class SparkOptions:
-    """As given on the command line."""
+    """Options as given on the command line."""
 
     master: str
     memory: str
@@ -26,8 +26,13 @@ class SparkOptions:
     def session(
         self, name: str, servers: Mapping[str, str] | None = None, rows: int | None = None
     ) -> Iterator["SparkSession"]:
-        """A session that is stopped at the end. servers: as spark_jobs.session.servers.values_of gives them. rows: of
-        the journal, if the job is on it. Raises Missing where pyspark, pyarrow or Java is."""
+        """Yield a session that is stopped at the end.
+
+        servers: as spark_jobs.session.servers.values_of returns them.
+        rows: of the journal, if the job reads it.
+
+        Raises Missing if pyspark, pyarrow or Java is missing.
+        """
         from spark_jobs.session.session import SessionSettings, for_rows, make_session
 
         conf = {**({} if rows is None else for_rows(self.master, rows)), **dict(self.conf)}
@@ -55,7 +60,7 @@ def spark_options(command: F) -> F:
     def with_spark(*args: Any, master: str, memory: str, conf: Sequence[str], **kwargs: Any) -> Any:
         return command(*args, spark=SparkOptions(master, memory, tuple(map(_setting, conf))), **kwargs)
 
-    return with_spark  # type: ignore[return-value]  # the same, with options
+    return with_spark  # type: ignore[return-value]  # the same command, with options
 
 
 def _setting(text: str) -> tuple[str, str]:

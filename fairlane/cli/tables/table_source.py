@@ -1,4 +1,4 @@
-"""What commands that read a user's table have in common: how it is read, and what its columns are called."""
+"""Common parts of commands that read a user's table: how it is read, and the names of its columns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,14 +33,14 @@ def source_options(command: F) -> F:
 
 
 def source_of(path: str, given: Mapping[str, Any]) -> "TableSource":
-    """The table at a path, read as the options say."""
+    """Return the table at a path, with the given options."""
     from spark_jobs.ingest.audience import TableSource
 
     return TableSource(path, given["table_format"] or "", _pairs("--option", given["reader"]))
 
 
 def names_of(given: Mapping[str, Any]) -> dict[str, str]:
-    """Column -> what it is to be called."""
+    """Return the new names of columns, by column."""
     return _pairs("--map", given["names"])
 
 

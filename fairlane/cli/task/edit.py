@@ -1,4 +1,4 @@
-"""`fairlane task edit`: another message for what is not sent yet."""
+"""`fairlane task edit`: change the message of targets that are not sent yet."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def edit(ctx: click.Context, output: Output, task_id: str, message: str) -> None
 
 
 def read_message(text: str) -> Any:
-    """What the option means: a JSON object, a file that holds one (or a text), or a text. Raises InvalidInput."""
+    """Parse the option: a JSON object, a file that contains one (or a text), or a text. Raises InvalidInput."""
     if text.lstrip().startswith("{"):
         return _object(text, "--message")
     path = Path(text)

@@ -1,4 +1,4 @@
-"""Changes of many tasks on the command line: which, a preview, a confirmation, progress, and what came of it."""
+"""Changes of many tasks on the command line: selection, preview, confirmation, progress, and result."""
 
 import sys
 from collections.abc import Callable
@@ -22,23 +22,26 @@ if TYPE_CHECKING:
     from producers.control.steering import BulkResult, Plan, PlannedChange
 
 Follow = Callable[["PushClient", list[str]], dict[str, Any]]
-"""What is still to be done with tasks that are as wished: given their ids, returns what the JSON tells besides."""
+"""Follow-up on tasks that have the requested state: given their ids, returns additional fields for the JSON."""
 F = TypeVar("F", bound=Callable[..., Any])
 SHOWN = 5
-"""Tasks of a preview."""
+"""Number of tasks in a preview."""
 _NAMED = 20
-"""Most tasks whose change is told one by one."""
+"""Maximum number of tasks whose changes are reported one by one."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which tasks, how much is to be asked before, and how many affected ones a dry run shows. by_filter: not only by
-    their ids."""
+    """The tasks to change, and how the change is confirmed."""
 
     tasks: TaskFilter
+    """Which tasks."""
     yes: bool
+    """Whether to change them without asking."""
     dry_run: bool
+    """Whether the change is only tried."""
     limit: int | None = None
+    """Number of affected tasks that a dry run shows."""
 
     @property
     def by_filter(self) -> bool:
@@ -49,8 +52,10 @@ class Selection:
 
 
 def asked_options(command: F) -> F:
-    """Give a command filters, --yes, --dry-run and --limit; passed to it as `asked`, with its argument `ids` if it has
-    one."""
+    """Give a command filters, --yes, --dry-run and --limit, passed to it as `asked`.
+
+    This includes the command's argument `ids`, if it has one.
+    """
 
     @wraps(command)
     def called(*args: Any, yes: bool, dry_run: bool, limit: int | None, ids: tuple[str, ...] = (), **rest: Any) -> Any:
@@ -77,8 +82,11 @@ def asked_options(command: F) -> F:
 def change_many(
     ctx: click.Context, output: Output, asked: Selection, changes: Changes, done: str, follow: Follow | None = None
 ) -> None:
-    """Plans, shows and asks where a filter was used, changes, and says what came of it. Exits with 1 if some took no
-    change, with 4 if a server went away meanwhile, with 5 if none took it or nobody could be asked."""
+    """Plan the change, show it and ask if a filter was used, change the tasks, and report the result.
+
+    Exits with 1 if some tasks did not take the change, with 4 if a server was lost meanwhile, with 5 if no task took it
+    or nobody could be asked.
+    """
     if asked.tasks.names_all:
         raise click.UsageError("Name tasks by their ids, or by a filter such as --app.")
     with client_of(ctx) as client:
@@ -112,7 +120,7 @@ def _code(plan: "Plan", steered: "BulkResult") -> int:
 
 
 def _left(plan: "Plan", steered: "BulkResult") -> int:
-    """Tasks that would take the change: only a server that went away, or refused, leaves any."""
+    """Return the number of tasks that would still take the change: a lost server, or a refusal, leaves some."""
     return len(steered.failed.keys() - plan.refused.keys())
 
 
@@ -124,7 +132,7 @@ def _after_plan(before: "Situation", plan: "Plan") -> "Situation":
 
 
 def _show_plan(output: Output, plan: "Plan", before: "Situation", after: "Situation", limit: int | None) -> None:
-    """What would change, and whose end would move by it."""
+    """Show what would change, and which tasks' finish times it would move."""
     if output.as_json:
         changes = [_row(step) for step in plan.steps]
         effects = effect_fields(before, after, limit)
@@ -186,7 +194,7 @@ def _tasks(count: int) -> str:
 
 
 def _row(step: "PlannedChange") -> dict[str, Any]:
-    """One task of a preview: each field with its value before and after."""
+    """Return one task of a preview: each field with its value before and after."""
     return {"id": step.task.id, "changes": step.changes}
 
 

@@ -22,15 +22,15 @@ from fairlane.screen.times import local_moment
 
 _PAGE = 500
 _FIRST = ("id", "state", "done", "rate", "eta_s", "targets.failed", "reason")
-"""Fields that a table of a task shows first."""
+"""Fields that the table of one task shows first."""
 _SHOWN = 1_000
-"""Failures shown in a table unless another limit is given: 300,000 lines took 90 s to draw."""
+"""Default number of failures in a table: 300,000 lines took 90 s to draw."""
 _FAILURE_COLUMNS = ("target", "outcome", "reason", "attempt")
 _REASON_COLUMNS = ("count", "outcome", "reason", "example")
 
 
 def task_fields(view: TaskView) -> dict[str, Any]:
-    """A task as `-o json` prints it: the fields of dispatcher.model.view.TaskView under their names."""
+    """Return a task as `-o json` prints it: the fields of dispatcher.model.view.TaskView under their names."""
     fields: dict[str, Any] = msgspec.to_builtins(view)
     return fields
 

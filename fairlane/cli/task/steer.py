@@ -1,4 +1,4 @@
-"""`fairlane task pause | resume | cancel | stop | close | set`: of tasks by id, or of all that a filter takes."""
+"""`fairlane task pause resume cancel stop close set`: change tasks by id, or all that a filter selects."""
 
 from dataclasses import asdict
 from functools import partial
@@ -20,7 +20,7 @@ _FLAGS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no"
 FIELDS = ("weight", "tier", "cap", "paused")
 _ids = click.argument("ids", metavar="[ID]...", nargs=-1, shell_complete=task_ids)
 IN_FLIGHT_S = 5.0
-"""How long `task cancel` waits for what was in flight."""
+"""How long `task cancel` waits for targets in flight."""
 
 
 @click.command()
@@ -90,8 +90,10 @@ def _end_many(
 
 
 def _follow_in_flight(client: "PushClient", tasks: list[str], wait_s: float) -> dict[str, Any]:
-    """Rows of cancelled or stopped tasks, with those cancelled before, so that a second call shows what a first could
-    not."""
+    """Return rows of cancelled or stopped tasks.
+
+    Tasks cancelled before are included, so that a second call shows what a first one could not.
+    """
     from fairlane.cli.base.progress import counting
 
     with counting("targets in flight") as on_progress:
@@ -132,7 +134,7 @@ def set_controls(ctx: click.Context, output: Output, asked: Selection, words: tu
 
 
 def changes_of(fields: dict[str, str]) -> Changes:
-    """From texts as the command line takes them. Raises InvalidInput."""
+    """Parse changes from the texts of the command line. Raises InvalidInput."""
     weight, paused = fields.get("weight"), fields.get("paused")
     changes = Changes(
         weight=None if weight is None else _number("weight", weight),

@@ -90,7 +90,7 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
             for task, audience in jobs:
                 results.append(_submit(client, task, audience, rules, channels))
     finally:
-        if results:  # also of those before one that fails
+        if results:  # includes results before a failed one
             rows = [_fields(result, options["unique"]) for result in results]
             output.emit_rows(rows, ["id", "accepted", "refused", "seconds"])
     if any(result.refused or result.stopped for result in results):
@@ -98,7 +98,7 @@ def submit(ctx: click.Context, /, output: Output, files: tuple[str, ...], **opti
 
 
 def _jobs(files: tuple[str, ...], options: dict[str, Any]) -> "list[tuple[PushTask, Audience]]":
-    """All of them, so that what is wrong with one is said before any is submitted."""
+    """Return all tasks, so that an error in one is reported before any is submitted."""
     from producers.files.task_file import read_task_file
 
     if not files:
@@ -147,7 +147,7 @@ def _submit(
 ) -> "SubmitResult":
     from fairlane.cli.base.progress import submission
 
-    if task.start_at is not None and task.start_at > datetime.now(UTC):  # another one is refused
+    if task.start_at is not None and task.start_at > datetime.now(UTC):  # a start too far in the past is refused
         say(f"{task.id or 'the task'} starts at {task.start_at.isoformat(timespec='seconds')}")
     with submission(task, audience) as on_progress:
         handle = client.submit(

@@ -1,4 +1,4 @@
-"""`fairlane task`: submit, look at and steer push tasks."""
+"""`fairlane task`: submit, show and change push tasks."""
 
 import click
 

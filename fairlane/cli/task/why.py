@@ -43,7 +43,7 @@ ADVICE = {
     NO_CHANNEL: "a worker with channel {channel}",
     NO_REDIS: "see why Redis was gone: its log",
 }
-"""Cause -> what makes it less. Of the others nothing does, or nobody knows."""
+"""Advice that reduces each cause. For the other causes there is none, or nobody knows."""
 _NOW = {
     SCHEDULED: "its start time has not come",
     PAUSED: "it is paused",
@@ -53,7 +53,7 @@ _NOW = {
     NO_CHANNEL: "no worker has channel {channel}",
     PROVIDER: "channel {channel} has its targets, and the provider has not answered",
 }
-"""In words, by what a task waits for."""
+"""Reasons in words, by what a task waits for."""
 
 
 @click.command()
