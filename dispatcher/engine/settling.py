@@ -176,8 +176,8 @@ class Settling:
         self._advance(job)
 
     def _give_up(self, lane: LaneBuffer, plan: SettlePlan) -> None:
-        """Leave the envelopes unacked for the next worker, because a record that no fold can read would lose its
-        outcomes. This is a defect of this program; other envelopes continue."""
+        """Leave the envelopes unacked for the next worker: no fold could read their record, and its outcomes would be
+        lost. This is a defect of this program; other envelopes continue."""
         _log.error(
             "The outcomes of %d envelopes of task %s (lane %s) cannot be recorded; they stay in the lane. "
             "This is a fault of Fairlane's; please report it.",

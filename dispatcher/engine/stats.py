@@ -61,8 +61,8 @@ class EngineStats:
     stages: dict[str, Histogram] = field(
         default_factory=lambda: {name: Histogram() for name in ("received", "leased", "sent", "settled")}
     )
-    """Envelopes by stage: received (since published), leased (since received), sent (since leased), settled (since
-    sent)."""
+    """Envelopes by stage: `received` (since published), `leased` (since received), `sent` (since leased) and `settled`
+    (since sent)."""
     received: int = 0
     acked: int = 0
     retried: int = 0
