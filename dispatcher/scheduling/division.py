@@ -35,8 +35,8 @@ class Division:
         self._others = [stable_hash(worker) for worker in self.workers if worker != me]
 
     def place(self, lane_hash: int) -> int:
-        """Return how many workers come before this one at the lane (given by `stable_hash` of its name): 0 for the
-        first holder, and so on; NOWHERE if this worker is not in the list."""
+        """Return how many workers come before this one at the lane: 0 for its first holder, and so on. NOWHERE if this
+        worker is not in the list. `lane_hash` is the `stable_hash` of the lane's name."""
         if self._mine is None:
             return NOWHERE
         mine = _mixed(self._mine ^ lane_hash)
@@ -54,8 +54,10 @@ def holders_for(pending: int, settings: DivisionSettings) -> int:
 
 
 class RoughCount:
-    """A number that follows another only when that has halved or grown by a quarter, so that decisions based on it are
-    rarely repeated."""
+    """A number that follows another only when that has halved or grown by a quarter.
+
+    So decisions based on it are rarely repeated.
+    """
 
     def __init__(self) -> None:
         self.value = 0

@@ -138,8 +138,8 @@ class _Group(Generic[T]):
             self._take_half()
 
     def _take_half(self) -> None:
-        """Take the earlier half of the remaining entries, so that a flow much later than the others does not make the
-        run long."""
+        """Take the earlier half of the remaining entries. So a flow much later than the others does not make the run
+        long."""
         later = self.later
         later.sort(reverse=True)
         half = len(later) // 2
