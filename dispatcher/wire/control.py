@@ -188,9 +188,11 @@ class Restated(msgspec.Struct, array_like=True, frozen=True, tag="r"):
 
 
 def stopping(task: str, reason: str, at_ms: int) -> ControlChange:
-    """Return the change that stops a task for good: nothing more is sent, open targets end as cancelled, and the task
-    fails with this reason. It cannot be undone; the first reason in the topic counts. Any client or worker may append
-    it."""
+    """Return the change that stops a task for good.
+
+    Nothing more is sent, open targets end as cancelled, and the task fails with this reason. It cannot be undone; the
+    first reason in the topic counts. Any client or worker may append it.
+    """
     return ControlChange(FORMAT, task, "stopped", sound_text(reason.strip()), at_ms)
 
 

@@ -93,8 +93,7 @@ def _decoded(body: bytes | msgspec.Raw) -> ControlRecord:
 
 
 def _with_message(record: ControlRecord) -> ControlRecord:
-    """Give the restated record of an ended task a message, since none is kept
-    (backends/redis/lua/registry/task_end.lua)."""
+    """Give the restated record of an ended task a message. None is kept (backends/redis/lua/registry/task_end.lua)."""
     if isinstance(record, TaskRecord) and bytes(record.message) == _NO_MESSAGE:
         return msgspec.structs.replace(record, message=msgspec.Raw(_SOME_MESSAGE))
     return record

@@ -4,8 +4,8 @@ from dispatcher.model.task import MAX_TTL_S
 
 DAY_MS = 86_400_000
 RECORDS_KEPT_MS = 2 * MAX_TTL_S * 1_000
-"""How long control, outcome and dead-letter records are kept: twice the longest ttl, so that an empty Redis can be
-rebuilt with everything that may still be in a lane."""
+"""How long control, outcome and dead-letter records are kept: twice the longest ttl. So an empty Redis can be rebuilt
+with everything that may still be in a lane."""
 TOMBSTONE_MS = RECORDS_KEPT_MS + 2 * DAY_MS
 """How long the view and the journal remember an ended task. After that its id may be used again. If it were used
 earlier, a rebuild would read how the first task of that name ended, and lose the second. Two days longer than the

@@ -1,9 +1,9 @@
-"""A snapshot of the fold: the view that the control and outcome topics had produced, so that a rebuild need not read
-them from their beginnings.
+"""A snapshot of the fold: the view as built from the control and outcome topics.
 
-The order is `Begun`, chunks of parts, `Closed`. Its cursors were read before anything else. Records behind them that
-are already in the snapshot change nothing when folded again: control records never undo newer ones, and the first final
-outcome of each target counts. Claims are not in it; they have ended before a rebuilt view grants.
+With it, a rebuild need not read the topics from their beginnings. The order is `Begun`, chunks of parts, `Closed`. Its
+cursors were read before anything else. Records behind them that are already in the snapshot change nothing when folded
+again: control records never undo newer ones, and the first final outcome of each target counts. Claims are not in it;
+they have ended before a rebuilt view grants.
 """
 
 from collections.abc import Iterable, Iterator
