@@ -96,11 +96,13 @@ class OutcomeLog(Protocol):
 
 
 class DeadLetter(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Targets that failed for good, with the reasons, or (without targets) the body of a message that cannot be sent:
-    an envelope of an unknown task, or a message that is not an envelope, then without a task.
+    """Targets that failed for good, with the reasons, or a message that cannot be sent.
 
-    Written before the outcome record that makes the failure final, so none is lost. Copies have the same (task, writer,
-    sequence, position, part).
+    Such a message has a body and no targets. It is an envelope of an unknown task, or not an envelope at all, and then
+    without a task.
+
+    Letters are written before the outcome record that makes the failure final, so none is lost. Copies have the same
+    (task, writer, sequence, position, part).
     """
 
     format: int

@@ -17,8 +17,8 @@ class NextStep(NamedTuple):
 
 
 def delay_after(attempt: int, retry_after_s: float | None = None) -> int:
-    """Return the delay step after `attempt` (from 0) failed: as the provider asks, rounded up, or by the number of
-    attempts."""
+    """Return the delay step after `attempt` (from 0) failed. It is the provider's wish rounded up, or depends on the
+    number of attempts."""
     if retry_after_s is not None:
         return retry_step_s(retry_after_s)
     return RETRY_STEPS_S[min(attempt, len(RETRY_STEPS_S) - 1)]
