@@ -115,7 +115,7 @@ class World:
         return list(finished)
 
     def keep_house(self) -> None:
-        """Record in the outcome topics which claims are past their end, and close tasks that are cancelled or have
+        """Record claims that are past their end in the outcome topics, and close tasks that are cancelled or
         expired."""
         self.closing.end_claims()
         self.closing.close_tasks()
