@@ -26,8 +26,7 @@ from spark_jobs.journal.outcome_topics import TopicSpan, connected, read_span
 
 STATES = "state"
 LONGEST_CHAIN = 20
-"""The maximum number of files that hold a topic's state: a complete one, and one for the changes of each batch
-since."""
+"""The maximum number of files of a topic's state: a complete one, and one for the changes of each batch since."""
 _FORMAT = 1
 
 
