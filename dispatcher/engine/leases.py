@@ -33,7 +33,7 @@ class Leases:
     grants in a late answer are given back and asked for again.
 
     A call that the ledger cannot carry out is not repeated. Its content is asked for in halves, under new numbers and
-    alternating with other calls (`Suspects`).
+    alternating with other calls (`Suspects`). `shared_namespace` is the one of Topics.
     """
 
     def __init__(
@@ -45,7 +45,6 @@ class Leases:
         settling: Settling,
         shared_namespace: str,
     ) -> None:
-        """`shared_namespace` is the one of Topics."""
         self._shared_namespace = shared_namespace
         self._settings = shared.settings
         self._caller = caller
